@@ -1,0 +1,47 @@
+"""The words everybody speaks: request, answer, account, deadline, data, errors."""
+
+from docgraph.exchange.account import Account
+from docgraph.exchange.data import (
+    DataPoint,
+    Document,
+    Read,
+    Resource,
+    ResourceType,
+    Write,
+    WriteKind,
+    WriteResult,
+)
+from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.errors import ConfigError, DocgraphError, Problem, StartupError
+from docgraph.exchange.exchange import Exchange, Permission
+from docgraph.exchange.headers import Headers
+from docgraph.exchange.request import Connection, Request
+from docgraph.exchange.response import Answer, Body, Socket, Stream, Takeover, Upgrade
+
+__all__ = [
+    "Account",
+    "Answer",
+    "Body",
+    "ConfigError",
+    "Connection",
+    "DataPoint",
+    "Deadline",
+    "DocgraphError",
+    "Document",
+    "Exchange",
+    "Headers",
+    "Permission",
+    "Problem",
+    "Read",
+    "Request",
+    "Resource",
+    "ResourceType",
+    "Socket",
+    "StartupError",
+    "Stream",
+    "Takeover",
+    "Upgrade",
+    "Write",
+    "WriteKind",
+    "WriteResult",
+]

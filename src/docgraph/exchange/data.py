@@ -1,0 +1,120 @@
+"""The common language of reads and writes.
+
+Whatever changes or reads documents (the REST API, `docgraph apps apply`, `docgraph users add`)
+says it with these values and passes the points of interception below, so that packages which do
+not know each other can still react to each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+__all__ = [
+    "DataPoint",
+    "Document",
+    "Read",
+    "Resource",
+    "ResourceType",
+    "Write",
+    "WriteKind",
+    "WriteResult",
+]
+
+Document = dict[str, Any]
+
+
+class ResourceType(StrEnum):
+    """What a path can address."""
+
+    ROOT = "root"
+    DATABASE = "database"
+    COLLECTION = "collection"
+    DOCUMENT = "document"
+    BULK = "bulk"
+    INDEXES = "indexes"
+    INDEX = "index"
+    AGGREGATION = "aggregation"
+    STREAM = "stream"
+    SCHEMA_STORE = "schema-store"
+    SCHEMA = "schema"
+    SIZE = "size"
+    METADATA = "metadata"
+
+
+class DataPoint(StrEnum):
+    """Where an interceptor can stand around a read or a write."""
+
+    BEFORE_WRITE = "before-write"
+    AFTER_WRITE = "after-write"
+    BEFORE_READ = "before-read"
+    AFTER_READ = "after-read"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """The place of a read or write."""
+
+    type: ResourceType
+    db: str | None = None
+    collection: str | None = None
+    id: Any = None
+
+    def is_in(self, db: str, collection: str) -> bool:
+        """Whether this is that collection or something inside it."""
+        return self.db == db and self.collection == collection
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A read before it is run; interceptors return a changed copy (`dataclasses.replace`)."""
+
+    filter: Mapping[str, Any] = field(default_factory=dict)
+    projection: Mapping[str, Any] | None = None
+    sort: Sequence[tuple[str, Any]] = ()
+    skip: int = 0
+    limit: int = 100
+    hint: Any = None
+
+
+class WriteKind(StrEnum):
+    """How a write treats what is already there."""
+
+    INSERT = "insert"
+    REPLACE = "replace"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write before it is run.
+
+    `insert` and `replace` carry `documents` (a replacement is found by the `_id` of each, or by
+    `filter` when there is one document); `update` carries `update` (operators) or `pipeline`;
+    `delete` only its `filter`. `many` lets update and delete touch more than one document.
+    """
+
+    kind: WriteKind
+    documents: tuple[Document, ...] = ()
+    update: Document | None = None
+    pipeline: tuple[Document, ...] | None = None
+    filter: Mapping[str, Any] = field(default_factory=dict)
+    upsert: bool = False
+    many: bool = False
+    ordered: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What a write did; `warnings` come back to the caller."""
+
+    inserted: tuple[Any, ...] = ()
+    upserted: tuple[Any, ...] = ()
+    matched: int = 0
+    modified: int = 0
+    deleted: int = 0
+    failures: tuple[tuple[int, str], ...] = ()
+    warnings: tuple[str, ...] = ()

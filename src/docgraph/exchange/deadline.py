@@ -1,0 +1,39 @@
+"""A point in time by which a request, and every database command of it, must be done."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from docgraph.exchange.errors import TimeLimitExceeded
+
+__all__ = ["Deadline"]
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """`at` is on the clock of `time.monotonic`; None: no end of its own."""
+
+    at: float | None = None
+    limit_ms: int = 0
+
+    @classmethod
+    def never(cls) -> Deadline:
+        """No end but the ceilings that the store puts on every command."""
+        return cls()
+
+    @classmethod
+    def after_ms(cls, limit_ms: int) -> Deadline:
+        """Ends `limit_ms` from now; 0 or less means no end."""
+        if limit_ms <= 0:
+            return cls()
+        return cls(time.monotonic() + limit_ms / 1000, limit_ms)
+
+    def remaining(self) -> float | None:
+        """Seconds left, or None without an end. Raises when nothing is left."""
+        if self.at is None:
+            return None
+        left = self.at - time.monotonic()
+        if left <= 0:
+            raise TimeLimitExceeded(f"maximum query time limit of {self.limit_ms}ms exceeded")
+        return left

@@ -1,0 +1,277 @@
+"""The errors of docgraph: what went wrong, where, and the way out.
+
+    DocgraphError                       status  code
+    ├── RequestError                       400  bad-request
+    │   ├── BodyError                      400  malformed-body
+    │   ├── BodyTooLarge                   413  body-too-large
+    │   ├── UnsupportedMediaType           415  unsupported-media-type
+    │   ├── RequestTimeout                 408  request-timeout
+    │   ├── NotFound                       404  not-found
+    │   └── MethodNotAllowed               405  method-not-allowed
+    ├── Unauthenticated                    401  unauthenticated
+    ├── Forbidden                          403  forbidden
+    ├── Conflict                           409  conflict
+    ├── PreconditionFailed                 412  precondition-failed
+    ├── TooManyRequests                    429  too-many-requests
+    ├── DefinitionError                    400  invalid-definition
+    ├── QueryError                         400  invalid-query
+    ├── Overloaded                         503  overloaded
+    ├── NotSupported                       501  not-supported
+    ├── StoreError                         500  database-error
+    │   ├── StoreUnavailable               500  database-unavailable
+    │   ├── TimeLimitExceeded              408  time-limit-exceeded
+    │   ├── StoreRejected                  400  rejected-by-database
+    │   ├── StoreForbidden                 403  forbidden-by-database
+    │   └── SecurityViolation              403  security-violation
+    └── InternalError                      500  internal-error
+
+    StartupError       stops the start: one line, a hint, exit code 1
+    └── ConfigError    the same with a list of problems, exit code 2
+
+A message is lower case, without a full stop, and names the offending thing. It is written for the
+caller: nothing of the database's or Python's own text stands in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+__all__ = [
+    "BodyError",
+    "BodyTooLarge",
+    "ConfigError",
+    "Conflict",
+    "DefinitionError",
+    "DocgraphError",
+    "Forbidden",
+    "InternalError",
+    "MethodNotAllowed",
+    "NotFound",
+    "NotSupported",
+    "Overloaded",
+    "PreconditionFailed",
+    "Problem",
+    "QueryError",
+    "RequestError",
+    "RequestTimeout",
+    "SecurityViolation",
+    "StartupError",
+    "StoreError",
+    "StoreForbidden",
+    "StoreRejected",
+    "StoreUnavailable",
+    "TimeLimitExceeded",
+    "TooManyRequests",
+    "Unauthenticated",
+    "UnsupportedMediaType",
+]
+
+
+class DocgraphError(Exception):
+    """An error that a caller may see: status, stable code, message, hint, details and headers."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "internal-error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        details: Any = None,
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details
+        self.headers = tuple(headers)
+
+
+class RequestError(DocgraphError):
+    """The request itself cannot be understood or accepted."""
+
+    status, code = 400, "bad-request"
+
+
+class BodyError(RequestError):
+    """The body is not what its content type promises."""
+
+    status, code = 400, "malformed-body"
+
+
+class BodyTooLarge(RequestError):
+    """The body exceeds the limit of the service."""
+
+    status, code = 413, "body-too-large"
+
+
+class UnsupportedMediaType(RequestError):
+    """The content type is not one that the service reads."""
+
+    status, code = 415, "unsupported-media-type"
+
+
+class RequestTimeout(RequestError):
+    """The client was too slow in sending its request."""
+
+    status, code = 408, "request-timeout"
+
+
+class NotFound(RequestError):
+    """Nothing is served at that path."""
+
+    status, code = 404, "not-found"
+
+
+class MethodNotAllowed(RequestError):
+    """The resource exists and does not take that method."""
+
+    status, code = 405, "method-not-allowed"
+
+    def __init__(self, method: str, allowed: Sequence[str]) -> None:
+        super().__init__(
+            f"method {method} not allowed",
+            hint=f"this resource takes {', '.join(allowed)}",
+            headers=[("Allow", ", ".join(allowed))],
+        )
+
+
+class Unauthenticated(DocgraphError):
+    """The caller is not known."""
+
+    status, code = 401, "unauthenticated"
+
+
+class Forbidden(DocgraphError):
+    """The caller is known, or need not be, and may not do this."""
+
+    status, code = 403, "forbidden"
+
+
+class Conflict(DocgraphError):
+    """The request contradicts what is stored."""
+
+    status, code = 409, "conflict"
+
+
+class PreconditionFailed(DocgraphError):
+    """The condition that the request carries does not hold."""
+
+    status, code = 412, "precondition-failed"
+
+
+class TooManyRequests(DocgraphError):
+    """The caller has to wait."""
+
+    status, code = 429, "too-many-requests"
+
+
+class DefinitionError(DocgraphError):
+    """A stored definition, rule or aggregation cannot work."""
+
+    status, code = 400, "invalid-definition"
+
+
+class QueryError(DocgraphError):
+    """A query cannot be run as asked."""
+
+    status, code = 400, "invalid-query"
+
+
+class Overloaded(DocgraphError):
+    """The instance has as much to do as it accepts."""
+
+    status, code = 503, "overloaded"
+
+    def __init__(self, message: str, *, retry_after: int = 1) -> None:
+        super().__init__(
+            message,
+            hint=f"try again in {retry_after} s",
+            headers=[("Retry-After", str(retry_after))],
+        )
+
+
+class NotSupported(DocgraphError):
+    """Understood, and deliberately not done."""
+
+    status, code = 501, "not-supported"
+
+
+class StoreError(DocgraphError):
+    """The database could not do what was asked."""
+
+    status, code = 500, "database-error"
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached."""
+
+    status, code = 500, "database-unavailable"
+
+
+class TimeLimitExceeded(StoreError):
+    """The time for this request is used up."""
+
+    status, code = 408, "time-limit-exceeded"
+
+
+class StoreRejected(StoreError):
+    """The database found the request itself wrong."""
+
+    status, code = 400, "rejected-by-database"
+
+
+class StoreForbidden(StoreError):
+    """The account that docgraph uses at the database may not do this."""
+
+    status, code = 403, "forbidden-by-database"
+
+
+class SecurityViolation(StoreError):
+    """A stage, operator or namespace that is refused always or by configuration."""
+
+    status, code = 403, "security-violation"
+
+
+class InternalError(DocgraphError):
+    """A fault of docgraph; the log has it under the id in `details`."""
+
+    status, code = 500, "internal-error"
+
+
+class StartupError(Exception):
+    """The server or command cannot start."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in a configuration: its place, what is wrong, the way out."""
+
+    origin: str  # "docgraph.yml:12:3", "DOCGRAPH_OVERRIDES", "--set /core/workers"
+    path: str  # "/graphql/max-limit"
+    message: str
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.origin}: {self.path}: {self.message}{hint}"
+
+
+class ConfigError(StartupError):
+    """The configuration cannot work; every mistake found is in `problems`."""
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))

@@ -1,0 +1,49 @@
+"""One request on its way down the staircase and its answer on the way up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from docgraph.exchange.account import Account
+from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.request import Request
+from docgraph.exchange.response import Answer
+
+__all__ = ["Exchange", "Permission"]
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What admitted the request, and the conditions it was admitted under.
+
+    `read_filters` are by `<db>.<collection>`; `read_filter` is the plain one of the rule.
+    """
+
+    rule: str
+    read_filter: Mapping[str, Any] | None = None
+    read_filters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    properties: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Exchange:
+    """Stages return values; the pipeline puts them here. `attributes` belong to plugins."""
+
+    request: Request
+    id: str
+    started: float = field(default_factory=time.perf_counter)
+    deadline: Deadline = field(default_factory=Deadline)
+    service: str = ""
+    account: Account | None = None
+    permission: Permission | None = None
+    answer: Answer | None = None
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The caller's roles; an anonymous caller has none."""
+        return self.account.roles if self.account else ()

@@ -1,0 +1,156 @@
+"""A request as services and plugins see it; it knows nothing of the server that received it.
+
+Nothing of the body is read until somebody asks, it is read once, and parsed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from docgraph.exchange.errors import BodyTooLarge, RequestError
+from docgraph.exchange.headers import Headers
+from docgraph.exchange.path import parse_path, render_path
+
+__all__ = ["Connection", "Parser", "QueryParameters", "Request"]
+
+Parser = Callable[[bytes, str], Any]
+_UNPARSED = object()
+
+
+class QueryParameters:
+    """The query string, decoded: repeated names keep all their values."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, query_string: bytes, limit: int) -> None:
+        try:
+            self._items = parse_qsl(
+                query_string.decode("ascii"),
+                keep_blank_values=True,
+                errors="strict",
+                max_num_fields=limit,
+            )
+        except UnicodeDecodeError:
+            raise RequestError("the query string is not valid UTF-8") from None
+        except ValueError:
+            raise RequestError(f"more than {limit} query parameters") from None
+
+    def get(self, name: str) -> str | None:
+        """The first value of that name."""
+        return next((value for key, value in self._items if key == name), None)
+
+    def get_list(self, name: str) -> list[str]:
+        """Every value of that name, in order."""
+        return [value for key, value in self._items if key == name]
+
+    def names(self) -> set[str]:
+        """The different names."""
+        return {key for key, _ in self._items}
+
+    def __contains__(self, name: str) -> bool:
+        return any(key == name for key, _ in self._items)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """The connection a request came by; `client` is the caller's address behind trusted proxies."""
+
+    client: tuple[str, int] | None = None
+    server: tuple[str, int] | None = None
+    scheme: str = "http"
+    http_version: str = "1.1"
+
+
+class Request:
+    """One request: method, path as segments, parameters, headers, and a body on demand."""
+
+    def __init__(
+        self,
+        method: str,
+        raw_path: bytes,
+        *,
+        query_string: bytes = b"",
+        headers: Headers | None = None,
+        body: Callable[[], AsyncIterator[bytes]] | None = None,
+        connection: Connection | None = None,
+    ) -> None:
+        self.method = method
+        self.raw_path = raw_path
+        self.segments = parse_path(raw_path)
+        self.query_string = query_string
+        self.headers = headers or Headers()
+        self.connection = connection or Connection()
+        self.body_limit = 0  # set by the pipeline from the service; 0: no body is read
+        self.max_parameters = 200
+        self.parser: Parser = _raw_bytes
+        self._chunks = body
+        self._body: bytes | None = None
+        self._content: Any = _UNPARSED
+        self._parameters: QueryParameters | None = None
+
+    @property
+    def path(self) -> str:
+        """The decoded path, `/` for the root."""
+        return render_path(self.segments)
+
+    @property
+    def query(self) -> QueryParameters:
+        """The query parameters, decoded at first use."""
+        if self._parameters is None:
+            self._parameters = QueryParameters(self.query_string, self.max_parameters)
+        return self._parameters
+
+    @property
+    def content_type(self) -> str:
+        """The media type in lower case without its parameters; empty when there is none."""
+        return (self.headers.get("content-type") or "").split(";", 1)[0].strip().lower()
+
+    async def read_body(self) -> bytes:
+        """The bytes of the body, read at the first call and kept."""
+        if self._body is None:
+            self._body = await self._read()
+        return self._body
+
+    async def parse_content(self) -> Any:
+        """The body parsed as the service reads it (`parser`), anew at each call."""
+        return self.parser(await self.read_body(), self.content_type)
+
+    async def get_content(self) -> Any:
+        """The parsed body: read and parsed at the first call, kept for the next ones."""
+        if self._content is _UNPARSED:
+            self._content = await self.parse_content()
+        return self._content
+
+    getContent = get_content  # the specification's names
+    parseContent = parse_content
+
+    async def _read(self) -> bytes:
+        if self._chunks is None:
+            return b""
+        self._refuse_announced_excess()
+        chunks: list[bytes] = []
+        size = 0
+        async for chunk in self._chunks():
+            size += len(chunk)
+            if size > self.body_limit:
+                raise self._too_large()
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    def _refuse_announced_excess(self) -> None:
+        length = self.headers.get("content-length")
+        if length is not None and length.isdigit() and int(length) > self.body_limit:
+            raise self._too_large()
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge(
+            f"the body is larger than {self.body_limit} bytes",
+            headers=[("Connection", "close")],
+        )
+
+
+def _raw_bytes(body: bytes, content_type: str) -> bytes:
+    return body

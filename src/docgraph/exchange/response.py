@@ -1,0 +1,72 @@
+"""What an answer can be: a body, a stream, a socket, or a takeover of the connection."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+__all__ = ["Answer", "Body", "Socket", "SocketHandler", "Stream", "Takeover", "Upgrade"]
+
+HeaderList = list[tuple[str, str]]
+
+
+@dataclass(slots=True)
+class Body:
+    """A complete answer."""
+
+    status: int = 200
+    content: bytes = b""
+    media_type: str | None = None
+    headers: HeaderList = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Stream:
+    """An answer whose length is not known; each chunk is sent as it comes."""
+
+    chunks: AsyncIterator[bytes]
+    status: int = 200
+    media_type: str | None = None
+    headers: HeaderList = field(default_factory=list)
+
+
+class Socket(Protocol):
+    """An open WebSocket, seen from a service."""
+
+    async def send(self, text: str) -> None:
+        """Send one text message."""
+        ...
+
+    async def receive(self) -> str | bytes | None:
+        """The next message, or None when the peer is gone."""
+        ...
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """Say goodbye with a code."""
+        ...
+
+
+SocketHandler = Callable[[Socket], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Takeover:
+    """The rest of the exchange is another application's: `(scope, receive, send)`."""
+
+    application: Callable[[Any, Any, Any], Awaitable[None]]
+    scope: Mapping[str, Any] = field(default_factory=dict)
+    status: int = 200
+    headers: HeaderList = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Upgrade:
+    """Accept the WebSocket and hand it to `handler`."""
+
+    handler: SocketHandler
+    status: int = 101
+    headers: HeaderList = field(default_factory=list)
+
+
+Answer = Body | Stream | Upgrade | Takeover

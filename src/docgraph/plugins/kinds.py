@@ -1,0 +1,294 @@
+"""The kinds of plugins: small protocols, one file.
+
+A plugin is a class with a `name` (its section in the configuration), a `Config` struct and a
+constructor that takes that struct first and then, by keyword, the providers it names: the
+parameter `acl_registry` receives the provider `acl-registry`.
+
+Life: construct (no side effects) → `provision` (may do I/O) → `validate` (raises `StartupError`)
+→ use → `close`. Subclassing the protocols below gives the defaults; it is not required.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from docgraph.config.section import PluginConfig
+from docgraph.exchange import (
+    Account,
+    Answer,
+    DataPoint,
+    Exchange,
+    Resource,
+)
+
+__all__ = [
+    "ABSENT",
+    "Absent",
+    "Accepted",
+    "AuthMechanism",
+    "Authenticator",
+    "Authorizer",
+    "AuthorizerRole",
+    "Command",
+    "DataInterceptor",
+    "Decision",
+    "Initializer",
+    "Interceptor",
+    "Kind",
+    "Outcome",
+    "Plugin",
+    "Point",
+    "Provider",
+    "Rejected",
+    "Service",
+    "TokenManager",
+    "VariableResolver",
+]
+
+
+class Kind(StrEnum):
+    """What a plugin is good for."""
+
+    SERVICE = "service"
+    INTERCEPTOR = "interceptor"
+    DATA_INTERCEPTOR = "data-interceptor"
+    AUTH_MECHANISM = "auth-mechanism"
+    AUTHENTICATOR = "authenticator"
+    TOKEN_MANAGER = "token-manager"  # noqa: S105 - a kind, not a secret
+    AUTHORIZER = "authorizer"
+    INITIALIZER = "initializer"
+    PROVIDER = "provider"
+    VARIABLE_RESOLVER = "variable-resolver"
+    COMMAND = "command"
+
+
+class Point(StrEnum):
+    """Where an interceptor can stand on the way of a request."""
+
+    BEFORE_AUTH = "before-auth"
+    AFTER_AUTH = "after-auth"
+    AFTER_FAILED_AUTH = "after-failed-auth"
+    RESPONSE = "response"
+
+
+class Plugin(Protocol):
+    """What all plugins have in common."""
+
+    kind: ClassVar[Kind]
+    name: ClassVar[str]
+    description: ClassVar[str] = ""
+    enabled_by_default: ClassVar[bool] = True
+    security: ClassVar[bool] = (
+        False  # an enabled security plugin that cannot start stops the server
+    )
+    Config: ClassVar[type[PluginConfig]] = PluginConfig
+
+    async def provision(self) -> None:
+        """Make ready what needs I/O; everything is constructed by now."""
+
+    def validate(self) -> None:
+        """Raise `StartupError` when the plugin cannot work as configured."""
+
+    async def close(self) -> None:
+        """Give back what `provision` took; called even when `provision` failed."""
+
+
+class Service(Plugin, Protocol):
+    """Answers requests at and below its `uri`."""
+
+    kind: ClassVar[Kind] = Kind.SERVICE
+    uri: ClassVar[str]
+    methods: ClassVar[tuple[str, ...]] = ("GET",)
+    secured: ClassVar[bool] = True
+    max_body_size: int = 1 << 20
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        """Answer; raise a `DocgraphError` for what cannot be answered."""
+        ...
+
+
+class Interceptor(Plugin, Protocol):
+    """Sees requests at a named point; lower `priority` first."""
+
+    kind: ClassVar[Kind] = Kind.INTERCEPTOR
+    point: ClassVar[Point] = Point.AFTER_AUTH
+    priority: ClassVar[int] = 10
+
+    def resolve(self, exchange: Exchange) -> bool:
+        """Whether this request concerns the interceptor."""
+        return True
+
+    async def handle(self, exchange: Exchange) -> Answer | None:
+        """An answer ends the walk down (at `response`: replaces the answer); None goes on."""
+        ...
+
+
+class DataInterceptor(Plugin, Protocol):
+    """Sees reads and writes of documents, whoever makes them; lower `priority` first.
+
+    `subject` is the `Write` at before-write, `(Write, WriteResult)` at after-write, the `Read` at
+    before-read and the list of documents at after-read; what is returned takes its place (at
+    after-write a `WriteResult`). `exchange` is None for commands of the command line.
+    """
+
+    kind: ClassVar[Kind] = Kind.DATA_INTERCEPTOR
+    point: ClassVar[DataPoint]
+    priority: ClassVar[int] = 10
+
+    def resolve(self, resource: Resource) -> bool:
+        """Whether this resource concerns the interceptor."""
+        ...
+
+    async def intercept(self, exchange: Exchange | None, resource: Resource, subject: Any) -> Any:
+        """The subject, changed or not; raise to refuse."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The request carries nothing for this mechanism."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The request carries credentials for this mechanism and they are not accepted."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The caller is known."""
+
+    account: Account
+
+
+Outcome = Absent | Rejected | Accepted
+ABSENT = Absent()
+
+
+class AuthMechanism(Plugin, Protocol):
+    """Finds out who is calling; lower `priority` is tried first. Never writes to the response."""
+
+    kind: ClassVar[Kind] = Kind.AUTH_MECHANISM
+    security: ClassVar[bool] = True
+    priority: ClassVar[int] = 10
+
+    async def authenticate(self, exchange: Exchange) -> Outcome:
+        """What this mechanism makes of the request."""
+        ...
+
+    def challenge(self, exchange: Exchange) -> Sequence[str]:
+        """The values of `WWW-Authenticate` that this mechanism offers."""
+        return ()
+
+
+class Authenticator(Plugin, Protocol):
+    """Knows users and their passwords."""
+
+    kind: ClassVar[Kind] = Kind.AUTHENTICATOR
+    security: ClassVar[bool] = True
+
+    async def verify(self, user: str, password: str) -> Account | None:
+        """The account, or None; both take the same time."""
+        ...
+
+
+class TokenManager(Plugin, Protocol):
+    """Makes, knows and revokes tokens."""
+
+    kind: ClassVar[Kind] = Kind.TOKEN_MANAGER
+    security: ClassVar[bool] = True
+
+    async def issue(self, account: Account, *, renew: bool = False) -> tuple[str, float]:
+        """A token for the account and the time (seconds since the epoch) it ends."""
+        ...
+
+    async def verify(self, user: str, token: str) -> Account | None:
+        """The account that the token was made for."""
+        ...
+
+    async def revoke(self, account: Account) -> None:
+        """End the account's token."""
+        ...
+
+
+class AuthorizerRole(StrEnum):
+    """A vetoer can only deny, an allower can only approve."""
+
+    VETOER = "vetoer"
+    ALLOWER = "allower"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer of an authorizer, with its reason."""
+
+    allowed: bool
+    reason: str
+    authorizer: str = ""
+
+
+class Authorizer(Plugin, Protocol):
+    """Says whether a request may proceed."""
+
+    kind: ClassVar[Kind] = Kind.AUTHORIZER
+    security: ClassVar[bool] = True
+    role: ClassVar[AuthorizerRole] = AuthorizerRole.ALLOWER
+    priority: ClassVar[int] = 10
+
+    async def decide(self, exchange: Exchange) -> Decision:
+        """For a vetoer `allowed=False` is a veto; for an allower `allowed=True` an approval."""
+        ...
+
+    def requires_authentication(self, exchange: Exchange) -> bool:
+        """Whether an anonymous caller has to log in before this allower could say yes."""
+        return True
+
+
+class Initializer(Plugin, Protocol):
+    """Does something once, when the database first answers."""
+
+    kind: ClassVar[Kind] = Kind.INITIALIZER
+    priority: ClassVar[int] = 10
+
+    async def initialize(self) -> None:
+        """Called once per process; raising is logged and tried again later."""
+        ...
+
+
+class Provider(Plugin, Protocol):
+    """Gives a named value to the constructors of other plugins."""
+
+    kind: ClassVar[Kind] = Kind.PROVIDER
+    provides: ClassVar[str]
+
+    def get(self) -> Any:
+        """The value; called once, after construction of this provider."""
+        ...
+
+
+class VariableResolver(Plugin, Protocol):
+    """Gives the value of `@<variable>…` in mappings, filters and predicates."""
+
+    kind: ClassVar[Kind] = Kind.VARIABLE_RESOLVER
+    variable: ClassVar[str]  # without the @
+    cacheable: ClassVar[bool] = True  # one value per expression and request
+
+    async def resolve_variable(self, exchange: Exchange, expression: str) -> Any:
+        """The value of the whole expression; None counts as unbound."""
+        ...
+
+
+@runtime_checkable
+class Command(Plugin, Protocol):
+    """A command of the command line: `docgraph <name> …`."""
+
+    kind: ClassVar[Kind] = Kind.COMMAND
+
+    async def run(self, arguments: Sequence[str]) -> int:
+        """Do it; the result is the exit code."""
+        ...
