@@ -17,13 +17,13 @@ class Section(
     """
 
 
-class PluginConfig(Section):
+class PluginConfig(Section, frozen=True):
     """What every plugin has; `None` means the plugin's own default."""
 
     enabled: bool | None = None
 
 
-class ServiceConfig(PluginConfig):
+class ServiceConfig(PluginConfig, frozen=True):
     """What every service has beside it; `None` means the service's own default."""
 
     uri: str | None = None
