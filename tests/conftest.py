@@ -1,0 +1,67 @@
+"""Fixtures of the whole suite: a real mongod per worker, a database per test, no blocking calls."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import blockbuster.blockbuster as buster
+import pytest
+from hypothesis import settings
+from pymongo import MongoClient
+
+from docgraph.store.embedded import EmbeddedMongo
+
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, database=None)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    """Async tests run on asyncio with uvloop, as the server does."""
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture(autouse=True)
+def blocking_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Fail a test in which code of docgraph blocks the event loop, even if the error was caught."""
+    seen: list[str] = []
+
+    class RecordedBlockingError(buster.BlockingError):
+        def __init__(self, function: str) -> None:
+            super().__init__(function)
+            seen.append(function)
+
+    monkeypatch.setattr(buster, "BlockingError", RecordedBlockingError)
+    with buster.blockbuster_ctx("docgraph"):
+        yield seen
+    if seen:
+        pytest.fail(f"blocking call in the event loop: {', '.join(seen)}")
+
+
+@pytest.fixture(scope="session")
+def mongo_uri() -> Iterator[str]:
+    """The connection string of this worker's own mongod, a single-node replica set."""
+    with tempfile.TemporaryDirectory(prefix="docgraph-tests-") as directory:
+        with EmbeddedMongo(Path(directory, "data")) as uri:
+            yield uri
+
+
+@pytest.fixture(scope="session")
+def mongo_client(mongo_uri: str) -> Iterator[MongoClient[dict[str, Any]]]:
+    """A synchronous client, for arranging and looking at data outside of the program."""
+    with MongoClient[dict[str, Any]](mongo_uri) as client:
+        yield client
+
+
+@pytest.fixture
+def database(mongo_client: MongoClient[dict[str, Any]]) -> Iterator[str]:
+    """The name of a database that belongs to this test alone and is dropped after it."""
+    name = f"test_{uuid4().hex[:16]}"
+    yield name
+    mongo_client.drop_database(name)
