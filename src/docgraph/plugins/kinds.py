@@ -19,7 +19,9 @@ from docgraph.config.section import PluginConfig
 from docgraph.exchange import (
     Account,
     Answer,
+    Body,
     DataPoint,
+    DocgraphError,
     Exchange,
     Resource,
 )
@@ -86,6 +88,9 @@ class Plugin(Protocol):
     )
     Config: ClassVar[type[PluginConfig]] = PluginConfig
 
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
     async def provision(self) -> None:
         """Make ready what needs I/O; everything is constructed by now."""
 
@@ -101,6 +106,7 @@ class Service(Plugin, Protocol):
 
     kind: ClassVar[Kind] = Kind.SERVICE
     uri: ClassVar[str]
+    exact: ClassVar[bool] = False  # only the uri itself, nothing below it
     methods: ClassVar[tuple[str, ...]] = ("GET",)
     secured: ClassVar[bool] = True
     max_body_size: int = 1 << 20
@@ -108,6 +114,10 @@ class Service(Plugin, Protocol):
     async def handle(self, exchange: Exchange) -> Answer:
         """Answer; raise a `DocgraphError` for what cannot be answered."""
         ...
+
+    def render_error(self, error: DocgraphError) -> Body | None:
+        """The error in this service's own shape; None: the general one."""
+        return None
 
 
 class Interceptor(Plugin, Protocol):

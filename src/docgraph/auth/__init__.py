@@ -1,0 +1,1 @@
+"""Who is calling: mechanisms, authenticators, tokens, cookies."""

@@ -1,0 +1,1 @@
+"""The ways a request can say who is calling, one file each."""

@@ -1,0 +1,36 @@
+"""`identityAuthMechanism`: every request is the configured account. For testing."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from docgraph.config.sections import IdentityAuthMechanism
+from docgraph.exchange import Account, Exchange
+from docgraph.plugins.kinds import Accepted, AuthMechanism, Outcome
+
+__all__ = ["IdentityMechanism"]
+
+
+class IdentityMechanism(AuthMechanism):
+    """Comes last, so that real credentials win where other mechanisms are on beside it."""
+
+    name: ClassVar[str] = "identityAuthMechanism"
+    description: ClassVar[str] = "authenticates every request as one configured account"
+    enabled_by_default: ClassVar[bool] = False
+    priority: ClassVar[int] = 1000
+    Config = IdentityAuthMechanism
+
+    def __init__(self, config: IdentityAuthMechanism) -> None:
+        roles = tuple(config.roles)
+        self._outcome = Accepted(
+            Account(
+                name=config.username,
+                roles=roles,
+                properties={"userid": config.username, "roles": list(roles)},
+                kind="identity",
+            )
+        )
+
+    async def authenticate(self, exchange: Exchange) -> Outcome:
+        """Always accepted."""
+        return self._outcome

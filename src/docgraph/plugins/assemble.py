@@ -1,0 +1,179 @@
+"""From classes to a working set of plugins: who is enabled, who needs whom, who lives how long.
+
+Construction has no side effects and follows the order of the providers; then everything is
+provisioned and validated. What was provisioned is closed in the opposite order, whatever happens.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from docgraph.config.section import PluginConfig, Section
+from docgraph.exchange import StartupError
+from docgraph.observe import emit
+from docgraph.observe.events import PluginFailed
+from docgraph.plugins.discover import Found
+from docgraph.plugins.kinds import Kind, Plugin, Provider
+
+__all__ = ["PluginSet", "assemble", "is_enabled"]
+
+
+def is_enabled(found: Found, sections: Mapping[str, Section]) -> bool:
+    """The option `enabled` of the plugin's section, else the plugin's own default."""
+    section = sections.get(found.name)
+    enabled = section.enabled if isinstance(section, PluginConfig) else None
+    return found.plugin.enabled_by_default if enabled is None else enabled
+
+
+@dataclass(slots=True)
+class PluginSet:
+    """The enabled plugins, constructed; `start` and `close` walk them through their life."""
+
+    plugins: list[Plugin]
+    values: dict[str, Any] = field(default_factory=dict)
+    _started: list[Plugin] = field(default_factory=list)
+
+    def of_kind(self, kind: Kind) -> list[Any]:
+        """The plugins of one kind, by their `priority` where they have one."""
+        chosen = [plugin for plugin in self.plugins if plugin.kind is kind]
+        return sorted(chosen, key=lambda plugin: getattr(plugin, "priority", 0))
+
+    async def start(self) -> None:
+        """Provision and validate everything.
+
+        `StartupError` always stops the start, any other failure does so for a security plugin
+        (fail closed); another plugin that fails is reported and taken out.
+        """
+        for plugin in list(self.plugins):
+            self._started.append(plugin)  # closed even when `provision` fails
+            try:
+                await plugin.provision()
+                plugin.validate()
+            except StartupError:
+                raise
+            except Exception as error:
+                emit(PluginFailed(plugin.name, "start", error))
+                if plugin.security:
+                    raise StartupError(
+                        f"the security plugin {plugin.name!r} cannot start",
+                        hint="the log has the reason; a server without it would be open",
+                    ) from error
+                self.plugins.remove(plugin)
+
+    async def close(self) -> None:
+        """Close what was started, last first; one failing does not keep the others open."""
+        while self._started:
+            plugin = self._started.pop()
+            try:
+                await plugin.close()
+            except Exception as error:
+                emit(PluginFailed(plugin.name, "close", error))
+
+
+def assemble(
+    found: Iterable[Found], sections: Mapping[str, Section], values: Mapping[str, Any]
+) -> PluginSet:
+    """Construct every enabled plugin with its section and the providers it names.
+
+    `values` are ready-made providers (`store`, `instance`, …) beside those of provider plugins.
+    """
+    return _Assembly(tuple(found), sections, dict(values)).build()
+
+
+class _Assembly:
+    """The state of one construction: what is made, what is being made."""
+
+    def __init__(
+        self, found: Sequence[Found], sections: Mapping[str, Section], values: dict[str, Any]
+    ) -> None:
+        self.enabled = [one for one in found if is_enabled(one, sections)]
+        self.sections = sections
+        self.values = values
+        self.providers = _providers(self.enabled, values)
+        self.disabled_providers = {
+            cast("type[Provider]", one.plugin).provides: one.name
+            for one in found
+            if one.plugin.kind is Kind.PROVIDER and one not in self.enabled
+        }
+        self.built: dict[str, Plugin] = {}
+
+    def build(self) -> PluginSet:
+        for one in self.enabled:
+            self._construct(one, ())
+        return PluginSet(list(self.built.values()), self.values)
+
+    def _construct(self, one: Found, chain: tuple[str, ...]) -> Plugin:
+        if one.name in self.built:
+            return self.built[one.name]
+        if one.name in chain:
+            cycle = " → ".join((*chain[chain.index(one.name) :], one.name))
+            raise StartupError(f"these plugins need each other: {cycle}")
+        arguments = {
+            parameter: self._provide(one, provider, optional, (*chain, one.name))
+            for parameter, provider, optional in _needs(one.plugin)
+            if not optional or self._is_available(provider)
+        }
+        section = self.sections.get(one.name) or one.plugin.Config()
+        constructor = cast("Any", one.plugin)
+        try:
+            plugin = cast("Plugin", constructor(section, **arguments))
+        except StartupError:
+            raise
+        except Exception as error:
+            raise StartupError(
+                f"the plugin {one.name!r} from {one.origin} cannot be constructed: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        self.built[one.name] = plugin
+        return plugin
+
+    def _is_available(self, provider: str) -> bool:
+        return provider in self.values or provider in self.providers
+
+    def _provide(self, user: Found, provider: str, optional: bool, chain: tuple[str, ...]) -> Any:
+        if provider not in self.values:
+            source = self.providers.get(provider)
+            if source is None:
+                raise self._missing(user, provider)
+            self.values[provider] = cast("Provider", self._construct(source, chain)).get()
+        return self.values[provider]
+
+    def _missing(self, user: Found, provider: str) -> StartupError:
+        if provider in self.disabled_providers:
+            hint = f"the plugin {self.disabled_providers[provider]!r} gives it, and is disabled"
+        else:
+            known = ", ".join(sorted({*self.values, *self.providers}))
+            hint = f"known providers: {known}"
+        return StartupError(
+            f"the plugin {user.name!r} from {user.origin} needs the provider {provider!r}",
+            hint=hint,
+        )
+
+
+def _providers(enabled: Sequence[Found], values: Mapping[str, Any]) -> dict[str, Found]:
+    providers: dict[str, Found] = {}
+    for one in enabled:
+        if one.plugin.kind is not Kind.PROVIDER:
+            continue
+        provided = cast("type[Provider]", one.plugin).provides
+        other = providers.setdefault(provided, one)
+        if other is not one or provided in values:
+            giver = other.name if other is not one else "docgraph itself"
+            raise StartupError(
+                f"the provider {provided!r} is given by {giver} and by {one.name!r}",
+                hint="disable one of them",
+            )
+    return providers
+
+
+def _needs(plugin: type[Plugin]) -> list[tuple[str, str, bool]]:
+    """Parameter, provider name and whether it may be absent, for each one after the section."""
+    parameters = list(inspect.signature(plugin.__init__).parameters.values())[2:]
+    return [
+        (parameter.name, parameter.name.replace("_", "-"), parameter.default is not parameter.empty)
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]

@@ -1,0 +1,113 @@
+"""Where plugins come from: the built-in list, entry points, and a directory of Python files.
+
+All three end in the same list of `Found`; nothing after this step knows the difference.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from docgraph.exchange import StartupError
+from docgraph.plugins.kinds import Kind, Plugin
+
+__all__ = ["ENTRY_POINT_GROUP", "Found", "discover", "is_plugin"]
+
+ENTRY_POINT_GROUP = "docgraph.plugins"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A plugin class and where it was found."""
+
+    plugin: type[Plugin]
+    origin: str
+
+    @property
+    def name(self) -> str:
+        """The name of the plugin, which is also its section."""
+        return self.plugin.name
+
+
+def discover(builtin: Iterable[type[Plugin]], directory: Path | None) -> tuple[Found, ...]:
+    """Every plugin there is; a name that two of them claim stops the start."""
+    found = [Found(plugin, "built-in") for plugin in builtin]
+    found += _from_entry_points()
+    if directory is not None:
+        found += _from_directory(directory)
+    by_name: dict[str, Found] = {}
+    for one in found:
+        other = by_name.setdefault(one.name, one)
+        if other is not one:
+            raise StartupError(
+                f"two plugins are called {one.name!r}: one from {other.origin}, "
+                f"one from {one.origin}",
+                hint="give one of them another `name`",
+            )
+    return tuple(found)
+
+
+def is_plugin(value: Any) -> bool:
+    """A concrete class with a kind and a name of its own."""
+    return (
+        inspect.isclass(value)
+        and isinstance(getattr(value, "kind", None), Kind)
+        and isinstance(value.__dict__.get("name"), str)
+    )
+
+
+def _from_entry_points() -> Iterator[Found]:
+    for point in entry_points(group=ENTRY_POINT_GROUP):
+        origin = f"the entry point {point.name!r}"
+        try:
+            loaded = point.load()
+        except Exception as error:
+            raise _cannot_load(origin, error) from error
+        if not is_plugin(loaded):
+            raise StartupError(
+                f"{origin} does not name a plugin class",
+                hint="a plugin subclasses one of the kinds in `docgraph` and has a `name`",
+            )
+        yield Found(loaded, origin)
+
+
+def _from_directory(directory: Path) -> Iterator[Found]:
+    """`*.py` files and packages of the directory; names starting with `_` are left alone."""
+    if not directory.is_dir():
+        return
+    for path in sorted(directory.iterdir()):
+        file = path / "__init__.py" if path.is_dir() else path
+        if path.name.startswith(("_", ".")) or file.suffix != ".py" or not file.is_file():
+            continue
+        module = _import(path.stem, file)
+        for value in vars(module).values():
+            if is_plugin(value) and value.__module__.split(".")[0] == module.__name__:
+                yield Found(value, str(file))
+
+
+def _import(stem: str, file: Path) -> ModuleType:
+    name = f"docgraph_plugin_{stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise StartupError(f"the plugin file {file} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise _cannot_load(str(file), error) from error
+    return module
+
+
+def _cannot_load(origin: str, error: Exception) -> StartupError:
+    return StartupError(
+        f"the plugin from {origin} cannot be loaded: {type(error).__name__}: {error}",
+        hint="mend it, or take it out of the plugins directory or environment",
+    )

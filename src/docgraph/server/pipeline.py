@@ -1,0 +1,138 @@
+"""The request, top to bottom; the only place where the stages meet.
+
+    1 route   2 authenticate   3 authorize   4 interceptors   5 service   6 interceptors   7 respond
+
+An unknown caller learns nothing before stage 3: whether a path, a method or an app exists is
+answered only to those who may ask (decision 21). Stage 7 is `respond.py`; it sees every answer,
+also those of the errors caught here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import uuid4
+
+from docgraph.access.authorize import Authorization
+from docgraph.auth.authenticate import Authenticator
+from docgraph.exchange import Answer, Body, DocgraphError, Exchange
+from docgraph.exchange.errors import Forbidden, InternalError, MethodNotAllowed, NotFound
+from docgraph.exchange.request import Parser
+from docgraph.observe import emit
+from docgraph.observe.events import AccessDenied, RequestFailed
+from docgraph.plugins.kinds import Interceptor, Point
+from docgraph.server.cors import preflight_headers
+from docgraph.server.respond import error_body
+from docgraph.server.routes import Route, Routes
+
+__all__ = ["Pipeline"]
+
+
+class Pipeline:
+    """Walks a request down to its service and the answer up again. Never raises."""
+
+    def __init__(
+        self,
+        routes: Routes,
+        authenticator: Authenticator,
+        authorization: Authorization,
+        interceptors: Mapping[Point, Sequence[Interceptor]],
+        parser: Parser,
+    ) -> None:
+        self._routes = routes
+        self._authenticator = authenticator
+        self._authorization = authorization
+        self._interceptors = interceptors
+        self._parser = parser
+
+    async def answer(self, exchange: Exchange) -> Answer:
+        """The answer, whatever happens on the way."""
+        route = self._routes.match(exchange.request.segments)
+        try:
+            answer = await self._walk(exchange, route)
+        except Exception as error:
+            answer = _render(error, exchange, route)
+        answer.headers.extend(exchange.headers)
+        return answer
+
+    async def _walk(self, exchange: Exchange, route: Route | None) -> Answer:
+        self._prepare(exchange, route)
+        early = await self._intercept(Point.BEFORE_AUTH, exchange)
+        if early is not None:
+            return early
+        await self._admit(exchange, secured=route is None or route.secured)
+        early = await self._intercept(Point.AFTER_AUTH, exchange)
+        if early is not None:
+            return early
+        if route is None:
+            raise NotFound("nothing is served at this path")
+        try:
+            exchange.answer = await _serve(exchange, route)
+        except DocgraphError as error:
+            exchange.answer = _render(error, exchange, route)
+        return await self._intercept(Point.RESPONSE, exchange) or exchange.answer
+
+    def _prepare(self, exchange: Exchange, route: Route | None) -> None:
+        exchange.request.parser = self._parser
+        if route is not None:
+            exchange.service = route.service.name
+            exchange.request.body_limit = route.service.max_body_size
+
+    async def _admit(self, exchange: Exchange, *, secured: bool) -> None:
+        """Stages 2 and 3: who is calling, and may they."""
+        if exchange.request.method != "OPTIONS":
+            authentication = await self._authenticator.authenticate(exchange)
+            exchange.account = authentication.account
+            if authentication.refused:
+                await self._refuse(exchange, self._authenticator.challenge(exchange))
+        veto = await self._authorization.find_veto(exchange)
+        if veto is not None:
+            emit(AccessDenied(exchange.id, veto.authorizer, veto.reason))
+            await self._refuse(exchange, Forbidden(veto.reason))
+        decision = await self._authorization.find_approval(exchange, secured=secured)
+        if decision.allowed:
+            return
+        if exchange.account is None:
+            await self._refuse(exchange, self._authenticator.challenge(exchange))
+        emit(AccessDenied(exchange.id, decision.authorizer, decision.reason))
+        await self._refuse(exchange, Forbidden(decision.reason))
+
+    async def _refuse(self, exchange: Exchange, error: DocgraphError) -> None:
+        await self._intercept(Point.AFTER_FAILED_AUTH, exchange)
+        raise error
+
+    async def _intercept(self, point: Point, exchange: Exchange) -> Answer | None:
+        for interceptor in self._interceptors[point]:
+            if interceptor.resolve(exchange):
+                answer = await interceptor.handle(exchange)
+                if answer is not None:
+                    exchange.answer = answer
+                    if point is not Point.RESPONSE:
+                        return answer
+        return exchange.answer if point is Point.RESPONSE else None
+
+
+async def _serve(exchange: Exchange, route: Route) -> Answer:
+    """Stage 5: the methods that every service answers alike, then the service itself."""
+    request, service = exchange.request, route.service
+    allowed = _allowed_methods(service.methods)
+    if request.method == "OPTIONS":
+        return Body(200, headers=[("Allow", ", ".join(allowed)), *preflight_headers(allowed)])
+    if request.method not in allowed:
+        raise MethodNotAllowed(request.method, allowed)
+    return await service.handle(exchange)
+
+
+def _allowed_methods(methods: Sequence[str]) -> tuple[str, ...]:
+    """What a service takes; whoever answers GET answers HEAD and everybody answers OPTIONS."""
+    head = ("HEAD",) if "GET" in methods and "HEAD" not in methods else ()
+    return (*methods, *head, "OPTIONS")
+
+
+def _render(error: Exception, exchange: Exchange, route: Route | None) -> Body:
+    """Any error as an answer, in the shape of the service that was asked."""
+    if not isinstance(error, DocgraphError):
+        id = uuid4().hex[:12]
+        emit(RequestFailed(id, exchange.id, error))
+        error = InternalError("the request could not be handled", details={"id": id})
+    shaped = route.service.render_error(error) if route is not None else None
+    return shaped or error_body(error)

@@ -1,0 +1,64 @@
+"""Path → service: the longest bound prefix of whole segments wins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from docgraph.config.section import ServiceConfig
+from docgraph.exchange import StartupError
+from docgraph.exchange.path import parse_path
+from docgraph.plugins.kinds import Service
+
+__all__ = ["Route", "Routes", "bind"]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A service, the path it is bound to, and whether callers need an allower for it."""
+
+    service: Service
+    prefix: tuple[str, ...]
+    secured: bool
+
+
+class Routes:
+    """A table of prefixes; a look-up costs one dictionary access per segment at most."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._table: dict[tuple[str, ...], Route] = {}
+        for route in routes:
+            other = self._table.setdefault(route.prefix, route)
+            if other is not route:
+                raise StartupError(
+                    f"the services {other.service.name!r} and {route.service.name!r} are both "
+                    f"bound to /{'/'.join(route.prefix)}",
+                    hint="give one of them another `uri`",
+                )
+        self._longest = max((len(prefix) for prefix in self._table), default=0)
+
+    def match(self, segments: tuple[str, ...]) -> Route | None:
+        """The route that serves this path."""
+        for length in range(min(len(segments), self._longest), -1, -1):
+            route = self._table.get(segments[:length])
+            if route is not None and (length == len(segments) or not route.service.exact):
+                return route
+        return None
+
+    def __iter__(self) -> Iterator[Route]:
+        return iter(self._table.values())
+
+
+def bind(service: Service, config: object) -> Route:
+    """A service at the `uri` of its section, or at its own default."""
+    uri, secured = None, None
+    if isinstance(config, ServiceConfig):
+        uri, secured = config.uri, config.secured
+    uri = uri or service.uri
+    if not uri.startswith("/"):
+        raise StartupError(f"the uri {uri!r} of {service.name!r} does not start with a slash")
+    return Route(
+        service=service,
+        prefix=parse_path(uri.encode()),
+        secured=service.secured if secured is None else secured,
+    )

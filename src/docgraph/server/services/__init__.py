@@ -1,0 +1,1 @@
+"""The services that tell about the server itself."""

@@ -1,0 +1,48 @@
+"""`GET /health/db`: whether the database answers, and how fast."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+import orjson
+
+from docgraph.config.sections import DatabaseProbe as DatabaseProbeConfig
+from docgraph.exchange import Answer, Body, Exchange
+from docgraph.exchange.errors import StoreError, TimeLimitExceeded
+from docgraph.plugins.kinds import Service
+from docgraph.store import Store
+
+__all__ = ["DatabaseProbe"]
+
+
+class DatabaseProbe(Service):
+    """Pings the database within a bound; says nothing about where it is."""
+
+    name: ClassVar[str] = "database-probe"
+    description: ClassVar[str] = "says whether the database answers"
+    uri: ClassVar[str] = "/health/db"
+    exact: ClassVar[bool] = True
+    secured: ClassVar[bool] = False
+    Config = DatabaseProbeConfig
+
+    def __init__(self, config: DatabaseProbeConfig, store: Store) -> None:
+        self._timeout = config.timeout_ms / 1000
+        self._store = store
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        """200 with the latency, 504 for no answer in time, 503 for any other failure."""
+        started = time.perf_counter()
+        try:
+            await self._store.ping(timeout=self._timeout)
+        except TimeLimitExceeded:
+            return _report(504, "error", "no answer in time", started)
+        except StoreError:
+            return _report(503, "error", "the database cannot be reached", started)
+        return _report(200, "ok", "ping successful", started)
+
+
+def _report(status: int, word: str, description: str, started: float) -> Body:
+    latency = round((time.perf_counter() - started) * 1000)
+    body = {"status": word, "description": description, "latencyMs": latency}
+    return Body(status, orjson.dumps(body), "application/json")

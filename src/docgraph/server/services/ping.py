@@ -1,0 +1,39 @@
+"""`GET /ping`: whether the server answers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import orjson
+
+from docgraph import __version__
+from docgraph.config.sections import Ping as PingConfig
+from docgraph.exchange import Answer, Body, Exchange
+from docgraph.plugins.kinds import Service
+
+__all__ = ["Ping"]
+
+
+class Ping(Service):
+    """Says hello without looking at the database."""
+
+    name: ClassVar[str] = "ping"
+    description: ClassVar[str] = "says whether the server answers"
+    uri: ClassVar[str] = "/ping"
+    exact: ClassVar[bool] = True
+    secured: ClassVar[bool] = False
+    Config = PingConfig
+
+    def __init__(self, config: PingConfig) -> None:
+        self._message = config.msg
+        self._extended = config.enable_extended_response
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        """The message; who asked and which version answers, unless switched off."""
+        body: dict[str, str] = {"message": self._message}
+        if self._extended:
+            client = exchange.request.connection.client
+            body["client_ip"] = client[0] if client else ""
+            body["host"] = exchange.request.headers.get("host") or ""
+            body["version"] = __version__
+        return Body(content=orjson.dumps(body), media_type="application/json")

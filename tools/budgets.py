@@ -1,0 +1,52 @@
+"""Size budgets: files and functions that outgrow them want to be two.
+
+Prints each excess and exits with 1 when there is one. Docstrings do not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+FILE_LINES = 450
+FUNCTION_LINES = 45
+TIGHTER = {"server/pipeline.py": 150}
+SOURCE = Path(__file__).parent.parent / "src" / "docgraph"
+
+
+def find_excesses(path: Path) -> Iterator[str]:
+    """One line per file or function above its budget."""
+    text = path.read_text()
+    name = path.relative_to(SOURCE).as_posix()
+    budget = TIGHTER.get(name, FILE_LINES)
+    lines = text.count("\n")
+    if lines > budget:
+        yield f"{name}: {lines} lines, the budget is {budget}"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = measure(node)
+            if length > FUNCTION_LINES:
+                yield f"{name}:{node.lineno}: {node.name} has {length} lines, the budget is {FUNCTION_LINES}"
+
+
+def measure(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function without its docstring."""
+    end = node.end_lineno or node.lineno
+    length = end - node.lineno + 1
+    first = node.body[0]
+    if ast.get_docstring(node) is not None:
+        length -= (first.end_lineno or first.lineno) - first.lineno + 1
+    return length
+
+
+def main() -> int:
+    """Check every file."""
+    excesses = [line for path in sorted(SOURCE.rglob("*.py")) for line in find_excesses(path)]
+    print("\n".join(excesses) or "budgets kept")
+    return 1 if excesses else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
