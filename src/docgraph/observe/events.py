@@ -1,0 +1,399 @@
+"""Things worth noticing: the closed list of what docgraph says about itself.
+
+Code creates one of these and hands it to `docgraph.observe.emit`; log and metrics listen and decide
+what to make of it. An event holds plain facts and never a secret: no header, no body, no query
+string, no token. `docs/reference/logging.md` lists them all, and a test keeps it complete.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar
+
+__all__ = [
+    "EVENTS",
+    "AccessDenied",
+    "AppInvalid",
+    "AppLoaded",
+    "AppsRefreshed",
+    "AuthFailed",
+    "BackgroundFailed",
+    "CommandFinished",
+    "ConfigWarning",
+    "DatabaseFound",
+    "DatabaseLost",
+    "Event",
+    "InitializerFailed",
+    "InterceptorFailed",
+    "Level",
+    "LinesDropped",
+    "LoginsBlocked",
+    "LoopLagged",
+    "ObserverFailed",
+    "PluginFailed",
+    "PluginLoaded",
+    "RequestFailed",
+    "RequestFinished",
+    "RequestRefused",
+    "RequestStarted",
+    "ServerStarted",
+    "ServerStopped",
+    "ServerStopping",
+    "WorkerLost",
+    "WorkerStarted",
+]
+
+
+class Level(IntEnum):
+    """How much an event matters; the numbers are those of `logging`."""
+
+    SILENT = 0  # for the metrics only, never a line in the log
+    DEBUG = 10
+    INFO = 20
+    WARNING = 30
+    ERROR = 40
+
+
+class Event:
+    """What all events have: a name (`RequestFinished` is `request-finished`) and a level."""
+
+    __slots__ = ()
+    name: ClassVar[str]
+    level: ClassVar[Level] = Level.INFO
+
+    def __init_subclass__(cls) -> None:
+        cls.name = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
+
+
+# --- server and workers ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStarted(Event):
+    """All workers listen; emitted once, by the parent process."""
+
+    url: str
+    workers: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStopping(Event):
+    """The server accepts nothing new and lets accepted requests finish."""
+
+    reason: str  # "SIGTERM", "SIGINT", or what failed
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStopped(Event):
+    """Everything is closed; the last event of a clean stop."""
+
+    uptime: float
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStarted(Event):
+    """A worker process listens."""
+
+    worker: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost(Event):
+    """A worker process ended without being asked to; another one takes its place."""
+
+    level: ClassVar[Level] = Level.ERROR
+    worker: int
+    pid: int
+    exit_code: int | None = None
+    signal: str | None = None  # "SIGKILL"
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStarted(Event):
+    """A request entered the pipeline; exactly one `RequestFinished` follows. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFinished(Event):
+    """A request has its answer: the one line per request.
+
+    `path` is the decoded path without the query string; `service` is the name of the plugin that
+    answered; `error` is the stable code of a refused or failed request.
+    """
+
+    request_id: str
+    method: str
+    path: str
+    status: int
+    duration: float  # seconds
+    bytes_out: int = 0
+    client: str = ""
+    account: str = ""
+    service: str = ""
+    app: str = ""
+    error: str = ""
+    aborted: bool = False  # the client was gone before the answer was out
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRefused(Event):
+    """The protocol layer answered (400, 408, 413, 414, 431, 503) before there was a request."""
+
+    status: int
+    reason: str
+    client: str = ""
+    request_id: str = ""
+    method: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailed(Event):
+    """An unexpected exception; the caller was told nothing but `id`."""
+
+    level: ClassVar[Level] = Level.ERROR
+    id: str
+    request_id: str
+    error: BaseException
+    method: str = ""
+    path: str = ""
+    service: str = ""
+
+
+# --- database -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CommandFinished(Event):
+    """One database command; `app`, `operation` and `field` say which part of a query sent it."""
+
+    level: ClassVar[Level] = Level.DEBUG
+    command: str
+    db: str
+    collection: str
+    duration: float  # seconds
+    ok: bool
+    request_id: str = ""
+    app: str = ""
+    operation: str = ""
+    field: str = ""
+    error: str = ""  # the stable code of the error, never the database's text
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseLost(Event):
+    """The database does not answer; requests that need it answer 500 until it is found again."""
+
+    level: ClassVar[Level] = Level.WARNING
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseFound(Event):
+    """The database answers: for the first time, or again."""
+
+    version: str = ""
+    down_seconds: float = 0.0
+
+
+# --- plugins and configuration --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PluginLoaded(Event):
+    """A plugin is ready."""
+
+    level: ClassVar[Level] = Level.DEBUG
+    plugin: str
+    kind: str
+    origin: str  # "built-in", an entry point, or a file
+
+
+@dataclass(frozen=True, slots=True)
+class PluginFailed(Event):
+    """A plugin raised while it was loaded, made, provisioned, validated, used or closed."""
+
+    level: ClassVar[Level] = Level.ERROR
+    plugin: str
+    stage: str  # "load", "construct", "provision", "validate", "use", "close"
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class InterceptorFailed(Event):
+    """An interceptor raised; what that means for the request is the pipeline's decision."""
+
+    level: ClassVar[Level] = Level.ERROR
+    plugin: str
+    point: str
+    error: BaseException
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InitializerFailed(Event):
+    """An initializer raised; it is tried again later."""
+
+    level: ClassVar[Level] = Level.WARNING
+    plugin: str
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigWarning(Event):
+    """Something in the configuration works, and should be changed."""
+
+    level: ClassVar[Level] = Level.WARNING
+    origin: str  # "docgraph.yml:12:3"
+    path: str  # "/graphql/app-def-cache-ttl"
+    message: str
+
+
+# --- GraphQL apps ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AppLoaded(Event):
+    """A GraphQL app is compiled and served."""
+
+    level: ClassVar[Level] = Level.DEBUG
+    app: str
+    uri: str
+    duration: float = 0.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class AppInvalid(Event):
+    """A definition cannot be served; callers are told no more than that."""
+
+    level: ClassVar[Level] = Level.WARNING
+    app: str
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AppsRefreshed(Event):
+    """The definitions were read again; the numbers are what this worker now knows."""
+
+    level: ClassVar[Level] = Level.DEBUG
+    served: int
+    disabled: int
+    invalid: int
+    duration: float = 0.0  # seconds
+
+
+# --- authentication and authorization -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AuthFailed(Event):
+    """Credentials were not accepted. `reason` is a word of a small set, never what was sent."""
+
+    mechanism: str
+    reason: str  # "wrong-password", "unknown-user", "expired-token", "bad-signature", "malformed"
+    user: str = ""
+    client: str = ""
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoginsBlocked(Event):
+    """The brute force guard refuses further attempts for a while."""
+
+    level: ClassVar[Level] = Level.WARNING
+    scope: str  # "address" or "address-and-user"
+    client: str
+    user: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AccessDenied(Event):
+    """No allower approved, or a vetoer denied; `reason` is the authorizer's own."""
+
+    reason: str
+    authorizer: str = ""
+    account: str = ""
+    method: str = ""
+    path: str = ""
+    request_id: str = ""
+
+
+# --- the process itself ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundFailed(Event):
+    """A background task raised; it is started again after `retry_seconds`."""
+
+    level: ClassVar[Level] = Level.WARNING
+    task: str
+    error: BaseException
+    failures: int = 1
+    retry_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LoopLagged(Event):
+    """Something held the event loop: for that long nobody was answered."""
+
+    level: ClassVar[Level] = Level.WARNING
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LinesDropped(Event):
+    """The reader of the log was too slow; so many lines are missing here."""
+
+    level: ClassVar[Level] = Level.WARNING
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ObserverFailed(Event):
+    """A listener raised over an event: a fault of docgraph that must not reach the caller."""
+
+    level: ClassVar[Level] = Level.ERROR
+    event: str
+    error: BaseException
+
+
+EVENTS: tuple[type[Event], ...] = (
+    ServerStarted,
+    ServerStopping,
+    ServerStopped,
+    WorkerStarted,
+    WorkerLost,
+    RequestStarted,
+    RequestFinished,
+    RequestRefused,
+    RequestFailed,
+    CommandFinished,
+    DatabaseLost,
+    DatabaseFound,
+    PluginLoaded,
+    PluginFailed,
+    InterceptorFailed,
+    InitializerFailed,
+    ConfigWarning,
+    AppLoaded,
+    AppInvalid,
+    AppsRefreshed,
+    AuthFailed,
+    LoginsBlocked,
+    AccessDenied,
+    BackgroundFailed,
+    LoopLagged,
+    LinesDropped,
+    ObserverFailed,
+)
