@@ -221,11 +221,11 @@ class PluginLoaded(Event):
 
 @dataclass(frozen=True, slots=True)
 class PluginFailed(Event):
-    """A plugin raised while it was loaded, made, provisioned, validated, used or closed."""
+    """A plugin raised while it was loaded, started, used or closed."""
 
     level: ClassVar[Level] = Level.ERROR
     plugin: str
-    stage: str  # "load", "construct", "provision", "validate", "use", "close"
+    stage: str  # "load", "start", "use", "close"
     error: BaseException
 
 
@@ -321,12 +321,12 @@ class LoginsBlocked(Event):
 class AccessDenied(Event):
     """No allower approved, or a vetoer denied; `reason` is the authorizer's own."""
 
+    request_id: str
+    authorizer: str
     reason: str
-    authorizer: str = ""
     account: str = ""
     method: str = ""
     path: str = ""
-    request_id: str = ""
 
 
 # --- the process itself ---------------------------------------------------------------------------
