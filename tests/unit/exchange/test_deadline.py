@@ -1,0 +1,29 @@
+"""A deadline counts down and then raises."""
+
+import pytest
+
+from docgraph.exchange import Deadline
+from docgraph.exchange.errors import TimeLimitExceeded
+
+
+def test_no_limit_means_no_end():
+    assert Deadline.after_ms(0).remaining() is None
+    assert Deadline.never().remaining() is None
+
+
+def test_what_remains_shrinks(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("docgraph.exchange.deadline.time.monotonic", lambda: now[0])
+    deadline = Deadline.after_ms(1000)
+    assert deadline.remaining() == pytest.approx(1.0)
+    now[0] = 100.4
+    assert deadline.remaining() == pytest.approx(0.6)
+
+
+def test_a_deadline_that_is_over_says_which_limit_it_was(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("docgraph.exchange.deadline.time.monotonic", lambda: now[0])
+    deadline = Deadline.after_ms(250)
+    now[0] = 101.0
+    with pytest.raises(TimeLimitExceeded, match="250ms"):
+        deadline.remaining()

@@ -1,0 +1,174 @@
+"""Injection and life cycle of plugins."""
+
+from typing import ClassVar
+
+import pytest
+
+from docgraph.config.section import PluginConfig
+from docgraph.exchange import StartupError
+from docgraph.plugins import Found, assemble
+from docgraph.plugins.kinds import Initializer, Kind, Provider
+
+pytestmark = pytest.mark.anyio
+
+
+class Recorder(Initializer):
+    """Writes down what happens to it."""
+
+    name: ClassVar[str] = "recorder"
+    security: ClassVar[bool] = False
+    life: list[str]
+
+    def __init__(self, config, life):
+        self.config = config
+        self.life = life
+
+    async def provision(self):
+        self.life.append("provision")
+
+    def validate(self):
+        self.life.append("validate")
+
+    async def close(self):
+        self.life.append("close")
+
+
+class Clock(Provider):
+    name: ClassVar[str] = "clockProvider"
+    provides: ClassVar[str] = "wall-clock"
+
+    def get(self):
+        return "noon"
+
+
+class NeedsClock(Initializer):
+    name: ClassVar[str] = "needsClock"
+
+    def __init__(self, config, wall_clock):
+        self.wall_clock = wall_clock
+
+
+def build(*plugins, sections=None, **values):
+    found = [Found(plugin, "built-in") for plugin in plugins]
+    return assemble(found, sections or {}, values)
+
+
+def test_a_provider_is_injected_by_the_name_of_the_parameter():
+    plugins = build(NeedsClock, Clock)
+    (user,) = plugins.of_kind(Kind.INITIALIZER)
+    assert user.wall_clock == "noon"
+
+
+def test_a_missing_provider_names_the_plugin_and_what_is_there():
+    with pytest.raises(StartupError, match="'needsClock'.*'wall-clock'") as caught:
+        build(NeedsClock, store=1)
+    assert "store" in caught.value.hint
+
+
+def test_a_disabled_provider_is_named():
+    with pytest.raises(StartupError) as caught:
+        build(NeedsClock, Clock, sections={"clockProvider": PluginConfig(enabled=False)})
+    assert "'clockProvider' gives it, and is disabled" in caught.value.hint
+
+
+def test_an_optional_provider_may_be_absent():
+    class Optional(NeedsClock):
+        name: ClassVar[str] = "optional"
+
+        def __init__(self, config, wall_clock=None):
+            self.wall_clock = wall_clock
+
+    (user,) = build(Optional).plugins
+    assert user.wall_clock is None
+
+
+def test_a_cycle_is_shown_whole():
+    class Egg(Provider):
+        name: ClassVar[str] = "eggProvider"
+        provides: ClassVar[str] = "egg"
+
+        def __init__(self, config, hen):
+            pass
+
+    class Hen(Provider):
+        name: ClassVar[str] = "henProvider"
+        provides: ClassVar[str] = "hen"
+
+        def __init__(self, config, egg):
+            pass
+
+    with pytest.raises(StartupError, match="eggProvider → henProvider → eggProvider"):
+        build(Egg, Hen)
+
+
+def test_two_givers_of_one_provider_stop_the_start():
+    class Other(Clock):
+        name: ClassVar[str] = "otherClock"
+
+    with pytest.raises(StartupError, match="'wall-clock'"):
+        build(Clock, Other)
+
+
+def test_a_disabled_plugin_is_not_constructed():
+    plugins = build(NeedsClock, sections={"needsClock": PluginConfig(enabled=False)})
+    assert plugins.plugins == []
+
+
+def test_a_constructor_that_raises_stops_the_start_with_the_name_of_the_plugin():
+    class Broken(Initializer):
+        name: ClassVar[str] = "broken"
+
+        def __init__(self, config):
+            raise ValueError("no")
+
+    with pytest.raises(StartupError, match="'broken'.*ValueError: no"):
+        build(Broken)
+
+
+async def test_life_is_provision_validate_close():
+    life = []
+    plugins = build(Recorder, life=life)
+    await plugins.start()
+    await plugins.close()
+    assert life == ["provision", "validate", "close"]
+
+
+async def test_a_plugin_that_fails_to_start_is_taken_out_and_closed():
+    class Failing(Recorder):
+        name: ClassVar[str] = "failing"
+
+        async def provision(self):
+            raise RuntimeError("no luck")
+
+    life = []
+    plugins = build(Failing, life=life)
+    await plugins.start()
+    assert plugins.plugins == []
+    await plugins.close()
+    assert life == ["close"]
+
+
+async def test_a_security_plugin_that_fails_stops_the_start():
+    class Failing(Recorder):
+        name: ClassVar[str] = "failing"
+        security: ClassVar[bool] = True
+
+        async def provision(self):
+            raise RuntimeError("no luck")
+
+    with pytest.raises(StartupError, match="security plugin 'failing'"):
+        await build(Failing, life=[]).start()
+
+
+async def test_one_plugin_that_fails_to_close_does_not_keep_the_others_open():
+    class Sticky(Recorder):
+        name: ClassVar[str] = "sticky"
+
+        async def close(self):
+            raise RuntimeError("stuck")
+
+    life = []
+    plugins = build(Recorder, Sticky, life=life)
+    await plugins.start()
+    await plugins.close()
+    assert life[-1] == "close"
