@@ -1,10 +1,48 @@
-"""The shape of every configuration section: a frozen struct with strict keys in kebab case."""
+"""The shape of every configuration section: a frozen struct with strict keys in kebab case.
+
+The annotated types below are the vocabulary of options: what stands in their `extra` tells the
+decoder how to read a value (a size as text, a path relative to its file) and how to show it.
+"""
 
 from __future__ import annotations
 
-import msgspec
+from typing import Annotated, Any
 
-__all__ = ["PluginConfig", "Section", "ServiceConfig"]
+import msgspec
+from msgspec import Meta
+
+__all__ = [
+    "MASK",
+    "ConnectionString",
+    "FilePath",
+    "Milliseconds",
+    "PluginConfig",
+    "Port",
+    "Secret",
+    "Section",
+    "ServiceConfig",
+    "Size",
+    "Uri",
+]
+
+MASK = "********"
+
+Size = Annotated[int, Meta(extra={"size": True}, ge=1, le=1 << 40)]
+Milliseconds = Annotated[int, Meta(ge=0, le=86_400_000, extra={"unit": "ms"})]
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Uri = Annotated[str, Meta(pattern=r"^/\S*$", extra={"form": "a path that begins with '/'"})]
+FilePath = Annotated[str, Meta(min_length=1, extra={"path": True})]
+Secret = Annotated[str, Meta(min_length=1, extra={"secret": True})]
+ConnectionString = Annotated[
+    str,
+    Meta(
+        pattern=r"^mongodb(\+srv)?://\S+$",
+        extra={
+            "connection-string": True,
+            "form": "a connection string that begins with 'mongodb://' or 'mongodb+srv://'",
+        },
+    ),
+]
 
 
 class Section(
@@ -16,15 +54,24 @@ class Section(
     `typing.Annotated[..., msgspec.Meta(description=...)]`.
     """
 
+    def __rich_repr__(self) -> Any:
+        """Nothing: a section may hold secrets, and tracebacks are no place for them."""
+        return ()
+
+    def __repr__(self) -> str:
+        return f"<section {type(self).__name__}>"
+
 
 class PluginConfig(Section, frozen=True):
     """What every plugin has; `None` means the plugin's own default."""
 
-    enabled: bool | None = None
+    enabled: Annotated[bool | None, Meta(description="whether the plugin is on")] = None
 
 
 class ServiceConfig(PluginConfig, frozen=True):
     """What every service has beside it; `None` means the service's own default."""
 
-    uri: str | None = None
-    secured: bool | None = None
+    uri: Annotated[Uri | None, Meta(description="base path of the service")] = None
+    secured: Annotated[
+        bool | None, Meta(description="whether requests have to pass an authorizer")
+    ] = None

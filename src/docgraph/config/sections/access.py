@@ -1,0 +1,120 @@
+"""What callers may do: authorizers and guards."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from docgraph.config.section import FilePath, PluginConfig, Section
+
+__all__ = [
+    "AggregationSecurity",
+    "DbAclAuthorizer",
+    "FileAclAuthorizer",
+    "FilterOperatorsBlacklist",
+    "FullAuthorizer",
+    "OriginVetoer",
+    "RootRoleGuard",
+]
+
+Name = Annotated[str, Meta(min_length=1, max_length=255)]
+Operator = Annotated[
+    str, Meta(pattern=r"^\$[A-Za-z]+$", extra={"form": "a name that begins with '$'"})
+]
+
+
+class DbAclAuthorizer(PluginConfig, frozen=True):
+    """Allows by permission documents in the database."""
+
+    enabled: Annotated[bool, Meta(description="whether the authorizer is on")] = True
+    acl_db: Annotated[Name, Meta(description="database of the permissions")] = "docgraph"
+    acl_collection: Annotated[Name, Meta(description="collection of the permissions")] = "acl"
+    root_role: Annotated[
+        Name | None, Meta(description="role that may do everything; null for none")
+    ] = "admin"
+    cache_enabled: Annotated[bool, Meta(description="keep permissions in memory")] = True
+    cache_size: Annotated[
+        int, Meta(description="roles whose permissions are kept", ge=1, le=1_000_000)
+    ] = 1000
+    cache_ttl: Annotated[
+        int, Meta(description="time that permissions are kept, in ms", ge=1, le=86_400_000)
+    ] = 5000
+    cache_expire_policy: Annotated[
+        Literal["AFTER_WRITE", "AFTER_READ"],
+        Meta(description="whether the time counts from the fetch or from the last use"),
+    ] = "AFTER_WRITE"
+
+
+class FileAclAuthorizer(PluginConfig, frozen=True):
+    """Allows by permissions in a file or in the configuration itself."""
+
+    enabled: Annotated[bool, Meta(description="whether the authorizer is on")] = False
+    conf_file: Annotated[
+        FilePath | None,
+        Meta(description="YAML file with a list `permissions`; wins over `permissions`"),
+    ] = None
+    permissions: Annotated[
+        tuple[dict[str, Any], ...],
+        Meta(description="permissions with `predicate`, `roles`, `priority` and `mongo`"),
+    ] = ()
+
+
+class FullAuthorizer(PluginConfig, frozen=True):
+    """Allows everything."""
+
+    enabled: Annotated[bool, Meta(description="whether the authorizer is on")] = False
+    authentication_required: Annotated[
+        bool, Meta(description="whether callers have to be known")
+    ] = True
+
+
+class OriginVetoer(PluginConfig, frozen=True):
+    """Denies requests of pages that are not on a list."""
+
+    enabled: Annotated[bool, Meta(description="whether the vetoer is on")] = False
+    whitelist: Annotated[tuple[str, ...], Meta(description="origins that pass")] = ()
+    whitelist_patterns: Annotated[
+        tuple[str, ...], Meta(description="the same; `*` stands for any text")
+    ] = ()
+    ignore_paths: Annotated[
+        tuple[str, ...], Meta(description="path templates that are not looked at")
+    ] = ()
+    allow_missing_origin: Annotated[
+        bool, Meta(description="whether requests without `Origin` pass")
+    ] = True
+
+
+class FilterOperatorsBlacklist(PluginConfig, frozen=True):
+    """Denies REST requests whose filter uses one of these operators."""
+
+    enabled: Annotated[bool, Meta(description="whether the vetoer is on")] = True
+    blacklist: Annotated[tuple[Operator, ...], Meta(description="operators that are refused")] = (
+        "$where",
+    )
+
+
+class RootRoleGuard(PluginConfig, frozen=True):
+    """Refuses writes that would give the root role to a user."""
+
+    enabled: Annotated[bool, Meta(description="whether the guard is on")] = True
+
+
+class AggregationSecurity(Section, frozen=True):
+    """Stages and operators refused on top of those that are refused always."""
+
+    enabled: Annotated[bool, Meta(description="whether the lists below are applied")] = True
+    stage_blacklist: Annotated[
+        tuple[Operator, ...], Meta(description="further stages that are refused")
+    ] = msgspec.field(name="stageBlacklist", default=("$out", "$merge"))
+    operator_blacklist: Annotated[
+        tuple[Operator, ...], Meta(description="further operators that are refused")
+    ] = msgspec.field(name="operatorBlacklist", default=("$where", "$function", "$accumulator"))
+    allow_cross_database_operations: Annotated[
+        bool, Meta(description="whether `$lookup` and its like may reach other databases")
+    ] = msgspec.field(name="allowCrossDatabaseOperations", default=False)
+    allow_java_script_execution: Annotated[
+        bool,
+        Meta(description="understood and without effect: JavaScript is refused always"),
+    ] = msgspec.field(name="allowJavaScriptExecution", default=False)

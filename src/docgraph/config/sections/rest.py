@@ -1,0 +1,119 @@
+"""The REST service, `mongo`, and the small services of the instance itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from docgraph.config.section import Milliseconds, Section, ServiceConfig, Size, Uri
+
+__all__ = ["DatabaseProbe", "EtagCheckPolicy", "Metrics", "Mongo", "MongoMount", "Ping"]
+
+Policy = Literal["REQUIRED", "REQUIRED_FOR_DELETE", "OPTIONAL"]
+
+
+class MongoMount(Section, frozen=True):
+    """A part of the database and the path it is served at."""
+
+    what: Annotated[
+        str,
+        Meta(
+            description="`*` for all databases, `/db`, `/db/collection` or "
+            "`/db/collection/document`",
+            pattern=r"^(\*|/[^/\s]+(/[^/\s]+){0,2})$",
+            extra={"form": "'*', '/db', '/db/collection' or '/db/collection/document'"},
+        ),
+    ]
+    where: Annotated[Uri, Meta(description="path it is served at")]
+
+
+class EtagCheckPolicy(Section, frozen=True):
+    """When a write has to carry the etag of what it changes."""
+
+    db: Annotated[Policy, Meta(description="for databases")] = "REQUIRED_FOR_DELETE"
+    coll: Annotated[Policy, Meta(description="for collections")] = "REQUIRED_FOR_DELETE"
+    doc: Annotated[Policy, Meta(description="for documents")] = "OPTIONAL"
+
+
+class Mongo(ServiceConfig, frozen=True):
+    """The REST API for databases, collections and documents."""
+
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="base path of the REST API")] = "/"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
+    mongo_mounts: Annotated[
+        tuple[MongoMount, ...],
+        Meta(description="which databases and collections are served, and where", min_length=1),
+    ] = (MongoMount(what="/docgraph", where="/"),)
+    default_pagesize: Annotated[
+        int, Meta(description="documents of a page when the request does not say", ge=0, le=100_000)
+    ] = 100
+    max_pagesize: Annotated[int, Meta(description="most documents of a page", ge=1, le=100_000)] = (
+        1000
+    )
+    cursor_batch_size: Annotated[
+        int, Meta(description="documents fetched from the database at a time", ge=1, le=100_000)
+    ] = 1000
+    etag_check_policy: Annotated[
+        EtagCheckPolicy, Meta(description="when a write has to carry an etag")
+    ] = msgspec.field(default_factory=EtagCheckPolicy)
+    query_time_limit: Annotated[
+        Milliseconds, Meta(description="time limit of a read, in ms; 0 means no limit")
+    ] = 0
+    aggregation_time_limit: Annotated[
+        Milliseconds, Meta(description="time limit of an aggregation, in ms; 0 means no limit")
+    ] = 0
+    aggregation_check_operators: Annotated[
+        bool, Meta(description="refuse operators in the variables of an aggregation")
+    ] = True
+    local_cache_enabled: Annotated[
+        bool, Meta(description="keep the metadata of databases and collections in memory")
+    ] = True
+    local_cache_ttl: Annotated[
+        Milliseconds, Meta(description="time that metadata is kept, in ms")
+    ] = 60_000
+    schema_cache_enabled: Annotated[bool, Meta(description="keep JSON schemas in memory")] = True
+    schema_cache_ttl: Annotated[
+        Milliseconds, Meta(description="time that a JSON schema is kept, in ms")
+    ] = 60_000
+    max_body_size: Annotated[Size, Meta(description="largest request body; more is 413")] = (
+        16_777_216
+    )
+
+
+class Ping(ServiceConfig, frozen=True):
+    """Says that the instance is there."""
+
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="path of the service")] = "/ping"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
+        False
+    )
+    msg: Annotated[str, Meta(description="the greeting")] = "docgraph is here"
+    enable_extended_response: Annotated[
+        bool, Meta(description="also tell the caller's address, the host and the version")
+    ] = True
+
+
+class DatabaseProbe(ServiceConfig, frozen=True):
+    """Says whether the database answers."""
+
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="path of the service")] = "/health/db"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
+        False
+    )
+    timeout_ms: Annotated[
+        int, Meta(description="longest wait for the database", ge=1, le=60_000)
+    ] = 2000
+    dbname: Annotated[str, Meta(description="database that is asked", min_length=1)] = "admin"
+
+
+class Metrics(ServiceConfig, frozen=True):
+    """Numbers about the instance for Prometheus."""
+
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="path of the service")] = "/metrics"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
