@@ -1,0 +1,63 @@
+"""An exception as text for the log: what it says, and the way it took.
+
+Frames are named, not quoted: the source lines would have to be read from disk, and an event may
+be told in the event loop.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+
+from docgraph.exchange import DocgraphError
+from docgraph.observe.text import clean_text
+
+__all__ = ["render_error", "render_traceback"]
+
+MAX_FRAMES = 40  # of each exception, the innermost ones
+MAX_CAUSES = 5
+
+
+def render_error(error: BaseException) -> str:
+    """`ValueError: the text`, fit for one field."""
+    text = str(error)
+    return clean_text(f"{_qualified_name(error)}: {text}" if text else _qualified_name(error))
+
+
+def render_traceback(error: BaseException) -> list[str]:
+    """The way of the error and of its causes, outermost first; empty for errors we expect."""
+    if isinstance(error, DocgraphError):
+        return []
+    lines: list[str] = []
+    for number, link in enumerate(_chain(error)):
+        if number:
+            lines.append(f"caused by {render_error(link)}")
+        lines.extend(_render_frames(link))
+    return lines
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    link: BaseException | None = error
+    for _ in range(MAX_CAUSES):
+        if link is None:
+            return
+        yield link
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+
+
+def _render_frames(error: BaseException) -> list[str]:
+    frames = [
+        clean_text(f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}")
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    left_out = len(frames) - MAX_FRAMES
+    if left_out > 0:
+        return [f"({left_out} outer frames left out)", *frames[left_out:]]
+    return frames
+
+
+def _qualified_name(error: BaseException) -> str:
+    kind = type(error)
+    if kind.__module__ == "builtins":
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"

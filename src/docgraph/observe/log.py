@@ -1,0 +1,234 @@
+"""The log: one line per event, on stderr, as JSON or for people.
+
+Every line takes the same chain, ours and those of libraries that use `logging`: fields are cleaned
+(`text.py`), stamped in UTC, rendered, and handed to a thread (`writer.py`). Libraries are heard
+from warnings up, whatever the level: below that drivers print documents and servers print headers.
+"""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, cast
+
+import orjson
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
+
+from docgraph.observe.bus import subscribe, unsubscribe
+from docgraph.observe.events import EVENTS, Event, Level, RequestFinished, RequestRefused
+from docgraph.observe.faults import render_error, render_traceback
+from docgraph.observe.text import clean_text
+from docgraph.observe.writer import Writer
+
+__all__ = ["Log", "LogOptions", "open_log"]
+
+STDERR = 2
+MAX_ITEMS = 20  # of a list in a field
+_METHODS = {
+    Level.DEBUG: "debug",
+    Level.INFO: "info",
+    Level.WARNING: "warning",
+    Level.ERROR: "error",
+}
+
+_FIELD_NAMES = {
+    kind: tuple(field.name for field in dataclasses.fields(cast("Any", kind))) for kind in EVENTS
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """`style` "auto" is for people on a terminal and JSON elsewhere; `colours` None likewise."""
+
+    style: Literal["auto", "json", "console"] = "auto"
+    level: Level = Level.INFO
+    requests: bool = True  # one line per request
+    colours: bool | None = None
+    exclude: tuple[str, ...] = ()  # requests with these paths have no line; a final * matches any
+
+
+def open_log(options: LogOptions | None = None, *, fd: int = STDERR) -> Log:
+    """Start to log the events of this process and what its libraries say; call `close` at the end.
+
+    Belongs to the process that calls it: a forked child opens its own.
+    """
+    return Log(options or LogOptions(), Writer(fd), _build_renderer(options or LogOptions(), fd))
+
+
+class Log:
+    """Listens to all events until it is closed."""
+
+    def __init__(self, options: LogOptions, writer: Writer, renderer: Renderer) -> None:
+        self._options = options
+        self._writer = writer
+        self._render = renderer
+        self._excluded = _Paths(options.exclude)
+        self._lines: FilteringBoundLogger = structlog.wrap_logger(
+            _Output(writer),
+            processors=[_clean, _stamp, renderer],
+            wrapper_class=structlog.make_filtering_bound_logger(options.level),
+            cache_logger_on_first_use=True,
+        ).bind()
+        self._methods = {level: getattr(self._lines, name) for level, name in _METHODS.items()}
+        self._handler = _LibraryHandler(self._lines)
+        logging.getLogger().addHandler(self._handler)
+        logging.captureWarnings(True)
+        subscribe(self.write)
+        atexit.register(self.close)
+
+    def write(self, event: Event) -> None:
+        """The line of one event, if it is to have one."""
+        level = event.level
+        if level < self._options.level or level is Level.SILENT:
+            return
+        if type(event) is RequestFinished:
+            if self._options.requests and not self._excluded.match(event.path):
+                self._writer.put(self._render(None, "info", _request_fields(event)))
+        elif self._options.requests or not isinstance(event, RequestRefused):
+            self._methods[level](event.name, **_fields(event))
+
+    def close(self) -> None:
+        """Write what is waiting and stop listening; a second call does nothing."""
+        unsubscribe(self.write)
+        root = logging.getLogger()
+        if self._handler in root.handlers:
+            logging.captureWarnings(False)
+            root.removeHandler(self._handler)
+        atexit.unregister(self.close)
+        self._writer.close()
+
+
+# --- fields ---------------------------------------------------------------------------------------
+
+
+def _request_fields(event: RequestFinished) -> dict[str, Any]:
+    """The line of every request, cleaned and stamped by hand: the chain would cost twice as much.
+
+    `service` and `error` are our own words.
+    """
+    fields: dict[str, Any] = {
+        "time": datetime.now(UTC),
+        "level": "info",
+        "event": event.name,
+        "method": clean_text(event.method),
+        "path": clean_text(event.path),
+        "status": event.status,
+        "duration_ms": round(event.duration * 1000, 3),
+        "bytes_out": event.bytes_out,
+        "client": clean_text(event.client),
+        "request_id": clean_text(event.request_id),
+        "account": clean_text(event.account),
+        "service": event.service,
+    }
+    if event.app:
+        fields["app"] = clean_text(event.app)
+    if event.error:
+        fields["error"] = event.error
+    if event.aborted:
+        fields["aborted"] = True
+    return fields
+
+
+def _fields(event: Event) -> dict[str, Any]:
+    """The fields of any other event, without the empty ones; seconds become milliseconds."""
+    fields: dict[str, Any] = {}
+    for name in _FIELD_NAMES[type(event)]:
+        value = getattr(event, name)
+        if name == "duration":
+            fields["duration_ms"] = round(value * 1000, 3)
+        elif name == "event":  # the name of the line itself is called so
+            fields["about"] = value
+        elif value not in ("", None, ()):
+            fields[name] = value
+    return fields
+
+
+# --- the chain ------------------------------------------------------------------------------------
+
+Renderer = Callable[[WrappedLogger, str, EventDict], bytes]
+
+
+def _build_renderer(options: LogOptions, fd: int) -> Renderer:
+    terminal = os.isatty(fd)
+    if options.style == "json" or (options.style == "auto" and not terminal):
+        return _render_json
+    from docgraph.observe.console import build_console
+
+    colours = options.colours
+    if colours is None:
+        colours = terminal and "NO_COLOR" not in os.environ
+    return build_console(colours=colours)
+
+
+def _clean(logger: WrappedLogger, method: str, fields: EventDict) -> EventDict:
+    cleaned: EventDict = {}
+    for name, value in fields.items():
+        if type(value) is str:
+            cleaned[name] = clean_text(value)
+        elif isinstance(value, BaseException):
+            cleaned[name] = render_error(value)
+            if traceback := render_traceback(value):
+                cleaned["traceback"] = traceback
+        else:
+            cleaned[name] = _clean_other(value)
+    return cleaned
+
+
+def _clean_other(value: Any) -> Any:
+    if value is None or isinstance(value, int | float):
+        return value
+    if isinstance(value, list | tuple):
+        shown = [clean_text(str(item)) for item in value[:MAX_ITEMS]]
+        left_out = len(value) - MAX_ITEMS
+        return [*shown, f"({left_out} more)"] if left_out > 0 else shown
+    return clean_text(str(value))
+
+
+def _stamp(logger: WrappedLogger, method: str, fields: EventDict) -> EventDict:
+    return {"time": datetime.now(UTC), "level": method, "event": fields.pop("event"), **fields}
+
+
+def _render_json(logger: WrappedLogger, method: str, fields: EventDict) -> bytes:
+    return orjson.dumps(fields, option=orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE)
+
+
+class _Output:
+    """What structlog calls a logger: the place where rendered lines go."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.debug = self.info = self.warning = self.error = writer.put
+
+
+class _LibraryHandler(logging.Handler):
+    """Records of `logging` as lines of our log."""
+
+    def __init__(self, lines: FilteringBoundLogger) -> None:
+        super().__init__(logging.WARNING)
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            fields: dict[str, Any] = {"logger": record.name, "message": record.getMessage()}
+            if record.exc_info and record.exc_info[1]:
+                fields["error"] = record.exc_info[1]
+            write = self._lines.error if record.levelno >= logging.ERROR else self._lines.warning
+            write("library", **fields)
+        except Exception:
+            self.handleError(record)
+
+
+class _Paths:
+    """Paths that are given exactly or by their beginning (`/health/*`)."""
+
+    def __init__(self, patterns: tuple[str, ...]) -> None:
+        self._exact = frozenset(pattern for pattern in patterns if not pattern.endswith("*"))
+        self._prefixes = tuple(pattern[:-1] for pattern in patterns if pattern.endswith("*"))
+
+    def match(self, path: str) -> bool:
+        return path in self._exact or (bool(self._prefixes) and path.startswith(self._prefixes))

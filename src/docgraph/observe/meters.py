@@ -1,0 +1,266 @@
+"""The metrics themselves: what is counted, under which name and labels, and from which event.
+
+Labels come from small sets: the name of a service, never a path; a word of ours, never one that a
+caller sent. `_Children` bounds them even so. This module imports prometheus_client, which decides
+at that moment whether several processes share their numbers: only `observe.metrics` imports it.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from docgraph.observe import events
+from docgraph.observe.bus import subscribe, unsubscribe
+
+__all__ = ["METRICS", "Meters", "mark_process_dead"]
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+MAX_CHILDREN = 1000  # combinations of labels of one metric
+
+# name: (kind, labels, help). The mode of a gauge says how several workers become one number.
+METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "docgraph_http_requests_total": (
+        "counter",
+        ("method", "service", "status"),
+        "Requests that have been answered.",
+    ),
+    "docgraph_http_request_duration_seconds": (
+        "histogram",
+        ("method", "service"),
+        "Time from the arrival of a request to the end of its answer.",
+    ),
+    "docgraph_http_response_bytes_total": (
+        "counter",
+        ("service",),
+        "Bytes of answers.",
+    ),
+    "docgraph_http_requests_in_flight": (
+        "gauge:livesum",
+        (),
+        "Requests that are being worked on, over all workers.",
+    ),
+    "docgraph_http_refused_total": (
+        "counter",
+        ("status",),
+        "Answers given before there was a request: malformed, too large, too slow, too many.",
+    ),
+    "docgraph_http_failures_total": (
+        "counter",
+        ("service",),
+        "Requests that ended in an unexpected exception.",
+    ),
+    "docgraph_database_commands_total": (
+        "counter",
+        ("command", "ok"),
+        "Commands sent to the database.",
+    ),
+    "docgraph_database_command_duration_seconds": (
+        "histogram",
+        ("command",),
+        "Time of a database command.",
+    ),
+    "docgraph_database_up": (
+        "gauge:livemostrecent",
+        (),
+        "1 when the database answers, else 0, as the worker says that noticed last.",
+    ),
+    "docgraph_apps": (
+        "gauge:livemostrecent",
+        ("state",),
+        "GraphQL apps by state: served, disabled, invalid.",
+    ),
+    "docgraph_auth_failures_total": (
+        "counter",
+        ("mechanism", "reason"),
+        "Credentials that were not accepted.",
+    ),
+    "docgraph_logins_blocked_total": (
+        "counter",
+        ("scope",),
+        "Times the brute force guard closed the door.",
+    ),
+    "docgraph_access_denied_total": (
+        "counter",
+        ("authorizer",),
+        "Requests that were not allowed.",
+    ),
+    "docgraph_plugin_failures_total": (
+        "counter",
+        ("plugin",),
+        "Exceptions of plugins.",
+    ),
+    "docgraph_background_failures_total": (
+        "counter",
+        ("task",),
+        "Failures of background tasks.",
+    ),
+    "docgraph_loop_lags_total": (
+        "counter",
+        (),
+        "Times the event loop of a worker was held up noticeably.",
+    ),
+    "docgraph_log_lines_dropped_total": (
+        "counter",
+        (),
+        "Lines missing in the log because nobody read fast enough.",
+    ),
+    "docgraph_workers_lost_total": (
+        "counter",
+        (),
+        "Worker processes that ended without being asked to.",
+    ),
+    "docgraph_start_time_seconds": (
+        "gauge:livemin",
+        (),
+        "When the oldest process of the instance started, in seconds since the epoch.",
+    ),
+    "docgraph_processes": (
+        "gauge:livesum",
+        (),
+        "Living processes of the instance; with several workers their parent is one of them.",
+    ),
+    "docgraph_info": (
+        "gauge:livemax",
+        ("version", "python"),
+        "Always 1; the labels say what is running.",
+    ),
+}
+
+disable_created_metrics()  # a gauge beside each counter that nobody asked for
+
+Metric = TypeVar("Metric", bound=MetricWrapperBase)
+
+
+class _Children(Generic[Metric]):
+    """The children of a metric, found by one dictionary lookup, and never too many of them."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+        self._known: dict[tuple[str, ...], Metric] = {}
+        self._other = ("other",) * len(metric._labelnames)
+
+    def of(self, *labels: str) -> Metric:
+        child = self._known.get(labels)
+        if child is not None:
+            return child
+        if len(self._known) >= MAX_CHILDREN:
+            labels = self._other
+        child = self._known[labels] = self._metric.labels(*labels)
+        return child
+
+
+class Meters:
+    """Listens to events and counts them until it is closed."""
+
+    def __init__(self, version: str, *, shared: bool) -> None:
+        self._registry = CollectorRegistry()
+        if shared:
+            MultiProcessCollector(self._registry)  # type: ignore[no-untyped-call]
+        self._metrics = dict(_build_metrics(None if shared else self._registry))
+        self._requests = _Children[Counter](self._metrics["docgraph_http_requests_total"])
+        self._durations = _Children[Histogram](
+            self._metrics["docgraph_http_request_duration_seconds"]
+        )
+        self._bytes = _Children[Counter](self._metrics["docgraph_http_response_bytes_total"])
+        self._in_flight: Gauge = self._metrics["docgraph_http_requests_in_flight"]
+        self._commands = _Children[Counter](self._metrics["docgraph_database_commands_total"])
+        self._command_durations = _Children[Histogram](
+            self._metrics["docgraph_database_command_duration_seconds"]
+        )
+        self._rare = {
+            name: _Children[Any](metric)
+            for name, metric in self._metrics.items()
+            if METRICS[name][1]
+        }
+        self._handlers = self._build_handlers()
+        self._metrics["docgraph_start_time_seconds"].set(time.time())
+        self._metrics["docgraph_processes"].set(1)
+        self._rare["docgraph_info"].of(version, platform.python_version()).set(1)
+        subscribe(self.count)
+
+    def count(self, event: events.Event) -> None:
+        """Count one event; those that are not measured pass."""
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
+
+    def render(self) -> bytes:
+        """All metrics in the text format. With several processes this reads their files."""
+        return generate_latest(self._registry)
+
+    def close(self) -> None:
+        """Stop counting."""
+        unsubscribe(self.count)
+
+    def _build_handlers(self) -> dict[type[events.Event], Callable[[Any], None]]:
+        return {
+            events.RequestStarted: lambda event: self._in_flight.inc(),
+            events.RequestFinished: self._count_request,
+            events.RequestRefused: self._counter("docgraph_http_refused_total", "status"),
+            events.RequestFailed: self._counter("docgraph_http_failures_total", "service"),
+            events.CommandFinished: self._count_command,
+            events.DatabaseLost: lambda event: self._metrics["docgraph_database_up"].set(0),
+            events.DatabaseFound: lambda event: self._metrics["docgraph_database_up"].set(1),
+            events.AppsRefreshed: self._set_apps,
+            events.AuthFailed: self._counter("docgraph_auth_failures_total", "mechanism", "reason"),
+            events.LoginsBlocked: self._counter("docgraph_logins_blocked_total", "scope"),
+            events.AccessDenied: self._counter("docgraph_access_denied_total", "authorizer"),
+            events.PluginFailed: self._counter("docgraph_plugin_failures_total", "plugin"),
+            events.InterceptorFailed: self._counter("docgraph_plugin_failures_total", "plugin"),
+            events.InitializerFailed: self._counter("docgraph_plugin_failures_total", "plugin"),
+            events.BackgroundFailed: self._counter("docgraph_background_failures_total", "task"),
+            events.LoopLagged: self._counter("docgraph_loop_lags_total"),
+            events.WorkerLost: self._counter("docgraph_workers_lost_total"),
+            events.LinesDropped: lambda event: self._metrics[
+                "docgraph_log_lines_dropped_total"
+            ].inc(event.count),
+        }
+
+    def _counter(self, name: str, *fields: str) -> Callable[[Any], None]:
+        """A handler that counts by fields of the event."""
+        if not fields:
+            return lambda event: self._metrics[name].inc()
+        children = self._rare[name]
+        return lambda event: children.of(*(str(getattr(event, f)) or "none" for f in fields)).inc()
+
+    def _count_request(self, event: events.RequestFinished) -> None:
+        method = event.method if event.method in METHODS else "other"
+        service = event.service or "none"
+        self._requests.of(method, service, str(event.status)).inc()
+        self._durations.of(method, service).observe(event.duration)
+        self._bytes.of(service).inc(event.bytes_out)
+        self._in_flight.dec()
+
+    def _count_command(self, event: events.CommandFinished) -> None:
+        self._commands.of(event.command, "true" if event.ok else "false").inc()
+        self._command_durations.of(event.command).observe(event.duration)
+
+    def _set_apps(self, event: events.AppsRefreshed) -> None:
+        for state in ("served", "disabled", "invalid"):
+            self._rare["docgraph_apps"].of(state).set(getattr(event, state))
+
+
+def _build_metrics(registry: CollectorRegistry | None) -> Iterator[tuple[str, Any]]:
+    for name, (kind_and_mode, labels, help) in METRICS.items():
+        kind, _, mode = kind_and_mode.partition(":")
+        if kind == "counter":
+            yield name, Counter(name, help, labels, registry=registry)
+        elif kind == "histogram":
+            yield name, Histogram(name, help, labels, registry=registry, buckets=SECONDS)
+        else:
+            yield name, Gauge(name, help, labels, registry=registry, multiprocess_mode=mode)  # type: ignore[arg-type]

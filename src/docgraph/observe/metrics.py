@@ -1,0 +1,76 @@
+"""Numbers for Prometheus, fed from the events: one truth, however many workers there are.
+
+With several workers the parent calls `prepare_multiprocess` before it starts them; each process
+then writes its numbers to files in that directory, and whoever is asked adds them up. A process
+that is gone is told with `forget_process`: what it counted stays, its gauges go.
+
+prometheus_client looks at the environment when it is imported; importing this module does not.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from docgraph.observe.meters import Meters
+
+__all__ = [
+    "CONTENT_TYPE",
+    "close_metrics",
+    "forget_process",
+    "open_metrics",
+    "prepare_multiprocess",
+    "render",
+]
+
+CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
+VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+
+# One per process, as the values of prometheus_client are.
+_meters: Meters | None = None
+
+
+def prepare_multiprocess(directory: Path) -> None:
+    """Let this process and its children count together in `directory`, beginning at nothing."""
+    if "prometheus_client" in sys.modules:
+        raise RuntimeError("metrics of several processes are prepared before anything is counted")
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for stale in directory.glob("*.db"):
+        stale.unlink()
+    os.environ[VARIABLE] = str(directory)
+
+
+def open_metrics(version: str) -> None:
+    """Start to count the events of this process; call `close_metrics` at the end."""
+    global _meters  # noqa: PLW0603 - one per process
+    from docgraph.observe.meters import Meters
+
+    close_metrics()
+    _meters = Meters(version, shared=VARIABLE in os.environ)
+
+
+def close_metrics() -> None:
+    """Stop to count; a second call does nothing."""
+    global _meters  # noqa: PLW0603 - one per process
+    if _meters is not None:
+        _meters.close()
+        _meters = None
+
+
+def forget_process(pid: int) -> None:
+    """Take the gauges of an ended process out of the sums; for the parent of the workers."""
+    if VARIABLE in os.environ:
+        from docgraph.observe.meters import mark_process_dead
+
+        mark_process_dead(pid)  # type: ignore[no-untyped-call]
+
+
+def render() -> bytes:
+    """All metrics in the text format; nothing before `open_metrics`.
+
+    With several workers this reads files of all of them: call it off the event loop.
+    """
+    return b"" if _meters is None else _meters.render()

@@ -1,0 +1,70 @@
+"""Text that is fit for a log: bounded, on one line, without control characters and secrets.
+
+Much of what is logged was sent by a stranger. Escaping keeps line breaks, terminal sequences and
+text direction marks from forging or hiding lines; the bound keeps one request from filling the
+disk. Masking is the second net: no code of docgraph puts a secret into an event, but the messages
+of libraries may quote a connection string or a header.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["LIMIT", "clean_text"]
+
+LIMIT = 1024  # bytes of a field
+
+# Beyond this a field is cut anyway; it also bounds what the patterns below can cost.
+_WINDOW = 2 * LIMIT
+_SHORT = LIMIT // 4  # so many characters never exceed LIMIT bytes
+
+# Nearly every field of nearly every line: nothing in it to escape, and no room for a secret.
+_is_plain = re.compile(r"[\w./@%~+,()-]*").fullmatch
+
+_may_hold_secret = re.compile(
+    r"://|bearer|basic|digest|authorization|cookie|passw|pwd|secret|token|api.?key|eyJ", re.I
+).search
+_MASKS: tuple[tuple[re.Pattern[str], str], ...] = (
+    # The driver takes everything up to the last @ as credentials, even unescaped.
+    (re.compile(r"(mongodb(?:\+srv)?://)[^\s\"']{0,512}@", re.I), r"\1***@"),
+    (re.compile(r"(://)[^\s/@:\"']{0,256}:[^\s/@\"']{0,256}@"), r"\1***@"),
+    (
+        re.compile(r"\b((?:proxy-)?authorization|(?:set-)?cookie)(\W{1,4})[^\r\n]*", re.I),
+        r"\1\2***",
+    ),
+    (re.compile(r"\b(bearer|basic|digest)\s{1,4}[\w.~+/=-]{8,}", re.I), r"\1 ***"),
+    (
+        re.compile(
+            r"\b(\w*(?:password|passwd|pwd|secret|token|api[_-]?key)[\"']?\s{0,4}[:=]\s{0,4})"
+            r"(?:\"[^\"]*\"?|'[^']*'?|[^\s\"',;&]+)",
+            re.I,
+        ),
+        r"\1***",
+    ),
+    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]*\.[\w-]*"), "***"),  # a JWT
+)
+
+
+def clean_text(text: str) -> str:
+    """The text with secrets masked, control characters escaped, cut to `LIMIT` bytes."""
+    if len(text) <= _SHORT and _is_plain(text) and "eyJ" not in text:
+        return text
+    text = text[:_WINDOW]
+    if _may_hold_secret(text):
+        for pattern, replacement in _MASKS:
+            text = pattern.sub(replacement, text)
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else _escape(char) for char in text)
+    return _cut(text)
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def _cut(text: str) -> str:
+    data = text.encode()
+    if len(data) <= LIMIT:
+        return text
+    ellipsis = "…"
+    return data[: LIMIT - len(ellipsis.encode())].decode(errors="ignore") + ellipsis

@@ -1,0 +1,118 @@
+"""Lines of the log on their way to a file descriptor, without anybody waiting for it.
+
+A slow reader of stderr (a full pipe, a stopped terminal) must not stop the event loop: lines wait
+in a bounded queue for a thread of their own, and are dropped and counted when it is full.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import threading
+from collections import deque
+from collections.abc import Iterator
+
+from docgraph.observe.bus import emit
+from docgraph.observe.events import LinesDropped
+
+__all__ = ["Writer"]
+
+QUEUE_BYTES = 8 << 20
+# A short wait lets lines gather: one write for many, and no thread switch for each of them.
+GATHER_SECONDS = 0.005
+CHUNK_BYTES = 64 << 10
+
+
+class Writer:
+    """Takes whole lines from any thread and writes them in order."""
+
+    def __init__(self, fd: int, *, queue_bytes: int = QUEUE_BYTES) -> None:
+        self._fd = fd
+        self._limit = queue_bytes
+        self._chunk_bytes = _find_chunk_size(fd)
+        self._lock = threading.Lock()
+        self._lines: deque[bytes] = deque()
+        self._size = 0
+        self._dropped = 0
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="docgraph-log", daemon=True)
+        self._thread.start()
+
+    def put(self, line: bytes) -> None:
+        """Queue a line that ends in a line break; returns at once, whatever the reader does."""
+        with self._lock:
+            if self._size + len(line) > self._limit:
+                self._dropped += 1
+                return
+            self._lines.append(line)
+            self._size += len(line)
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Write what is queued and stop; a reader that does not read is not waited for longer."""
+        self._closing.set()
+        self._wake.set()
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        lost = 0
+        while True:
+            self._wake.wait()
+            self._closing.wait(GATHER_SECONDS)
+            self._wake.clear()
+            lines, dropped = self._take()
+            unwritten = self._write(lines)
+            lost += dropped + unwritten
+            if lost and not unwritten:  # told only where it can be read
+                emit(LinesDropped(count=lost))
+                lost = 0
+            if self._closing.is_set() and not self._lines:
+                return
+
+    def _take(self) -> tuple[list[bytes], int]:
+        with self._lock:
+            lines, dropped = list(self._lines), self._dropped
+            self._lines.clear()
+            self._size = self._dropped = 0
+        return lines, dropped
+
+    def _write(self, lines: list[bytes]) -> int:
+        """Write all lines; the result is how many of them could not be written."""
+        written = 0
+        for count, chunk in _join(lines, self._chunk_bytes):
+            try:
+                self._write_chunk(chunk)
+            except OSError:  # the reader is gone, the disk is full: there is nowhere to say so
+                return len(lines) - written
+            written += count
+        return 0
+
+    def _write_chunk(self, chunk: bytes) -> None:
+        view = memoryview(chunk)
+        while view:
+            try:
+                view = view[os.write(self._fd, view) :]
+            except BlockingIOError:  # somebody made the descriptor non-blocking for us all
+                select.select((), (self._fd,), (), 1.0)
+
+
+def _find_chunk_size(fd: int) -> int:
+    # Writes to a pipe are atomic up to PIPE_BUF (POSIX): lines of several workers do not mix.
+    return select.PIPE_BUF if stat.S_ISFIFO(os.fstat(fd).st_mode) else CHUNK_BYTES
+
+
+def _join(lines: list[bytes], limit: int) -> Iterator[tuple[int, bytes]]:
+    """How many lines, and their bytes: at most `limit` unless a single line is longer."""
+    group: list[bytes] = []
+    size = 0
+    for line in lines:
+        if group and size + len(line) > limit:
+            yield len(group), b"".join(group)
+            group, size = [], 0
+        group.append(line)
+        size += len(line)
+    if group:
+        yield len(group), b"".join(group)
