@@ -49,5 +49,8 @@ format: $(VENV)/.dev ## format the code and mend what can be mended
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+bench: $(VENV)/.dev ## measure docgraph beside a hand-written twin (ARGS="--only W1 W3")
+	@$(BIN)/python -m bench.run $(ARGS)
+
 clean: ## remove what the targets above made (the data directory stays)
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -40,7 +40,7 @@ class Authenticator:
                 case Accepted(account):
                     return Authentication(account)
                 case Rejected(reason):
-                    emit(AuthFailed(exchange.id, mechanism.name, reason))
+                    emit(AuthFailed(mechanism.name, reason, request_id=exchange.id))
         return Authentication(refused="authorization" in exchange.request.headers)
 
     def challenge(self, exchange: Exchange) -> Unauthenticated:

@@ -132,7 +132,10 @@ def _render(error: Exception, exchange: Exchange, route: Route | None) -> Body:
     """Any error as an answer, in the shape of the service that was asked."""
     if not isinstance(error, DocgraphError):
         id = uuid4().hex[:12]
-        emit(RequestFailed(id, exchange.id, error))
+        request = exchange.request
+        emit(
+            RequestFailed(id, exchange.id, error, request.method, request.path, exchange.service)
+        )
         error = InternalError("the request could not be handled", details={"id": id})
     shaped = route.service.render_error(error) if route is not None else None
     return shaped or error_body(error)

@@ -1,0 +1,194 @@
+"""`make bench`: docgraph beside the twin, rung by rung, on the same mongod in one run.
+
+Every answer is compared with the twin's before anything is timed. What travels between machines
+is the ratio docgraph / twin; a run with an error or a different answer does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import psutil
+from pymongo import MongoClient
+
+from bench import data, load
+from bench.twin import HANDLERS
+from bench.workloads import WORKLOADS, Workload
+from docgraph.store.embedded import EmbeddedMongo
+
+HERE = Path(__file__).parent
+CONFIG = {
+    "/mclient/connection-string": "{uri}",
+    "/http-listener/port": "0",
+    "/fullAuthorizer/enabled": "true",
+    "/fullAuthorizer/authentication-required": "false",
+}
+
+
+@dataclass
+class Contestant:
+    """A running server."""
+
+    name: str
+    port: int
+    path: str
+    process: psutil.Process
+
+    def ask(self, body: bytes) -> object:
+        """One request, decoded."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{self.path}",
+            body,
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request) as response:
+            return orjson.loads(response.read())
+
+    def cpu(self) -> float:
+        """CPU seconds used so far."""
+        times = self.process.cpu_times()
+        return times.user + times.system
+
+
+@contextmanager
+def running_docgraph(uri: str) -> Iterator[Contestant]:
+    """docgraph as a user runs it."""
+    options = [f"--set={path}={value.format(uri=uri)}" for path, value in CONFIG.items()]
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        subprocess.Popen(
+            [sys.executable, "-m", "docgraph", "serve", *options],
+            cwd=directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line.startswith("docgraph ready "):
+            raise SystemExit("docgraph did not start")
+        port = int(line.rsplit(":", 1)[1].strip().rstrip("/"))
+        try:
+            yield Contestant("docgraph", port, "/graphql/bench", psutil.Process(process.pid))
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def running_twin(uri: str, port: int) -> Iterator[Contestant]:
+    """The hand-written handler on the same server."""
+    command = [sys.executable, "-m", "uvicorn", "bench.twin:app", "--port", str(port)]
+    command += ["--no-access-log", "--log-level", "warning", "--lifespan", "off"]
+    with subprocess.Popen(command, env={**os.environ, "MONGO_URI": uri}) as process:
+        contestant = Contestant("twin", port, "/", psutil.Process(process.pid))
+        try:
+            _wait_for(contestant)
+            yield contestant
+        finally:
+            process.terminate()
+
+
+def _wait_for(contestant: Contestant) -> None:
+    for _ in range(100):
+        try:
+            contestant.ask(WORKLOADS[0].body())
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise SystemExit(f"{contestant.name} did not start")
+
+
+def compare(workload: Workload, contestants: list[Contestant]) -> None:
+    """Refuse to time what does not answer alike."""
+    answers = [contestant.ask(workload.body()) for contestant in contestants]
+    if any(answer != answers[0] for answer in answers):
+        raise SystemExit(f"{workload.id}: the answers differ")
+
+
+def time_rung(
+    workload: Workload, contestants: list[Contestant], args: argparse.Namespace
+) -> dict[str, dict[str, float]]:
+    """Median of the rounds for each contestant, taken in turns."""
+    runs: dict[str, list[tuple[load.Measured, float]]] = {one.name: [] for one in contestants}
+    for round_number in range(args.rounds + 1):
+        for contestant in contestants:
+            seconds = 1.0 if round_number == 0 else args.seconds  # the first one warms up
+            before = contestant.cpu()
+            measured = load.measure(
+                contestant.port,
+                contestant.path,
+                workload.body(),
+                seconds=seconds,
+                connections=args.connections,
+            )
+            if measured.errors:
+                raise SystemExit(f"{workload.id}: {contestant.name} answered with errors")
+            if round_number:
+                runs[contestant.name].append((measured, contestant.cpu() - before))
+    return {name: _summarise(results) for name, results in runs.items()}
+
+
+def _summarise(results: list[tuple[load.Measured, float]]) -> dict[str, float]:
+    return {
+        "rate": statistics.median(run.rate for run, _ in results),
+        "p50": statistics.median(run.percentile(0.50) for run, _ in results),
+        "p99": statistics.median(run.percentile(0.99) for run, _ in results),
+        "cpu_ms": statistics.median(cpu / run.requests * 1000 for run, cpu in results),
+    }
+
+
+def main() -> None:
+    """Run the ladder and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--only", nargs="*", help="ids of workloads")
+    args = parser.parse_args()
+    with ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory())
+        uri = stack.enter_context(EmbeddedMongo(Path(directory))).uri
+        data.load(uri)
+        with MongoClient(uri) as client:
+            definition = orjson.loads((HERE / "app.json").read_bytes())
+            client["docgraph"]["gql-apps"].insert_one(definition)
+        docgraph = stack.enter_context(running_docgraph(uri))
+        twin = stack.enter_context(running_twin(uri, 18_391))
+        print_table([docgraph, twin], args)
+
+
+def print_table(contestants: list[Contestant], args: argparse.Namespace) -> None:
+    """One line per rung."""
+    print(f"{'':8} {'docgraph/s':>10} {'twin/s':>8} {'ratio':>6} {'bar':>5}   p50/p99 ms   cpu ms")
+    for workload in WORKLOADS:
+        if args.only and workload.id not in args.only:
+            continue
+        rivals = contestants if workload.id in HANDLERS else contestants[:1]
+        compare(workload, rivals)
+        result = time_rung(workload, rivals, args)
+        own, twin = result["docgraph"], result.get("twin")
+        ratio = f"{own['rate'] / twin['rate']:.2f}" if twin else ""
+        print(
+            f"{workload.id:8} {own['rate']:10.0f} {twin['rate'] if twin else 0:8.0f} {ratio:>6} "
+            f"{workload.bar or '':>5}   {own['p50']:.1f}/{own['p99']:.1f}   {own['cpu_ms']:.3f}"
+            + (f" (twin {twin['cpu_ms']:.3f})" if twin else ""),
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

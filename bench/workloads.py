@@ -1,0 +1,64 @@
+"""The ladder: a name, a query and its variables for each rung."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from graphql import get_introspection_query
+
+FLAT = "{ posts(limit: %d) { id title kind score rating created tags } }"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One rung; `bar` is the least ratio docgraph / twin that we accept."""
+
+    id: str
+    title: str
+    query: str
+    variables: dict[str, Any] = field(default_factory=dict)
+    bar: float | None = None
+
+    def body(self) -> bytes:
+        """The request as JSON."""
+        return orjson.dumps({"query": self.query, "variables": self.variables})
+
+
+WORKLOADS = (
+    Workload("W0", "__typename", "{ __typename }"),
+    Workload(
+        "W1",
+        "one document by id, with a relation",
+        "query($id: Int!) { post(id: $id) { id title author { name } } }",
+        {"id": 4711},
+        bar=1.0,
+    ),
+    Workload("W2-20", "flat list of 20", FLAT % 20, bar=0.85),
+    Workload("W2-100", "flat list of 100", FLAT % 100, bar=0.85),
+    Workload("W2-1000", "flat list of 1000", FLAT % 1000, bar=0.85),
+    Workload(
+        "W3", "100 + to-one", "{ posts(limit: 100) { id title author { id name } } }", bar=0.85
+    ),
+    Workload(
+        "W4",
+        "20 + to-many, sorted and limited",
+        "{ posts(limit: 20) { id title comments(limit: 5) { id text likes } } }",
+        bar=0.85,
+    ),
+    Workload(
+        "W5",
+        "three levels",
+        "{ posts(limit: 20) { id title author { name posts(limit: 5) { id title } } } }",
+        bar=0.85,
+    ),
+    Workload(
+        "W6",
+        "union list of 100",
+        "{ items(limit: 100) { __typename ... on Article { id title score }"
+        " ... on Note { id title rating } } }",
+    ),
+    Workload("W7", "aggregation with an optional stage", "{ tags(min: 150) { tag posts } }"),
+    Workload("W8", "full introspection", get_introspection_query()),
+)

@@ -1,0 +1,62 @@
+"""What people see: errors, hints and progress, on stderr, in colour only on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from docgraph.exchange import ConfigError, StartupError
+
+__all__ = ["notice", "progress", "report_failure"]
+
+_PATIENCE = 1.0  # seconds before a wait is explained
+
+
+def notice(text: str = "") -> None:
+    """A line for the person at the terminal."""
+    click.echo(text, err=True)
+
+
+def report_failure(error: StartupError) -> int:
+    """Print why something could not start and what to do; the result is the exit code."""
+    if isinstance(error, ConfigError):
+        count = len(error.problems)
+        notice(_red(f"docgraph: {count} mistake{'s' if count > 1 else ''} in the configuration"))
+        for problem in error.problems:
+            notice(f"  {problem}")
+    else:
+        notice(_red(f"docgraph: {error.message}"))
+        if error.hint:
+            notice(f"  {error.hint}")
+    return error.exit_code
+
+
+@contextmanager
+def progress(text: str) -> Iterator[None]:
+    """Say what is going on, once it has taken longer than a second."""
+    done = threading.Event()
+
+    def explain() -> None:
+        if not done.wait(_PATIENCE):
+            notice(f"{text} …")
+
+    watcher = threading.Thread(target=explain, daemon=True)
+    started = time.monotonic()
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+        elapsed = time.monotonic() - started
+        if elapsed > _PATIENCE and sys.exc_info()[0] is None:
+            notice(f"{text}: done in {elapsed:.1f} s")
+
+
+def _red(text: str) -> str:
+    return click.style(text, fg="red", bold=True) if sys.stderr.isatty() else text

@@ -1,0 +1,17 @@
+"""`docgraph version`."""
+
+from __future__ import annotations
+
+import platform
+
+import click
+
+from docgraph import __version__
+
+__all__ = ["version"]
+
+
+@click.command()
+def version() -> None:
+    """Print the version of docgraph and of Python."""
+    click.echo(f"docgraph {__version__} (Python {platform.python_version()})")

@@ -1,0 +1,221 @@
+"""The apps that are served: uri → stored definition → compiled app.
+
+A table of definitions is kept per process; an app is compiled at its first use and held in a
+bounded cache. Three things bring the table up to date: a generation that another worker of the
+instance raised (looked at by every request), an event of the change stream, and the round of
+`graphAppsUpdater`. A failing database never takes a working app away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from docgraph.config.sections import Graphql
+from docgraph.exchange import Deadline, Document
+from docgraph.exchange.errors import DefinitionError, NotFound, StoreError
+from docgraph.graphql.app import App, build_app
+from docgraph.graphql.definition import decode_definition, normalise_uri
+from docgraph.graphql.table import Entry, Table, build_entry, build_key
+from docgraph.observe import emit
+from docgraph.observe.events import AppInvalid, AppLoaded, AppsRefreshed
+from docgraph.runtime import Blocking, Generations, Lane, LoadingCache
+from docgraph.store import Store
+
+__all__ = ["Apps"]
+
+GENERATION = "apps"
+_MAX_APPS = 100_000
+_MAX_COMPILED = 256
+_REFRESH_MS = 15_000
+
+
+class Apps:
+    """Finds the app of a uri; also the provider `gql-app-definition-cache`.
+
+    `eager` says that all definitions are loaded at start (`graphAppsInitializer`); otherwise each
+    one is loaded at its first request.
+    """
+
+    def __init__(
+        self, config: Graphql, store: Store, generations: Generations, blocking: Blocking
+    ) -> None:
+        self.eager = True
+        self._config = config
+        self._store = store
+        self._generations = generations
+        self._blocking = blocking
+        self._lane = Lane("compile", concurrency=1, queue=256)
+        self._table = Table()
+        self._complete = False
+        self._seen = -1  # the generation that the table shows
+        self._refreshing = asyncio.Lock()
+        self._compiled: LoadingCache[tuple[str, str], App | DefinitionError]
+        self._compiled = LoadingCache(_MAX_COMPILED)
+
+    async def find(self, uri: str) -> App:
+        """The compiled app at this uri; 404 for none, 400 for one that cannot work."""
+        entry = await self._find_entry(normalise_uri(uri))
+        if entry is None:
+            raise NotFound("GraphQL app not found")
+        return await self._compile(entry)
+
+    async def get(self, name: Any) -> App | None:
+        """The app with this `_id`, loaded if need be; None when there is none."""
+        entry = self._table.entry(build_key(name))
+        if entry is None:
+            await self._reload_ids([name])
+            entry = self._table.entry(build_key(name))
+        return None if entry is None else await self._compile(entry)
+
+    def invalidate(self, name: Any) -> None:
+        """Forget the app with this `_id`; the next request loads it anew."""
+        entry = self._table.entry(build_key(name))
+        if entry is not None:
+            self._compiled.invalidate((entry.key, entry.version))
+            self._table.drop([entry.key])
+        self._seen = -1
+
+    def invalidate_all(self) -> None:
+        """Forget every app; the next request loads them anew."""
+        self._compiled.clear()
+        self._table.replace([])
+        self._complete = False
+
+    async def load_all(self) -> None:
+        """Read every definition, in one query."""
+        async with self._refreshing:
+            await self._load_all()
+
+    async def revalidate(self) -> None:
+        """Bring the table up to date in at most two queries, however many apps there are."""
+        async with self._refreshing:
+            await self._revalidate()
+
+    async def refresh(self, ids: Sequence[Any]) -> None:
+        """Read these definitions again, in one query."""
+        async with self._refreshing:
+            await self._reload_ids(ids)
+
+    async def _find_entry(self, uri: str) -> Entry | None:
+        if not self._config.app_cache_enabled:
+            return await self._load_uri(uri)
+        generation = self._generations.read(GENERATION)
+        if generation != self._seen:
+            await self._catch_up(generation)
+        entry = self._table.find(uri)
+        if entry is None and not self._complete:
+            entry = await self._load_uri(uri)
+            if entry is not None:
+                self._table.put([entry])
+        return entry
+
+    async def _catch_up(self, generation: int) -> None:
+        """Another worker wrote, or this one has not loaded yet; parallel requests load once."""
+        async with self._refreshing:
+            if self._seen == generation:
+                return
+            if self._complete or not self.eager:
+                await self._keep_working(self._revalidate())
+            else:
+                await self._load_all()
+            self._seen = generation
+
+    async def _keep_working(self, revalidation: Any) -> None:
+        """A database that fails while revalidating leaves what is served as it is."""
+        try:
+            await revalidation
+        except StoreError:
+            if not self._table.etags():
+                raise
+
+    async def _load_all(self) -> None:
+        started = time.perf_counter()
+        generation = self._generations.read(GENERATION)
+        documents = await self._read({}, _MAX_APPS)
+        self._table.replace([build_entry(document) for document in documents])
+        self._complete, self._seen = True, generation
+        self._tell(started)
+
+    async def _revalidate(self) -> None:
+        started = time.perf_counter()
+        generation = self._generations.read(GENERATION)
+        held = self._table.etags()
+        filter = {} if self._complete else {"_id": {"$in": self._held_ids()}}
+        stored = await self._read(filter, _MAX_APPS, projection={"_id": 1, "_etag": 1})
+        etags = {build_key(one["_id"]): _text(one.get("_etag")) for one in stored}
+        changed = [
+            one["_id"]
+            for one in stored
+            # without an etag a change shows only in the document itself
+            if etags[build_key(one["_id"])] is None
+            or held.get(build_key(one["_id"]), "") != etags[build_key(one["_id"])]
+        ]
+        if changed:
+            documents = await self._read({"_id": {"$in": changed}}, _MAX_APPS)
+            self._table.put([build_entry(document) for document in documents])
+        self._table.drop([key for key in held if key not in etags])
+        self._seen = generation
+        self._tell(started)
+
+    async def _reload_ids(self, ids: Sequence[Any]) -> None:
+        documents = await self._read({"_id": {"$in": list(ids)}}, max(len(ids), 1))
+        found = [build_entry(document) for document in documents]
+        self._table.drop({build_key(id) for id in ids} - {entry.key for entry in found})
+        self._table.put(found)
+
+    async def _load_uri(self, uri: str) -> Entry | None:
+        spellings = [uri, f"/{uri}", f"{uri}/", f"/{uri}/"]
+        filter = {"$or": [{"_id": uri}, {"descriptor.uri": {"$in": spellings}}]}
+        table = Table()
+        table.put([build_entry(document) for document in await self._read(filter, 100)])
+        return table.find(uri)
+
+    async def _read(
+        self, filter: Document, limit: int, projection: Document | None = None
+    ) -> list[Document]:
+        return await self._store.find(
+            self._config.db,
+            self._config.collection,
+            filter,
+            projection=projection,
+            limit=limit,
+            deadline=Deadline.after_ms(_REFRESH_MS),
+        )
+
+    async def _compile(self, entry: Entry) -> App:
+        compiled = await self._compiled.get((entry.key, entry.version), lambda _: self._build(entry))
+        if isinstance(compiled, DefinitionError):
+            raise DefinitionError("Invalid GraphQL app definition")
+        return compiled
+
+    async def _build(self, entry: Entry) -> App | DefinitionError:
+        """An app, or the reason why there is none, which is kept and told to the log once."""
+        started = time.perf_counter()
+        try:
+            app = await self._blocking.run(self._lane, self._build_now, entry.document)
+        except DefinitionError as error:
+            emit(AppInvalid(str(entry.id), _problems(error)))
+            return error
+        emit(AppLoaded(str(entry.id), entry.uri, time.perf_counter() - started))
+        return app
+
+    def _build_now(self, document: Document) -> App:
+        return build_app(decode_definition(document), self._config)
+
+    def _held_ids(self) -> list[Any]:
+        return [self._table.entry(key).id for key in self._table.etags()]  # type: ignore[union-attr]
+
+    def _tell(self, started: float) -> None:
+        served, disabled = self._table.counts()
+        emit(AppsRefreshed(served, disabled, 0, time.perf_counter() - started))
+
+
+def _text(etag: Any) -> str | None:
+    return None if etag is None else str(etag)
+
+
+def _problems(error: DefinitionError) -> tuple[str, ...]:
+    return tuple(error.message.splitlines())

@@ -1,0 +1,139 @@
+"""The body of a GraphQL request: JSON or plain query text, read strictly (decision 23).
+
+Values keep their precision: whole numbers and decimals in `variables` reach the scalars as they
+were written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+from docgraph.exchange.errors import BodyError, RequestError
+
+__all__ = ["GraphqlRequest", "parse_body"]
+
+_MAX_NESTING = 64
+_MAX_LIST = 1_000
+# An over-estimate: any fraction or exponent, and whole numbers longer than a double keeps.
+_LOSSY_NUMBER = re.compile(rb"\d[.eE]|\d{16}")
+_KEYS = ("query", "variables", "operationName", "extensions")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphqlRequest:
+    """What the caller wants run."""
+
+    query: str
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    operation_name: str | None = None
+
+
+def parse_body(body: bytes, content_type: str) -> GraphqlRequest:
+    """Read a body of one of the two content types; anything else is a clear 400."""
+    if content_type == "application/graphql":
+        return GraphqlRequest(_require_query(_decode_text(body)))
+    if content_type != "application/json":
+        raise RequestError(
+            "Content-Type must be either application/graphql or application/json",
+        )
+    content = _parse_json(body)
+    if not isinstance(content, dict):
+        raise BodyError(
+            "the body must be a JSON object",
+            hint='send one operation per request: {"query": "…"}',
+        )
+    return _read(content)
+
+
+def _read(content: dict[str, Any]) -> GraphqlRequest:
+    variables = content.get("variables")
+    operation_name = content.get("operationName")
+    extensions = content.get("extensions")
+    if not (variables is None or isinstance(variables, dict)):
+        raise BodyError("'variables' must be an object")
+    if not (operation_name is None or isinstance(operation_name, str)):
+        raise BodyError("'operationName' must be a string")
+    if not (extensions is None or isinstance(extensions, dict)):
+        raise BodyError("'extensions' must be an object")
+    if variables:
+        _check_bounds(variables)
+    return GraphqlRequest(_require_query(content.get("query")), variables or {}, operation_name)
+
+
+def _require_query(query: Any) -> str:
+    if query is None:
+        raise RequestError("Query cannot be null")
+    if not isinstance(query, str):
+        raise BodyError("'query' must be a string")
+    return query
+
+
+def _decode_text(body: bytes) -> str:
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BodyError("the body is not valid UTF-8") from None
+
+
+def _parse_json(body: bytes) -> Any:
+    """The fast parser where nothing can be lost or hidden by it, else the exact one."""
+    try:
+        content = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BodyError(
+            f"the body is not valid JSON: line {error.lineno}, column {error.colno}"
+        ) from None
+    if _needs_exact_reading(body):
+        return _parse_exactly(body)
+    return content
+
+
+def _needs_exact_reading(body: bytes) -> bool:
+    """Whether a key may stand twice, or a number has more digits than a double keeps.
+
+    Escapes can spell a key in another way, so a body with `\\u` is read exactly, too.
+    """
+    if b"\\u" in body or any(body.count(b'"%s"' % key.encode()) > 1 for key in _KEYS):
+        return True
+    return b'"variables"' in body and _LOSSY_NUMBER.search(body) is not None
+
+
+def _parse_exactly(body: bytes) -> Any:
+    try:
+        return json.loads(body, object_pairs_hook=_collect, parse_float=Decimal)
+    except (ValueError, RecursionError):
+        raise BodyError("the body is not valid JSON") from None
+
+
+def _collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BodyError(f"the key {twice!r} stands twice in one object")
+    return found
+
+
+def _check_bounds(variables: Any) -> None:
+    """Nesting and list lengths, without recursion."""
+    level = [variables]
+    for _ in range(_MAX_NESTING + 1):
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                below.extend(value.values())
+            elif isinstance(value, list):
+                if len(value) > _MAX_LIST:
+                    raise BodyError(f"a list in 'variables' has more than {_MAX_LIST} elements")
+                below.extend(value)
+        if not below:
+            return
+        level = below
+    raise BodyError(f"'variables' is nested more than {_MAX_NESTING} levels deep")

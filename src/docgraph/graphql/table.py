@@ -1,0 +1,102 @@
+"""Stored definitions by the uri they are served at; pure, no database.
+
+Nothing is compiled here, and a definition that cannot work still has its place, so that it
+answers its own error and no other app suffers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from docgraph.codec import JsonMode, encode
+from docgraph.exchange import Document
+from docgraph.graphql.definition import normalise_uri
+
+__all__ = ["Entry", "Table", "build_entry"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A stored definition as it is, with what is needed to find it and to notice its change."""
+
+    key: str  # the `_id` as text with its type: unique, and orders like the ids do
+    id: Any
+    uri: str
+    enabled: bool
+    version: str  # digest of the whole document: two equal versions compile to the same app
+    etag: str | None
+    document: Document
+
+
+def build_entry(document: Document) -> Entry:
+    """Read what a table needs, whatever else is wrong with the definition."""
+    descriptor = document.get("descriptor")
+    descriptor = descriptor if isinstance(descriptor, dict) else {}
+    uri, id = descriptor.get("uri"), document.get("_id")
+    etag = document.get("_etag")
+    return Entry(
+        key=build_key(id),
+        id=id,
+        uri=normalise_uri(uri if isinstance(uri, str) else str(id)),
+        enabled=descriptor.get("enabled") is not False,
+        version=hashlib.blake2b(encode(document, JsonMode.EXTENDED), digest_size=16).hexdigest(),
+        etag=None if etag is None else str(etag),
+        document=document,
+    )
+
+
+def build_key(id: Any) -> str:
+    """An id as text; ids of different types never collide."""
+    return f"{type(id).__name__}:{id}"
+
+
+class Table:
+    """The definitions of one process; replaced entry by entry as they change."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, Entry] = {}
+        self._by_uri: dict[str, Entry] = {}
+
+    def find(self, uri: str) -> Entry | None:
+        """The enabled definition served at this uri."""
+        return self._by_uri.get(uri)
+
+    def entry(self, key: str) -> Entry | None:
+        """The definition with this key, enabled or not."""
+        return self._by_key.get(key)
+
+    def put(self, entries: Iterable[Entry]) -> None:
+        """Add or replace."""
+        self._by_key.update((entry.key, entry) for entry in entries)
+        self._index()
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """Forget."""
+        for key in keys:
+            self._by_key.pop(key, None)
+        self._index()
+
+    def replace(self, entries: Iterable[Entry]) -> None:
+        """Hold these and no others."""
+        self._by_key = {entry.key: entry for entry in entries}
+        self._index()
+
+    def etags(self) -> dict[str, str | None]:
+        """What is held, for comparison with what is stored."""
+        return {key: entry.etag for key, entry in self._by_key.items()}
+
+    def counts(self) -> tuple[int, int]:
+        """Served and not served definitions."""
+        return len(self._by_uri), len(self._by_key) - len(self._by_uri)
+
+    def _index(self) -> None:
+        """Of two definitions that claim one uri the lowest `_id` wins (decision 5)."""
+        by_uri: dict[str, Entry] = {}
+        for key in sorted(self._by_key):
+            entry = self._by_key[key]
+            if entry.enabled:
+                by_uri.setdefault(entry.uri, entry)
+        self._by_uri = by_uri
