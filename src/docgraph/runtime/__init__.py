@@ -1,1 +1,24 @@
+"""What a process runs on: blocking work, background tasks, caches, and what workers share."""
 
+from docgraph.runtime.blocking import Blocking, Lane, run_blocking
+from docgraph.runtime.cache import AFTER_READ, AFTER_WRITE, CacheStats, Expiry, LoadingCache
+from docgraph.runtime.generations import Generation, Generations
+from docgraph.runtime.instance import Instance, create_instance
+from docgraph.runtime.tasks import Tasks, watch_loop
+
+__all__ = [
+    "AFTER_READ",
+    "AFTER_WRITE",
+    "Blocking",
+    "CacheStats",
+    "Expiry",
+    "Generation",
+    "Generations",
+    "Instance",
+    "Lane",
+    "LoadingCache",
+    "Tasks",
+    "create_instance",
+    "run_blocking",
+    "watch_loop",
+]

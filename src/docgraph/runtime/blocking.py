@@ -1,0 +1,190 @@
+"""Blocking and CPU-heavy work off the event loop: `run_blocking` is the one way to do it.
+
+Work of one kind shares a lane: so many at once, so many waiting, and one more is refused at once.
+A flood in one lane (logins) leaves the threads of the others (plugins) alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import math
+import os
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+from docgraph.exchange.errors import Overloaded
+from docgraph.runtime.threads import ThreadPool
+
+__all__ = ["Blocking", "Lane", "count_threads", "run_blocking"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+QUEUE = 256
+
+
+def count_threads(parallelism: int) -> int:
+    """`core.workers-scheduler-parallelism`: 0 or less means 1.5 times the cores, rounded up."""
+    return parallelism if parallelism > 0 else math.ceil(1.5 * _count_cores())
+
+
+def _count_cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on Linux
+        return os.cpu_count() or 1
+
+
+async def run_blocking(
+    lane: Lane, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """The result of `function(*args, **kwargs)`, run in a thread of the lane.
+
+    Raises `Overloaded` when the lane is full. The function sees the context variables of the
+    caller. Cancelling gives up a place in the queue; a function that has begun runs to its end and
+    keeps its place so long, as a thread cannot be stopped.
+    """
+    await lane.enter()
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+    call = partial(contextvars.copy_context().run, function, *args, **kwargs)
+    try:
+        lane.pool.submit(partial(_work, call, done, partial(_post, loop, lane, done)))
+    except BaseException:
+        lane.leave()
+        raise
+    return await done
+
+
+class Lane:
+    """Work of one kind: `concurrency` at once, `queue` more waiting. Made by `Blocking.lane`."""
+
+    def __init__(self, name: str, concurrency: int, queue: int, pool: ThreadPool) -> None:
+        self.name = name
+        self.concurrency = concurrency
+        self.queue = queue
+        self.pool = pool
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """How many stand in the queue."""
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """How many are being worked on."""
+        return self._running
+
+    async def enter(self) -> None:
+        """Take a place, after those who came before; raises `Overloaded` if there is no room."""
+        if self._running < self.concurrency:
+            self._running += 1
+            self._idle.clear()
+            return
+        if len(self._waiting) >= self.queue:
+            raise Overloaded(f"too much work of the kind {self.name!r} is waiting")
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.leave()  # the place was given in the same moment
+            elif turn in self._waiting:
+                self._waiting.remove(turn)
+            raise
+
+    def leave(self) -> None:
+        """Hand the place to the next who still waits."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._running -= 1
+        if self._running == 0:
+            self._idle.set()
+
+    async def drain(self) -> None:
+        """Wait until nothing of the lane runs."""
+        await self._idle.wait()
+
+
+class Blocking:
+    """The worker pool of a process, with the lanes in it.
+
+    `parallelism` is how many a lane runs at once unless it says otherwise; `max_pool_size` bounds
+    the threads of all lanes together.
+    """
+
+    def __init__(self, parallelism: int = 0, max_pool_size: int = 256) -> None:
+        self._parallelism = min(count_threads(parallelism), max_pool_size)
+        self._pool = ThreadPool("docgraph-blocking", max_pool_size)
+        self._lanes: dict[str, Lane] = {}
+
+    def lane(self, name: str, concurrency: int | None = None, queue: int = QUEUE) -> Lane:
+        """The lane of that name, made with these bounds at the first call."""
+        if name not in self._lanes:
+            width = self._parallelism if concurrency is None else concurrency
+            self._lanes[name] = Lane(name, width, queue, self._pool)
+        return self._lanes[name]
+
+    async def close(self, grace: float = 5.0) -> None:
+        """Let running functions finish, but do not wait longer than `grace` seconds for them."""
+        self._pool.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                for lane in self._lanes.values():
+                    await lane.drain()
+
+
+def _work(
+    call: Callable[[], Any],
+    done: asyncio.Future[Any],
+    post: Callable[[Any, BaseException | None], None],
+) -> None:
+    """In the thread: call, unless nobody waits any more, and post what came of it."""
+    if done.cancelled():
+        post(None, None)
+        return
+    try:
+        result = call()
+    except BaseException as error:  # not ours to judge: it is raised again where it is awaited
+        post(None, error)
+    else:
+        post(result, None)
+
+
+def _post(
+    loop: asyncio.AbstractEventLoop,
+    lane: Lane,
+    done: asyncio.Future[Any],
+    result: Any,
+    error: BaseException | None,
+) -> None:
+    """In the thread: bring the outcome to the loop."""
+    with suppress(RuntimeError):  # the loop is closed, and with it whoever waited
+        loop.call_soon_threadsafe(_settle, lane, done, result, error)
+
+
+def _settle(
+    lane: Lane, done: asyncio.Future[Any], result: Any, error: BaseException | None
+) -> None:
+    """In the loop: give back the place and tell the caller, if he still waits."""
+    lane.leave()
+    if done.done():
+        return
+    if error is None:
+        done.set_result(result)
+    elif isinstance(error, StopIteration):
+        done.set_exception(RuntimeError("the function raised StopIteration"))
+    else:
+        done.set_exception(error)

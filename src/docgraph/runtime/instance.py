@@ -1,0 +1,116 @@
+"""What the processes of one instance have in common: a directory, counters, secrets.
+
+The parent makes it once and hands it to each worker, by pickling or by fork. The directory is
+private to the user and removed at the end; what a killed instance left behind is removed by the
+next one that starts.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from docgraph.runtime.generations import Generations, create_generations
+
+__all__ = ["Instance", "create_instance"]
+
+PREFIX = "docgraph-instance-"
+PARENT = 0  # the number of the parent; workers count from 1
+_SECRET_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A picklable handle; `worker` is the number of the process that holds it."""
+
+    id: str
+    directory: Path
+    master: bytes = field(repr=False)
+    worker: int = PARENT
+
+    def secret(self, purpose: str) -> bytes:
+        """32 bytes for one purpose (`"tokens"`), the same in all workers and in no other instance.
+
+        Knowing the secret of one purpose tells nothing of another's.
+        """
+        return hmac.digest(self.master, purpose.encode(), hashlib.sha256)
+
+    def for_worker(self, number: int) -> Instance:
+        """The handle for a worker; numbers begin at 1."""
+        return replace(self, worker=number)
+
+    def open_generations(self) -> Generations:
+        """The shared counters, opened for this process."""
+        return Generations(self.directory / "generations")
+
+    @property
+    def metrics_directory(self) -> Path:
+        """Where the workers count together."""
+        return self.directory / "metrics"
+
+
+@contextmanager
+def create_instance(parent: Path | None = None) -> Iterator[Instance]:
+    """Make an instance below `parent`, else among the temporary files; remove it at the end.
+
+    Only the process that made it removes it: a forked child that leaves here removes nothing.
+    """
+    parent = parent or Path(tempfile.gettempdir())
+    _sweep(parent)
+    directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    owner = os.getpid()
+    lock = _lock(directory)
+    try:
+        create_generations(directory / "generations")
+        yield Instance(
+            id=directory.name.removeprefix(PREFIX),
+            directory=directory,
+            master=secrets.token_bytes(_SECRET_BYTES),
+        )
+    finally:
+        if os.getpid() == owner:
+            shutil.rmtree(directory, ignore_errors=True)
+        os.close(lock)
+
+
+def _lock(directory: Path) -> int:
+    """Show that the instance lives: a lock that ends with this process, however it ends."""
+    fresh = directory / "lock.new"
+    fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    fresh.rename(directory / "lock")  # there is never a `lock` that a living instance does not hold
+    return fd
+
+
+def _sweep(parent: Path) -> None:
+    for directory in parent.glob(f"{PREFIX}*"):
+        if _is_abandoned(directory):
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _is_abandoned(directory: Path) -> bool:
+    """Whether it is ours, complete, and nobody holds its lock."""
+    try:
+        status = directory.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+            return False
+        fd = os.open(directory / "lock", os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:
+        return False  # gone in the meantime, or just being made
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+    return True
