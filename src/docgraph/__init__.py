@@ -1,3 +1,82 @@
-"""docgraph: GraphQL APIs over MongoDB by declaration."""
+"""docgraph: GraphQL APIs over MongoDB by declaration.
+
+What stands in `__all__` is what a plugin author may import; it changes only with notice.
+"""
 
 __version__ = "0.1.0"
+
+from docgraph.config.section import PluginConfig, ServiceConfig
+from docgraph.exchange import (
+    Account,
+    Answer,
+    Body,
+    DataPoint,
+    DocgraphError,
+    Exchange,
+    Permission,
+    Read,
+    Request,
+    Resource,
+    StartupError,
+    Stream,
+    Upgrade,
+    Write,
+    WriteResult,
+)
+from docgraph.plugins.kinds import (
+    ABSENT,
+    Accepted,
+    Authenticator,
+    AuthMechanism,
+    Authorizer,
+    AuthorizerRole,
+    Command,
+    DataInterceptor,
+    Decision,
+    Initializer,
+    Interceptor,
+    Point,
+    Provider,
+    Rejected,
+    Service,
+    TokenManager,
+    VariableResolver,
+)
+
+__all__ = [
+    "ABSENT",
+    "Accepted",
+    "Account",
+    "Answer",
+    "AuthMechanism",
+    "Authenticator",
+    "Authorizer",
+    "AuthorizerRole",
+    "Body",
+    "Command",
+    "DataInterceptor",
+    "DataPoint",
+    "Decision",
+    "DocgraphError",
+    "Exchange",
+    "Initializer",
+    "Interceptor",
+    "Permission",
+    "PluginConfig",
+    "Point",
+    "Provider",
+    "Read",
+    "Rejected",
+    "Request",
+    "Resource",
+    "Service",
+    "ServiceConfig",
+    "StartupError",
+    "Stream",
+    "TokenManager",
+    "Upgrade",
+    "VariableResolver",
+    "Write",
+    "WriteResult",
+    "__version__",
+]

@@ -1,0 +1,111 @@
+"""A request proceeds when no vetoer denies and at least one allower approves (decision 38)."""
+
+from typing import ClassVar
+
+import pytest
+
+from docgraph.access.authorize import Authorization
+from docgraph.access.full import FullAuthorizer
+from docgraph.config.sections import FullAuthorizer as FullAuthorizerConfig
+from docgraph.exchange import Account, Exchange, Request, StartupError
+from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
+
+pytestmark = pytest.mark.anyio
+
+
+def make_authorizer(role_of, allowed, *, requires=True, raises=False):
+    class Test(Authorizer):
+        name: ClassVar[str] = f"{role_of}-{allowed}"
+        role: ClassVar[AuthorizerRole] = role_of
+
+        def __init__(self):
+            pass
+
+        async def decide(self, exchange):
+            if raises:
+                raise RuntimeError("broken")
+            return Decision(allowed, "because")
+
+        def requires_authentication(self, exchange):
+            return requires
+
+    return Test()
+
+
+def vetoer(allowed, **how):
+    return make_authorizer(AuthorizerRole.VETOER, allowed, **how)
+
+
+def allower(allowed, **how):
+    return make_authorizer(AuthorizerRole.ALLOWER, allowed, **how)
+
+
+def make_exchange(account=None, method="GET"):
+    return Exchange(Request(method, b"/"), "1", account=account)
+
+
+ADA = Account("ada")
+
+
+@pytest.mark.parametrize(
+    ("vetoers", "allowers", "proceeds"),
+    [
+        ([], [True], True),
+        ([], [False], False),
+        ([], [False, True], True),
+        ([True], [True], True),
+        ([False], [True], False),
+        ([True, False], [True], False),
+        ([True], [False], False),
+    ],
+)
+async def test_truth_table_of_vetoers_and_allowers(vetoers, allowers, proceeds):
+    authorization = Authorization([*map(vetoer, vetoers), *map(allower, allowers)])
+    exchange = make_exchange(ADA)
+    veto = await authorization.find_veto(exchange)
+    decision = await authorization.find_approval(exchange, secured=True)
+    assert (veto is None and decision.allowed) is proceeds
+
+
+async def test_an_authorizer_that_raises_denies():
+    broken = Authorization([vetoer(True, raises=True), allower(True, raises=True)])
+    veto = await broken.find_veto(make_exchange(ADA))
+    assert veto is not None
+    assert not (await broken.find_approval(make_exchange(ADA), secured=True)).allowed
+
+
+async def test_an_anonymous_caller_is_not_shown_to_allowers_that_require_a_login():
+    authorization = Authorization([allower(True, requires=True)])
+    assert not (await authorization.find_approval(make_exchange(), secured=True)).allowed
+
+
+async def test_an_allower_may_admit_anonymous_callers():
+    authorization = Authorization([allower(True, requires=False)])
+    assert (await authorization.find_approval(make_exchange(), secured=True)).allowed
+
+
+async def test_what_is_not_secured_and_options_need_no_allower():
+    """Decision 38: vetoers still see them."""
+    authorization = Authorization([allower(False)])
+    assert (await authorization.find_approval(make_exchange(), secured=False)).allowed
+    options = make_exchange(method="OPTIONS")
+    assert (await authorization.find_approval(options, secured=True)).allowed
+    vetoed = Authorization([vetoer(False), allower(True)])
+    assert await vetoed.find_veto(options) is not None
+
+
+async def test_a_decision_names_its_authorizer_and_reason():
+    decision = await Authorization([allower(True)]).find_approval(make_exchange(ADA), secured=True)
+    assert (decision.authorizer, decision.reason) == ("allower-True", "because")
+
+
+def test_no_allower_at_all_refuses_to_start():
+    with pytest.raises(StartupError, match="no allower"):
+        Authorization([vetoer(True)])
+
+
+@pytest.mark.parametrize("required", [True, False])
+async def test_the_full_authorizer_approves_and_requires_a_login_as_configured(required):
+    authorizer = FullAuthorizer(FullAuthorizerConfig(authentication_required=required))
+    assert (await authorizer.decide(make_exchange())).allowed
+    assert authorizer.requires_authentication(make_exchange()) is required

@@ -1,0 +1,87 @@
+"""How the outcomes of several mechanisms become one (decisions 27, 28)."""
+
+from typing import ClassVar
+
+import pytest
+
+from docgraph.auth.authenticate import Authentication, Authenticator
+from docgraph.exchange import Account, Exchange, Headers, Request
+from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Rejected
+
+pytestmark = pytest.mark.anyio
+
+
+def make_mechanism(outcome, *challenges):
+    class Mechanism(AuthMechanism):
+        name: ClassVar[str] = "test"
+
+        def __init__(self):
+            pass
+
+        async def authenticate(self, exchange):
+            return outcome
+
+        def challenge(self, exchange):
+            return challenges
+
+    return Mechanism()
+
+
+def make_exchange(query=b"", **headers):
+    return Exchange(Request("GET", b"/", query_string=query, headers=Headers.of(**headers)), "1")
+
+
+ADA, BOB = Accepted(Account("ada")), Accepted(Account("bob"))
+NO = Rejected("wrong-password")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "name"),
+    [
+        ([ADA, BOB], "ada"),
+        ([ABSENT, BOB], "bob"),
+        ([NO, BOB], "bob"),
+        ([ABSENT], None),
+        ([], None),
+    ],
+)
+async def test_the_first_mechanism_that_accepts_wins_and_a_rejection_lets_the_next_try(
+    outcomes, name
+):
+    """Decision 27."""
+    found = await Authenticator([make_mechanism(one) for one in outcomes]).authenticate(
+        make_exchange()
+    )
+    assert (found.account.name if found.account else None) == name
+
+
+async def test_credentials_that_nobody_accepts_are_refused():
+    """Decision 27: also when no enabled mechanism knows the scheme."""
+    authenticator = Authenticator([make_mechanism(ABSENT)])
+    found = await authenticator.authenticate(make_exchange(authorization="Foo bar"))
+    assert found == Authentication(None, refused=True)
+
+
+async def test_no_credentials_are_not_refused():
+    found = await Authenticator([make_mechanism(ABSENT)]).authenticate(make_exchange())
+    assert not found.refused
+
+
+async def test_every_mechanism_offers_its_challenge_once():
+    """Decision 28: Basic for basic and token-basic is one header."""
+    authenticator = Authenticator(
+        [make_mechanism(ABSENT, "Basic"), make_mechanism(ABSENT, "Basic", "Digest")]
+    )
+    error = authenticator.challenge(make_exchange())
+    assert error.status == 401
+    assert error.headers == (("WWW-Authenticate", "Basic"), ("WWW-Authenticate", "Digest"))
+
+
+@pytest.mark.parametrize(
+    "exchange",
+    [make_exchange(b"noauthchallenge"), make_exchange(no_auth_challenge="")],
+    ids=["parameter", "header"],
+)
+async def test_the_challenge_can_be_left_out(exchange):
+    error = Authenticator([make_mechanism(ABSENT, "Basic")]).challenge(exchange)
+    assert (error.status, error.headers) == (401, ())
