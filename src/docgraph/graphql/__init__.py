@@ -1,0 +1,1 @@
+"""GraphQL over collections: definition → app → plan → result."""

@@ -1,0 +1,46 @@
+"""Templates with variables: `$arg`, `$fk`, `$ifarg`, `@user …`, compiled once, rendered per use."""
+
+from docgraph.variables.compilation import GRAPHQL, REST, Vocabulary
+from docgraph.variables.errors import BadValue, Flaw, NotBound, TemplateError
+from docgraph.variables.paths import Path, compile_field, get_field, parse_path, render_path
+from docgraph.variables.resolvers import BUILT_IN, Resolvers
+from docgraph.variables.scope import Scope, Variables
+from docgraph.variables.template import Context, Template, compile_template
+from docgraph.variables.values import (
+    MATCH_NOTHING,
+    NOTHING,
+    UNBOUND,
+    CallerDocument,
+    TrustedDocument,
+    mark_caller,
+    matches_nothing,
+)
+
+__all__ = [
+    "BUILT_IN",
+    "GRAPHQL",
+    "MATCH_NOTHING",
+    "NOTHING",
+    "REST",
+    "UNBOUND",
+    "BadValue",
+    "CallerDocument",
+    "Context",
+    "Flaw",
+    "NotBound",
+    "Path",
+    "Resolvers",
+    "Scope",
+    "Template",
+    "TemplateError",
+    "TrustedDocument",
+    "Variables",
+    "Vocabulary",
+    "compile_field",
+    "compile_template",
+    "get_field",
+    "mark_caller",
+    "matches_nothing",
+    "parse_path",
+    "render_path",
+]

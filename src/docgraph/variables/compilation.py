@@ -1,0 +1,241 @@
+"""One compilation: what was found in a template so far, and how its operators become closures.
+
+A template is compiled once into closures over a `Scope`. Each part of it stands at a `Position`
+(a filter, a condition, an expression, …) that says how a literal part is read there and how a
+supplied value is taken in, so that what a caller sends can never become an operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from docgraph.variables.errors import Flaw, NotBound
+from docgraph.variables.names import Reference, Source, parse_reference
+from docgraph.variables.paths import compile_field, parse_path, render_path
+from docgraph.variables.scope import Scope
+from docgraph.variables.values import NOTHING, UNBOUND
+
+__all__ = [
+    "GRAPHQL",
+    "REST",
+    "Compilation",
+    "Constant",
+    "Place",
+    "Position",
+    "Render",
+    "Vocabulary",
+    "combine_document",
+    "combine_list",
+    "render_place",
+]
+
+MAX_DEPTH = 100
+
+Render = Callable[[Scope], Any]
+Place = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The operators of a template; an empty one does not exist there."""
+
+    argument: str
+    optional: str
+    foreign_key: str = ""
+
+    @property
+    def operators(self) -> frozenset[str]:
+        """All of them."""
+        return frozenset({self.argument, self.optional, self.foreign_key} - {""})
+
+
+GRAPHQL = Vocabulary("$arg", "$ifarg", "$fk")
+REST = Vocabulary("$var", "$ifvar")
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A part without operators: rendered by being there."""
+
+    value: Any
+
+    def __call__(self, scope: Scope) -> Any:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How parts of a template are taken at one kind of place.
+
+    `literal` compiles what the author wrote, `adapt` takes in a supplied value, `adapt_key` the
+    value of a foreign key. `absent` stands for a null from a default and for a missing foreign
+    key. `closed` says why nothing can be supplied here.
+    """
+
+    literal: Callable[[Compilation, Any, Place, Position], Render]
+    adapt: Callable[[Any], Any]
+    adapt_key: Callable[[Any], Any] | None = None
+    absent: Any = NOTHING
+    closed: str = ""
+
+
+def render_place(place: Place) -> str:
+    """`author.$arg`, `stages[0].$match`."""
+    text = ""
+    for step in place:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text
+
+
+@dataclass(slots=True)
+class Compilation:
+    """Collects names and flaws while a template is compiled."""
+
+    vocabulary: Vocabulary
+    flaws: list[Flaw] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    foreign_keys: set[str] = field(default_factory=set)
+    root_paths: set[str] = field(default_factory=set)
+
+    def flaw(self, where: Place, what: str, hint: str | None = None) -> Render:
+        """Remember a mistake and go on, so that all of them are found."""
+        self.flaws.append(Flaw(render_place(where), what, hint))
+        return Constant(None)
+
+    def build(self, value: Any, where: Place, position: Position) -> Render:
+        """The closure of one part."""
+        if len(where) > MAX_DEPTH:
+            return self.flaw(where[:3], f"nested deeper than {MAX_DEPTH} levels")
+        if isinstance(value, Mapping):
+            used = self.vocabulary.operators & value.keys()
+            if used:
+                return self._operator(used, value, where, position)
+        return position.literal(self, value, where, position)
+
+    def reference(self, name: Any, where: Place) -> Reference | None:
+        """A name of an argument or variable, remembered; None with a flaw when it is none."""
+        if not isinstance(name, str):
+            self.flaw(where, f"the name must be a string, not {describe(name)}")
+            return None
+        try:
+            reference = parse_reference(name)
+        except ValueError as error:
+            self.flaw(where, str(error))
+            return None
+        self.names.add(name)
+        if reference.source is Source.ROOT:
+            self.root_paths.add(render_path(reference.path))
+        return reference
+
+    def _operator(
+        self, used: frozenset[str], value: Mapping[str, Any], where: Place, position: Position
+    ) -> Render:
+        operator = sorted(used)[0]
+        here = (*where, operator)
+        if operator == self.vocabulary.optional:
+            return self.flaw(here, "an optional stage can only stand in a list of stages")
+        if len(value) != 1:
+            return self.flaw(here, f"{operator} must be the only key of its object")
+        if position.closed:
+            return self.flaw(here, position.closed)
+        if operator == self.vocabulary.argument:
+            return self._argument(value[operator], here, position)
+        return self._foreign_key(value[operator], here, position)
+
+    def _argument(self, shape: Any, where: Place, position: Position) -> Render:
+        name, default = shape, None
+        if isinstance(shape, list):
+            if len(shape) != 2:  # noqa: PLR2004 - a name and a default
+                return self.flaw(where, "must be a name or [name, default]")
+            name = shape[0]
+            default = self._default(shape[1], where, position)
+        reference = self.reference(name, where)
+        if reference is None:
+            return Constant(None)
+        adapt = position.adapt
+
+        def render(scope: Scope) -> Any:
+            value = scope.lookup(reference)
+            if value is not UNBOUND:
+                return adapt(value)
+            if default is None:
+                raise NotBound(reference.name)
+            return default(scope)
+
+        return render
+
+    def _default(self, default: Any, where: Place, position: Position) -> Render:
+        if default is None:
+            return Constant(position.absent)
+        return self.build(default, (*where, 1), position)
+
+    def _foreign_key(self, shape: Any, where: Place, position: Position) -> Render:
+        if not isinstance(shape, str):
+            return self.flaw(where, f"must be the path of a field, not {describe(shape)}")
+        try:
+            path = parse_path(shape)
+        except ValueError as error:
+            return self.flaw(where, str(error))
+        self.foreign_keys.add(render_path(path))
+        get = compile_field(path)
+        adapt = position.adapt_key or position.adapt
+        absent = position.absent
+
+        def render(scope: Scope) -> Any:
+            value = get(scope.parent)
+            # decision 11: missing or null never joins
+            return absent if value is None else adapt(value)
+
+        return render
+
+
+def describe(value: Any) -> str:
+    """The kind of a JSON value, for messages."""
+    if value is None:
+        return "null"
+    kinds: tuple[tuple[Any, str], ...] = (
+        (bool, "a boolean"),
+        ((int, float), "a number"),
+        (str, "a string"),
+        (list, "an array"),
+        (Mapping, "an object"),
+    )
+    name = type(value).__name__
+    return next(
+        (text for kind, text in kinds if isinstance(value, kind)), f"a value of type {name}"
+    )
+
+
+def combine_document(source: Any, parts: Mapping[str, Render]) -> Render:
+    """A document of rendered parts; NOTHING in one of them makes it NOTHING."""
+    if all(isinstance(part, Constant) for part in parts.values()):
+        return Constant(source)
+    items = tuple(parts.items())
+
+    def render(scope: Scope) -> Any:
+        document = {}
+        for key, part in items:
+            value = part(scope)
+            if value is NOTHING:
+                return NOTHING
+            document[key] = value
+        return document
+
+    return render
+
+
+def combine_list(source: Any, parts: list[Render]) -> Render:
+    """A list of rendered parts; NOTHING in one of them makes it NOTHING."""
+    if all(isinstance(part, Constant) for part in parts):
+        return Constant(source)
+
+    def render(scope: Scope) -> Any:
+        values = [part(scope) for part in parts]
+        return NOTHING if any(value is NOTHING for value in values) else values
+
+    return render

@@ -1,0 +1,49 @@
+"""What can go wrong with a template: flaws in the mapping itself, and values that do not fit it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from docgraph.exchange.errors import DefinitionError, QueryError
+
+__all__ = ["BadValue", "Flaw", "NotBound", "TemplateError"]
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """One mistake in a template; `where` is its place inside it (`author.$arg`), may be empty."""
+
+    where: str
+    what: str
+    hint: str | None = None
+
+
+class TemplateError(DefinitionError):
+    """A template that cannot work, with every flaw found in it."""
+
+    def __init__(self, flaws: Sequence[Flaw]) -> None:
+        self.flaws = tuple(flaws)
+        first = self.flaws[0]
+        place = f"{first.where}: " if first.where else ""
+        super().__init__(f"{place}{first.what}", hint=first.hint)
+
+
+class NotBound(QueryError):
+    """A name without value and without default (decision 9)."""
+
+    code: ClassVar[str] = "variable-not-bound"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"variable not bound: {name}",
+            hint=f'give it a default in the mapping: {{"$arg": ["{name}", null]}}',
+        )
+        self.name = name
+
+
+class BadValue(QueryError):
+    """A value that cannot stand where the mapping puts it."""
+
+    code: ClassVar[str] = "bad-value"

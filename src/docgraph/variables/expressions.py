@@ -1,0 +1,142 @@
+"""The position of an aggregation expression: supplied values are wrapped in `$literal`.
+
+A comparison with a value that is absent (a null from a default, a missing foreign key) is false,
+and so is its negation by `$not`; elsewhere in an expression an absent value is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from docgraph.variables.compilation import Compilation, Constant, Place, Position, Render
+from docgraph.variables.plain import PLAIN, take_value
+from docgraph.variables.scope import Scope
+from docgraph.variables.sorting import SORT
+from docgraph.variables.values import NOTHING
+
+__all__ = ["CONDITION_EXPRESSION", "EXPRESSION"]
+
+_COMPARISONS = frozenset(
+    {"$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$setIsSubset", "$setEquals", "$regexMatch"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Absent:
+    """An expression with a null in it that stands for a value which is not there."""
+
+    value: Any
+
+
+class _Denied:
+    """A comparison with an absent value: false, and not to be turned round by `$not`."""
+
+
+_DENIED: Final = _Denied()
+
+
+def _settle(value: Any) -> Any:
+    if value is _DENIED:
+        return False
+    return value.value if isinstance(value, _Absent) else value
+
+
+def _take(value: Any) -> Any:
+    return {"$literal": take_value(value)}
+
+
+def _build(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+    rendered = _build_part(compilation, value, where, position)
+    if isinstance(rendered, Constant):
+        return rendered
+    return lambda scope: _settle(rendered(scope))
+
+
+def _build_condition(
+    compilation: Compilation, value: Any, where: Place, position: Position
+) -> Render:
+    rendered = _build_part(compilation, value, where, position)
+    if isinstance(rendered, Constant):
+        return rendered
+
+    def render(scope: Scope) -> Any:
+        result = rendered(scope)
+        return NOTHING if result is _DENIED or isinstance(result, _Absent) else result
+
+    return render
+
+
+def _build_part(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+    """A part that may render to `_Absent` or `_DENIED`."""
+    if isinstance(value, list):
+        return _combine(value, {i: _part(compilation, v, (*where, i)) for i, v in enumerate(value)})
+    if not isinstance(value, Mapping):
+        return Constant(value)
+    if len(value) == 1 and (operator := next(iter(value))).startswith("$"):
+        return _build_operator(compilation, operator, value[operator], (*where, operator))
+    return _combine(value, {k: _part(compilation, v, (*where, k)) for k, v in value.items()})
+
+
+def _part(compilation: Compilation, value: Any, where: Place) -> Render:
+    return compilation.build(value, where, _PART)
+
+
+def _build_operator(compilation: Compilation, operator: str, value: Any, where: Place) -> Render:
+    if operator in ("$literal", "$meta"):
+        return _wrap(operator, compilation.build(value, where, PLAIN))
+    if operator == "$not" and isinstance(value, list) and len(value) == 1:
+        value = value[0]  # [x] and x mean the same, and a denied x must be seen
+    argument = _build_argument(compilation, value, where)
+    if isinstance(argument, Constant):
+        return Constant({operator: argument.value})
+
+    def render(scope: Scope) -> Any:
+        operand = argument(scope)
+        if operand is _DENIED:
+            return _DENIED if operator == "$not" else {operator: False}
+        if not isinstance(operand, _Absent):
+            return {operator: operand}
+        if operator == "$not" or operator in _COMPARISONS:
+            return _DENIED
+        expression = {operator: operand.value}
+        return expression if operator == "$ifNull" else _Absent(expression)
+
+    return render
+
+
+def _build_argument(compilation: Compilation, value: Any, where: Place) -> Render:
+    """The argument of an operator; its `sortBy` is a sort, not an expression."""
+    if isinstance(value, Mapping) and "sortBy" in value:
+        parts = {k: _part(compilation, v, (*where, k)) for k, v in value.items() if k != "sortBy"}
+        parts["sortBy"] = compilation.build(value["sortBy"], (*where, "sortBy"), SORT)
+        return _combine(value, parts)
+    return _part(compilation, value, where)
+
+
+def _wrap(operator: str, part: Render) -> Render:
+    if isinstance(part, Constant):
+        return Constant({operator: part.value})
+    return lambda scope: {operator: part(scope)}
+
+
+def _combine(source: Any, parts: Mapping[Any, Render]) -> Render:
+    """A document or list of parts; one absent part makes it absent."""
+    if all(isinstance(part, Constant) for part in parts.values()):
+        return Constant(source)
+    is_list = isinstance(source, list)
+
+    def render(scope: Scope) -> Any:
+        rendered = {key: part(scope) for key, part in parts.items()}
+        settled = {key: _settle(value) for key, value in rendered.items()}
+        result = list(settled.values()) if is_list else settled
+        absent = any(isinstance(value, _Absent) for value in rendered.values())
+        return _Absent(result) if absent else result
+
+    return render
+
+
+_PART = Position(_build_part, _take, absent=_Absent({"$literal": None}))
+EXPRESSION = replace(_PART, literal=_build, absent={"$literal": None})
+CONDITION_EXPRESSION = replace(_PART, literal=_build_condition, absent=NOTHING)

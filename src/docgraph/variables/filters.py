@@ -1,0 +1,214 @@
+"""The positions of a filter (`find`, `$match`): documents of conditions, and conditions.
+
+A supplied value is compared, never run: a document or list from outside is wrapped in `$eq`.
+What has no value (a null from a default, a missing foreign key) makes the smallest condition
+around it match nothing (decisions 9 and 11): an alternative of `$or` falls away, a conjunction
+with it matches nothing, `$nor` over it loses it. A negated condition (`$ne`, `$nin`, `$not`) is
+one condition like any other and matches nothing too: a filter without its value fails closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from docgraph.variables.compilation import (
+    Compilation,
+    Constant,
+    Place,
+    Position,
+    Render,
+    combine_document,
+    combine_list,
+    describe,
+)
+from docgraph.variables.errors import BadValue
+from docgraph.variables.expressions import CONDITION_EXPRESSION
+from docgraph.variables.plain import VALUE, build_parts, take_value
+from docgraph.variables.scope import Scope
+from docgraph.variables.values import (
+    NOTHING,
+    CallerDocument,
+    TrustedDocument,
+    check_caller_document,
+    check_regex_length,
+)
+
+__all__ = ["CONDITION", "FILTER"]
+
+_LOGICAL = frozenset({"$and", "$or", "$nor"})
+
+
+def _take_filter(value: Any) -> Any:
+    if isinstance(value, CallerDocument):
+        check_caller_document(value)
+        return value
+    if isinstance(value, TrustedDocument):
+        return value
+    if not isinstance(value, dict):
+        raise BadValue(f"a filter must be an object, not {describe(value)}")
+    for key in value:
+        if key.startswith("$"):
+            raise BadValue(f"{key} cannot come from a value")
+    return {key: _take_condition(item) for key, item in value.items()}
+
+
+def _take_condition(value: Any) -> Any:
+    if isinstance(value, CallerDocument | TrustedDocument):
+        return take_value(value)
+    return {"$eq": value} if isinstance(value, dict | list) else value
+
+
+def _take_negated(value: Any) -> Any:
+    if isinstance(value, CallerDocument | TrustedDocument) or hasattr(value, "pattern"):
+        return take_value(value)
+    return {"$eq": value}
+
+
+def _take_list(value: Any) -> Any:
+    if value is None:
+        raise BadValue("a list of values is needed, not null")
+    return [take_value(item) for item in value] if isinstance(value, list) else [take_value(value)]
+
+
+def _take_key_list(value: Any) -> Any:
+    return [item for item in _take_list(value) if item is not None]
+
+
+def _take_filters(value: Any) -> Any:
+    return [_take_filter(item) for item in _take_list(value)]
+
+
+def _take_pattern(value: Any) -> Any:
+    if isinstance(value, str):
+        check_regex_length(value)
+    elif not hasattr(value, "pattern"):
+        raise BadValue(f"a regular expression must be a string, not {describe(value)}")
+    return value
+
+
+def _build_filter(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+    if not isinstance(value, Mapping):
+        return compilation.flaw(where, f"must be an object, not {describe(value)}")
+    parts = {}
+    for key, item in value.items():
+        parts[key] = compilation.build(item, (*where, key), _position_of(key))
+    if "$nor" not in parts:
+        return combine_document(value, parts)
+    return _without_empty_nor(combine_document(value, parts))
+
+
+def _position_of(key: str) -> Position:
+    if key in _LOGICAL:
+        return _ALTERNATIVES if key != "$and" else _CONJUNCTION
+    if key == "$expr":
+        return CONDITION_EXPRESSION
+    return VALUE if key.startswith("$") else CONDITION
+
+
+def _without_empty_nor(render: Render) -> Render:
+    if isinstance(render, Constant):
+        return render
+
+    def without(scope: Scope) -> Any:
+        document = render(scope)
+        if document is not NOTHING and not document.get("$nor", True):
+            del document["$nor"]
+        return document
+
+    return without
+
+
+def _build_conjunction(
+    compilation: Compilation, value: Any, where: Place, position: Position
+) -> Render:
+    return combine_list(value, _build_filters(compilation, value, where))
+
+
+def _build_alternatives(
+    compilation: Compilation, value: Any, where: Place, position: Position
+) -> Render:
+    parts = _build_filters(compilation, value, where)
+    if all(isinstance(part, Constant) for part in parts):
+        return Constant(value)
+    is_negated = where[-1] == "$nor"
+
+    def render(scope: Scope) -> Any:
+        filters = [item for part in parts if (item := part(scope)) is not NOTHING]
+        return filters if filters or is_negated else NOTHING
+
+    return render
+
+
+def _build_filters(compilation: Compilation, value: Any, where: Place) -> list[Render]:
+    if not isinstance(value, list) or not value:
+        return [compilation.flaw(where, "must be an array of one filter or more")]
+    return [compilation.build(item, (*where, i), FILTER) for i, item in enumerate(value)]
+
+
+def _build_condition(
+    compilation: Compilation, value: Any, where: Place, position: Position
+) -> Render:
+    if isinstance(value, Mapping) and any(key.startswith("$") for key in value):
+        return _build_operators(compilation, value, where, position)
+    return build_parts(compilation, value, where, VALUE)
+
+
+def _build_operators(
+    compilation: Compilation, value: Any, where: Place, position: Position
+) -> Render:
+    if not isinstance(value, Mapping):
+        return build_parts(compilation, value, where, VALUE)
+    parts = {}
+    for key, item in value.items():
+        inner = _OPERATORS.get(key, VALUE)
+        parts[key] = compilation.build(item, (*where, key), inner)
+    return combine_document(value, parts)
+
+
+def _build_element_match(
+    compilation: Compilation, value: Any, where: Place, position: Position
+) -> Render:
+    keys = value if isinstance(value, Mapping) else ()
+    if keys and all(key.startswith("$") and key not in _LOGICAL for key in keys):
+        return _build_operators(compilation, value, where, position)
+    return _build_filter(compilation, value, where, position)
+
+
+def _build_in(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+    """`$in`: an element without value falls away; nothing left matches nothing."""
+    if not isinstance(value, list):
+        return compilation.flaw(where, f"must be an array, not {describe(value)}")
+    parts = [compilation.build(item, (*where, i), VALUE) for i, item in enumerate(value)]
+    if all(isinstance(part, Constant) for part in parts):
+        return Constant(value)
+
+    def render(scope: Scope) -> Any:
+        return [item for part in parts if (item := part(scope)) is not NOTHING] or NOTHING
+
+    return render
+
+
+def _build_list(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+    if not isinstance(value, list):
+        return compilation.flaw(where, f"must be an array, not {describe(value)}")
+    return build_parts(compilation, value, where, VALUE)
+
+
+FILTER = Position(_build_filter, _take_filter)
+CONDITION = Position(_build_condition, _take_condition)
+_CONJUNCTION = Position(_build_conjunction, _take_filters)
+_ALTERNATIVES = Position(_build_alternatives, _take_filters)
+
+_OPERATORS = {
+    "$in": Position(
+        _build_in,
+        lambda value: _take_list(value) or NOTHING,
+        lambda value: _take_key_list(value) or NOTHING,
+    ),
+    "$nin": Position(_build_list, _take_list, _take_key_list),
+    "$all": Position(_build_list, _take_list, _take_key_list),
+    "$not": Position(_build_operators, _take_negated),
+    "$elemMatch": Position(_build_element_match, _take_filter),
+    "$regex": Position(build_parts, _take_pattern),
+}

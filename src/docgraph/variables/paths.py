@@ -1,0 +1,99 @@
+"""Paths into values: `a.b`, `a.0`, `a[0]`, `a['b']` (decision 10).
+
+Two ways of walking: `get_value` for names of `$arg`, where what is not there is unbound, and
+`get_field` for document fields, where a path maps over arrays and what is not there is null.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from docgraph.variables.values import UNBOUND
+
+__all__ = ["Path", "compile_field", "get_field", "get_value", "parse_path", "render_path"]
+
+Path = tuple[str, ...]
+
+_STEP = re.compile(
+    r"""
+    \.? (?P<name> [^.\[\]'"()\s]+ )      # a name or an index after a dot
+    | \[ (?P<index> \d+ ) \]
+    | \[ '(?P<single> [^']* )' \]
+    | \[ "(?P<double> [^"]* )" \]
+    """,
+    re.VERBOSE,
+)
+
+
+def parse_path(text: str) -> Path:
+    """The steps of a path; an index is a step of digits. Raises ValueError naming the column."""
+    steps: list[str] = []
+    position = 0
+    while position < len(text):
+        match = _STEP.match(text, position)
+        if match is None or (match["name"] and bool(steps) != text.startswith(".", position)):
+            raise ValueError(f"{text!r} is not a path: cannot read on at column {position + 1}")
+        steps.append(next(group for group in match.groups() if group is not None))
+        position = match.end()
+    if not steps:
+        raise ValueError("a path cannot be empty")
+    return tuple(steps)
+
+
+def render_path(path: Path) -> str:
+    """The path in dot notation, as far as dot notation can say it (as a projection needs it)."""
+    steps = []
+    for step in path:
+        if not step or "." in step or step.startswith("$"):
+            break
+        steps.append(step)
+    return ".".join(steps)
+
+
+def get_value(value: Any, path: Path) -> Any:
+    """What stands at the path, or UNBOUND."""
+    for step in path:
+        if isinstance(value, Mapping):
+            if step not in value:
+                return UNBOUND
+            value = value[step]
+        elif isinstance(value, list) and step.isdigit():
+            index = int(step)
+            if index >= len(value):
+                return UNBOUND
+            value = value[index]
+        else:
+            return UNBOUND
+    return value
+
+
+def get_field(value: Any, path: Path) -> Any:
+    """A field of a document: an index steps into an array, a name maps over it, absent is None."""
+    for position, step in enumerate(path):
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list):
+            if not step.isdigit():
+                rest = path[position:]
+                return [get_field(item, rest) for item in value]
+            index = int(step)
+            value = value[index] if index < len(value) else None
+        else:
+            return None
+    return value
+
+
+def compile_field(path: Path) -> Callable[[Any], Any]:
+    """`get_field` for one path; the common path of one step costs one lookup."""
+    if len(path) != 1:
+        return lambda document: get_field(document, path)
+    name = path[0]
+
+    def get(document: Any) -> Any:
+        if type(document) is dict:
+            return document.get(name)
+        return get_field(document, path)
+
+    return get

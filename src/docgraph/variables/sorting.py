@@ -1,0 +1,72 @@
+"""The position of a sort: field names with 1 or -1; a direction that is null is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from docgraph.variables.compilation import (
+    Compilation,
+    Constant,
+    Place,
+    Position,
+    Render,
+    describe,
+)
+from docgraph.variables.errors import BadValue
+from docgraph.variables.scope import Scope
+
+__all__ = ["SORT"]
+
+
+def _take_direction(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or value not in (1, -1):
+        raise BadValue("a sort direction must be 1 or -1")
+    return int(value)
+
+
+def _take_sort(value: Any) -> dict[str, int] | int | None:
+    if value is None or isinstance(value, int | float):
+        return _take_direction(value)
+    if not isinstance(value, Mapping):
+        raise BadValue(f"a sort must be an object of fields and directions, not {describe(value)}")
+    if any(key.startswith("$") for key in value):
+        raise BadValue("a sort cannot contain operators")
+    directions = {key: _take_direction(item) for key, item in value.items()}
+    return {key: item for key, item in directions.items() if item is not None}
+
+
+def _is_direction(value: Any) -> bool:
+    if isinstance(value, Mapping):  # {"$meta": "textScore"}
+        return list(value) == ["$meta"]
+    return not isinstance(value, bool) and value in (1, -1)
+
+
+def _build_direction(
+    compilation: Compilation, value: Any, where: Place, position: Position
+) -> Render:
+    if not _is_direction(value):
+        return compilation.flaw(where, 'a sort direction must be 1, -1 or {"$meta": "textScore"}')
+    return Constant(value)
+
+
+def _build_sort(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+    if not isinstance(value, Mapping):
+        if where and _is_direction(value):  # `sortBy: 1` of $sortArray
+            return Constant(value)
+        return compilation.flaw(where, f"must be an object, not {describe(value)}")
+    parts = {k: compilation.build(v, (*where, k), _DIRECTION) for k, v in value.items()}
+    if all(isinstance(part, Constant) for part in parts.values()):
+        return Constant(value)
+
+    def render(scope: Scope) -> dict[str, Any]:
+        directions = {key: part(scope) for key, part in parts.items()}
+        return {key: item for key, item in directions.items() if item is not None}
+
+    return render
+
+
+_DIRECTION = Position(_build_direction, _take_direction, absent=None)
+SORT = Position(_build_sort, _take_sort, absent=None)

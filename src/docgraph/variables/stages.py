@@ -1,0 +1,191 @@
+"""The positions of a pipeline: which part of which stage is a filter, an expression, a pipeline.
+
+Stage names and operator names are the author's; what a caller supplies can stand in filters,
+expressions, sorts and numbers. Optional stages stand wherever a list of stages does (decision 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from docgraph.variables.compilation import (
+    Compilation,
+    Constant,
+    Place,
+    Position,
+    Render,
+    combine_document,
+    describe,
+)
+from docgraph.variables.expressions import EXPRESSION
+from docgraph.variables.filters import FILTER
+from docgraph.variables.names import Reference
+from docgraph.variables.plain import LITERAL, PLAIN, take_value
+from docgraph.variables.scope import Scope
+from docgraph.variables.sorting import SORT
+from docgraph.variables.values import MATCH_NOTHING, NOTHING
+
+__all__ = ["STAGES"]
+
+Build = Callable[[Compilation, Any, Place, Position], Render]
+
+_CLOSED = "stages cannot be supplied from outside"
+
+
+def _build_stages(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+    if not isinstance(value, list):
+        return compilation.flaw(where, f"must be an array of stages, not {describe(value)}")
+    parts = [_build_entry(compilation, item, (*where, i)) for i, item in enumerate(value)]
+    if all(isinstance(part, Constant) for part in parts):
+        return Constant(value)
+
+    def render(scope: Scope) -> list[Any]:
+        return [stage for part in parts for stage in part(scope)]
+
+    return render
+
+
+def _build_entry(compilation: Compilation, value: Any, where: Place) -> Render:
+    """An entry of a list of stages: renders to no, one or several stages."""
+    optional = compilation.vocabulary.optional
+    if isinstance(value, Mapping) and optional in value:
+        if len(value) != 1:
+            return compilation.flaw((*where, optional), f"{optional} must be the only key")
+        return _build_optional(compilation, value[optional], (*where, optional))
+    stage = compilation.build(value, where, _STAGE)
+    if isinstance(stage, Constant):
+        return Constant([stage.value])
+    return lambda scope: [] if (rendered := stage(scope)) is NOTHING else [rendered]
+
+
+def _build_optional(compilation: Compilation, value: Any, where: Place) -> Render:
+    """`[<name> | [<names>], <stage or stages>, <else>?]`."""
+    if not isinstance(value, list) or len(value) not in (2, 3):
+        return compilation.flaw(where, "must be [name or names, stage] or [names, stage, else]")
+    names = value[0] if isinstance(value[0], list) else [value[0]]
+    if not names:
+        return compilation.flaw((*where, 0), "must name one argument or more")
+    found = [compilation.reference(name, (*where, 0)) for name in names]
+    references: list[Reference] = [reference for reference in found if reference is not None]
+    branches = [_build_branch(compilation, value[i], (*where, i)) for i in range(1, len(value))]
+
+    def render(scope: Scope) -> Any:
+        if all(scope.is_bound(reference) for reference in references):
+            return branches[0](scope)
+        return branches[1](scope) if len(branches) > 1 else []
+
+    return render
+
+
+def _build_branch(compilation: Compilation, value: Any, where: Place) -> Render:
+    if isinstance(value, list):
+        return compilation.build(value, where, STAGES)
+    return _build_entry(compilation, value, where)
+
+
+def _build_stage(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+    if not isinstance(value, Mapping):
+        return compilation.flaw(where, f"a stage must be an object, not {describe(value)}")
+    if len(value) != 1 or not (name := next(iter(value))).startswith("$"):
+        return compilation.flaw(where, "a stage must have exactly one key, the name of the stage")
+    body = compilation.build(value[name], (*where, name), _BODIES.get(name, PLAIN))
+    if isinstance(body, Constant):
+        return Constant(value)
+    return _render_stage(name, body)
+
+
+def _render_stage(name: str, body: Render) -> Render:
+    def render(scope: Scope) -> Any:
+        rendered = body(scope)
+        if rendered is NOTHING:
+            rendered = MATCH_NOTHING
+        # a sort without a field left would be refused by the server
+        return NOTHING if name == "$sort" and not rendered else {name: rendered}
+
+    return render
+
+
+def _document(positions: Mapping[str, Position], others: Position) -> Position:
+    """The body of a stage with named parts."""
+
+    def build(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+        if not isinstance(value, Mapping):
+            return compilation.build(value, where, others)
+        parts = {}
+        for key, item in value.items():
+            part = compilation.build(item, (*where, key), positions.get(key, others))
+            parts[key] = _never_nothing(part)
+        return combine_document(value, parts)
+
+    return Position(build, take_value, closed="the body of this stage cannot come from outside")
+
+
+def _never_nothing(part: Render) -> Render:
+    if isinstance(part, Constant):
+        return part
+    return lambda scope: MATCH_NOTHING if (value := part(scope)) is NOTHING else value
+
+
+def _build_facets(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+    if not isinstance(value, Mapping):
+        return compilation.flaw(where, f"must be an object of pipelines, not {describe(value)}")
+    parts = {k: compilation.build(v, (*where, k), STAGES) for k, v in value.items()}
+    if all(isinstance(part, Constant) for part in parts.values()):
+        return Constant(value)
+    # the server wants at least one stage in each
+    return lambda scope: {key: part(scope) or [{"$match": {}}] for key, part in parts.items()}
+
+
+STAGES = Position(_build_stages, take_value, closed=_CLOSED)
+_STAGE = Position(_build_stage, take_value, closed=_CLOSED)
+_EXPRESSIONS = _document({}, EXPRESSION)
+_OUTPUT = _document({"window": PLAIN}, EXPRESSION)
+
+
+def _build_outputs(
+    compilation: Compilation, value: Any, where: Place, position: Position
+) -> Render:
+    if not isinstance(value, Mapping):
+        return compilation.flaw(where, f"must be an object, not {describe(value)}")
+    parts = {k: compilation.build(v, (*where, k), _OUTPUT) for k, v in value.items()}
+    return combine_document(value, parts)
+
+
+_BODIES: dict[str, Position] = {
+    "$match": FILTER,
+    "$sort": SORT,
+    "$limit": PLAIN,
+    "$skip": PLAIN,
+    "$sample": PLAIN,
+    "$count": LITERAL,
+    "$unset": LITERAL,
+    "$unwind": LITERAL,
+    "$facet": Position(_build_facets, take_value, closed=_CLOSED),
+    "$lookup": _document({"let": _EXPRESSIONS, "pipeline": STAGES}, LITERAL),
+    "$unionWith": _document({"pipeline": STAGES}, LITERAL),
+    "$graphLookup": _document(
+        {"startWith": EXPRESSION, "restrictSearchWithMatch": FILTER, "maxDepth": PLAIN}, LITERAL
+    ),
+    "$geoNear": _document({"query": FILTER}, PLAIN),
+    "$bucketAuto": _document({"buckets": PLAIN, "granularity": PLAIN}, EXPRESSION),
+    "$setWindowFields": _document(
+        {
+            "sortBy": SORT,
+            "output": Position(_build_outputs, take_value, closed=_CLOSED),
+        },
+        EXPRESSION,
+    ),
+    "$fill": _document({"sortBy": SORT, "partitionByFields": LITERAL}, EXPRESSION),
+    "$densify": _document({"field": LITERAL, "partitionByFields": LITERAL}, PLAIN),
+    "$replaceWith": EXPRESSION,
+    "$redact": EXPRESSION,
+    "$sortByCount": EXPRESSION,
+    "$replaceRoot": _EXPRESSIONS,
+    "$project": _EXPRESSIONS,
+    "$addFields": _EXPRESSIONS,
+    "$set": _EXPRESSIONS,
+    "$group": _EXPRESSIONS,
+    "$bucket": _EXPRESSIONS,
+    "$documents": EXPRESSION,
+}

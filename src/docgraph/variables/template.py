@@ -1,0 +1,113 @@
+"""Templates: mappings with `$arg`, `$fk` and `$ifarg` in them, compiled once, rendered per fetch.
+
+One compiler for GraphQL mappings and, with the words `$var` and `$ifvar`, for REST aggregations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from docgraph.variables.compilation import GRAPHQL, Compilation, Position, Render, Vocabulary
+from docgraph.variables.errors import TemplateError
+from docgraph.variables.expressions import EXPRESSION
+from docgraph.variables.filters import CONDITION, FILTER
+from docgraph.variables.plain import PLAIN, VALUE
+from docgraph.variables.scope import Scope
+from docgraph.variables.sorting import SORT
+from docgraph.variables.stages import STAGES
+from docgraph.variables.values import MATCH_NOTHING, NOTHING
+
+__all__ = ["Context", "Template", "compile_template"]
+
+Context = Literal["filter", "stages", "sort", "plain", "condition", "value", "expression"]
+
+_POSITIONS: Mapping[Context, Position] = {
+    "filter": FILTER,
+    "stages": STAGES,
+    "sort": SORT,
+    "plain": PLAIN,
+    "condition": CONDITION,
+    "value": VALUE,
+    "expression": EXPRESSION,
+}
+
+
+@dataclass(frozen=True)
+class Template:
+    """A compiled value: what it was written as, what it uses, and how it is rendered.
+
+    `names` are those of `$arg` and `$ifarg` as written (`first`, `@user._id`, `rootDoc.x`),
+    `foreign_keys` the paths of `$fk`, `root_paths` those below `rootDoc` (empty: the whole
+    document), both in dot notation.
+    """
+
+    source: Any
+    context: Context
+    names: frozenset[str]
+    foreign_keys: frozenset[str]
+    root_paths: frozenset[str]
+    vocabulary: Vocabulary = field(default=GRAPHQL, repr=False)
+    _render: Render = field(default=lambda scope: None, repr=False, compare=False)
+
+    def render(self, scope: Scope) -> Any:
+        """The value for this scope; raises `NotBound`, `BadValue` or `SecurityViolation`.
+
+        A filter that cannot match is `MATCH_NOTHING` itself (see `matches_nothing`); a single
+        condition or value that has no value is `NOTHING`.
+        """
+        value = self._render(scope)
+        return MATCH_NOTHING if value is NOTHING and self.context == "filter" else value
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it renders to its source, whatever the scope."""
+        return not self.names and not self.foreign_keys
+
+    @property
+    def depends_on_parent(self) -> bool:
+        """Whether it may render differently for each parent document."""
+        return bool(self.foreign_keys or self.root_paths)
+
+    @cached_property
+    def conjuncts(self) -> tuple[Template, ...]:
+        """The conditions of a filter that must all hold, each a filter of its own."""
+        if self.context != "filter":
+            raise ValueError("only a filter has conjuncts")
+        return tuple(
+            compile_template(source, vocabulary=self.vocabulary, context="filter")
+            for source in _split(self.source, self.vocabulary)
+        )
+
+
+def _split(source: Any, vocabulary: Vocabulary) -> list[Any]:
+    if not isinstance(source, Mapping) or vocabulary.operators & source.keys():
+        return [source]
+    parts: list[Any] = []
+    for key, value in source.items():
+        if key == "$and" and isinstance(value, list):
+            parts.extend(part for item in value for part in _split(item, vocabulary))
+        else:
+            parts.append({key: value})
+    return parts
+
+
+def compile_template(
+    source: Any, *, vocabulary: Vocabulary = GRAPHQL, context: Context
+) -> Template:
+    """Compile; raises `TemplateError` with every flaw and its place inside the template."""
+    compilation = Compilation(vocabulary)
+    render: Callable[[Scope], Any] = compilation.build(source, (), _POSITIONS[context])
+    if compilation.flaws:
+        raise TemplateError(compilation.flaws)
+    return Template(
+        source,
+        context,
+        frozenset(compilation.names),
+        frozenset(compilation.foreign_keys),
+        frozenset(compilation.root_paths),
+        vocabulary,
+        render,
+    )

@@ -1,0 +1,97 @@
+"""Marks on values: unbound, matching nothing, and documents that may carry query operators.
+
+A value that a caller supplies stays a value (decision 20a). The exceptions are documents marked
+`CallerDocument` (a `BsonDocument` argument, `@filter`, `@request.body`), whose query operators
+count but are checked, and `TrustedDocument` (the filter of a permission, or what a plugin
+returns as such).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Final
+
+from docgraph.exchange.errors import SecurityViolation
+from docgraph.variables.errors import BadValue
+
+__all__ = [
+    "FORBIDDEN_FROM_CALLERS",
+    "MATCH_NOTHING",
+    "MAX_REGEX_LENGTH",
+    "NOTHING",
+    "UNBOUND",
+    "CallerDocument",
+    "Mark",
+    "TrustedDocument",
+    "check_caller_document",
+    "mark_caller",
+    "matches_nothing",
+]
+
+
+class Mark(Enum):
+    """Values that no database can store."""
+
+    UNBOUND = "unbound"  # a name that has no value
+    NOTHING = "nothing"  # a null from a default, a missing foreign key: the condition never holds
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+UNBOUND: Final = Mark.UNBOUND
+NOTHING: Final = Mark.NOTHING
+
+MATCH_NOTHING: Final[dict[str, Any]] = {"_id": {"$in": []}}
+"""A filter that no document satisfies; the server answers it without looking at the data."""
+
+FORBIDDEN_FROM_CALLERS: Final = frozenset({"$where", "$function", "$accumulator", "$expr"})
+MAX_REGEX_LENGTH: Final = 512
+
+
+def matches_nothing(filter_: Any) -> bool:
+    """Whether a rendered filter is known to match no document, so that no query is needed."""
+    return filter_ is MATCH_NOTHING
+
+
+class CallerDocument(dict[str, Any]):
+    """A document that a caller wrote where query operators are welcome."""
+
+    __slots__ = ()
+
+
+class TrustedDocument(dict[str, Any]):
+    """A filter that an administrator or a plugin wrote."""
+
+    __slots__ = ()
+
+
+def mark_caller(value: Any) -> Any:
+    """The value with every document in it marked as the caller's."""
+    if isinstance(value, dict):
+        return CallerDocument({key: mark_caller(item) for key, item in value.items()})
+    if isinstance(value, list):
+        return [mark_caller(item) for item in value]
+    return value
+
+
+def check_caller_document(document: Any) -> None:
+    """Refuse what runs code or compares fields at will, at any depth (decision 20a)."""
+    pending = [document]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            for key, item in value.items():
+                if key in FORBIDDEN_FROM_CALLERS:
+                    raise SecurityViolation(f"{key} is not allowed in a caller's document")
+                if key == "$regex" and isinstance(item, str):
+                    check_regex_length(item)
+                pending.append(item)
+        elif isinstance(value, list):
+            pending.extend(value)
+
+
+def check_regex_length(pattern: str) -> None:
+    """Bound the work that a caller's pattern can cause."""
+    if len(pattern) > MAX_REGEX_LENGTH:
+        raise BadValue(f"a regular expression may have {MAX_REGEX_LENGTH} characters at most")
