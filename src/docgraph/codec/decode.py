@@ -1,0 +1,203 @@
+"""JSON to BSON values.
+
+Two readers, one meaning. Strict JSON is parsed by orjson and its result converted in one walk; when
+orjson refuses the text, or the walk sees something that needs a closer look (an object that claims
+a type and is wrong, nesting, a number that orjson rounded, a key that stands twice), the parser of
+`lenient` reads the text again and decides, with line and column.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import orjson
+
+from docgraph.codec.extended import TYPE_KEYS, build_value
+from docgraph.codec.lenient import MAX_DEPTH, build_error, parse
+from docgraph.codec.scalars import INT32_MAX, INT32_MIN, INT64_MAX, BadValue
+from docgraph.codec.types import Int64
+from docgraph.exchange.errors import BodyError
+
+__all__ = ["DEFAULT_DEPTH", "LENIENT_LIMIT", "decode", "decode_json"]
+
+DEFAULT_DEPTH = 100
+
+# The forgiving parser is about fifty times slower than orjson: a large text that is not strict JSON
+# is refused instead of keeping a worker busy for seconds.
+LENIENT_LIMIT = 1024 * 1024
+
+_LEAVES = frozenset({str, bool, type(None)})
+_NUMBERS = frozenset({int, float})
+_EXACT = 2.0**63  # orjson turns integers beyond 64 bits into floats, none of them below this
+_LONG_DIGITS = re.compile(rb"[0-9]{19}")
+_KEY_END = re.compile(rb'"[ \t\r\n]*:')
+_SPACED_COLONS = (b" :", b"\n:", b"\t:", b"\r:")
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+def decode(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
+    """The value that extended JSON, strict or in the notation of the shell, stands for.
+
+    Every failure is a `BodyError` with line and column.
+    """
+    raw = _check_encoding(data)
+    try:
+        return _decode_fast(raw, max_depth, typed=True)
+    except _Doubt:
+        pass
+    except orjson.JSONDecodeError as error:
+        if len(raw) > LENIENT_LIMIT:
+            raise _build_syntax_error(raw, error) from None
+    return parse(_decode_text(raw), max_depth=max_depth)
+
+
+def decode_json(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
+    """The value of strict JSON, with `{"$oid": …}` and its kind left as plain objects.
+
+    Integers beyond 64 bits, keys that stand twice and deep nesting are refused here too.
+    """
+    raw = _check_encoding(data)
+    try:
+        return _decode_fast(raw, max_depth, typed=False)
+    except _Doubt:
+        return parse(_decode_text(raw), max_depth=max_depth, typed=False)
+    except orjson.JSONDecodeError as error:
+        raise _build_syntax_error(raw, error) from None
+
+
+class _Doubt(Exception):
+    """Something that the careful parser has to decide."""
+
+
+def _decode_fast(raw: bytes, max_depth: int, typed: bool) -> Any:
+    walk = _Walk(raw, min(max_depth, MAX_DEPTH), typed)
+    # In a list, so that one loop serves every value; its own level does not count.
+    root = [orjson.loads(raw)]
+    walk.convert_array(root, 0)
+    # Every key that the text writes has its colon: as many colons as keys in the result, and none
+    # stood twice. Colons inside strings make a second, closer count necessary.
+    if walk.keys != raw.count(b":") and walk.keys != _count_key_ends(raw):
+        raise _Doubt
+    return root[0]
+
+
+def _count_key_ends(raw: bytes) -> int:
+    """How often a colon follows a quote: at least once for every key that the text writes.
+
+    A string such as `":x"` adds one too many, which only costs the careful parser a visit.
+    """
+    if any(spaced in raw for spaced in _SPACED_COLONS):
+        return len(_KEY_END.findall(raw))
+    return raw.count(b'":')
+
+
+class _Walk:
+    """Converts in place what orjson made: large integers, objects that stand for values."""
+
+    __slots__ = ("_max_depth", "_nul", "_raw", "_rounded", "_special_keys", "_typed", "keys")
+
+    def __init__(self, raw: bytes, max_depth: int, typed: bool) -> None:
+        self.keys = 0
+        self._raw = raw
+        self._max_depth = max_depth
+        self._typed = typed
+        self._rounded: bool | None = None
+        # Searching the text once is far cheaper than looking at every key: a text without "$ has
+        # no type key, and NUL can only be written as an escape.
+        self._nul = b"\\u0000" in raw
+        self._special_keys = self._nul or (typed and (b'"$' in raw or b"\\u0024" in raw))
+
+    def convert_array(self, values: list[Any], depth: int) -> None:
+        if depth > self._max_depth:
+            raise _Doubt
+        if _LEAVES.issuperset(map(type, values)):
+            return
+        for index, value in enumerate(values):
+            kind = type(value)
+            if kind is dict:
+                values[index] = self._convert_object(value, depth + 1)
+            elif kind is list:
+                self.convert_array(value, depth + 1)
+            elif kind in _NUMBERS and not INT32_MIN <= value <= INT32_MAX:
+                values[index] = self._convert_large(value)
+
+    # The same loop again: a common function of one value would double the time of the walk.
+    def _convert_object(self, document: dict[str, Any], depth: int) -> Any:
+        if depth > self._max_depth:
+            raise _Doubt
+        self.keys += len(document)
+        for key, value in document.items():
+            kind = type(value)
+            if kind is str:
+                continue
+            if kind is dict:
+                document[key] = self._convert_object(value, depth + 1)
+            elif kind is list:
+                self.convert_array(value, depth + 1)
+            elif kind in _NUMBERS and not INT32_MIN <= value <= INT32_MAX:
+                document[key] = self._convert_large(value)
+        if self._special_keys:
+            return self._convert_keys(document)
+        return document
+
+    def _convert_keys(self, document: dict[str, Any]) -> Any:
+        if self._nul and any("\0" in key for key in document):
+            raise _Doubt
+        if not self._typed or TYPE_KEYS.isdisjoint(document):
+            return document
+        try:
+            return build_value(document)
+        except BadValue:
+            raise _Doubt from None
+
+    def _convert_large(self, number: int | float) -> int | float:
+        if isinstance(number, float):
+            if not -_EXACT < number < _EXACT and self._is_rounded():
+                raise _Doubt
+            return number
+        if number > INT64_MAX:
+            raise _Doubt
+        return Int64(number) if self._typed else number
+
+    def _is_rounded(self) -> bool:
+        """Whether a large float may have been written as an integer; looked up once."""
+        if self._rounded is None:
+            self._rounded = _LONG_DIGITS.search(self._raw) is not None
+        return self._rounded
+
+
+def _check_encoding(data: bytes | str) -> bytes:
+    """The bytes of the text, if they can be UTF-8; an error that says what they are if not."""
+    if isinstance(data, str):
+        try:
+            raw = data.encode()
+        except UnicodeEncodeError as error:
+            raise build_error(
+                data, error.start, "half of a surrogate pair is not a character"
+            ) from None
+    else:
+        raw = bytes(data)
+    start = raw[:4]
+    if start.startswith(b"\xef\xbb\xbf"):
+        raise build_error("", 0, "the text starts with a byte order mark; send UTF-8 without one")
+    if start.startswith(_UTF16_MARKS) or b"\0" in start:
+        raise build_error("", 0, "the text is UTF-16 or UTF-32; send UTF-8")
+    return raw
+
+
+def _decode_text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        before = raw[: error.start].decode()
+        raise build_error(
+            before, len(before), f"the byte 0x{raw[error.start]:02x} is not UTF-8"
+        ) from None
+
+
+def _build_syntax_error(raw: bytes, error: orjson.JSONDecodeError) -> BodyError:
+    text = _decode_text(raw)
+    message = error.msg if text.strip() else "the text is empty"
+    hint = " (a text of this size has to be strict JSON)" if len(raw) > LENIENT_LIMIT else ""
+    return build_error(text, error.pos, message[:1].lower() + message[1:] + hint)

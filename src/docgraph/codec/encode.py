@@ -1,0 +1,224 @@
+"""BSON values to JSON.
+
+orjson writes everything it knows and asks a hook for the rest. It asks for neither `int` nor
+`float`, so the two modes that wrap plain numbers, and the rare values that orjson cannot write,
+take the careful way: one walk that builds a JSON-ready copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from math import isfinite
+from typing import Any
+
+import orjson
+
+from docgraph.codec.forms import FORMS, JsonMode, double_form, shell_double_form
+from docgraph.codec.scalars import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
+from docgraph.codec.types import Code, DBRef
+
+__all__ = ["EncodeError", "JsonMode", "encode", "fragment", "to_json"]
+
+_OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+_MAX_DEPTH = 220  # MongoDB stops at 200, orjson at 254
+_SHOWN_PATH = 10
+_CONTAINERS = (dict, list, tuple)
+_FINITE = frozenset({str, int, bool, type(None), *FORMS[JsonMode.STANDARD]})
+
+
+class EncodeError(TypeError):
+    """A value that has no JSON form, named by its path; a fault of the code that made it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.path: list[Any] = []
+
+    def __str__(self) -> str:
+        path = [str(key) for key in reversed(self.path)]
+        shown = path if len(path) <= _SHOWN_PATH else [*path[:_SHOWN_PATH], "…"]
+        return f"{'.'.join(shown)}: {self.reason}" if shown else self.reason
+
+
+def encode(value: Any, mode: JsonMode = JsonMode.STANDARD) -> bytes:
+    """The JSON of a value in that mode (in `SHELL`, the notation of the MongoDB shell)."""
+    return _ENCODERS[mode].encode(value)
+
+
+def to_json(value: Any, mode: JsonMode = JsonMode.STANDARD) -> Any:
+    """A copy that orjson writes without help, for embedding in something larger."""
+    return _ENCODERS[mode].convert(value, 0)
+
+
+def fragment(value: Any, mode: JsonMode = JsonMode.STANDARD) -> orjson.Fragment:
+    """The JSON of a value for embedding in something larger; faster than `to_json`."""
+    return orjson.Fragment(encode(value, mode))
+
+
+class _Encoder:
+    """One mode: its forms, and whether it wraps plain numbers."""
+
+    __slots__ = ("_forms", "_mode", "_wraps_doubles", "_wraps_ints")
+
+    def __init__(self, mode: JsonMode) -> None:
+        self._mode = mode
+        self._forms = FORMS[mode]
+        self._wraps_ints = mode is JsonMode.EXTENDED
+        self._wraps_doubles = mode in (JsonMode.EXTENDED, JsonMode.GRAPHQL_CANONICAL)
+
+    def encode(self, value: Any) -> bytes:
+        if self._wraps_doubles:
+            return self._encode_carefully(value)
+        try:
+            data = orjson.dumps(value, self._write_other, _OPTIONS)
+        except orjson.JSONEncodeError:
+            # A lone surrogate, a key that is a subclass of str, or a value without a form: the
+            # careful way either writes it or names the place.
+            return self._encode_carefully(value)
+        # orjson writes null for NaN and the infinities and does not ask. Looking for them first
+        # would cost a walk over every answer; searching the output for "null" costs next to
+        # nothing, and only an answer that has one (a real null, mostly) is looked through.
+        if b"null" in data and _has_non_finite((value,)):
+            return self._encode_carefully(value)
+        return data
+
+    def convert(self, value: Any, depth: int) -> Any:
+        kind = type(value)
+        if kind is str:
+            return value if value.isascii() else _replace_surrogates(value)
+        if kind is bool or value is None:
+            return value
+        if kind is int:
+            return self._convert_int(value)
+        if kind is float:
+            return self._convert_double(value)
+        if form := self._forms.get(kind):
+            return form(value)
+        if isinstance(value, dict):
+            return self._convert_object(value, depth + 1)
+        if isinstance(value, (list, tuple)):
+            return self._convert_array(value, depth + 1)
+        return self._convert_other(value, depth)
+
+    def _encode_carefully(self, value: Any) -> bytes:
+        return orjson.dumps(self.convert(value, 0))
+
+    def _write_other(self, value: Any) -> Any:
+        """The hook of orjson: called for everything it does not know."""
+        form = self._forms.get(type(value))
+        return form(value) if form else self.convert(value, 0)
+
+    def _convert_object(self, document: Any, depth: int) -> dict[str, Any]:
+        _check_depth(depth)
+        converted = {}
+        key: Any = None
+        try:
+            for key, value in document.items():
+                converted[_convert_key(key)] = self.convert(value, depth)
+        except EncodeError as error:
+            error.path.append(key)
+            raise
+        return converted
+
+    def _convert_array(self, values: Iterable[Any], depth: int) -> list[Any]:
+        _check_depth(depth)
+        converted: list[Any] = []
+        try:
+            for value in values:
+                converted.append(self.convert(value, depth))
+        except EncodeError as error:
+            error.path.append(len(converted))
+            raise
+        return converted
+
+    def _convert_int(self, number: int) -> Any:
+        if self._wraps_ints:
+            if INT32_MIN <= number <= INT32_MAX:
+                return {"$numberInt": str(number)}
+            _check_int64(number)
+            return {"$numberLong": str(number)}
+        _check_int64(number)
+        return number
+
+    def _convert_double(self, number: float) -> Any:
+        if isfinite(number):
+            return double_form(number) if self._wraps_doubles else number
+        return shell_double_form(number) if self._mode is JsonMode.SHELL else double_form(number)
+
+    def _convert_other(self, value: Any, depth: int) -> Any:
+        if isinstance(value, Code):
+            return self._convert_code(value, depth)
+        if isinstance(value, DBRef):
+            return self._convert_object(value.as_doc(), depth + 1)
+        if isinstance(value, orjson.Fragment):
+            return value
+        if isinstance(value, Enum):
+            return self.convert(value.value, depth)
+        return self._convert_subclass(value, depth)
+
+    def _convert_code(self, code: Code, depth: int) -> dict[str, Any]:
+        text = self.convert(str(code), depth)
+        if code.scope is None:
+            return {"$code": text}
+        return {"$code": text, "$scope": self._convert_object(code.scope, depth + 2)}
+
+    def _convert_subclass(self, value: Any, depth: int) -> Any:
+        for base in type(value).__mro__:
+            if base in self._forms:
+                return self._forms[base](value)
+            if base in _PLAIN_BASES:
+                return self.convert(_PLAIN_BASES[base](value), depth)
+        raise EncodeError(f"a value of the type {type(value).__name__} has no JSON form")
+
+
+def _check_depth(depth: int) -> None:
+    if depth > _MAX_DEPTH:
+        raise EncodeError(f"nested deeper than {_MAX_DEPTH} levels")
+
+
+def _check_int64(number: int) -> None:
+    if not INT64_MIN <= number <= INT64_MAX:
+        raise EncodeError("an integer beyond 64 bits has no BSON form")
+
+
+def _convert_key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise EncodeError(f"a key of the type {type(key).__name__}; keys are strings")
+    return _replace_surrogates(str(key))
+
+
+def _replace_surrogates(text: str) -> str:
+    """Half a surrogate pair is no character: it becomes U+FFFD, as everywhere on the web."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _has_non_finite(values: Iterable[Any]) -> bool:
+    """Whether a NaN or an infinity stands somewhere in values that orjson has just written."""
+    for value in values:
+        kind = type(value)
+        if kind in _FINITE:
+            continue
+        if kind is float:
+            if value - value != 0:  # infinity and NaN minus themselves are NaN
+                return True
+        elif kind is dict:
+            if _has_non_finite(value.values()):
+                return True
+        elif isinstance(value, _CONTAINERS) and _has_non_finite(
+            value.values() if isinstance(value, dict) else value
+        ):
+            return True
+    return False
+
+
+_PLAIN_BASES: dict[type, type] = {
+    str: str,
+    int: int,
+    float: float,
+}
+_ENCODERS = {mode: _Encoder(mode) for mode in JsonMode}

@@ -1,0 +1,93 @@
+"""Keys that MongoDB or its operators would misread, written so that they can be stored.
+
+`$x` becomes `_$x`, a dot inside a key becomes `::`, and a string in an array that starts with `$`
+is prefixed too: this is how stored definitions have always looked. On top of it, what would be
+ambiguous gets a form of its own, so that reading gives back exactly what was written:
+
+    _$x   ->  __$x       one underscore more, however many there are
+    a:    ->  a::~c      a colon next to a colon or dot
+    .~    ->  ::~d~      a dot in front of a tilde
+
+Plain keys, as in definitions that were put straight into the database, are read as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+__all__ = ["escape_key", "escape_keys", "escape_path", "unescape_key", "unescape_keys"]
+
+_DOLLAR = re.compile(r"_*\$")
+_ESCAPED_DOLLAR = re.compile(r"_+\$")
+_DOTS_AND_COLONS = re.compile(r"\.(?=(~?))|:(?=[:.])|(?<=[:.]):")
+_ESCAPED = re.compile(r"::(~[cd])?")
+
+
+def escape_keys(document: dict[str, Any], *, root_paths: bool = False) -> dict[str, Any]:
+    """A copy with escaped keys; with `root_paths`, root keys are paths and keep their dots."""
+    escape_root = escape_path if root_paths else escape_key
+    return {escape_root(key): _escape_value(value) for key, value in document.items()}
+
+
+def unescape_keys(document: dict[str, Any]) -> dict[str, Any]:
+    """A copy with the keys as they were before `escape_keys`."""
+    return {unescape_key(key): _unescape_value(value) for key, value in document.items()}
+
+
+def escape_key(key: str) -> str:
+    """One key as it is stored."""
+    if "." in key or ":" in key:
+        key = _DOTS_AND_COLONS.sub(_escape_mark, key)
+    return _escape_text(key)
+
+
+def escape_path(path: str) -> str:
+    """A path in dot notation whose single keys are stored escaped."""
+    return ".".join(map(escape_key, path.split(".")))
+
+
+def unescape_key(key: str) -> str:
+    """One stored key as it was written."""
+    if "::" in key:
+        key = _ESCAPED.sub(_unescape_mark, key)
+    return _unescape_text(key)
+
+
+def _escape_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return escape_keys(value)
+    if isinstance(value, list):
+        return [
+            _escape_text(item) if isinstance(item, str) else _escape_value(item) for item in value
+        ]
+    return value
+
+
+def _unescape_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return unescape_keys(value)
+    if isinstance(value, list):
+        return [
+            _unescape_text(item) if isinstance(item, str) else _unescape_value(item)
+            for item in value
+        ]
+    return value
+
+
+def _escape_text(text: str) -> str:
+    return f"_{text}" if _DOLLAR.match(text) else text
+
+
+def _unescape_text(text: str) -> str:
+    return text[1:] if _ESCAPED_DOLLAR.match(text) else text
+
+
+def _escape_mark(match: re.Match[str]) -> str:
+    if match.group() == ":":
+        return "::~c"
+    return "::~d" if match.group(1) else "::"
+
+
+def _unescape_mark(match: re.Match[str]) -> str:
+    return ":" if match.group(1) == "~c" else "."

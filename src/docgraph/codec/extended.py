@@ -1,0 +1,184 @@
+"""Extended JSON objects (`{"$oid": …}` and its kind) to the values they stand for.
+
+An object that has one of the type keys is that type or an error, with two exceptions that are also
+something else: `$regex` (a query operator, unless `$options` stands beside it and nothing more) and
+`$ref` (a reference needs `$id` too). Every other `$` key is an operator and stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from docgraph.codec.scalars import (
+    BadValue,
+    build_date,
+    build_regex,
+    build_timestamp,
+    parse_binary,
+    parse_date,
+    parse_decimal,
+    parse_double,
+    parse_int,
+    parse_long,
+    parse_object_id,
+    parse_uuid,
+    show,
+)
+from docgraph.codec.types import Code, DBRef, MaxKey, MinKey
+
+__all__ = ["TYPE_KEYS", "build_value"]
+
+Document = dict[str, Any]
+
+_SUBTYPE = re.compile("[0-9a-fA-F]{1,2}")
+
+
+def build_value(document: Document) -> Any:
+    """The value of an object that has a type key; its own values are already built."""
+    if len(document) == 1:
+        ((key, given),) = document.items()
+        return _ALONE[key](given)
+    if len(document) == 2:  # noqa: PLR2004
+        for key, (partner, build) in _PAIRS.items():
+            if key in document and partner in document:
+                return build(document, document[key], document[partner])
+    return _build_other(document)
+
+
+def _build_other(document: Document) -> Any:
+    if isinstance(document.get("$ref"), str) and "$id" in document:
+        return _build_reference(document)
+    key = next(key for key in document if key in TYPE_KEYS)
+    if key in _OPERATORS:
+        return document
+    extra = next(other for other in document if other != key)
+    raise BadValue(f"{key} cannot stand beside the key {show(extra)}")
+
+
+def _from_text(key: str, parse: Callable[[str], Any]) -> Callable[[Any], Any]:
+    def build(given: Any) -> Any:
+        if type(given) is not str:
+            raise BadValue(f"{key} takes a string")
+        return parse(given)
+
+    return build
+
+
+def _constant(key: str, expected: Any, make: Callable[[], Any]) -> Callable[[Any], Any]:
+    def build(given: Any) -> Any:
+        if type(given) is not type(expected) or given != expected:
+            raise BadValue(f"{key} takes {str(expected).lower()} and nothing else")
+        return make()
+
+    return build
+
+
+def _operator(key: str) -> Callable[[Any], Any]:
+    return lambda given: {key: given}
+
+
+def _build_date(given: Any) -> Any:
+    if type(given) is str:
+        return parse_date(given)
+    if isinstance(given, int) and given is not True and given is not False:
+        return build_date(given)
+    raise BadValue('$date takes milliseconds, an ISO 8601 text or {"$numberLong": "…"}')
+
+
+def _build_binary(given: Any) -> Any:
+    inner = _inner(given, "$binary", "base64", "subType")
+    subtype = _text(inner["subType"], "subType")
+    return parse_binary(_text(inner["base64"], "base64"), _parse_subtype(subtype))
+
+
+def _build_old_binary(_document: Document, data: Any, subtype: Any) -> Any:
+    return parse_binary(_text(data, "$binary"), _parse_subtype(subtype))
+
+
+def _build_regular_expression(given: Any) -> Any:
+    inner = _inner(given, "$regularExpression", "pattern", "options")
+    return build_regex(_text(inner["pattern"], "pattern"), _text(inner["options"], "options"))
+
+
+def _build_regex(document: Document, pattern: Any, options: Any) -> Any:
+    if isinstance(pattern, str) and isinstance(options, str):
+        return build_regex(pattern, options)
+    return document  # an operator whose pattern or options are still to be filled in
+
+
+def _build_timestamp(given: Any) -> Any:
+    inner = _inner(given, "$timestamp", "t", "i")
+    return build_timestamp(inner["t"], inner["i"])
+
+
+def _build_code(_document: Document, code: Any, scope: Any) -> Any:
+    if not isinstance(scope, dict):
+        raise BadValue("$scope takes an object")
+    return Code(_text(code, "$code"), scope)
+
+
+def _build_reference(document: Document) -> Any:
+    database = _text(document["$db"], "$db") if "$db" in document else None
+    others = {key: value for key, value in document.items() if key not in _REFERENCE}
+    return DBRef(document["$ref"], document["$id"], database, others)
+
+
+def _build_pointer(given: Any) -> Any:
+    if not isinstance(given, DBRef):
+        raise BadValue("$dbPointer takes an object with $ref and $id")
+    return given
+
+
+def _parse_subtype(given: Any) -> int:
+    if isinstance(given, int) and not isinstance(given, bool):  # the old form allows a number
+        return given
+    if not _SUBTYPE.fullmatch(_text(given, "a binary subtype")):
+        raise BadValue("a binary subtype is one or two hexadecimal digits")
+    return int(given, 16)
+
+
+def _inner(given: Any, key: str, *names: str) -> Document:
+    if not isinstance(given, dict) or given.keys() != set(names):
+        raise BadValue(f"{key} takes an object with {' and '.join(names)}")
+    return given
+
+
+def _text(given: Any, name: str) -> str:
+    if not isinstance(given, str):
+        raise BadValue(f"{name} takes a string")
+    return given
+
+
+_REFERENCE = frozenset({"$ref", "$id", "$db"})
+_OPERATORS = frozenset({"$regex", "$ref"})  # keys that may also be something else
+
+# What a type key makes of its value when it stands alone, as nearly all of them do.
+_ALONE: dict[str, Callable[[Any], Any]] = {
+    "$oid": _from_text("$oid", parse_object_id),
+    "$numberInt": _from_text("$numberInt", parse_int),
+    "$numberLong": _from_text("$numberLong", parse_long),
+    "$numberDouble": _from_text("$numberDouble", parse_double),
+    "$numberDecimal": _from_text("$numberDecimal", parse_decimal),
+    "$uuid": _from_text("$uuid", parse_uuid),
+    "$symbol": _from_text("$symbol", str),
+    "$code": _from_text("$code", Code),
+    "$minKey": _constant("$minKey", 1, MinKey),
+    "$maxKey": _constant("$maxKey", 1, MaxKey),
+    "$undefined": _constant("$undefined", True, lambda: None),
+    "$date": _build_date,
+    "$binary": _build_binary,
+    "$regularExpression": _build_regular_expression,
+    "$timestamp": _build_timestamp,
+    "$dbPointer": _build_pointer,
+    "$regex": _operator("$regex"),
+    "$ref": _operator("$ref"),
+}
+# Type keys that stand beside one other key, with nothing more in the object.
+_PAIRS: dict[str, tuple[str, Callable[[Document, Any, Any], Any]]] = {
+    "$binary": ("$type", _build_old_binary),
+    "$code": ("$scope", _build_code),
+    "$regex": ("$options", _build_regex),
+}
+TYPE_KEYS = frozenset(_ALONE)

@@ -1,0 +1,228 @@
+"""The JSON forms of BSON values, one table from type to form for each mode.
+
+A form is a function from the value to something that orjson writes: a string, a number, an object,
+or, for the shell's notation, a fragment of text. Containers and plain numbers are not in here: they
+are the business of `encode`.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from datetime import datetime
+from enum import StrEnum
+from math import isfinite, isnan
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from docgraph.codec.scalars import build_date, build_millis
+from docgraph.codec.types import (
+    Binary,
+    DatetimeMS,
+    Decimal128,
+    Int64,
+    MaxKey,
+    MinKey,
+    ObjectId,
+    Regex,
+    Timestamp,
+)
+
+__all__ = ["FORMS", "Form", "JsonMode", "double_form", "shell_double_form"]
+
+Form = Callable[[Any], Any]
+
+
+class JsonMode(StrEnum):
+    """How values that JSON does not know are written."""
+
+    STANDARD = "standard"  # of the REST API unless asked otherwise
+    STRICT = "strict"
+    EXTENDED = "extended"
+    RELAXED = "relaxed"
+    SHELL = "shell"
+    GRAPHQL = "graphql"
+    GRAPHQL_CANONICAL = "graphql-canonical"
+    GRAPHQL_RELAXED = "graphql-relaxed"
+
+
+_OPTIONS = (
+    (re.IGNORECASE, "i"),
+    (re.LOCALE, "l"),
+    (re.MULTILINE, "m"),
+    (re.DOTALL, "s"),
+    (re.UNICODE, "u"),
+    (re.VERBOSE, "x"),
+)
+_UUID_SUBTYPE = 4
+# A regular expression that can stand between slashes and be read back unchanged.
+_BETWEEN_SLASHES = re.compile(r"[^/\\\[\]*\x00-\x1f][^/\\\[\]\x00-\x1f]*")
+
+
+def double_form(number: float) -> dict[str, str]:
+    """`{"$numberDouble": "1.5"}`, with the names that JSON lacks for what is not finite."""
+    return {"$numberDouble": repr(number) if isfinite(number) else _name_of(number)}
+
+
+def shell_double_form(number: float) -> Any:
+    """`NaN`, `Infinity`, `-Infinity` as the shell writes them."""
+    return orjson.Fragment(_name_of(number))
+
+
+def _name_of(number: float) -> str:
+    if isnan(number):
+        return "NaN"
+    return "Infinity" if number > 0 else "-Infinity"
+
+
+def _object_id(value: ObjectId) -> Any:
+    return {"$oid": str(value)}
+
+
+def _long(value: Int64) -> Any:
+    return {"$numberLong": str(int(value))}
+
+
+def _decimal(value: Decimal128) -> Any:
+    return {"$numberDecimal": str(value)}
+
+
+def _date(value: datetime) -> Any:
+    return {"$date": build_millis(value)}
+
+
+def _date_millis(value: DatetimeMS) -> Any:
+    return {"$date": int(value)}
+
+
+def _relaxed_date(value: datetime | DatetimeMS) -> Any:
+    """ISO 8601 between 1970 and 9999, milliseconds outside, as the specification of BSON has it."""
+    millis = _millis(value)
+    date = build_date(millis)
+    if millis < 0 or isinstance(date, DatetimeMS):
+        return {"$date": {"$numberLong": str(millis)}}
+    return {"$date": _render_date(date)}
+
+
+def _extended_date(value: datetime | DatetimeMS) -> Any:
+    return {"$date": {"$numberLong": str(_millis(value))}}
+
+
+def _millis(value: datetime | DatetimeMS) -> int:
+    return build_millis(value) if isinstance(value, datetime) else int(value)
+
+
+def _render_date(date: datetime) -> str:
+    return f"{date.isoformat(timespec='milliseconds' if date.microsecond else 'seconds')}Z"
+
+
+def _timestamp(value: Timestamp) -> Any:
+    return {"$timestamp": {"t": value.time, "i": value.inc}}
+
+
+def _binary(value: bytes) -> Any:
+    subtype = value.subtype if isinstance(value, Binary) else 0
+    return {"$binary": {"base64": b64encode(value).decode(), "subType": f"{subtype:02x}"}}
+
+
+def _regex(value: Regex[Any] | re.Pattern[Any]) -> Any:
+    pattern, options = _regex_parts(value)
+    return {"$regularExpression": {"pattern": pattern, "options": options}}
+
+
+def _regex_operator(value: Regex[Any] | re.Pattern[Any]) -> Any:
+    pattern, options = _regex_parts(value)
+    return {"$regex": pattern, "$options": options}
+
+
+def _regex_parts(value: Regex[Any] | re.Pattern[Any]) -> tuple[str, str]:
+    pattern, flags = value.pattern, int(value.flags)
+    text = pattern.decode("utf-8", "replace") if isinstance(pattern, bytes) else pattern
+    return text, "".join(letter for flag, letter in _OPTIONS if flags & flag)
+
+
+def _shell_object_id(value: ObjectId) -> Any:
+    return orjson.Fragment(f'ObjectId("{value}")')
+
+
+def _shell_long(value: Int64) -> Any:
+    return orjson.Fragment(f'NumberLong("{int(value)}")')
+
+
+def _shell_decimal(value: Decimal128) -> Any:
+    return orjson.Fragment(f'NumberDecimal("{value}")')
+
+
+def _shell_date(value: datetime | DatetimeMS) -> Any:
+    date = build_date(_millis(value))
+    if isinstance(date, DatetimeMS):
+        return orjson.Fragment(f"new Date({int(date)})")
+    return orjson.Fragment(f'ISODate("{_render_date(date)}")')
+
+
+def _shell_timestamp(value: Timestamp) -> Any:
+    return orjson.Fragment(f"Timestamp({value.time}, {value.inc})")
+
+
+def _shell_binary(value: bytes) -> Any:
+    subtype = value.subtype if isinstance(value, Binary) else 0
+    if subtype == _UUID_SUBTYPE and len(value) == 16:  # noqa: PLR2004
+        return orjson.Fragment(f'UUID("{UUID(bytes=bytes(value))}")')
+    return orjson.Fragment(f'BinData({subtype}, "{b64encode(value).decode()}")')
+
+
+def _shell_regex(value: Regex[Any] | re.Pattern[Any]) -> Any:
+    pattern, options = _regex_parts(value)
+    if _BETWEEN_SLASHES.fullmatch(pattern):
+        return orjson.Fragment(f"/{pattern}/{options}")
+    return orjson.Fragment(b'RegExp(%b, "%b")' % (orjson.dumps(pattern), options.encode()))
+
+
+_STANDARD: dict[type, Form] = {
+    ObjectId: _object_id,
+    Int64: int,
+    Decimal128: _decimal,
+    datetime: _date,
+    DatetimeMS: _date_millis,
+    Timestamp: _timestamp,
+    Binary: _binary,
+    bytes: _binary,
+    Regex: _regex,
+    re.Pattern: _regex,
+    MinKey: lambda _: {"$minKey": 1},
+    MaxKey: lambda _: {"$maxKey": 1},
+    UUID: str,  # orjson writes it so; the store returns binary of subtype 4 instead
+}
+_STRICT = _STANDARD | {Int64: _long}
+_RELAXED = _STANDARD | {datetime: _relaxed_date, DatetimeMS: _relaxed_date}
+_EXTENDED = _STRICT | {datetime: _extended_date, DatetimeMS: _extended_date}
+_SHELL: dict[type, Form] = {
+    ObjectId: _shell_object_id,
+    Int64: _shell_long,
+    Decimal128: _shell_decimal,
+    datetime: _shell_date,
+    DatetimeMS: _shell_date,
+    Timestamp: _shell_timestamp,
+    Binary: _shell_binary,
+    bytes: _shell_binary,
+    Regex: _shell_regex,
+    re.Pattern: _shell_regex,
+    MinKey: lambda _: orjson.Fragment("MinKey"),
+    MaxKey: lambda _: orjson.Fragment("MaxKey"),
+    UUID: str,
+}
+_GRAPHQL = _STRICT | {Regex: _regex_operator, re.Pattern: _regex_operator}
+
+FORMS: dict[JsonMode, dict[type, Form]] = {
+    JsonMode.STANDARD: _STANDARD,
+    JsonMode.STRICT: _STRICT,
+    JsonMode.EXTENDED: _EXTENDED,
+    JsonMode.RELAXED: _RELAXED,
+    JsonMode.SHELL: _SHELL,
+    JsonMode.GRAPHQL: _GRAPHQL,
+    JsonMode.GRAPHQL_CANONICAL: _GRAPHQL,
+    JsonMode.GRAPHQL_RELAXED: _GRAPHQL | {Int64: int},
+}

@@ -1,0 +1,240 @@
+"""Texts and numbers to single BSON values, with their ranges checked.
+
+Whatever reads a value (`$oid` and its kind, `ObjectId("…")` and its kind, the scalars of GraphQL)
+comes through here, so that a value is valid everywhere or nowhere.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import b64decode
+from datetime import UTC, datetime, timedelta
+from decimal import DecimalException
+from typing import Any
+from uuid import UUID
+
+from bson.errors import InvalidId
+
+from docgraph.codec.types import (
+    Binary,
+    DatetimeMS,
+    Decimal128,
+    Int64,
+    ObjectId,
+    Regex,
+    Timestamp,
+)
+
+__all__ = [
+    "INT32_MAX",
+    "INT32_MIN",
+    "INT64_MAX",
+    "INT64_MIN",
+    "BadValue",
+    "build_date",
+    "build_integer",
+    "build_long",
+    "build_millis",
+    "build_regex",
+    "build_timestamp",
+    "parse_binary",
+    "parse_date",
+    "parse_decimal",
+    "parse_double",
+    "parse_int",
+    "parse_long",
+    "parse_number",
+    "parse_object_id",
+    "parse_uuid",
+    "show",
+]
+
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+_EPOCH = datetime(1970, 1, 1)
+_EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
+_MIN_MILLIS = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
+_MAX_MILLIS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
+_USUAL_DATE_LENGTHS = (20, 24)  # 2024-05-31T12:00:00Z, 2024-05-31T12:00:00.000Z
+_INTEGER_DIGITS = 19  # of the longest 64-bit integer
+_DECIMAL_LENGTH = 10_000  # the longest exact text, 1 followed by zeros, has 6145 digits
+_UINT32 = 2**32
+_OBJECT_ID_LENGTH = 24
+_MAX_SUBTYPE = 255
+_OPTIONS = frozenset("ilmsux")
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DOUBLE = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_SPECIAL = re.compile(r"[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_DATE = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
+    r"(?:[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?"
+    r"(?:[Zz]|([+-])([01][0-9]|2[0-3])(?::?([0-5][0-9]))?)?)?"
+)
+
+
+class BadValue(ValueError):
+    """A text or number that is no value of the type it claims; the message says why."""
+
+
+def parse_object_id(text: str) -> ObjectId:
+    """An ObjectId from its 24 hexadecimal digits."""
+    try:
+        # Faster than a pattern. fromhex() skips spaces, so 24 characters with spaces are less
+        # than 12 bytes, which ObjectId refuses too.
+        if len(text) == _OBJECT_ID_LENGTH:
+            return ObjectId(bytes.fromhex(text))
+    except (ValueError, InvalidId):
+        pass
+    raise BadValue(f"an ObjectId is 24 hexadecimal digits, not {show(text)}")
+
+
+def parse_int(text: str) -> int:
+    """A 32-bit integer from its digits."""
+    number = _parse_digits(text, 32)
+    if not INT32_MIN <= number <= INT32_MAX:
+        raise BadValue(f"{number} does not fit into 32 bits")
+    return number
+
+
+def parse_long(text: str) -> Int64:
+    """A 64-bit integer from its digits."""
+    return build_long(_parse_digits(text, 64))
+
+
+def build_long(number: int) -> Int64:
+    """A 64-bit integer."""
+    if not INT64_MIN <= number <= INT64_MAX:
+        raise BadValue("the integer does not fit into 64 bits")
+    return Int64(number)
+
+
+def build_integer(number: int) -> int:
+    """An integer of 32 bits when it fits, else of 64."""
+    return number if INT32_MIN <= number <= INT32_MAX else build_long(number)
+
+
+def parse_number(text: str) -> int | float:
+    """A JSON number: an integer without point and exponent, else a double."""
+    if _INTEGER.fullmatch(text):
+        return build_integer(_parse_digits(text, 64))
+    return _parse_finite(text)
+
+
+def parse_double(text: str) -> float:
+    """A double from its decimal digits, `NaN`, `Infinity` or `-Infinity`."""
+    if _SPECIAL.fullmatch(text):
+        return float(text)
+    if not _DOUBLE.fullmatch(text):
+        raise BadValue(f"{show(text)} is not a number")
+    return _parse_finite(text)
+
+
+def parse_decimal(text: str) -> Decimal128:
+    """A Decimal128, exact: more than 34 significant digits are refused, not rounded."""
+    if len(text) > _DECIMAL_LENGTH or not (_DOUBLE.fullmatch(text) or _SPECIAL.fullmatch(text)):
+        raise BadValue(f"{show(text)} is not a decimal number")
+    try:
+        return Decimal128(text)
+    except DecimalException:
+        raise BadValue(
+            f"{show(text)} does not fit into a Decimal128 (34 digits, exponent -6176 to 6111)"
+        ) from None
+
+
+def parse_uuid(text: str) -> Binary:
+    """A UUID, as binary of subtype 4."""
+    if not _UUID.fullmatch(text):
+        raise BadValue(f"{show(text)} is not a UUID such as 01234567-89ab-cdef-0123-456789abcdef")
+    return Binary(UUID(text).bytes, 4)
+
+
+def parse_binary(text: str, subtype: int) -> bytes:
+    """Binary data from base64; plain `bytes` for subtype 0, as the store returns it."""
+    if not 0 <= subtype <= _MAX_SUBTYPE:
+        raise BadValue(f"a binary subtype is between 0 and 255, not {subtype}")
+    try:
+        data = b64decode(text, validate=True)
+    except (binascii.Error, ValueError):  # the latter for characters beyond ASCII
+        raise BadValue(f"{show(text)} is not base64") from None
+    return Binary(data, subtype) if subtype else data
+
+
+def parse_date(text: str) -> datetime | DatetimeMS:
+    """A date from ISO 8601; without an offset it is UTC, digits below the millisecond are cut."""
+    if len(text) in _USUAL_DATE_LENGTHS and text[10:17:3] == "T::" and text[-1] == "Z":
+        try:
+            return datetime.fromisoformat(text[:-1])
+        except ValueError:
+            pass  # the pattern below decides
+    match = _DATE.fullmatch(text)
+    if match is None:
+        raise BadValue(f"{show(text)} is not a date such as 2024-05-31T12:00:00.000Z")
+    year, month, day, hour, minute, second, fraction, sign, hours, minutes = match.groups("0")
+    try:
+        local = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second))
+    except ValueError:
+        raise BadValue(f"{show(text)} is not a date of the calendar") from None
+    millis = build_millis(local) + int(fraction.ljust(3, "0")[:3])
+    offset = (int(hours) * 60 + int(minutes)) * 60_000
+    return build_date(millis + offset if sign == "-" else millis - offset)
+
+
+def build_date(millis: int) -> datetime | DatetimeMS:
+    """A date from milliseconds since 1970: naive UTC, `DatetimeMS` outside of years 1 to 9999."""
+    if _MIN_MILLIS <= millis <= _MAX_MILLIS:
+        return _EPOCH + timedelta(milliseconds=millis)
+    if not INT64_MIN <= millis <= INT64_MAX:
+        raise BadValue("the date is out of range: its milliseconds do not fit into 64 bits")
+    return DatetimeMS(millis)
+
+
+def build_millis(date: datetime) -> int:
+    """The milliseconds since 1970 of a date; a naive one is UTC."""
+    delta = date - (_EPOCH if date.tzinfo is None else _EPOCH_UTC)
+    # Three multiplications are faster than dividing by timedelta(milliseconds=1), and this runs
+    # for every date of every answer.
+    return delta.days * 86_400_000 + delta.seconds * 1000 + delta.microseconds // 1000
+
+
+def build_timestamp(seconds: Any, increment: Any) -> Timestamp:
+    """A BSON timestamp from two unsigned 32-bit integers."""
+    for part in (seconds, increment):
+        if not isinstance(part, int) or isinstance(part, bool) or not 0 <= part < _UINT32:
+            raise BadValue("a timestamp is two integers between 0 and 4294967295")
+    return Timestamp(seconds, increment)
+
+
+def build_regex(pattern: str, options: str) -> Regex[str]:
+    """A regular expression; options in any order out of `ilmsux`."""
+    if "\0" in pattern:
+        raise BadValue("a regular expression cannot contain the character NUL")
+    if unknown := set(options) - _OPTIONS:
+        raise BadValue(
+            f"unknown option {show(min(unknown))} of a regular expression (known: i l m s u x)"
+        )
+    return Regex(pattern, options)
+
+
+def show(text: str, limit: int = 40) -> str:
+    """A text of the caller as it stands in a message: quoted, without line breaks, cut."""
+    return repr(text) if len(text) <= limit else repr(text[:limit]) + "…"
+
+
+def _parse_digits(text: str, bits: int) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise BadValue(f"{show(text)} is not an integer")
+    digits = text.lstrip("+-").lstrip("0") or "0"
+    if len(digits) > _INTEGER_DIGITS:  # before int(), whose cost grows faster than the text
+        raise BadValue(f"the integer does not fit into {bits} bits")
+    return -int(digits) if text[0] == "-" else int(digits)
+
+
+def _parse_finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise BadValue("the number is beyond the range of a double")
+    return number
