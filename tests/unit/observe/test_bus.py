@@ -1,0 +1,56 @@
+"""`emit` reaches every listener and never raises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from docgraph.observe import Event, Listener, emit, subscribe, unsubscribe
+from docgraph.observe.events import LoopLagged, ObserverFailed
+
+
+@pytest.fixture
+def heard() -> Iterator[list[Event]]:
+    events: list[Event] = []
+    subscribe(events.append)
+    yield events
+    unsubscribe(events.append)
+
+
+@pytest.fixture
+def broken() -> Iterator[Listener]:
+    def listener(event: Event) -> None:
+        raise ValueError("broken")
+
+    subscribe(listener)
+    yield listener
+    unsubscribe(listener)
+
+
+def test_an_event_without_listeners_is_no_error() -> None:
+    emit(LoopLagged(1.0))
+
+
+def test_a_listener_hears_events_until_it_unsubscribes(heard: list[Event]) -> None:
+    emit(LoopLagged(1.0))
+    unsubscribe(heard.append)
+    emit(LoopLagged(2.0))
+
+    assert heard == [LoopLagged(1.0)]
+
+
+def test_a_listener_that_raises_is_reported_and_disturbs_nobody(
+    broken: Listener, heard: list[Event]
+) -> None:
+    emit(LoopLagged(1.0))
+
+    report, event = heard
+    assert event == LoopLagged(1.0)
+    assert isinstance(report, ObserverFailed)
+    assert report.event == "loop-lagged"
+    assert str(report.error) == "broken"
+
+
+def test_unsubscribing_a_stranger_is_no_error() -> None:
+    unsubscribe(lambda event: None)

@@ -1,0 +1,49 @@
+"""The closed list of events."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any, cast
+
+import pytest
+
+from docgraph.observe import events
+from docgraph.observe.events import EVENTS, Event, Level
+
+
+def test_the_list_holds_every_event_of_the_module() -> None:
+    defined = {
+        value
+        for value in vars(events).values()
+        if inspect.isclass(value) and issubclass(value, Event) and value is not Event
+    }
+
+    assert set(EVENTS) == defined
+    assert len(EVENTS) == len(defined)
+
+
+def test_everything_that_is_public_is_exported() -> None:
+    assert set(events.__all__) == {"EVENTS", "Event", "Level", *(e.__name__ for e in EVENTS)}
+
+
+@pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: kind.__name__)
+def test_an_event_is_frozen_and_documented(kind: type[Event]) -> None:
+    parameters = cast("Any", kind).__dataclass_params__
+
+    assert parameters.frozen
+    assert kind.__doc__
+    assert not kind.__doc__.startswith(f"{kind.__name__}(")
+    assert kind.level in Level
+
+
+def test_the_name_is_the_class_in_kebab_case() -> None:
+    assert events.RequestFinished.name == "request-finished"
+    assert events.LinesDropped.name == "lines-dropped"
+
+
+def test_no_event_has_a_place_for_headers_bodies_or_query_strings() -> None:
+    forbidden = {"headers", "body", "query", "query_string", "password", "token", "cookie"}
+    fields = {field.name for kind in EVENTS for field in dataclasses.fields(cast("Any", kind))}
+
+    assert not fields & forbidden

@@ -1,0 +1,114 @@
+"""Lines to a file descriptor, without waiting for its reader."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from docgraph.observe import Event, subscribe, unsubscribe
+from docgraph.observe.events import LinesDropped
+from docgraph.observe.writer import Writer
+
+LINE = b"x" * 999 + b"\n"
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reader, writer = os.pipe()
+    yield reader, writer
+    for fd in (reader, writer):
+        try:
+            os.close(fd)
+        except OSError:
+            continue
+
+
+def _read_all(fd: int) -> bytes:
+    chunks = []
+    while chunk := os.read(fd, 1 << 16):
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def test_lines_arrive_in_order(pipe: tuple[int, int]) -> None:
+    reader, end = pipe
+    writer = Writer(end)
+    lines = [f"{number}\n".encode() for number in range(1000)]
+
+    for line in lines:
+        writer.put(line)
+    writer.close()
+    os.close(end)
+
+    assert _read_all(reader) == b"".join(lines)
+
+
+def test_a_reader_that_does_not_read_holds_up_nobody(pipe: tuple[int, int]) -> None:
+    _, end = pipe
+    writer = Writer(end, queue_bytes=100_000)
+
+    started = time.monotonic()
+    for _ in range(1000):  # far more than pipe and queue hold
+        writer.put(LINE)
+    took = time.monotonic() - started
+    writer.close(timeout=0.05)
+
+    assert took < 1.0
+
+
+def test_lines_that_found_no_room_are_counted_and_told(pipe: tuple[int, int]) -> None:
+    reader, end = pipe
+    told: list[Event] = []
+    done = threading.Event()
+
+    def listen(event: Event) -> None:
+        told.append(event)
+        done.set()
+
+    subscribe(listen)
+    writer = Writer(end, queue_bytes=100_000)
+    for _ in range(1000):
+        writer.put(LINE)
+    received = bytearray()
+    drain = threading.Thread(target=lambda: received.extend(_read_all(reader)))
+    drain.start()
+
+    assert done.wait(10)
+    unsubscribe(listen)
+    writer.close()
+    os.close(end)
+    drain.join(10)
+    lost = sum(event.count for event in told if isinstance(event, LinesDropped))
+    assert lost > 0
+    assert len(received) == (1000 - lost) * len(LINE)
+
+
+def test_a_reader_that_is_gone_is_no_error(pipe: tuple[int, int]) -> None:
+    reader, end = pipe
+    os.close(reader)
+    writer = Writer(end)
+
+    writer.put(LINE)
+    writer.close()
+
+
+def test_a_descriptor_that_does_not_block_loses_nothing(pipe: tuple[int, int]) -> None:
+    reader, end = pipe
+    fcntl.fcntl(end, fcntl.F_SETFL, os.O_NONBLOCK)
+    writer = Writer(end)
+    received = bytearray()
+    drain = threading.Thread(target=lambda: received.extend(_read_all(reader)))
+
+    for _ in range(200):
+        writer.put(LINE)
+    drain.start()
+    writer.close(timeout=10)
+    os.close(end)
+    drain.join(10)
+
+    assert len(received) == 200 * len(LINE)

@@ -1,0 +1,236 @@
+"""Work off the event loop: lanes, bounds, cancellation, an end without hanging."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import math
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from docgraph.exchange.errors import Overloaded
+from docgraph.runtime import Blocking, Lane, run_blocking
+from docgraph.runtime.blocking import count_threads
+
+pytestmark = pytest.mark.anyio
+
+
+class Gate:
+    """A function that blocks its thread until it is opened."""
+
+    def __init__(self) -> None:
+        self._open = threading.Event()
+        self.calls = 0
+
+    def pass_through(self) -> str:
+        self.calls += 1
+        assert self._open.wait(30)
+        return threading.current_thread().name
+
+    def open(self) -> None:
+        self._open.set()
+
+
+@pytest.fixture
+async def blocking() -> AsyncIterator[Blocking]:
+    blocking = Blocking(parallelism=2, max_pool_size=8)
+    yield blocking
+    await blocking.close(grace=1)
+
+
+async def _until(lane: Lane, *, running: int, waiting: int) -> None:
+    await _until_true(lambda: (lane.running, lane.waiting) == (running, waiting))
+
+
+async def _until_true(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - it comes true in another thread
+            await asyncio.sleep(0.001)
+
+
+async def test_the_function_runs_in_another_thread(blocking: Blocking) -> None:
+    name = await run_blocking(blocking.lane("x"), lambda: threading.current_thread().name)
+
+    assert name.startswith("docgraph-blocking")
+
+
+async def test_arguments_and_results_pass(blocking: Blocking) -> None:
+    assert await run_blocking(blocking.lane("x"), divmod, 7, 2) == (3, 1)
+    assert await run_blocking(blocking.lane("x"), int, "ff", base=16) == 255
+
+
+async def test_an_error_is_raised_where_it_is_awaited(blocking: Blocking) -> None:
+    with pytest.raises(ZeroDivisionError):
+        await run_blocking(blocking.lane("x"), divmod, 1, 0)
+
+
+async def test_stop_iteration_does_not_hang_the_caller(blocking: Blocking) -> None:
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await run_blocking(blocking.lane("x"), next, iter(()))
+
+
+async def test_context_variables_are_carried_over(blocking: Blocking) -> None:
+    variable = contextvars.ContextVar("variable", default="unset")
+    variable.set("set by the caller")
+
+    assert await run_blocking(blocking.lane("x"), variable.get) == "set by the caller"
+
+
+async def test_a_full_lane_refuses_at_once_and_others_go_on(blocking: Blocking) -> None:
+    logins, plugins = blocking.lane("logins", concurrency=1, queue=1), blocking.lane("plugins")
+    gate = Gate()
+    accepted = [asyncio.create_task(run_blocking(logins, gate.pass_through)) for _ in range(2)]
+    await _until(logins, running=1, waiting=1)
+
+    with pytest.raises(Overloaded, match="logins"):
+        await run_blocking(logins, gate.pass_through)
+    assert await run_blocking(plugins, len, "abc") == 3
+
+    gate.open()
+    await asyncio.gather(*accepted)
+    assert gate.calls == 2
+
+
+async def test_a_lane_runs_no_more_at_once_than_it_may(blocking: Blocking) -> None:
+    lane = blocking.lane("x", concurrency=2)
+    lock = threading.Lock()
+    running, most = 0, 0
+
+    def work() -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.005)
+        with lock:
+            running -= 1
+
+    await asyncio.gather(*(run_blocking(lane, work) for _ in range(20)))
+
+    assert most == 2
+    assert (lane.running, lane.waiting) == (0, 0)
+
+
+async def test_cancelling_in_the_queue_gives_the_place_to_the_next(blocking: Blocking) -> None:
+    lane = blocking.lane("x", concurrency=1, queue=2)
+    gate = Gate()
+    first, second, third = [
+        asyncio.create_task(run_blocking(lane, gate.pass_through)) for _ in range(3)
+    ]
+    await _until(lane, running=1, waiting=2)
+
+    second.cancel()
+    await asyncio.wait([second])
+    assert lane.waiting == 1
+    gate.open()
+    await asyncio.gather(first, third)
+
+    assert second.cancelled()
+    assert gate.calls == 2
+
+
+async def test_a_function_that_has_begun_keeps_its_place_to_its_end(blocking: Blocking) -> None:
+    lane = blocking.lane("x", concurrency=1, queue=1)
+    gate = Gate()
+    first = asyncio.create_task(run_blocking(lane, gate.pass_through))
+    await _until_true(lambda: gate.calls == 1)
+
+    first.cancel()
+    await asyncio.wait([first])
+    second = asyncio.create_task(run_blocking(lane, len, "abc"))
+    await _until(lane, running=1, waiting=1)
+    gate.open()
+
+    assert await second == 3
+
+
+async def test_a_function_that_nobody_waits_for_does_not_begin() -> None:
+    blocking = Blocking(max_pool_size=1)
+    gate, never = Gate(), Gate()
+    never.open()
+    first = asyncio.create_task(run_blocking(blocking.lane("a"), gate.pass_through))
+    await _until_true(lambda: gate.calls == 1)
+    second = asyncio.create_task(run_blocking(blocking.lane("b"), never.pass_through))
+    await _until(blocking.lane("b"), running=1, waiting=0)
+
+    second.cancel()
+    await asyncio.wait([second])
+    gate.open()
+    await first
+    await blocking.close()
+
+    assert never.calls == 0
+
+
+async def test_a_place_given_in_the_moment_of_cancelling_is_not_lost(blocking: Blocking) -> None:
+    lane = blocking.lane("x", concurrency=1, queue=1)
+    await lane.enter()
+    waiter = asyncio.create_task(lane.enter())
+    await _until(lane, running=1, waiting=1)
+
+    lane.leave()
+    waiter.cancel()
+    await asyncio.wait([waiter])
+
+    assert (lane.running, lane.waiting) == (0, 0)
+
+
+async def test_closing_does_not_wait_for_ever() -> None:
+    blocking = Blocking(parallelism=1)
+    gate = Gate()
+    hanging = asyncio.create_task(run_blocking(blocking.lane("x"), gate.pass_through))
+    await _until(blocking.lane("x"), running=1, waiting=0)
+
+    started = time.monotonic()
+    await blocking.close(grace=0.05)
+
+    assert time.monotonic() - started < 5
+    gate.open()
+    await hanging
+
+
+async def test_closing_waits_for_what_runs_and_takes_nothing_new() -> None:
+    blocking = Blocking(parallelism=1)
+    lane = blocking.lane("x")
+    gate = Gate()
+    running = asyncio.create_task(run_blocking(lane, gate.pass_through))
+    await _until(lane, running=1, waiting=0)
+    closing = asyncio.create_task(blocking.close(grace=30))
+    await asyncio.sleep(0)
+
+    gate.open()
+    await closing
+
+    assert await running
+    with pytest.raises(Overloaded, match="stopping"):
+        await run_blocking(lane, len, "abc")
+
+
+async def test_threads_are_reused_and_bounded() -> None:
+    blocking = Blocking(max_pool_size=3)
+    lanes = [blocking.lane(str(number), concurrency=3) for number in range(3)]
+
+    def work() -> str:
+        time.sleep(0.001)
+        return threading.current_thread().name
+
+    names = await asyncio.gather(*(run_blocking(lane, work) for lane in lanes for _ in range(10)))
+
+    assert len(set(names)) <= 3
+    await blocking.close()
+
+
+async def test_the_same_name_is_the_same_lane(blocking: Blocking) -> None:
+    assert blocking.lane("x") is blocking.lane("x")
+    assert blocking.lane("x").concurrency == 2
+
+
+async def test_no_parallelism_means_one_and_a_half_times_the_cores() -> None:
+    cores = len(os.sched_getaffinity(0))
+
+    assert count_threads(0) == count_threads(-1) == math.ceil(1.5 * cores)
+    assert count_threads(7) == 7

@@ -1,0 +1,226 @@
+"""The loading cache and its races."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from docgraph.runtime import AFTER_READ, LoadingCache
+
+pytestmark = pytest.mark.anyio
+
+
+class Source:
+    """A loader that counts, and that waits as long as it is closed."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.value = "old"
+        self.error: Exception | None = None
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.waiting = asyncio.Event()
+
+    async def load(self, key: str) -> str:
+        self.calls.append(key)
+        value = f"{key}:{self.value}"  # read before the wait, as a database does
+        self.waiting.set()
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        return value
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_a_value_is_loaded_once_and_kept() -> None:
+    cache, source = LoadingCache[str, str](10), Source()
+
+    first = await cache.get("a", source.load)
+    second = await cache.get("a", source.load)
+
+    assert first == second == "a:old"
+    assert source.calls == ["a"]
+    assert (cache.stats.hits, cache.stats.misses, cache.stats.size) == (1, 1, 1)
+
+
+async def test_all_who_ask_at_once_share_one_load() -> None:
+    cache, source = LoadingCache[str, str](10), Source()
+
+    values = await asyncio.gather(*(cache.get("a", source.load) for _ in range(50)))
+
+    assert set(values) == {"a:old"}
+    assert source.calls == ["a"]
+
+
+async def test_none_is_a_value_like_any_other() -> None:
+    cache = LoadingCache[str, None](10)
+    calls: list[str] = []
+
+    async def load(key: str) -> None:
+        calls.append(key)
+
+    await cache.get("a", load)
+    await cache.get("a", load)
+
+    assert calls == ["a"]
+
+
+async def test_a_failing_load_fails_all_who_wait_and_keeps_nothing() -> None:
+    cache, source = LoadingCache[str, str](10), Source()
+    source.error = ValueError("no")
+
+    outcomes = await asyncio.gather(
+        *(cache.get("a", source.load) for _ in range(3)), return_exceptions=True
+    )
+    source.error = None
+    recovered = await cache.get("a", source.load)
+
+    assert [str(outcome) for outcome in outcomes] == ["no"] * 3
+    assert recovered == "a:old"
+    assert source.calls == ["a", "a"]
+
+
+async def test_cancelling_one_who_waits_leaves_the_load_to_the_others() -> None:
+    cache, source = LoadingCache[str, str](10), Source()
+    source.gate.clear()
+    first = asyncio.create_task(cache.get("a", source.load))
+    second = asyncio.create_task(cache.get("a", source.load))
+    await source.waiting.wait()
+
+    first.cancel()
+    await asyncio.wait([first])
+    source.gate.set()
+
+    assert first.cancelled()
+    assert await second == "a:old"
+    assert source.calls == ["a"]
+
+
+async def test_a_load_that_everybody_left_is_kept_all_the_same() -> None:
+    cache, source = LoadingCache[str, str](10), Source()
+    source.gate.clear()
+    waiter = asyncio.create_task(cache.get("a", source.load))
+    await source.waiting.wait()
+
+    waiter.cancel()
+    await asyncio.wait([waiter])
+    source.gate.set()
+
+    assert await cache.get("a", source.load) == "a:old"
+    assert source.calls == ["a"]
+
+
+async def test_what_was_read_before_an_invalidation_is_not_kept() -> None:
+    cache, source = LoadingCache[str, str](10), Source()
+    source.gate.clear()
+    early = asyncio.create_task(cache.get("a", source.load))
+    await source.waiting.wait()
+
+    source.value = "new"
+    cache.invalidate("a")
+    late = asyncio.create_task(cache.get("a", source.load))
+    source.gate.set()
+
+    assert await early == "a:old"
+    assert await late == "a:new"
+    assert await cache.get("a", source.load) == "a:new"
+    assert source.calls == ["a", "a"]
+
+
+async def test_an_old_load_that_ends_last_does_not_replace_the_new_value() -> None:
+    cache, source = LoadingCache[str, str](10), Source()
+    source.gate.clear()
+    early = asyncio.create_task(cache.get("a", source.load))
+    await source.waiting.wait()
+
+    async def load_now(key: str) -> str:
+        return "new"
+
+    cache.clear()
+    await cache.get("a", load_now)
+    source.gate.set()
+    await early
+
+    assert cache.peek("a") == "new"
+
+
+async def test_a_value_put_during_a_load_wins() -> None:
+    cache, source = LoadingCache[str, str](10), Source()
+    source.gate.clear()
+    early = asyncio.create_task(cache.get("a", source.load))
+    await source.waiting.wait()
+
+    cache.put("a", "put")
+    source.gate.set()
+    await early
+
+    assert cache.peek("a") == "put"
+
+
+async def test_the_least_recently_used_value_makes_room() -> None:
+    cache, source = LoadingCache[str, str](2), Source()
+
+    for key in ("a", "b", "a", "c"):
+        await cache.get(key, source.load)
+
+    assert cache.peek("a") is not None
+    assert cache.peek("b") is None
+    assert cache.stats.evictions == 1
+    assert cache.stats.size == 2
+
+
+async def test_a_cache_without_room_still_loads_once_for_all() -> None:
+    cache, source = LoadingCache[str, str](0), Source()
+
+    await asyncio.gather(cache.get("a", source.load), cache.get("a", source.load))
+    await cache.get("a", source.load)
+
+    assert source.calls == ["a", "a"]
+
+
+@pytest.mark.parametrize(
+    ("build", "calls"),
+    [
+        (lambda clock: LoadingCache[str, str](10, 60, clock=clock), 2),
+        (lambda clock: LoadingCache[str, str](10, 60, AFTER_READ, clock=clock), 1),
+        (lambda clock: LoadingCache[str, str](10, clock=clock), 1),
+    ],
+    ids=["after-write", "after-read", "never"],
+)
+async def test_the_age_of_a_value_counts_from_write_or_read(
+    build: Callable[[Clock], LoadingCache[str, str]], calls: int
+) -> None:
+    clock, source = Clock(), Source()
+    cache = build(clock)
+
+    for _ in range(3):
+        await cache.get("a", source.load)
+        clock.now += 40
+
+    assert len(source.calls) == calls
+
+
+@pytest.mark.parametrize("policy", ["write", "read"])
+async def test_a_value_that_is_too_old_is_gone(policy: str) -> None:
+    clock, source = Clock(), Source()
+    cache = (
+        LoadingCache[str, str](10, 60, AFTER_READ, clock=clock)
+        if policy == "read"
+        else LoadingCache[str, str](10, 60, clock=clock)
+    )
+    await cache.get("a", source.load)
+
+    clock.now += 60
+
+    assert cache.peek("a") is None
+    await cache.get("a", source.load)
+    assert source.calls == ["a", "a"]

@@ -1,0 +1,65 @@
+"""Shared counters within one process; those of several are in tests/process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from docgraph.runtime.generations import NAMES, Generations, create_generations
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    create_generations(tmp_path / "generations")
+    return tmp_path / "generations"
+
+
+@pytest.fixture
+def generations(path: Path) -> Iterator[Generations]:
+    opened = Generations(path)
+    yield opened
+    opened.close()
+
+
+def test_all_counters_begin_at_nothing(generations: Generations) -> None:
+    """Decision 44."""
+    assert {name: generations.read(name) for name in NAMES} == dict.fromkeys(NAMES, 0)
+    assert {"apps", "users", "rules", "tokens", "collections"} == set(NAMES)
+
+
+def test_a_bump_moves_one_counter_for_everybody(path: Path, generations: Generations) -> None:
+    other = Generations(path)
+
+    assert generations.bump("apps") == 1
+    assert other.bump("apps") == 2
+
+    assert generations.read("apps") == other.read("apps") == 2
+    assert other.read("users") == 0
+    other.close()
+
+
+def test_threads_lose_no_bump(generations: Generations) -> None:
+    threads = [
+        threading.Thread(target=lambda: [generations.bump("rules") for _ in range(500)])
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert generations.read("rules") == 2000
+
+
+def test_an_unknown_name_is_an_error(generations: Generations) -> None:
+    with pytest.raises(KeyError):
+        generations.read("nonsense")  # type: ignore[arg-type]
+
+
+def test_the_file_is_private_and_made_once(path: Path) -> None:
+    assert path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(FileExistsError):
+        create_generations(path)

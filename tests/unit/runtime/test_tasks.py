@@ -1,0 +1,157 @@
+"""Background tasks: started again when they fail, gone when the server stops."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from docgraph.observe import Event, subscribe, unsubscribe
+from docgraph.observe.events import BackgroundFailed, LoopLagged
+from docgraph.runtime import Tasks, watch_loop
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def heard() -> Iterator[list[Event]]:
+    events: list[Event] = []
+    subscribe(events.append)
+    yield events
+    unsubscribe(events.append)
+
+
+async def test_a_task_that_raises_is_told_and_started_again(heard: list[Event]) -> None:
+    attempts = 0
+    done = asyncio.Event()
+
+    async def work() -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts < 3:
+            raise ValueError(f"attempt {attempts}")
+        done.set()
+
+    async with Tasks(first_pause=0.001) as tasks:
+        tasks.start("watch", work)
+        await asyncio.wait_for(done.wait(), 10)
+
+    failures = [event for event in heard if isinstance(event, BackgroundFailed)]
+    assert [(e.task, e.failures, str(e.error)) for e in failures] == [
+        ("watch", 1, "attempt 1"),
+        ("watch", 2, "attempt 2"),
+    ]
+
+
+async def test_a_cancellation_from_inside_does_not_end_it(heard: list[Event]) -> None:
+    attempts = 0
+    done = asyncio.Event()
+
+    async def work() -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            raise asyncio.CancelledError
+        done.set()
+
+    async with Tasks(first_pause=0.001) as tasks:
+        tasks.start("watch", work)
+        await asyncio.wait_for(done.wait(), 10)
+
+    assert any(isinstance(event, BackgroundFailed) for event in heard)
+
+
+async def test_a_task_that_returns_is_over() -> None:
+    async def work() -> None:
+        return
+
+    async with Tasks() as tasks:
+        tasks.start("once", work)
+        async with asyncio.timeout(10):
+            while tasks.is_running("once"):  # noqa: ASYNC110 - there is no event for it
+                await asyncio.sleep(0)
+        tasks.start("once", work)
+
+
+async def test_a_name_can_run_only_once() -> None:
+    async with Tasks() as tasks:
+        tasks.start("watch", asyncio.Event().wait)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="'watch' is running already"):
+            tasks.start("watch", asyncio.Event().wait)  # type: ignore[arg-type]
+
+
+async def test_closing_cancels_all() -> None:
+    ended: list[str] = []
+    begun = asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("clean")
+
+    tasks = Tasks()
+    tasks.start("a", work)
+    await begun.wait()
+    await tasks.close()
+
+    assert ended == ["clean"]
+    assert not tasks.is_running("a")
+
+
+async def test_one_task_can_be_stopped() -> None:
+    async with Tasks() as tasks:
+        tasks.start("a", asyncio.Event().wait)  # type: ignore[arg-type]
+        tasks.start("b", asyncio.Event().wait)  # type: ignore[arg-type]
+
+        await tasks.stop("a")
+
+        assert not tasks.is_running("a")
+        assert tasks.is_running("b")
+        await tasks.stop("unknown")
+
+
+async def test_a_task_that_does_not_listen_is_left_behind() -> None:
+    release = asyncio.Event()
+    begun = asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    tasks = Tasks()
+    tasks.start("stubborn", work)
+    await begun.wait()
+    started = time.monotonic()
+    await tasks.close(grace=0.05)
+
+    assert time.monotonic() - started < 5
+    release.set()
+
+
+async def test_pauses_grow_and_are_capped() -> None:
+    tasks = Tasks(first_pause=1, longest_pause=8)
+
+    pauses = [max(tasks._find_pause(failures) for _ in range(200)) for failures in (1, 2, 3, 4, 99)]
+
+    assert pauses == pytest.approx([1, 2, 4, 8, 8], rel=0.15)
+    assert min(tasks._find_pause(1) for _ in range(200)) >= 0.5
+
+
+async def test_a_loop_that_is_held_up_is_noticed(heard: list[Event]) -> None:
+    async with Tasks() as tasks:
+        tasks.start("lag", lambda: watch_loop(threshold=0.05, interval=0.01))
+        async with asyncio.timeout(10):
+            while not heard:
+                await asyncio.sleep(0.02)
+                time.sleep(0.1)
+
+    assert isinstance(heard[0], LoopLagged)
+    assert heard[0].seconds > 0.05
