@@ -1,1 +1,36 @@
+"""Configuration: where values come from, what they must be, and how to show them.
 
+tree = load(Sources(file=path))            # all sources, merged, with origins
+core = peek(tree, "core", Core)            # one section early, to find the plugins
+config = decode(tree, SECTIONS | plugins)  # everything, or one ConfigError with all mistakes
+"""
+
+from __future__ import annotations
+
+from docgraph.config.decode import Decoded, Frozen, decode, freeze, peek, thaw
+from docgraph.config.section import PluginConfig, Section, ServiceConfig
+from docgraph.config.sections import SECTIONS
+from docgraph.config.show import show
+from docgraph.config.sources import DEFAULT_FILE, VARIABLES, Sources, load
+from docgraph.config.template import template
+from docgraph.config.tree import Tree
+
+__all__ = [
+    "DEFAULT_FILE",
+    "SECTIONS",
+    "VARIABLES",
+    "Decoded",
+    "Frozen",
+    "PluginConfig",
+    "Section",
+    "ServiceConfig",
+    "Sources",
+    "Tree",
+    "decode",
+    "freeze",
+    "load",
+    "peek",
+    "show",
+    "template",
+    "thaw",
+]

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 __all__ = [
     "MASK",
+    "ConfigurationPath",
     "ConnectionString",
     "FilePath",
     "Milliseconds",
@@ -30,13 +31,16 @@ MASK = "********"
 Size = Annotated[int, Meta(extra={"size": True}, ge=1, le=1 << 40)]
 Milliseconds = Annotated[int, Meta(ge=0, le=86_400_000, extra={"unit": "ms"})]
 Port = Annotated[int, Meta(ge=0, le=65535)]
-Uri = Annotated[str, Meta(pattern=r"^/\S*$", extra={"form": "a path that begins with '/'"})]
-FilePath = Annotated[str, Meta(min_length=1, extra={"path": True})]
+Uri = Annotated[str, Meta(pattern=r"^/\S*\Z", extra={"form": "a path that begins with '/'"})]
+# Relative to the file that it is written in, else to the working directory.
+FilePath = Annotated[str, Meta(min_length=1, extra={"path": "source"})]
+# Relative to the configuration file; without one, to the plugins directory.
+ConfigurationPath = Annotated[str, Meta(min_length=1, extra={"path": "configuration"})]
 Secret = Annotated[str, Meta(min_length=1, extra={"secret": True})]
 ConnectionString = Annotated[
     str,
     Meta(
-        pattern=r"^mongodb(\+srv)?://\S+$",
+        pattern=r"^mongodb(\+srv)?://\S+\Z",
         extra={
             "connection-string": True,
             "form": "a connection string that begins with 'mongodb://' or 'mongodb+srv://'",

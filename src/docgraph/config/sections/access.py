@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from docgraph.config.section import FilePath, PluginConfig, Section
+from docgraph.config.section import ConfigurationPath, PluginConfig, Section
 
 __all__ = [
     "AggregationSecurity",
@@ -21,7 +21,7 @@ __all__ = [
 
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Operator = Annotated[
-    str, Meta(pattern=r"^\$[A-Za-z]+$", extra={"form": "a name that begins with '$'"})
+    str, Meta(pattern=r"^\$[A-Za-z]+\Z", extra={"form": "a name that begins with '$'"})
 ]
 
 
@@ -52,7 +52,7 @@ class FileAclAuthorizer(PluginConfig, frozen=True):
 
     enabled: Annotated[bool, Meta(description="whether the authorizer is on")] = False
     conf_file: Annotated[
-        FilePath | None,
+        ConfigurationPath | None,
         Meta(description="YAML file with a list `permissions`; wins over `permissions`"),
     ] = None
     permissions: Annotated[

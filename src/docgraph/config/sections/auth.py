@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from docgraph.config.section import FilePath, PluginConfig, Secret, ServiceConfig, Uri
+from docgraph.config.section import ConfigurationPath, PluginConfig, Secret, ServiceConfig, Uri
 
 __all__ = [
     "BasicAuthMechanism",
@@ -26,7 +26,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Realm = Annotated[
     str,
     Meta(
-        pattern=r'^[^"\\\x00-\x1f\x7f]{1,255}$',
+        pattern=r'^[^"\\\x00-\x1f\x7f]{1,255}\Z',
         extra={"form": "printable text without quotes and backslashes"},
     ),
 ]
@@ -145,7 +145,7 @@ class DbRealmAuthenticator(PluginConfig, frozen=True):
         str,
         Meta(
             description="property that holds the user id",
-            pattern=r"^[^$\s][^\s]*$",
+            pattern=r"^[^$\s][^\s]*\Z",
             extra={"form": "the name of a property, which does not begin with '$'"},
         ),
     ] = "_id"
@@ -153,7 +153,7 @@ class DbRealmAuthenticator(PluginConfig, frozen=True):
         str,
         Meta(
             description="property that holds the password",
-            pattern=r"^[^$.\s][^.\s]*$",
+            pattern=r"^[^$.\s][^.\s]*\Z",
             extra={"secret": False, "form": "the name of a top-level property"},
         ),
     ] = "password"  # noqa: S105 - the name of a property
@@ -215,7 +215,8 @@ class FileRealmAuthenticator(PluginConfig, frozen=True):
 
     enabled: Annotated[bool, Meta(description="whether the authenticator is on")] = False
     conf_file: Annotated[
-        FilePath | None, Meta(description="YAML file with a list `users`; wins over `users`")
+        ConfigurationPath | None,
+        Meta(description="YAML file with a list `users`; wins over `users`"),
     ] = None
     users: Annotated[
         tuple[dict[str, Any], ...],

@@ -17,7 +17,7 @@ from docgraph.config.section import (
 __all__ = ["Core", "Logging", "MClient"]
 
 HeaderName = Annotated[
-    str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", extra={"form": "the name of a header"})
+    str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z", extra={"form": "the name of a header"})
 ]
 
 
@@ -28,7 +28,7 @@ class Core(Section, frozen=True):
         str,
         Meta(
             description="name of this instance, in logs and greetings",
-            pattern=r"^[^\x00-\x1f\x7f]{1,64}$",
+            pattern=r"^[^\x00-\x1f\x7f]{1,64}\Z",
             extra={"form": "1 to 64 printable characters"},
         ),
     ] = "docgraph"
@@ -37,11 +37,11 @@ class Core(Section, frozen=True):
         FilePath, Meta(description="where the embedded MongoDB keeps its data")
     ] = "./data"
     plugins_directory: Annotated[
-        FilePath,
+        str,
         Meta(
-            description="where plugins are looked for; the default lies beside the "
-            "configuration file",
-            extra={"beside-file": True},
+            description="where plugins are looked for; relative to the configuration file",
+            min_length=1,
+            extra={"path": "beside-configuration"},
         ),
     ] = "plugins"
     trusted_proxies: Annotated[
@@ -62,7 +62,7 @@ class Core(Section, frozen=True):
         Annotated[
             str,
             Meta(
-                pattern=r"^https?://[^/\s?#]+(/[^\s?#]*)?$",
+                pattern=r"^https?://[^/\s?#]+(/[^\s?#]*)?\Z",
                 extra={"form": "an address such as 'https://api.example.org'"},
             ),
         ]

@@ -15,12 +15,12 @@ from docgraph.config.section import FilePath, Milliseconds, Port, Section, Size
 __all__ = ["ConnectionOptions", "Cors", "HttpListener", "HttpsListener"]
 
 Host = Annotated[
-    str, Meta(pattern=r"^[^\s/]+$", extra={"form": "a host name or an address to listen on"})
+    str, Meta(pattern=r"^[^\s/]+\Z", extra={"form": "a host name or an address to listen on"})
 ]
 Origin = Annotated[
     str,
     Meta(
-        pattern=r"^[a-z][a-z0-9+.-]*://[^/\s?#]+$",
+        pattern=r"^[a-z][a-z0-9+.-]*://[^/\s?#]+\Z",
         extra={"form": "an origin such as 'https://example.org', without a path or final slash"},
     ),
 ]

@@ -22,7 +22,7 @@ class MongoMount(Section, frozen=True):
         Meta(
             description="`*` for all databases, `/db`, `/db/collection` or "
             "`/db/collection/document`",
-            pattern=r"^(\*|/[^/\s]+(/[^/\s]+){0,2})$",
+            pattern=r"^(\*|/[^/\s]+(/[^/\s]+){0,2})\Z",
             extra={"form": "'*', '/db', '/db/collection' or '/db/collection/document'"},
         ),
     ]

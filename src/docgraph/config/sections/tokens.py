@@ -59,19 +59,19 @@ class AuthCookieSetter(PluginConfig, frozen=True):
         str,
         Meta(
             description="name of the cookie",
-            pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
+            pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z",
             extra={"form": "letters, digits and '_', '-', '.'"},
         ),
     ] = "dg_auth"
     domain: Annotated[
-        Annotated[str, Meta(pattern=r"^[A-Za-z0-9.-]+$", extra={"form": "a domain name"})] | None,
+        Annotated[str, Meta(pattern=r"^[A-Za-z0-9.-]+\Z", extra={"form": "a domain name"})] | None,
         Meta(description="domain of the cookie; none binds it to the host"),
     ] = None
     path: Annotated[
         str,
         Meta(
             description="path of the cookie",
-            pattern=r"^/[^;\x00-\x20\x7f]*$",
+            pattern=r"^/[^;\x00-\x20\x7f]*\Z",
             extra={"form": "a path that begins with '/'"},
         ),
     ] = "/"

@@ -1,0 +1,168 @@
+"""Tree + sections → typed values, or one error with every mistake in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from docgraph.config.advice import give_advice
+from docgraph.config.messages import arrange
+from docgraph.config.nearest import suggest
+from docgraph.config.node import BUILT_IN, Node, Origin
+from docgraph.config.options import options_of, walk_options
+from docgraph.config.rules import find_conflicts
+from docgraph.config.section import Section
+from docgraph.config.sections import Core
+from docgraph.config.tree import Tree
+from docgraph.config.values import Checker
+from docgraph.config.view import View
+from docgraph.exchange.errors import ConfigError, Problem
+
+__all__ = ["Decoded", "Frozen", "decode", "freeze", "peek", "thaw"]
+
+S = TypeVar("S", bound=Section)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The whole configuration: every section by name, and what deserves a warning."""
+
+    sections: Mapping[str, Section]
+    warnings: tuple[Problem, ...]
+    directory: Path  # of the configuration file, else the working directory
+
+    def get(self, section: type[S]) -> S:
+        """The section of a type."""
+        for value in self.sections.values():
+            if type(value) is section:
+                return value
+        raise KeyError(section.__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """A `Decoded` of plain values, which unpickles where plugins are not loaded yet."""
+
+    values: dict[str, Any]
+    warnings: tuple[Problem, ...]
+    directory: Path
+
+
+def decode(tree: Tree, sections: Mapping[str, type[Section]]) -> Decoded:
+    """Decode every section; raises one `ConfigError` with all problems of all sources."""
+    decoding = _Decoding(tree, sections)
+    decoding.check_names()
+    for name, section in sections.items():
+        decoding.decode_section(name, section)
+    view = View(tree, decoding.done, frozenset(sections))
+    # A file that was not read to its end would make rules complain about what it may well say.
+    conflicts = find_conflicts(view) if tree.complete else ()
+    problems = [*tree.problems, *decoding.problems, *conflicts]
+    if problems:
+        raise ConfigError(arrange(problems))
+    warnings = (*tree.warnings, *decoding.warnings, *give_advice(view))
+    return Decoded(decoding.done, warnings, _directory(tree))
+
+
+def peek(tree: Tree, name: str, section: type[S]) -> S:
+    """One section before the others are known; wrong options count as not given."""
+    values = _Decoding(tree, {name: section}).read_section(name, section)
+    try:
+        return msgspec.convert(values, section)
+    except msgspec.ValidationError:
+        return section()  # `decode` will report it
+
+
+def freeze(decoded: Decoded) -> Frozen:
+    """Plain values for another process."""
+    values = {name: msgspec.to_builtins(value) for name, value in decoded.sections.items()}
+    return Frozen(values, decoded.warnings, decoded.directory)
+
+
+def thaw(frozen: Frozen, sections: Mapping[str, type[Section]]) -> Decoded:
+    """The typed values again; `sections` as they were given to `decode`."""
+    typed = {name: msgspec.convert(frozen.values[name], sections[name]) for name in sections}
+    return Decoded(typed, frozen.warnings, frozen.directory)
+
+
+def _directory(tree: Tree) -> Path:
+    return tree.file.parent if tree.file else tree.directory
+
+
+@dataclass(slots=True)
+class _Decoding:
+    tree: Tree
+    sections: Mapping[str, type[Section]]
+    done: dict[str, Section] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+    def check_names(self) -> None:
+        """Report sections that nobody knows."""
+        children = self.tree.root.value
+        if not isinstance(children, Mapping):
+            return
+        for name, node in children.items():
+            if name not in self.sections:
+                hint = self._find_home(name) or suggest(name, self.sections)
+                self.problems.append(Problem(str(node.place), f"/{name}", "unknown section", hint))
+
+    def decode_section(self, name: str, section: type[Section]) -> None:
+        """Decode one section into `done`; one with mistakes is reported and left out."""
+        before = len(self.problems)
+        values = self.read_section(name, section)
+        if len(self.problems) > before:
+            return
+        try:
+            self.done[name] = msgspec.convert(values, section)
+        except msgspec.ValidationError as error:
+            place, path = str(self.tree.place(f"/{name}")), f"/{name}"
+            self.problems.append(Problem(place, path, f"does not fit: {str(error).lower()}"))
+
+    def read_section(self, name: str, section: type[Section]) -> dict[str, Any]:
+        """The options of a section that are right, as plain values; the others are reported."""
+        checker = Checker(self._resolve_path, self._explain)
+        node = self.tree.section(name) or Node(None, BUILT_IN)
+        values = checker.check_struct(node, section, f"/{name}")
+        self.problems.extend(checker.problems)
+        self.warnings.extend(checker.warnings)
+        given = values if isinstance(values, dict) else {}
+        return {**self._default_paths(section), **given}
+
+    def _default_paths(self, section: type[Section]) -> dict[str, str]:
+        origin = Origin("", directory=self.tree.directory)
+        return {
+            name: self._resolve_path(option.default, origin, option.extra)
+            for name, option in options_of(section).items()
+            if "path" in option.extra and isinstance(option.default, str)
+        }
+
+    def _resolve_path(self, text: str, origin: Origin, extra: Mapping[str, Any]) -> str:
+        path = Path(os.path.expanduser(text))  # unlike Path.expanduser, never raises
+        base = origin.directory or self.tree.directory
+        if extra.get("path") == "beside-configuration":
+            base = _directory(self.tree)
+        elif extra.get("path") == "configuration":
+            base = self.tree.file.parent if self.tree.file else self._plugins_directory()
+        return str(base / path)
+
+    def _plugins_directory(self) -> Path:
+        return Path(peek(self.tree, "core", Core).plugins_directory)
+
+    def _explain(self, name: str, path: str, struct: type[msgspec.Struct]) -> str | None:
+        return suggest(name, options_of(struct)) or self._find_home(name)
+
+    def _find_home(self, name: str) -> str | None:
+        """Where an option of this very name belongs, for one that stands at the wrong place."""
+        homes = [
+            path
+            for section_name, section in self.sections.items()
+            for path, option in walk_options(section, f"/{section_name}")
+            if option.name == name and name != "enabled"
+        ]
+        return f"it belongs at {homes[0]}" if homes else None

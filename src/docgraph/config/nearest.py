@@ -1,0 +1,33 @@
+"""The nearest valid name to a mistaken one: the "did you mean" of every message."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["find_nearest", "suggest"]
+
+_SHORT_LIST = 8
+
+
+def find_nearest(name: str, valid: Iterable[str]) -> str | None:
+    """The valid name most like `name`, whatever its case and its hyphens."""
+    by_shape: dict[str, str] = {}
+    for candidate in valid:
+        by_shape.setdefault(_shape(candidate), candidate)
+    close = difflib.get_close_matches(_shape(name), by_shape, n=1, cutoff=0.6)
+    return by_shape[close[0]] if close else None
+
+
+def suggest(name: str, valid: Iterable[str]) -> str | None:
+    """A hint for a mistaken name: the nearest valid one, else all of them when they are few."""
+    names = list(valid)
+    if nearest := find_nearest(name, names):
+        return f"did you mean '{nearest}'?"
+    if names and len(names) <= _SHORT_LIST:
+        return f"valid here: {', '.join(names)}"
+    return None
+
+
+def _shape(name: str) -> str:
+    return name[:100].lower().replace("-", "").replace("_", "")

@@ -1,0 +1,169 @@
+"""Overrides: paths such as `/mongo/mongo-mounts[1]/where` and the values to put there.
+
+The grammar of `DOCGRAPH_OVERRIDES` and of `.conf` files: `<path> -> <value>`, entries separated by
+`;` (in a file also by line ends, with `#` comments). A value is JSON or a YAML scalar; list indexes
+begin at 1; missing parents are made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from docgraph.config.node import Node, Origin
+from docgraph.config.parse import parse_yaml
+from docgraph.exchange.errors import Problem
+
+__all__ = ["Entry", "Override", "PathError", "parse_entries", "parse_path", "place", "read_entry"]
+
+Step = str | int
+
+_STEP: Final = re.compile(r"/([^/\[\]]+)((?:\[[^\]]*\])*)")
+_POSITIVE: Final = re.compile(r"[1-9][0-9]{0,5}")
+_INDEX: Final = re.compile(r"\[([^\]]*)\]")
+_MAX_STEPS: Final = 32
+_PARTS: Final = r"""
+    (?P<quoted>(?<![^\s\[{,:>])(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'))
+    |(?P<open>[\[{])|(?P<close>[\]}])|(?P<cut>;)|(?P<line>\n)
+"""
+_TOKENS: Final = re.compile(_PARTS, re.VERBOSE | re.DOTALL)
+_LINES: Final = re.compile(
+    r"(?P<comment>^[ \t]*\#[^\n]*)|" + _PARTS, re.VERBOSE | re.DOTALL | re.MULTILINE
+)
+_GRAMMAR: Final = "write '/section/option -> value'"
+
+
+class PathError(ValueError):
+    """A path that cannot be read or leads nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One override as text."""
+
+    path: str
+    value: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """One override as read: what to put where."""
+
+    path: str
+    node: Node
+
+
+def parse_path(text: str) -> tuple[Step, ...]:
+    """The steps of a path: names, and indexes counted from 0."""
+    steps: list[Step] = []
+    position = 0
+    while position < len(text):
+        match = _STEP.match(text, position)
+        if match is None:
+            break
+        steps.append(match[1].strip())
+        steps.extend(_parse_index(index) for index in _INDEX.findall(match[2]))
+        position = match.end()
+    if not steps or position < len(text):
+        raise PathError("not a path, which looks like '/graphql/max-limit'")
+    if len(steps) > _MAX_STEPS:
+        raise PathError(f"more than {_MAX_STEPS} steps")
+    return tuple(steps)
+
+
+def _parse_index(text: str) -> int:
+    if not _POSITIVE.fullmatch(text):
+        raise PathError(f"'[{text}]' is not an index, which counts from 1")
+    return int(text) - 1
+
+
+def parse_entries(
+    text: str, locate: Callable[[int, int], Origin], *, lines: bool
+) -> tuple[list[Entry], list[Problem]]:
+    """The entries of a text; with `lines`, line ends separate them and `#` begins a comment."""
+    entries: list[Entry] = []
+    problems: list[Problem] = []
+    for number, (start, chunk) in enumerate(_split(text, lines=lines), 1):
+        stripped = chunk.strip()
+        if not stripped or (lines and stripped.startswith("#")):
+            continue
+        origin = _locate_offset(text, start + chunk.index(stripped[0]), locate)
+        path, arrow, value = stripped.partition("->")
+        if not arrow or not path.strip().startswith("/"):
+            # The text itself is not repeated: it may be the rest of a badly quoted secret.
+            problems.append(
+                Problem(str(origin), "/", f"entry {number} is not an override", _GRAMMAR)
+            )
+            continue
+        entries.append(Entry(path.strip(), value.strip(), origin))
+    return entries, problems
+
+
+def _locate_offset(text: str, offset: int, locate: Callable[[int, int], Origin]) -> Origin:
+    line = text.count("\n", 0, offset)
+    return locate(line, offset - (text.rfind("\n", 0, offset) + 1))
+
+
+def _split(text: str, *, lines: bool) -> Iterator[tuple[int, str]]:
+    """Cut at `;` (and line ends) outside quotes and brackets; gives offset and text."""
+    start = depth = 0
+    for token in (_LINES if lines else _TOKENS).finditer(text):
+        kind = token.lastgroup
+        depth += (kind == "open") - (kind == "close")
+        if kind == "cut" or (kind == "line" and lines and depth <= 0):
+            yield start, text[start : token.start()]
+            start, depth = token.end(), 0
+    yield start, text[start:]
+
+
+def read_entry(entry: Entry) -> tuple[Override | None, tuple[Problem, ...]]:
+    """Parse the value of an entry."""
+    parsed = parse_yaml(entry.value, lambda line, column: entry.origin, at=entry.path)
+    if parsed.node is None:
+        return None, parsed.problems
+    return Override(entry.path, parsed.node), parsed.problems
+
+
+def place(
+    root: Node,
+    override: Override,
+    default_list: Callable[[tuple[Step, ...]], Node | None],
+) -> Node:
+    """`root` with the override in its place; `default_list` gives lists that no source has set."""
+    steps = parse_path(override.path)
+    return _place(root, steps, override.node, lambda done: default_list(steps[:done]))
+
+
+def _place(
+    parent: Node | None,
+    steps: tuple[Step, ...],
+    value: Node,
+    default_list: Callable[[int], Node | None],
+    done: int = 0,
+) -> Node:
+    if done == len(steps):
+        return value
+    step = steps[done]
+    if isinstance(step, int):
+        items = _items(parent, default_list(done))
+        if step > len(items):
+            raise PathError(f"there is no element [{step + 1}]: the list has {len(items)}")
+        old = items[step] if step < len(items) else None
+        new = _place(old, steps, value, default_list, done + 1)
+        return Node((*items[:step], new, *items[step + 1 :]), value.origin)
+    children = parent.value if parent is not None and parent.value is not None else {}
+    if not isinstance(children, Mapping):
+        raise PathError(f"'{step}' leads nowhere: there is a single value above it")
+    new = _place(children.get(step), steps, value, default_list, done + 1)
+    whole = {**children, step: replace(new, key=value.origin)}
+    return Node(whole, parent.origin if parent else value.origin, parent.key if parent else None)
+
+
+def _items(parent: Node | None, default: Node | None) -> tuple[Node, ...]:
+    node = default if parent is None or parent.value is None else parent
+    if node is None or not isinstance(node.value, tuple):
+        raise PathError("an index, and there is no list")
+    return node.value

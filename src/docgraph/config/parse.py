@@ -1,0 +1,255 @@
+"""YAML text → nodes that know their line and column.
+
+Built from the event stream of PyYAML's C parser, which is iterative, so that nothing in a file can
+exhaust the stack or the memory: depth, number of values (aliases counted in full) and size are
+bounded. What can be worked around is reported and parsing goes on; a syntax error ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NoReturn
+
+import yaml
+
+from docgraph.config.node import Node, Origin
+from docgraph.config.scalars import resolve_scalar
+from docgraph.exchange.errors import Problem
+
+__all__ = ["MAX_TEXT", "Parsed", "parse_yaml"]
+
+MAX_TEXT: Final = 1 << 20
+MAX_DEPTH: Final = 32
+MAX_VALUES: Final = 20_000
+
+_CORE_TAGS: Final = {
+    f"tag:yaml.org,2002:{name}": kind
+    for name, kind in {
+        "str": str,
+        "int": int,
+        "float": float,
+        "bool": bool,
+        "null": type(None),
+        "seq": tuple,
+        "map": dict,
+    }.items()
+}
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+Locate = Callable[[int, int], Origin]
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What came out of a text; `node` is None when it could not be read to its end."""
+
+    node: Node | None
+    problems: tuple[Problem, ...] = ()
+
+
+class _UnreadableError(Exception):
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+
+def parse_yaml(text: str, locate: Locate, *, at: str = "") -> Parsed:
+    """Parse one document; `locate` gives the origin of a line and column, counted from 0."""
+    composer = _Composer(text, locate, at)
+    try:
+        node = composer.compose()
+    except _UnreadableError as error:
+        return Parsed(None, (*composer.problems, error.problem))
+    return Parsed(node, tuple(composer.problems))
+
+
+@dataclass(slots=True)
+class _Composer:
+    text: str
+    locate: Locate
+    at: str
+    problems: list[Problem] = field(default_factory=list)
+    count: int = 0
+    anchors: dict[str, tuple[Node, int]] = field(default_factory=dict)
+    events: Iterator[Any] = field(init=False)
+
+    def compose(self) -> Node:
+        if len(self.text) > MAX_TEXT:
+            self._give_up(self.locate(0, 0), self.at, f"longer than {MAX_TEXT} characters")
+        self.events = self._read_events()
+        self._next()  # stream start
+        event = self._next()
+        if isinstance(event, yaml.StreamEndEvent):
+            return Node(None, self.locate(0, 0))
+        node = self._compose_node(self._next(), self.at, 0)
+        self._next()  # document end
+        event = self._next()
+        if not isinstance(event, yaml.StreamEndEvent):
+            self._give_up(
+                self._origin(event),
+                self.at,
+                "a second document begins here",
+                "keep one document and remove the '---'",
+            )
+        return node
+
+    def _read_events(self) -> Iterator[Any]:
+        try:
+            yield from yaml.parse(self.text, Loader=_LOADER)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            line, column = (mark.line, mark.column) if mark else (0, 0)
+            message, hint = _explain_syntax(self.text, error, line, column)
+            self._give_up(self.locate(line, column), self.at, message, hint)
+        except (yaml.YAMLError, UnicodeError):
+            line, column = _find_unprintable(self.text)
+            self._give_up(
+                self.locate(line, column),
+                self.at,
+                "a character that YAML does not allow",
+                "remove it, or write it as an escape such as \\x07 in double quotes",
+            )
+
+    def _next(self) -> Any:
+        return next(self.events)
+
+    def _compose_node(self, event: Any, path: str, depth: int) -> Node:
+        origin = self._origin(event)
+        if depth > MAX_DEPTH:
+            self._give_up(origin, path, f"nested deeper than {MAX_DEPTH} levels")
+        if isinstance(event, yaml.AliasEvent):
+            return self._follow_alias(event, path)
+        before = self.count
+        self._count(1, origin, path)
+        if isinstance(event, yaml.ScalarEvent):
+            node = Node(self._resolve(event, path), origin)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            node = Node(self._compose_list(path, depth), origin)
+        else:
+            node = Node(self._compose_mapping(path, depth), origin)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = (node, self.count - before)
+        return node
+
+    def _compose_list(self, path: str, depth: int) -> tuple[Node, ...]:
+        items: list[Node] = []
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            items.append(self._compose_node(event, f"{path}[{len(items) + 1}]", depth + 1))
+        return tuple(items)
+
+    def _compose_mapping(self, path: str, depth: int) -> dict[str, Node]:
+        children: dict[str, Node] = {}
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            place = self._origin(event)
+            name = self._read_key(event, path)
+            child = self._compose_node(self._next(), f"{path}/{name}", depth + 1)
+            if name in children:
+                first = children[name].place
+                self._report(
+                    place,
+                    f"{path}/{name}",
+                    f"'{name}' stands here twice",
+                    f"it is already set at {first}; keep one of them",
+                )
+                continue
+            children[name] = replace(child, key=place)
+        return children
+
+    def _read_key(self, event: Any, path: str) -> str:
+        if isinstance(event, yaml.ScalarEvent):
+            return str(event.value)
+        return self._give_up(
+            self._origin(event), path or "/", "a key must be text", "write 'name: value'"
+        )
+
+    def _follow_alias(self, event: Any, path: str) -> Node:
+        origin = self._origin(event)
+        if event.anchor not in self.anchors:
+            self._give_up(origin, path, f"nothing is marked with '&{event.anchor}' before this")
+        node, size = self.anchors[event.anchor]
+        self._count(size, origin, path)
+        return replace(node, origin=origin)
+
+    def _resolve(self, event: Any, path: str) -> str | int | float | bool | None:
+        text = str(event.value)
+        if event.tag is None or event.tag == "!":
+            return resolve_scalar(text) if event.implicit[0] else text
+        kind = _CORE_TAGS.get(event.tag)
+        if kind is str:
+            return text
+        value = resolve_scalar(text)
+        if kind is None or not isinstance(value, kind):
+            self._report(
+                self._origin(event), path, f"the tag '{event.tag}' does not fit here", "remove it"
+            )
+        return value
+
+    def _count(self, values: int, origin: Origin, path: str) -> None:
+        self.count += values
+        if self.count > MAX_VALUES:
+            self._give_up(origin, path, f"more than {MAX_VALUES} values, aliases included")
+
+    def _origin(self, event: Any) -> Origin:
+        return self.locate(event.start_mark.line, event.start_mark.column)
+
+    def _report(self, origin: Origin, path: str, message: str, hint: str | None = None) -> None:
+        self.problems.append(Problem(str(origin), path or "/", message, hint))
+
+    def _give_up(
+        self, origin: Origin, path: str, message: str, hint: str | None = None
+    ) -> NoReturn:
+        raise _UnreadableError(Problem(str(origin), path or "/", message, hint))
+
+
+_EXPLANATIONS: Final = (
+    (
+        "mapping values are not allowed",
+        "a second ':' in one line, or an indentation that does not fit the line above",
+        "put texts that contain ': ' in quotes, and indent options of one section alike",
+    ),
+    ("did not find expected ',' or", "a list or mapping in brackets is not closed", "close it"),
+    ("found unexpected end of stream", "a quoted text is not closed", "close the quotes"),
+    (
+        "did not find expected key",
+        "this line does not fit the indentation of the lines above",
+        "indent options of one section alike",
+    ),
+    (
+        "did not find expected '-' indicator",
+        "this line does not fit the list above",
+        "begin entries of a list with '- ', indented alike",
+    ),
+    (
+        "could not find expected ':'",
+        "a key without ':'",
+        "write 'name: value'",
+    ),
+)
+
+
+def _explain_syntax(
+    text: str, error: yaml.MarkedYAMLError, line: int, column: int
+) -> tuple[str, str | None]:
+    reason = error.problem or "not YAML"
+    if "cannot start any token" in reason:
+        character = _character_at(text, line, column)
+        if character == "\t":
+            return "a tab where YAML wants spaces", "indent with spaces"
+        return f"a value cannot begin with {character!r}", "put it in quotes"
+    for part, message, hint in _EXPLANATIONS:
+        if part in reason:
+            return message, hint
+    return f"not YAML: {reason}", None
+
+
+def _character_at(text: str, line: int, column: int) -> str:
+    lines = text.splitlines()
+    return lines[line][column : column + 1] if line < len(lines) else ""
+
+
+def _find_unprintable(text: str) -> tuple[int, int]:
+    for number, line in enumerate(text.split("\n")):
+        for column, character in enumerate(line):
+            if not character.isprintable() and character not in "\t\r\x85\xa0\ufeff":
+                return number, column
+    return 0, 0

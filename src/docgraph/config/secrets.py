@@ -1,0 +1,47 @@
+"""What must never be shown: which options are secrets, and how values are masked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from docgraph.config.section import MASK
+
+__all__ = ["is_secret", "mask", "mask_connection_string"]
+
+_SECRET_NAME: Final = re.compile(
+    r"password|passwd|passphrase|pwd|secret|(?:^|[-_ .a-z])key\Z", re.I
+)
+_USER_INFO: Final = re.compile(r"(?P<scheme>[a-z+]*://[^:@/?]*):.*@", re.DOTALL | re.I)
+_PARAMETER: Final = re.compile(
+    r"(?P<name>[?&][^=&]*(?:password|secret|token|authMechanismProperties)[^=&]*)=[^&]*", re.I
+)
+
+
+def is_secret(name: str, extra: Mapping[str, Any]) -> bool:
+    """Whether an option holds a secret: its type says so, or else its name does."""
+    declared = extra.get("secret")
+    return bool(declared) if declared is not None else _SECRET_NAME.search(name) is not None
+
+
+def mask(name: str, value: Any, extra: Mapping[str, Any]) -> Any:
+    """The value as it may be shown, also inside lists and mappings without a type of their own."""
+    if isinstance(value, Mapping):
+        return {key: mask(key, child, {}) for key, child in value.items()}
+    if isinstance(value, list | tuple):
+        return [mask(name, child, extra) for child in value]
+    if value is None or isinstance(value, bool) or value == "":
+        return value
+    if is_secret(name, extra):
+        return MASK
+    if isinstance(value, str) and "://" in value:
+        return mask_connection_string(value)
+    return value
+
+
+def mask_connection_string(text: str) -> str:
+    """An address without its password and without secrets among its parameters."""
+    # Greedy up to the last '@': a password with an unescaped '@' or '/' is hidden in full.
+    text = _USER_INFO.sub(rf"\g<scheme>:{MASK}@", text)
+    return _PARAMETER.sub(rf"\g<name>={MASK}", text)
