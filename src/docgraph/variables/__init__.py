@@ -2,7 +2,14 @@
 
 from docgraph.variables.compilation import GRAPHQL, REST, Vocabulary
 from docgraph.variables.errors import BadValue, Flaw, NotBound, TemplateError
-from docgraph.variables.paths import Path, compile_field, get_field, parse_path, render_path
+from docgraph.variables.paths import (
+    Path,
+    compile_field,
+    get_field,
+    get_value,
+    parse_path,
+    render_path,
+)
 from docgraph.variables.resolvers import BUILT_IN, Resolvers
 from docgraph.variables.scope import Scope, Variables
 from docgraph.variables.template import Context, Template, compile_template
@@ -39,6 +46,7 @@ __all__ = [
     "compile_field",
     "compile_template",
     "get_field",
+    "get_value",
     "mark_caller",
     "matches_nothing",
     "parse_path",

@@ -1,0 +1,220 @@
+"""What callers send for a BSON scalar, as what is stored (decision 16).
+
+Every scalar takes its extended JSON object, its plain JSON form and its string form, in literals
+and in variables. JSON numbers with a fraction should arrive as `ExactFloat`, which keeps their
+text, so that a decimal loses nothing on its way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from graphql import (
+    BooleanValueNode,
+    FloatValueNode,
+    IntValueNode,
+    ListValueNode,
+    NullValueNode,
+    ObjectValueNode,
+    ValueNode,
+    VariableNode,
+)
+
+from docgraph.codec.decode import decode
+from docgraph.codec.extended import TYPE_KEYS, build_value
+from docgraph.codec.scalars import (
+    build_date,
+    build_integer,
+    build_long,
+    build_regex,
+    build_timestamp,
+    parse_date,
+    parse_decimal,
+    parse_long,
+    parse_object_id,
+)
+from docgraph.codec.types import DatetimeMS, Decimal128, Int64, ObjectId, Regex, Timestamp
+from docgraph.exchange.errors import BodyError
+from docgraph.variables import mark_caller
+from docgraph.variables.values import MAX_REGEX_LENGTH
+
+__all__ = ["PARSERS", "ExactFloat", "build_bson", "read_literal"]
+
+_EXACT_INTEGERS = 2**53
+_BELOW_MILLISECONDS = re.compile(r"\.\d{3}\d*[1-9]")
+_EPOCH_MILLIS = re.compile(r"-?\d{1,19}")
+_TIMESTAMP = re.compile(r"(\d{1,10}):(\d{1,10})")
+
+
+class ExactFloat(float):
+    """A float that remembers how it was written: `json.loads(body, parse_float=ExactFloat)`."""
+
+    text: str
+
+    def __new__(cls, text: str) -> ExactFloat:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
+def read_literal(node: ValueNode, variables: Mapping[str, Any] | None = None) -> Any:
+    """A literal of the query as JSON would have it; variables inside are coerced already."""
+    match node:
+        case IntValueNode():
+            return int(node.value)
+        case FloatValueNode():
+            return ExactFloat(node.value)
+        case BooleanValueNode():
+            return node.value
+        case NullValueNode():
+            return None
+        case VariableNode():
+            return (variables or {}).get(node.name.value)
+        case ListValueNode():
+            return [read_literal(item, variables) for item in node.values]
+        case ObjectValueNode():
+            return {item.name.value: read_literal(item.value, variables) for item in node.fields}
+        case _:
+            return getattr(node, "value")  # noqa: B009 - a string, or an enum's name
+
+
+def build_bson(value: Any) -> Any:
+    """JSON as stored values: numbers by size, extended JSON objects as what they stand for."""
+    if isinstance(value, dict):
+        document = {key: build_bson(item) for key, item in value.items()}
+        return build_value(document) if not TYPE_KEYS.isdisjoint(document) else document
+    if isinstance(value, list):
+        return [build_bson(item) for item in value]
+    if isinstance(value, bool | Int64):
+        return value
+    if isinstance(value, int):
+        return build_integer(value)
+    return float(value) if isinstance(value, float | Decimal) else value
+
+
+def _open(value: Any) -> Any:
+    """The value of an extended JSON object, or of its text; anything else as it is."""
+    if isinstance(value, str) and value.startswith("{"):
+        return _decode_text(value)
+    return build_bson(value) if isinstance(value, dict) else value
+
+
+def _decode_text(text: str) -> Any:
+    try:
+        return decode(text)
+    except BodyError as error:
+        raise ValueError(error.message) from None
+
+
+def _whole(value: Any) -> int | None:
+    """The integer that a JSON number stands for, or None."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, Decimal) and value == value.to_integral_value():
+        return int(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT_INTEGERS:
+        return int(value)
+    return None
+
+
+def _parse_long(value: Any) -> Int64:
+    value = _open(value)
+    if isinstance(value, str):
+        return parse_long(value)
+    number = _whole(value)
+    if number is None:
+        raise ValueError('a Long is a whole number, its digits or {"$numberLong": "…"}')
+    return build_long(number)
+
+
+def _parse_decimal128(value: Any) -> Decimal128:
+    value = _open(value)
+    if isinstance(value, Decimal128):
+        return value
+    if isinstance(value, ExactFloat):
+        return parse_decimal(value.text)
+    if isinstance(value, str | int | float | Decimal) and not isinstance(value, bool):
+        return parse_decimal(str(value))
+    raise ValueError('a Decimal128 is a number, its text or {"$numberDecimal": "…"}')
+
+
+def _parse_object_id(value: Any) -> ObjectId:
+    value = _open(value)
+    if isinstance(value, ObjectId):
+        return value
+    if isinstance(value, str):
+        return parse_object_id(value)
+    raise ValueError('an ObjectId is a text of 24 hexadecimal digits or {"$oid": "…"}')
+
+
+def _parse_datetime(value: Any) -> datetime | DatetimeMS:
+    value = _open(value)
+    if isinstance(value, datetime | DatetimeMS):
+        return value
+    if isinstance(value, str):
+        return _parse_date_text(value)
+    millis = _whole(value)
+    if millis is None:
+        raise ValueError('a DateTime is an ISO 8601 text, milliseconds or {"$date": …}')
+    return build_date(millis)
+
+
+def _parse_date_text(text: str) -> datetime | DatetimeMS:
+    if _EPOCH_MILLIS.fullmatch(text):
+        return build_date(int(text))
+    if _BELOW_MILLISECONDS.search(text):
+        raise ValueError("a DateTime has no digits below the millisecond")
+    return parse_date(text)
+
+
+def _parse_timestamp(value: Any) -> Timestamp:
+    value = _open(value)
+    if isinstance(value, Timestamp):
+        return value
+    if isinstance(value, dict) and value.keys() == {"t", "i"}:
+        return build_timestamp(value["t"], value["i"])
+    match = _TIMESTAMP.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError('a Timestamp is {"$timestamp": {"t": …, "i": …}} or the text "t:i"')
+    return build_timestamp(int(match[1]), int(match[2]))
+
+
+def _parse_regex(value: Any) -> Regex[str]:
+    if isinstance(value, dict):
+        value = build_bson(value)
+        if isinstance(value, dict) and list(value) == ["$regex"]:
+            value = value["$regex"]
+    if isinstance(value, str):
+        value = build_regex(value, "")
+    if not isinstance(value, Regex):
+        raise ValueError('a Regex is its pattern or {"$regex": "…", "$options": "…"}')
+    if len(value.pattern) > MAX_REGEX_LENGTH:
+        raise ValueError(f"a Regex may have {MAX_REGEX_LENGTH} characters at most")
+    if value.flags & (re.LOCALE | re.UNICODE):
+        raise ValueError("a Regex takes no options but i, m, s and x")
+    return value
+
+
+def _parse_document(value: Any) -> dict[str, Any]:
+    value = _open(value)
+    if not isinstance(value, dict):
+        raise ValueError("a BsonDocument is an object, or the text of one")
+    marked: dict[str, Any] = mark_caller(value)
+    return marked
+
+
+PARSERS: Mapping[str, Callable[[Any], Any]] = {
+    "BsonDocument": _parse_document,
+    "ObjectId": _parse_object_id,
+    "Decimal128": _parse_decimal128,
+    "Timestamp": _parse_timestamp,
+    "DateTime": _parse_datetime,
+    "Regex": _parse_regex,
+    "Long": _parse_long,
+}

@@ -1,0 +1,181 @@
+"""The grammar of predicates.
+
+    expr   := expr "or" expr | expr "and" expr | "not" expr | "(" expr ")" | atom
+    atom   := "true" | "false" | NAME [ "(" args ")" | "[" args "]" ]
+    args   := value ("," value)* | "{" value ("," value)* "}" | name "=" value ("," …)*
+    value  := word | 'single quoted' | "double quoted"
+
+`not` binds tighter than `and`, `and` tighter than `or`. Nesting is bounded, so that no text can
+exhaust the stack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from docgraph.predicates.tokens import Kind, PredicateError, Token, tokenize
+
+__all__ = ["All", "AnyOf", "Call", "Literal", "Node", "Not", "parse_predicate"]
+
+MAX_NESTING = 50
+
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """`true` or `false`."""
+
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A predicate with its arguments: by position, or by name (one value or several)."""
+
+    name: str
+    values: tuple[str, ...]
+    named: tuple[tuple[str, tuple[str, ...]], ...]
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The contrary."""
+
+    part: Node
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Parts joined by `and`."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Parts joined by `or`."""
+
+    parts: tuple[Node, ...]
+
+
+Node = Literal | Call | Not | All | AnyOf
+
+
+def parse_predicate(text: str) -> Node:
+    """The tree of a predicate; raises `PredicateError`."""
+    parser = _Parser(tokenize(text))
+    node = parser.parse_any(0)
+    parser.expect_end()
+    return node
+
+
+class _Parser:
+    """Recursive descent over the tokens, as deep as `MAX_NESTING`."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._position = 0
+
+    @property
+    def _token(self) -> Token:
+        return self._tokens[self._position]
+
+    def parse_any(self, depth: int) -> Node:
+        parts = [self._parse_all(depth)]
+        while self._token.is_word("or"):
+            self._advance()
+            parts.append(self._parse_all(depth))
+        return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
+
+    def expect_end(self) -> None:
+        if self._token.kind is not Kind.END:
+            raise self._unexpected("'and', 'or' or the end")
+
+    def _parse_all(self, depth: int) -> Node:
+        parts = [self._parse_not(depth)]
+        while self._token.is_word("and"):
+            self._advance()
+            parts.append(self._parse_not(depth))
+        return parts[0] if len(parts) == 1 else All(tuple(parts))
+
+    def _parse_not(self, depth: int) -> Node:
+        if not self._token.is_word("not"):
+            return self._parse_atom(depth)
+        self._advance()
+        return Not(self._parse_atom(depth))
+
+    def _parse_atom(self, depth: int) -> Node:
+        token = self._token
+        if depth > MAX_NESTING:
+            raise PredicateError(token.column, f"nested deeper than {MAX_NESTING} levels")
+        if token.is_mark("("):
+            self._advance()
+            node = self.parse_any(depth + 1)
+            self._expect(")")
+            return node
+        if token.kind is not Kind.WORD or token.value in ("and", "or", "not"):
+            raise self._unexpected("a predicate")
+        self._advance()
+        if token.value in ("true", "false"):
+            return Literal(token.value == "true")
+        return self._parse_call(token)
+
+    def _parse_call(self, name: Token) -> Call:
+        if not self._token.is_mark("(", "["):
+            return Call(name.value, (), (), name.column)
+        closing = _CLOSING[self._advance().value]
+        values: list[str] = []
+        named: list[tuple[str, tuple[str, ...]]] = []
+        while not self._token.is_mark(closing):
+            if values or named:
+                self._expect(",")
+            self._parse_argument(values, named)
+        self._advance()
+        return Call(name.value, tuple(values), tuple(named), name.column)
+
+    def _parse_argument(self, values: list[str], named: list[tuple[str, tuple[str, ...]]]) -> None:
+        start = self._token
+        found = self._parse_value()
+        if not self._token.is_mark("="):
+            if named:
+                raise PredicateError(start.column, "a value without name after one with a name")
+            values.extend(found)
+            return
+        if start.kind is not Kind.WORD or values:
+            raise PredicateError(start.column, "a name is expected before '='")
+        self._advance()
+        if any(name == start.value for name, _ in named):
+            raise PredicateError(start.column, f"the parameter {start.value} stands twice")
+        named.append((start.value, self._parse_value()))
+
+    def _parse_value(self) -> tuple[str, ...]:
+        """One value, or those of `{a, b}`."""
+        if not self._token.is_mark("{"):
+            return (self._parse_text(),)
+        self._advance()
+        values = [self._parse_text()]
+        while self._token.is_mark(","):
+            self._advance()
+            values.append(self._parse_text())
+        self._expect("}")
+        return tuple(values)
+
+    def _parse_text(self) -> str:
+        if self._token.kind not in (Kind.WORD, Kind.TEXT):
+            raise self._unexpected("a value")
+        return self._advance().value
+
+    def _expect(self, mark: str) -> None:
+        if not self._token.is_mark(mark):
+            raise self._unexpected(f"'{mark}'")
+        self._advance()
+
+    def _advance(self) -> Token:
+        token = self._token
+        self._position += 1
+        return token
+
+    def _unexpected(self, expected: str) -> PredicateError:
+        return PredicateError(self._token.column, f"expected {expected}, found {self._token}")

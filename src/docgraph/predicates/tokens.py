@@ -1,0 +1,101 @@
+"""The text of a predicate as tokens: words, quoted texts and punctuation, each with its column."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["Kind", "PredicateError", "Token", "tokenize"]
+
+MAX_TOKENS = 2_000
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space> \s+ )
+    | (?P<single> ' (?: [^'\\] | \\. )* ' )
+    | (?P<double> " (?: [^"\\] | \\. )* " )
+    | (?P<mark> [()\[\]{},=;] )
+    | (?P<word> [^\s()\[\]{},=;'"]+ )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class PredicateError(ValueError):
+    """A text that is no predicate; `column` counts from 1."""
+
+    def __init__(self, column: int, what: str) -> None:
+        super().__init__(f"column {column}: {what}")
+        self.column = column
+        self.what = what
+
+
+class Kind(StrEnum):
+    """What a token can be."""
+
+    WORD = "word"
+    TEXT = "text"
+    MARK = "mark"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token; the value of a quoted text is without its quotes."""
+
+    kind: Kind
+    value: str
+    column: int
+
+    def __str__(self) -> str:
+        return "the end" if self.kind is Kind.END else f"'{self.value[:40]}'"
+
+    def is_mark(self, *marks: str) -> bool:
+        """Whether it is one of these punctuation marks."""
+        return self.kind is Kind.MARK and self.value in marks
+
+    def is_word(self, word: str) -> bool:
+        """Whether it is this word, unquoted."""
+        return self.kind is Kind.WORD and self.value == word
+
+
+def tokenize(text: str) -> list[Token]:
+    """Every token and the end; raises `PredicateError` for what is none."""
+    tokens: list[Token] = []
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        column = position + 1
+        if match is None:
+            raise PredicateError(column, f"the quote {text[position]} is not closed")
+        position = match.end()
+        token = _read(match, column)
+        if token is not None:
+            _refuse_glued_quote(token, text, position)
+            tokens.append(token)
+        if len(tokens) > MAX_TOKENS:
+            raise PredicateError(column, f"more than {MAX_TOKENS} tokens")
+    tokens.append(Token(Kind.END, "", len(text) + 1))
+    return tokens
+
+
+def _read(match: re.Match[str], column: int) -> Token | None:
+    kind, value = match.lastgroup, match[0]
+    if kind == "space":
+        return None
+    if kind == "mark":
+        return Token(Kind.MARK, value, column)
+    if kind == "word":
+        if "->" in value:
+            raise PredicateError(column, "'->' is reserved")
+        return Token(Kind.WORD, value, column)
+    quote, inner = value[0], value[1:-1]
+    if not inner:
+        raise PredicateError(column, "a quoted text cannot be empty")
+    return Token(Kind.TEXT, inner.replace(f"\\{quote}", quote), column)
+
+
+def _refuse_glued_quote(token: Token, text: str, end: int) -> None:
+    if token.kind is Kind.WORD and text[end : end + 1] in ("'", '"'):
+        raise PredicateError(end + 1, "a quote cannot start inside a word")
