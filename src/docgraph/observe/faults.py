@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterator
 
 from docgraph.exchange import DocgraphError
-from docgraph.observe.text import clean_text
+from docgraph.observe.text import LIMIT, clean_text
 
 __all__ = ["render_error", "render_traceback"]
 
@@ -18,20 +18,20 @@ MAX_FRAMES = 40  # of each exception, the innermost ones
 MAX_CAUSES = 5
 
 
-def render_error(error: BaseException) -> str:
+def render_error(error: BaseException, limit: int = LIMIT) -> str:
     """`ValueError: the text`, fit for one field."""
-    text = str(error)
-    return clean_text(f"{_qualified_name(error)}: {text}" if text else _qualified_name(error))
+    name, text = _qualified_name(error), str(error)
+    return clean_text(f"{name}: {text}" if text else name, limit)
 
 
-def render_traceback(error: BaseException) -> list[str]:
+def render_traceback(error: BaseException, limit: int = LIMIT) -> list[str]:
     """The way of the error and of its causes, outermost first; empty for errors we expect."""
     if isinstance(error, DocgraphError):
         return []
     lines: list[str] = []
     for number, link in enumerate(_chain(error)):
         if number:
-            lines.append(f"caused by {render_error(link)}")
+            lines.append(f"caused by {render_error(link, limit)}")
         lines.extend(_render_frames(link))
     return lines
 

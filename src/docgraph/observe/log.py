@@ -22,8 +22,9 @@ from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
 from docgraph.observe.bus import subscribe, unsubscribe
 from docgraph.observe.events import EVENTS, Event, Level, RequestFinished, RequestRefused
+from docgraph.observe.exclusion import Exclusion
 from docgraph.observe.faults import render_error, render_traceback
-from docgraph.observe.text import clean_text
+from docgraph.observe.text import LIMIT, clean_text
 from docgraph.observe.writer import Writer
 
 __all__ = ["Log", "LogOptions", "open_log"]
@@ -50,7 +51,9 @@ class LogOptions:
     level: Level = Level.INFO
     requests: bool = True  # one line per request
     colours: bool | None = None
-    exclude: tuple[str, ...] = ()  # requests with these paths have no line; a final * matches any
+    exclude: tuple[str, ...] = ()  # paths, `*` stands for any text: one line per interval only
+    exclude_seconds: float = 600.0  # the interval; 0: only the first request has a line
+    field_bytes: int = LIMIT  # longer texts are cut
 
 
 def open_log(options: LogOptions | None = None, *, fd: int = STDERR) -> Log:
@@ -68,10 +71,10 @@ class Log:
         self._options = options
         self._writer = writer
         self._render = renderer
-        self._excluded = _Paths(options.exclude)
+        self._excluded = Exclusion(options.exclude, options.exclude_seconds)
         self._lines: FilteringBoundLogger = structlog.wrap_logger(
             _Output(writer),
-            processors=[_clean, _stamp, renderer],
+            processors=[_build_cleaner(options.field_bytes), _stamp, renderer],
             wrapper_class=structlog.make_filtering_bound_logger(options.level),
             cache_logger_on_first_use=True,
         ).bind()
@@ -88,8 +91,9 @@ class Log:
         if level < self._options.level or level is Level.SILENT:
             return
         if type(event) is RequestFinished:
-            if self._options.requests and not self._excluded.match(event.path):
-                self._writer.put(self._render(None, "info", _request_fields(event)))
+            if self._options.requests and not self._excluded.covers(event.path):
+                fields = _request_fields(event, self._options.field_bytes)
+                self._writer.put(self._render(None, "info", fields))
         elif self._options.requests or not isinstance(event, RequestRefused):
             self._methods[level](event.name, **_fields(event))
 
@@ -107,7 +111,7 @@ class Log:
 # --- fields ---------------------------------------------------------------------------------------
 
 
-def _request_fields(event: RequestFinished) -> dict[str, Any]:
+def _request_fields(event: RequestFinished, limit: int) -> dict[str, Any]:
     """The line of every request, cleaned and stamped by hand: the chain would cost twice as much.
 
     `service` and `error` are our own words.
@@ -116,18 +120,18 @@ def _request_fields(event: RequestFinished) -> dict[str, Any]:
         "time": datetime.now(UTC),
         "level": "info",
         "event": event.name,
-        "method": clean_text(event.method),
-        "path": clean_text(event.path),
+        "method": clean_text(event.method, limit),
+        "path": clean_text(event.path, limit),
         "status": event.status,
         "duration_ms": round(event.duration * 1000, 3),
         "bytes_out": event.bytes_out,
-        "client": clean_text(event.client),
-        "request_id": clean_text(event.request_id),
-        "account": clean_text(event.account),
+        "client": clean_text(event.client, limit),
+        "request_id": clean_text(event.request_id, limit),
+        "account": clean_text(event.account, limit),
         "service": event.service,
     }
     if event.app:
-        fields["app"] = clean_text(event.app)
+        fields["app"] = clean_text(event.app, limit)
     if event.error:
         fields["error"] = event.error
     if event.aborted:
@@ -166,28 +170,30 @@ def _build_renderer(options: LogOptions, fd: int) -> Renderer:
     return build_console(colours=colours)
 
 
-def _clean(logger: WrappedLogger, method: str, fields: EventDict) -> EventDict:
-    cleaned: EventDict = {}
-    for name, value in fields.items():
-        if type(value) is str:
-            cleaned[name] = clean_text(value)
-        elif isinstance(value, BaseException):
-            cleaned[name] = render_error(value)
-            if traceback := render_traceback(value):
-                cleaned["traceback"] = traceback
-        else:
-            cleaned[name] = _clean_other(value)
-    return cleaned
+def _build_cleaner(limit: int) -> Callable[[WrappedLogger, str, EventDict], EventDict]:
+    def clean(logger: WrappedLogger, method: str, fields: EventDict) -> EventDict:
+        cleaned: EventDict = {}
+        for name, value in fields.items():
+            cleaned[name] = _clean_value(value, limit)
+            if isinstance(value, BaseException) and (way := render_traceback(value, limit)):
+                cleaned["traceback"] = way
+        return cleaned
+
+    return clean
 
 
-def _clean_other(value: Any) -> Any:
-    if value is None or isinstance(value, int | float):
-        return value
-    if isinstance(value, list | tuple):
-        shown = [clean_text(str(item)) for item in value[:MAX_ITEMS]]
-        left_out = len(value) - MAX_ITEMS
-        return [*shown, f"({left_out} more)"] if left_out > 0 else shown
-    return clean_text(str(value))
+def _clean_value(value: Any, limit: int) -> Any:
+    match value:
+        case None | int() | float():
+            return value
+        case list() | tuple():
+            shown = [clean_text(str(item), limit) for item in value[:MAX_ITEMS]]
+            left_out = len(value) - MAX_ITEMS
+            return [*shown, f"({left_out} more)"] if left_out > 0 else shown
+        case BaseException():
+            return render_error(value, limit)
+        case _:
+            return clean_text(str(value), limit)
 
 
 def _stamp(logger: WrappedLogger, method: str, fields: EventDict) -> EventDict:
@@ -221,14 +227,3 @@ class _LibraryHandler(logging.Handler):
             write("library", **fields)
         except Exception:
             self.handleError(record)
-
-
-class _Paths:
-    """Paths that are given exactly or by their beginning (`/health/*`)."""
-
-    def __init__(self, patterns: tuple[str, ...]) -> None:
-        self._exact = frozenset(pattern for pattern in patterns if not pattern.endswith("*"))
-        self._prefixes = tuple(pattern[:-1] for pattern in patterns if pattern.endswith("*"))
-
-    def match(self, path: str) -> bool:
-        return path in self._exact or (bool(self._prefixes) and path.startswith(self._prefixes))

@@ -13,10 +13,7 @@ import re
 __all__ = ["LIMIT", "clean_text"]
 
 LIMIT = 1024  # bytes of a field
-
-# Beyond this a field is cut anyway; it also bounds what the patterns below can cost.
-_WINDOW = 2 * LIMIT
-_SHORT = LIMIT // 4  # so many characters never exceed LIMIT bytes
+_MOST_BYTES = 4  # of a character
 
 # Nearly every field of nearly every line: nothing in it to escape, and no room for a secret.
 _is_plain = re.compile(r"[\w./@%~+,()-]*").fullmatch
@@ -45,26 +42,26 @@ _MASKS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 
 
-def clean_text(text: str) -> str:
-    """The text with secrets masked, control characters escaped, cut to `LIMIT` bytes."""
-    if len(text) <= _SHORT and _is_plain(text) and "eyJ" not in text:
+def clean_text(text: str, limit: int = LIMIT) -> str:
+    """The text with secrets masked, control characters escaped, cut to `limit` bytes."""
+    if len(text) * _MOST_BYTES <= limit and _is_plain(text) and "eyJ" not in text:
         return text
-    text = text[:_WINDOW]
+    text = text[: 2 * limit]  # the rest is cut anyway, and would cost the patterns time
     if _may_hold_secret(text):
         for pattern, replacement in _MASKS:
             text = pattern.sub(replacement, text)
     if not text.isprintable():
         text = "".join(char if char.isprintable() else _escape(char) for char in text)
-    return _cut(text)
+    return _cut(text, limit)
 
 
 def _escape(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
-def _cut(text: str) -> str:
+def _cut(text: str, limit: int) -> str:
     data = text.encode()
-    if len(data) <= LIMIT:
+    if len(data) <= limit:
         return text
     ellipsis = "…"
-    return data[: LIMIT - len(ellipsis.encode())].decode(errors="ignore") + ellipsis
+    return data[: limit - len(ellipsis.encode())].decode(errors="ignore") + ellipsis

@@ -258,13 +258,29 @@ def test_request_lines_can_be_switched_off(start: Callable[..., Session]) -> Non
     assert [line["event"] for line in session.lines()] == ["database-lost"]
 
 
-def test_excluded_paths_have_no_request_line(start: Callable[..., Session]) -> None:
+def test_excluded_paths_have_one_line_per_interval(start: Callable[..., Session]) -> None:
     session = start(exclude=("/ping", "/health/*"))
 
-    for path in ("/ping", "/health/db", "/pings"):
+    for path in ("/ping", "/ping", "/health/db", "/health/x", "/pings", "/pings"):
         emit(_request(path=path))
 
-    assert [line["path"] for line in session.lines()] == ["/pings"]
+    assert [line["path"] for line in session.lines()] == [
+        "/ping",
+        "/health/db",
+        "/pings",
+        "/pings",
+    ]
+
+
+def test_the_bound_of_a_field_can_be_set(start: Callable[..., Session]) -> None:
+    session = start(field_bytes=40)
+
+    emit(_request(path="/" + "x" * 100))
+    emit(RequestFailed("f00", "r1", ValueError("y" * 100)))
+
+    request, failure = session.lines()
+    assert request["path"] == "/" + "x" * 36 + "…"
+    assert len(failure["error"].encode()) == 40
 
 
 def test_empty_fields_are_left_out(start: Callable[..., Session]) -> None:
