@@ -1,0 +1,168 @@
+"""The way out of one request: ASGI messages for HTTP responses and for WebSockets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import unquote_to_bytes
+
+from docgraph.exchange import Takeover, Upgrade
+from docgraph.exchange.errors import NotSupported
+from docgraph.server.cors import RawHeaders
+from docgraph.server.handshake import UpgradeRequired
+from docgraph.server.respond import Head
+
+__all__ = ["Channel", "HttpChannel", "Message", "Outcome", "Receive", "Scope", "Send", "WsChannel"]
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Dress = Callable[[RawHeaders], RawHeaders]
+
+_GOING_AWAY, _INTERNAL = 1000, 1011
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What becomes of one request, for its line in the log; status 0: nothing went out yet."""
+
+    status: int = 0
+    bytes_out: int = 0
+    error: str = ""
+    aborted: bool = False
+
+
+class Channel(Protocol):
+    """One request's way out. `dress` adds to given headers those that all responses have."""
+
+    outcome: Outcome
+
+    async def send_body(self, head: Head, content: bytes) -> None:
+        """A complete response."""
+
+    async def send_stream(self, head: Head, chunks: AsyncIterator[bytes]) -> None:
+        """A response in parts, each sent as it comes."""
+
+    async def upgrade(self, answer: Upgrade, dress: Dress) -> None:
+        """Accept the WebSocket, and let its handler have it."""
+
+    async def take_over(self, answer: Takeover, dress: Dress) -> None:
+        """Leave the rest to another ASGI application."""
+
+
+@dataclass(slots=True)
+class _Responses:
+    """Responses in ASGI messages; for a refused WebSocket they have names of their own."""
+
+    scope: Scope
+    receive: Receive
+    send: Send
+    outcome: Outcome = field(default_factory=Outcome)
+    prefix: str = "http.response"
+
+    async def send_body(self, head: Head, content: bytes) -> None:
+        await self._start(head)
+        self.outcome.bytes_out = len(content)
+        await self.send({"type": f"{self.prefix}.body", "body": content, "more_body": False})
+
+    async def send_stream(self, head: Head, chunks: AsyncIterator[bytes]) -> None:
+        await self._start(head)
+        async for chunk in chunks:
+            self.outcome.bytes_out += len(chunk)
+            await self.send({"type": f"{self.prefix}.body", "body": chunk, "more_body": True})
+        await self.send({"type": f"{self.prefix}.body", "body": b"", "more_body": False})
+
+    async def _start(self, head: Head) -> None:
+        self.outcome.status = head.status
+        await self.send(
+            {"type": f"{self.prefix}.start", "status": head.status, "headers": head.headers}
+        )
+
+
+class HttpChannel(_Responses):
+    """The way out of an HTTP request."""
+
+    async def upgrade(self, answer: Upgrade, dress: Dress) -> None:
+        raise UpgradeRequired("this resource speaks WebSocket", headers=[("Upgrade", "websocket")])
+
+    async def take_over(self, answer: Takeover, dress: Dress) -> None:
+        scope = {
+            **self.scope,
+            "path": unquote_to_bytes(self.scope["raw_path"]).decode("utf-8", "replace"),
+            **answer.scope,
+        }
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.outcome.status = message["status"]
+                message = {**message, "headers": dress(list(message.get("headers", ())))}
+            elif message["type"] == "http.response.body":
+                self.outcome.bytes_out += len(message.get("body", b""))
+            await self.send(message)
+
+        await answer.application(scope, self.receive, send)
+
+
+class WsChannel(_Responses):
+    """The way out of a WebSocket handshake: a refusal like any response, or the socket."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        super().__init__(scope, receive, send, prefix="websocket.http.response")
+
+    async def upgrade(self, answer: Upgrade, dress: Dress) -> None:
+        await self.send({"type": "websocket.accept", "headers": dress([])})
+        self.outcome.status = answer.status
+        socket = _Socket(self.receive, self.send, self.outcome)
+        try:
+            await answer.handler(socket)
+        except ConnectionError:
+            raise
+        except Exception:
+            await socket.close(_INTERNAL, "internal error")
+            raise
+        await socket.close(_GOING_AWAY)
+
+    async def take_over(self, answer: Takeover, dress: Dress) -> None:
+        raise NotSupported("this resource does not speak WebSocket")
+
+
+class _Socket:
+    """`exchange.Socket` in ASGI messages; sending to a peer that is gone raises ConnectionError."""
+
+    __slots__ = ("_open", "_outcome", "_receive", "_send")
+
+    def __init__(self, receive: Receive, send: Send, outcome: Outcome) -> None:
+        self._receive = receive
+        self._send = send
+        self._outcome = outcome
+        self._open = True
+
+    async def send(self, text: str) -> None:
+        if not self._open:
+            raise ConnectionResetError("the WebSocket is closed")
+        await self._pass({"type": "websocket.send", "text": text})
+        self._outcome.bytes_out += len(text)
+
+    async def receive(self) -> str | bytes | None:
+        if not self._open:
+            return None
+        message = await self._receive()
+        if message["type"] == "websocket.disconnect":
+            self._open = False
+            return None
+        text: str | None = message.get("text")
+        return text if text is not None else bytes(message["bytes"])
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        if self._open:
+            self._open = False
+            await self._pass({"type": "websocket.close", "code": code, "reason": reason})
+
+    async def _pass(self, message: Message) -> None:
+        try:
+            await self._send(message)
+        except OSError as gone:  # what uvicorn raises when the peer has left
+            self._open = False
+            raise ConnectionResetError("the peer of the WebSocket is gone") from gone

@@ -1,0 +1,85 @@
+"""Content coding of answers: gzip, or deflate, as the caller accepts it.
+
+The level is a cheap one: JSON shrinks five times at it, and more effort costs requests. What would
+hold the event loop for longer than a millisecond or two is compressed in a thread.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterator
+from functools import lru_cache
+
+from docgraph.exchange.errors import RequestError
+
+__all__ = [
+    "SMALLEST",
+    "check_accepts_compression",
+    "choose_encoding",
+    "compress",
+    "compress_chunks",
+    "is_compressible",
+]
+
+SMALLEST = 1024  # below it the answer fits a packet anyway
+LARGE = 128 * 1024  # about two milliseconds of compression
+
+_LEVEL = 1
+_WINDOW_BITS = {"gzip": 31, "deflate": 15}
+_COMPRESSIBLE = frozenset(
+    ("application/json", "application/javascript", "application/xml", "image/svg+xml")
+)
+
+
+@lru_cache(maxsize=256)
+def choose_encoding(accept_encoding: str) -> str | None:
+    """The best coding that `Accept-Encoding` admits and we have (RFC 9110 12.5.3)."""
+    weights = dict(_parse_weight(item) for item in accept_encoding.split(","))
+    others = weights.get("*", 0.0)
+    offers = {
+        "gzip": max(weights.get("gzip", others), weights.get("x-gzip", 0.0)),
+        "deflate": weights.get("deflate", others),
+    }
+    best = max(offers, key=lambda name: offers[name])
+    return best if offers[best] > 0 else None
+
+
+def _parse_weight(item: str) -> tuple[str, float]:
+    coding, *parameters = item.split(";")
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "q":
+            try:
+                return coding.strip().lower(), float(value)
+            except ValueError:
+                return coding.strip().lower(), 0.0  # what cannot be read is not accepted
+    return coding.strip().lower(), 1.0
+
+
+def check_accepts_compression(accept_encoding: str | None) -> None:
+    """`core.force-gzip-encoding`: callers that do not accept compression are turned away."""
+    if accept_encoding is None or choose_encoding(accept_encoding) is None:
+        raise RequestError("Accept-Encoding header must include gzip or deflate")
+
+
+@lru_cache(maxsize=64)
+def is_compressible(media_type: str) -> bool:
+    """Whether a type gains by it; server-sent events must not wait in a buffer."""
+    kind = media_type.split(";", 1)[0].strip().lower()
+    if kind == "text/event-stream":
+        return False
+    return kind.startswith("text/") or kind.endswith(("+json", "+xml")) or kind in _COMPRESSIBLE
+
+
+def compress(content: bytes, encoding: str) -> bytes:
+    """The content in that coding."""
+    coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW_BITS[encoding])
+    return coder.compress(content) + coder.flush()
+
+
+async def compress_chunks(chunks: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
+    """The same for a stream: what went in has come out before the next chunk is asked for."""
+    coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW_BITS[encoding])
+    async for chunk in chunks:
+        yield coder.compress(chunk) + coder.flush(zlib.Z_SYNC_FLUSH)
+    yield coder.flush()

@@ -1,0 +1,100 @@
+"""The strict reading of a request head: what llhttp lets pass and RFC 9112 or caution does not.
+
+Two readers of one byte stream that disagree about where a request ends are how requests are
+smuggled. So a head that could be read in two ways is refused, never repaired.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import httptools
+
+from docgraph.exchange.errors import MethodNotAllowed, NotSupported, RequestError
+
+__all__ = ["Head", "HeadersTooLarge", "UrlTooLong", "read_head"]
+
+_HOST = re.compile(rb"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]*")
+_SERVED_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+
+class UrlTooLong(RequestError):
+    """The request target exceeds `connection-options.max-url-size`."""
+
+    status, code = 414, "url-too-long"
+
+
+class HeadersTooLarge(RequestError):
+    """The head exceeds one of its bounds: a line, the sum, the number."""
+
+    status, code = 431, "headers-too-large"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A request head that can be read in one way only; `length` is None for a chunked body."""
+
+    path: bytes
+    query: bytes
+    length: int | None
+    expects_continue: bool
+
+
+def read_head(method: str, version: str, target: bytes, headers: list[tuple[bytes, bytes]]) -> Head:
+    """Check a head whose names are in lower case; raises what it is refused with."""
+    if version not in ("1.1", "1.0"):
+        raise RequestError(f"HTTP/{version} is not understood", hint="use HTTP/1.1")
+    if method in ("TRACE", "CONNECT"):
+        raise MethodNotAllowed(method, _SERVED_METHODS)
+    hosts, length, expects = 0, 0, False
+    chunked = False
+    for name, value in headers:
+        if name == b"host":
+            hosts += 1
+            _check_host(value)
+        elif name == b"content-length":
+            length = _parse_length(value)
+        elif name == b"transfer-encoding":
+            chunked = True
+            _check_coding(value, version)
+        elif name == b"expect":
+            expects = value.lower() == b"100-continue" and version == "1.1"
+    if hosts > 1 or (hosts == 0 and version == "1.1"):
+        raise RequestError("a request has exactly one Host header")
+    path, query = _split_target(method, target)
+    return Head(path, query, None if chunked else length, expects)
+
+
+def _check_host(value: bytes) -> None:
+    if not _HOST.fullmatch(value):
+        raise RequestError("the Host header is not a host")
+
+
+def _parse_length(value: bytes) -> int:
+    if not value.isdigit():
+        raise RequestError("the Content-Length header is not a number")
+    return int(value)
+
+
+def _check_coding(value: bytes, version: str) -> None:
+    if version == "1.0":
+        raise RequestError("HTTP/1.0 has no Transfer-Encoding")
+    if value.strip().lower() != b"chunked":
+        raise NotSupported("no Transfer-Encoding but chunked is understood")
+
+
+def _split_target(method: str, target: bytes) -> tuple[bytes, bytes]:
+    """Path and query of any form of a target (RFC 9112 3.2); its authority is of no interest."""
+    if target.startswith(b"/"):
+        path, _, query = target.partition(b"#")[0].partition(b"?")
+        return path, query
+    if target == b"*" and method == "OPTIONS":
+        return b"/", b""
+    try:
+        url = httptools.parse_url(target)
+    except httptools.HttpParserInvalidURLError:
+        raise RequestError("the request target is not a URL") from None
+    if url.host is None:
+        raise RequestError("the request target is not a path")
+    return url.path or b"/", url.query or b""

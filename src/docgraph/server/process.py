@@ -1,0 +1,215 @@
+"""One serving process: its connections, its clock, and how it stops.
+
+    start: sockets → protocols          every quarter of a second: sweep
+    stop:  accept nothing new → finish what was accepted, within a bound → cut the rest
+
+uvicorn gives the protocols; its own server is not used, because it takes the signals for itself,
+speaks on its own log and knows one kind of socket only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import ssl
+from collections.abc import Callable, MutableSequence, Sequence
+from dataclasses import replace
+from email.utils import formatdate
+from functools import partial
+from time import time
+from typing import Any
+
+from uvicorn import Config
+
+from docgraph.runtime import Blocking, run_blocking
+from docgraph.server.asgi import Application, AsgiAdapter
+from docgraph.server.cors import CorsPolicy
+from docgraph.server.protocol import GuardedProtocol
+from docgraph.server.refuse import Refusals
+from docgraph.server.settings import ServerSettings
+from docgraph.server.sockets import Listener, raise_descriptor_limit
+from docgraph.server.state import ProcessState
+from docgraph.server.tls import build_context
+from docgraph.server.trace import RequestIds
+from docgraph.server.websocket import MAX_MESSAGE, PING_INTERVAL, PING_TIMEOUT, GuardedWebSocket
+
+__all__ = ["HttpServer", "Stop", "serve_process"]
+
+_SWEEP = 0.25
+_MUTE = 100  # above every level of `logging`: what is worth saying goes through `observe`
+_TLS_GOODBYE = 5.0
+_COMPRESSION_THREADS = 2
+
+
+class Stop:
+    """Who asked the process to stop: the first time gently, the second time at once."""
+
+    def __init__(self, tell: Callable[[str], None] | None = None) -> None:
+        self.gentle = asyncio.Event()
+        self.at_once = asyncio.Event()
+        self._tell = tell
+
+    def ask(self, reason: str) -> None:
+        """Stop; asked again: now."""
+        if self.gentle.is_set():
+            self.at_once.set()
+            return
+        self.gentle.set()
+        if self._tell is not None:
+            self._tell(reason)
+
+    def on_signals(self, *signals: signal.Signals) -> None:
+        """Let these signals ask."""
+        loop = asyncio.get_running_loop()
+        for one in signals:
+            loop.add_signal_handler(one, self.ask, one.name)
+
+
+class HttpServer:
+    """Serves one application on listening sockets."""
+
+    def __init__(
+        self,
+        application: Application,
+        settings: ServerSettings,
+        counts: MutableSequence[int],
+        worker: int = 0,
+    ) -> None:
+        ids = RequestIds(settings.core.tracing_headers)
+        limits = settings.limits
+        reachable = raise_descriptor_limit(limits.connections)
+        self._settings = settings
+        self._limits = replace(limits, connections=min(limits.connections, reachable))
+        self._blocking = Blocking(_COMPRESSION_THREADS, _COMPRESSION_THREADS)
+        lane = self._blocking.lane("compression")
+        self._config = _build_config(
+            AsgiAdapter(application, settings, ids=ids, offload=partial(run_blocking, lane))
+        )
+        self._state = ProcessState(
+            self._limits, Refusals(CorsPolicy(settings.cors.allow_origins), ids), counts, worker
+        )
+        self._servers: list[asyncio.Server] = []
+        self._clock: asyncio.Task[None] | None = None
+
+    async def start(self, listeners: Sequence[Listener]) -> None:
+        """Listen; raises `StartupError` for TLS files that cannot be used."""
+        loop = asyncio.get_running_loop()
+        self._set_date()
+        for listener in listeners:
+            self._servers.append(
+                await loop.create_server(
+                    partial(GuardedProtocol, self._config, self._state, {}, loop),
+                    sock=listener.socket,
+                    **self._tls_options(listener),
+                )
+            )
+        self._clock = loop.create_task(self._tick())
+
+    def _tls_options(self, listener: Listener) -> dict[str, Any]:
+        if listener.scheme != "https":
+            return {}
+        context: ssl.SSLContext = build_context(self._settings.https_listener)
+        return {
+            "ssl": context,
+            "ssl_handshake_timeout": min(self._limits.header_time, 60.0),
+            "ssl_shutdown_timeout": _TLS_GOODBYE,
+        }
+
+    async def stop(self, at_once: asyncio.Event) -> None:
+        """Finish what was accepted, unless it takes too long or somebody is in a hurry."""
+        for server in self._servers:
+            server.close()
+        for connection in tuple(self._state.connections):
+            connection.shutdown()
+        waiting = asyncio.ensure_future(at_once.wait())
+        try:
+            async with asyncio.timeout(self._limits.stop_time):
+                while (self._state.connections or self._state.tasks) and not waiting.done():
+                    await asyncio.wait((waiting,), timeout=0.02)
+        except TimeoutError:
+            pass  # the bound is reached
+        finally:
+            waiting.cancel()
+            await self._cut()
+
+    async def _cut(self) -> None:
+        """Whoever is still there is not waited for: aborting a connection ends its request."""
+        for connection in tuple(self._state.connections):
+            connection.transport.abort()
+        for task in tuple(self._state.tasks):
+            task.cancel()
+        await asyncio.sleep(0)
+        if self._state.tasks:
+            await asyncio.wait(tuple(self._state.tasks), timeout=1.0)
+        if self._clock is not None:
+            self._clock.cancel()
+        await self._blocking.close(grace=1.0)
+
+    async def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_SWEEP)
+            self._set_date()
+            now = loop.time()
+            for connection in tuple(self._state.connections):
+                connection.sweep(now)  # type: ignore[union-attr]
+
+    def _set_date(self) -> None:
+        self._state.default_headers = [(b"date", formatdate(time(), usegmt=True).encode())]
+
+
+def _build_config(adapter: AsgiAdapter) -> Config:
+    config = Config(
+        adapter,
+        http=GuardedProtocol,
+        ws=GuardedWebSocket,
+        ws_max_size=MAX_MESSAGE,
+        ws_ping_interval=PING_INTERVAL,
+        ws_ping_timeout=PING_TIMEOUT,
+        ws_per_message_deflate=False,
+        lifespan="off",
+        log_config=None,
+        log_level=_MUTE,
+        access_log=False,
+        interface="asgi3",
+        proxy_headers=False,
+        server_header=False,
+    )
+    config.load()
+    return config
+
+
+async def serve_process(
+    application: Application,
+    server: HttpServer,
+    listeners: Sequence[Listener],
+    stop: Stop,
+    on_listening: Callable[[], None],
+) -> None:
+    """Start, serve until asked to stop, and give everything back."""
+    try:
+        if await _unless_stopped(application.startup(), stop):
+            try:
+                await server.start(listeners)
+                on_listening()
+                await stop.gentle.wait()
+            finally:
+                await server.stop(stop.at_once)
+    finally:
+        await application.shutdown()
+
+
+async def _unless_stopped(startup: Any, stop: Stop) -> bool:
+    """Await the start; whether it came to its end before somebody asked to stop."""
+    starting = asyncio.ensure_future(startup)
+    stopping = asyncio.ensure_future(stop.gentle.wait())
+    try:
+        await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            await starting
+            return True
+        return False
+    finally:
+        stopping.cancel()
+        starting.cancel()
+        await asyncio.wait((starting,))

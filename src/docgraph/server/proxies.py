@@ -1,0 +1,71 @@
+"""Who is really calling: `X-Forwarded-*` is believed from `core.trusted-proxies` only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from ipaddress import ip_address, ip_network
+
+from docgraph.exchange import Headers, StartupError
+
+__all__ = ["TrustedProxies"]
+
+Address = tuple[str, int]
+
+
+class TrustedProxies:
+    """The addresses and networks whose word counts."""
+
+    def __init__(self, proxies: Sequence[str]) -> None:
+        try:
+            self._networks = tuple(ip_network(proxy, strict=False) for proxy in proxies)
+        except ValueError as error:
+            raise StartupError(
+                f"core.trusted-proxies: {error}",
+                hint="list addresses such as 10.0.0.7 and networks such as 10.0.0.0/8",
+            ) from None
+        self._is_trusted = lru_cache(maxsize=1024)(self._contains)
+
+    def resolve(
+        self, peer: Address | None, scheme: str, headers: Headers
+    ) -> tuple[Address | None, str]:
+        """The caller's address and scheme, as far as trusted hops tell it."""
+        if not self._networks or peer is None or not self._is_trusted(peer[0]):
+            return peer, scheme
+        claimed = headers.get_list("x-forwarded-proto")
+        if claimed and claimed[-1].strip().lower() in ("http", "https"):
+            scheme = claimed[-1].strip().lower()
+        return self._find_caller(headers) or peer, scheme
+
+    def _find_caller(self, headers: Headers) -> Address | None:
+        """The right-most hop that is not ours; what stands left of it anybody may have written."""
+        hops = [hop for field in headers.get_list("x-forwarded-for") for hop in field.split(",")]
+        caller = None
+        for hop in reversed(hops):
+            address = _parse_hop(hop.strip())
+            if address is None:
+                break
+            caller = (address, 0)
+            if not self._is_trusted(address):
+                break
+        return caller
+
+    def _contains(self, address: str) -> bool:
+        try:
+            parsed = ip_address(address)
+        except ValueError:
+            return False
+        mapped = getattr(parsed, "ipv4_mapped", None)
+        return any((mapped or parsed) in network for network in self._networks)
+
+
+def _parse_hop(hop: str) -> str | None:
+    """The address in `1.2.3.4`, `1.2.3.4:5678`, `::1` or `[::1]:5678`; None for anything else."""
+    if hop.startswith("["):
+        hop = hop[1:].partition("]")[0]
+    elif hop.count(":") == 1:
+        hop = hop.partition(":")[0]
+    try:
+        return str(ip_address(hop))
+    except ValueError:
+        return None

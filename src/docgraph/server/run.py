@@ -1,0 +1,76 @@
+"""`serve`: from settings to a running server, in this process or in several.
+
+Nothing is written to stdout but the one line that says where we listen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Sequence
+
+from docgraph import __version__
+from docgraph.observe import emit
+from docgraph.observe.events import ServerStarted, ServerStopped, ServerStopping
+from docgraph.server.asgi import Application
+from docgraph.server.process import HttpServer, Stop, serve_process
+from docgraph.server.settings import ServerSettings
+from docgraph.server.sockets import Listener, open_listeners
+from docgraph.server.tls import build_context
+from docgraph.server.workers import Supervisor, new_loop
+
+__all__ = ["announce", "serve"]
+
+MakeApplication = Callable[[int], Application]
+OnReady = Callable[[Sequence[str]], None]
+
+
+def announce(urls: Sequence[str]) -> None:
+    """The line that programs wait for."""
+    print("docgraph ready", *urls, flush=True)
+
+
+def serve(
+    settings: ServerSettings, make_application: MakeApplication, on_ready: OnReady = announce
+) -> int:
+    """Serve until SIGTERM or SIGINT; the exit code. Raises `StartupError` if it cannot start.
+
+    `make_application` gets the number of the worker, from 1, or 0 when this process serves
+    alone. With several workers it is called in each of them, and so must be picklable. `on_ready`
+    gets the addresses once all workers listen.
+    """
+    if settings.https_listener.enabled:
+        build_context(settings.https_listener)  # a mistake is found before anything is started
+    listeners = open_listeners(settings)
+    started = time.monotonic()
+    urls = [listener.url for listener in listeners]
+
+    def tell() -> None:
+        emit(ServerStarted(" ".join(urls), settings.core.workers, __version__))
+        on_ready(urls)
+
+    try:
+        if settings.core.workers > 1:
+            Supervisor(settings, make_application, listeners).run(tell)
+        else:
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                runner.run(_serve_alone(settings, make_application, listeners, tell))
+    finally:
+        for listener in listeners:
+            listener.socket.close()
+    emit(ServerStopped(time.monotonic() - started))
+    return 0
+
+
+async def _serve_alone(
+    settings: ServerSettings,
+    make_application: MakeApplication,
+    listeners: Sequence[Listener],
+    on_listening: Callable[[], None],
+) -> None:
+    stop = Stop(tell=lambda reason: emit(ServerStopping(reason)))
+    stop.on_signals(signal.SIGTERM, signal.SIGINT)
+    application = make_application(0)
+    server = HttpServer(application, settings, [0])
+    await serve_process(application, server, listeners, stop, on_listening)

@@ -1,0 +1,106 @@
+"""What the low level of the server takes from the configuration, in the units it works with.
+
+`ServerSettings` groups the five sections; `Limits` are those of one worker process, in bytes and
+seconds, with "no limit" as infinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil, inf
+from typing import TypeVar
+
+from docgraph.config.section import Section
+from docgraph.config.sections import ConnectionOptions, Core, Cors, HttpListener, HttpsListener
+
+__all__ = ["Limits", "ServerSettings"]
+
+_S = TypeVar("_S", bound=Section)
+
+# A body may begin slowly (a phone waking its radio) before its rate counts.
+_LONGEST_GRACE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on what clients may send, how long they may take and how many they may be.
+
+    `connections` is for the whole instance, `in_flight` and `queue` are the share of one worker.
+    """
+
+    header_size: int
+    headers_size: int
+    headers: int
+    url_size: int
+    body_size: int
+    body_rate: int
+    header_time: float
+    body_time: float
+    idle_time: float
+    write_time: float
+    stop_time: float
+    connections: int
+    in_flight: int
+    queue: int
+
+    @classmethod
+    def from_options(cls, options: ConnectionOptions, workers: int = 1) -> Limits:
+        """The limits of one of so many workers."""
+        return cls(
+            header_size=options.max_header_size,
+            headers_size=options.max_headers_size,
+            headers=options.max_headers,
+            url_size=options.max_url_size,
+            body_size=options.max_body_size,
+            body_rate=options.min_body_rate,
+            header_time=_seconds(options.header_timeout_ms),
+            body_time=_seconds(options.body_timeout_ms),
+            idle_time=_seconds(options.keep_alive_timeout_ms),
+            write_time=_seconds(options.write_timeout_ms),
+            stop_time=options.shutdown_timeout_ms / 1000,
+            connections=options.max_connections,
+            in_flight=ceil(options.max_requests_in_flight / workers),
+            queue=ceil(options.queue / workers),
+        )
+
+    @property
+    def body_grace(self) -> float:
+        """How long a body may be slower than `body_rate`."""
+        return min(_LONGEST_GRACE, self.body_time / 6)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """The sections that this level of the server reads."""
+
+    core: Core = field(default_factory=Core)
+    cors: Cors = field(default_factory=Cors)
+    http_listener: HttpListener = field(default_factory=HttpListener)
+    https_listener: HttpsListener = field(default_factory=HttpsListener)
+    connection_options: ConnectionOptions = field(default_factory=ConnectionOptions)
+
+    @classmethod
+    def from_sections(cls, sections: Mapping[str, Section]) -> ServerSettings:
+        """The sections by their names in the configuration; a missing one has its defaults."""
+        return cls(
+            core=_pick(sections, "core", Core),
+            cors=_pick(sections, "cors", Cors),
+            http_listener=_pick(sections, "http-listener", HttpListener),
+            https_listener=_pick(sections, "https-listener", HttpsListener),
+            connection_options=_pick(sections, "connection-options", ConnectionOptions),
+        )
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of one worker process."""
+        return Limits.from_options(self.connection_options, self.core.workers)
+
+
+def _pick(sections: Mapping[str, Section], name: str, kind: type[_S]) -> _S:
+    section = sections.get(name)
+    return section if isinstance(section, kind) else kind()
+
+
+def _seconds(milliseconds: int) -> float:
+    return milliseconds / 1000 if milliseconds > 0 else inf

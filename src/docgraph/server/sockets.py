@@ -1,0 +1,119 @@
+"""Listening sockets: made once, before any worker, so that a port in use is found out at once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from dataclasses import dataclass
+
+from docgraph.exchange import StartupError
+from docgraph.server.settings import ServerSettings
+
+__all__ = ["Listener", "open_listeners", "raise_descriptor_limit"]
+
+_BACKLOG = 2048
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - compared with, not bound to
+_RESERVED = 64  # descriptors for the database, the log and the like
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A socket that listens, for http or https."""
+
+    socket: socket.socket
+    scheme: str
+
+    @property
+    def url(self) -> str:
+        """The address to call, with the real port; for all interfaces the local one."""
+        host, port = self.socket.getsockname()[:2]
+        host = _ANYWHERE.get(host, f"[{host}]" if ":" in host else host)
+        return f"{self.scheme}://{host}:{port}"
+
+
+def open_listeners(settings: ServerSettings) -> list[Listener]:
+    """A listener for each that is enabled; raises `StartupError` when one cannot be had."""
+    listeners: list[Listener] = []
+    try:
+        for scheme, section in (
+            ("http", settings.http_listener),
+            ("https", settings.https_listener),
+        ):
+            if section.enabled:
+                listeners.append(Listener(_listen(scheme, section.host, section.port), scheme))
+    except StartupError:
+        for listener in listeners:
+            listener.socket.close()
+        raise
+    if not listeners:
+        raise StartupError(
+            "no listener is enabled", hint="enable /http-listener or /https-listener"
+        )
+    return listeners
+
+
+def _listen(scheme: str, host: str, port: int) -> socket.socket:
+    family, address = _resolve(scheme, host, port)
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise _explain(error, scheme, host, port) from error
+    listener.setblocking(False)
+    return listener
+
+
+def _resolve(scheme: str, host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror:
+        raise StartupError(
+            f"the host {host!r} of /{scheme}-listener does not resolve to an address"
+        ) from None
+    # `localhost` may be two addresses; the one that everybody reaches comes first
+    found.sort(key=lambda entry: entry[0] != socket.AF_INET)
+    family, _, _, _, address = found[0]
+    return family, (str(address[0]), int(address[1]))
+
+
+def _explain(error: OSError, scheme: str, host: str, port: int) -> StartupError:
+    place = f"port {port} of {host}"
+    option = f"/{scheme}-listener"
+    if error.errno == errno.EADDRINUSE:
+        return StartupError(
+            f"{place} is in use",
+            hint=f"stop the other program, or set {option}/port (0 takes a free one)",
+        )
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return StartupError(
+            f"no permission to listen on {place}", hint=f"set {option}/port to 1024 or above"
+        )
+    if error.errno == errno.EADDRNOTAVAIL:
+        return StartupError(f"{host} is not an address of this machine", hint=f"set {option}/host")
+    return StartupError(f"cannot listen on {place}: {os.strerror(error.errno or 0)}")
+
+
+def raise_descriptor_limit(connections: int) -> int:
+    """Ask for descriptors for so many connections; returns how many connections there can be.
+
+    A process without descriptors cannot even refuse: better to say 503 before that.
+    """
+    try:
+        import resource
+    except ImportError:  # not on Windows, which has no such limit
+        return connections
+    wanted = connections + 2 * _RESERVED
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        soft = allowed
+    if soft == resource.RLIM_INFINITY:
+        return connections
+    return max(1, min(connections, soft - 2 * _RESERVED))
