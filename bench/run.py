@@ -161,7 +161,7 @@ def main() -> None:
     args = parser.parse_args()
     with ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
-        uri = stack.enter_context(EmbeddedMongo(Path(directory))).uri
+        uri = stack.enter_context(EmbeddedMongo(Path(directory)))
         data.load(uri)
         with MongoClient(uri) as client:
             definition = orjson.loads((HERE / "app.json").read_bytes())

@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import click
+import msgspec
 
 from docgraph.exchange import ConfigError, StartupError
 
-__all__ = ["notice", "progress", "report_failure"]
+__all__ = ["notice", "print_table", "progress", "report_failure"]
 
 _PATIENCE = 1.0  # seconds before a wait is explained
 
@@ -20,6 +22,26 @@ _PATIENCE = 1.0  # seconds before a wait is explained
 def notice(text: str = "") -> None:
     """A line for the person at the terminal."""
     click.echo(text, err=True)
+
+
+def print_table(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Rows of equal keys on stdout: a table for people, or JSON for machines."""
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(list(rows))).decode())
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in rows[0] if rows else ():
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    Console(soft_wrap=not sys.stdout.isatty()).print(table)
+
+
+def _cell(value: Any) -> str:
+    return {True: "yes", False: "no", None: ""}.get(value, str(value))
 
 
 def report_failure(error: StartupError) -> int:

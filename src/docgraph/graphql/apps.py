@@ -21,12 +21,11 @@ from docgraph.graphql.definition import decode_definition, normalise_uri
 from docgraph.graphql.table import Entry, Table, build_entry, build_key
 from docgraph.observe import emit
 from docgraph.observe.events import AppInvalid, AppLoaded, AppsRefreshed
-from docgraph.runtime import Blocking, Generations, Lane, LoadingCache
+from docgraph.runtime import Blocking, Generations, LoadingCache, run_blocking
 from docgraph.store import Store
 
 __all__ = ["Apps"]
 
-GENERATION = "apps"
 _MAX_APPS = 100_000
 _MAX_COMPILED = 256
 _REFRESH_MS = 15_000
@@ -46,8 +45,7 @@ class Apps:
         self._config = config
         self._store = store
         self._generations = generations
-        self._blocking = blocking
-        self._lane = Lane("compile", concurrency=1, queue=256)
+        self._lane = blocking.lane("compile", concurrency=1, queue=256)
         self._table = Table()
         self._complete = False
         self._seen = -1  # the generation that the table shows
@@ -102,7 +100,7 @@ class Apps:
     async def _find_entry(self, uri: str) -> Entry | None:
         if not self._config.app_cache_enabled:
             return await self._load_uri(uri)
-        generation = self._generations.read(GENERATION)
+        generation = self._generations.read("apps")
         if generation != self._seen:
             await self._catch_up(generation)
         entry = self._table.find(uri)
@@ -133,7 +131,7 @@ class Apps:
 
     async def _load_all(self) -> None:
         started = time.perf_counter()
-        generation = self._generations.read(GENERATION)
+        generation = self._generations.read("apps")
         documents = await self._read({}, _MAX_APPS)
         self._table.replace([build_entry(document) for document in documents])
         self._complete, self._seen = True, generation
@@ -141,7 +139,7 @@ class Apps:
 
     async def _revalidate(self) -> None:
         started = time.perf_counter()
-        generation = self._generations.read(GENERATION)
+        generation = self._generations.read("apps")
         held = self._table.etags()
         filter = {} if self._complete else {"_id": {"$in": self._held_ids()}}
         stored = await self._read(filter, _MAX_APPS, projection={"_id": 1, "_etag": 1})
@@ -186,7 +184,9 @@ class Apps:
         )
 
     async def _compile(self, entry: Entry) -> App:
-        compiled = await self._compiled.get((entry.key, entry.version), lambda _: self._build(entry))
+        compiled = await self._compiled.get(
+            (entry.key, entry.version), lambda _: self._build(entry)
+        )
         if isinstance(compiled, DefinitionError):
             raise DefinitionError("Invalid GraphQL app definition")
         return compiled
@@ -195,7 +195,7 @@ class Apps:
         """An app, or the reason why there is none, which is kept and told to the log once."""
         started = time.perf_counter()
         try:
-            app = await self._blocking.run(self._lane, self._build_now, entry.document)
+            app = await run_blocking(self._lane, self._build_now, entry.document)
         except DefinitionError as error:
             emit(AppInvalid(str(entry.id), _problems(error)))
             return error

@@ -87,6 +87,7 @@ class Plugin(Protocol):
         False  # an enabled security plugin that cannot start stops the server
     )
     Config: ClassVar[type[PluginConfig]] = PluginConfig
+    config: Any
 
     def __init__(self, config: Any) -> None:
         self.config = config

@@ -133,9 +133,7 @@ def _render(error: Exception, exchange: Exchange, route: Route | None) -> Body:
     if not isinstance(error, DocgraphError):
         id = uuid4().hex[:12]
         request = exchange.request
-        emit(
-            RequestFailed(id, exchange.id, error, request.method, request.path, exchange.service)
-        )
+        emit(RequestFailed(id, exchange.id, error, request.method, request.path, exchange.service))
         error = InternalError("the request could not be handled", details={"id": id})
     shaped = route.service.render_error(error) if route is not None else None
     return shaped or error_body(error)

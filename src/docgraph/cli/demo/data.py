@@ -21,7 +21,9 @@ AUTHORS, POSTS, COMMENTS = 120, 1_500, 4_500
 _SEED = 20_26
 _START = datetime(2023, 1, 1, 8, 0)
 
-_FIRST = "Ada Alan Barbara Claude Donald Edsger Frances Grace Hedy Ida John Katherine Leslie".split()
+_FIRST = (
+    "Ada Alan Barbara Claude Donald Edsger Frances Grace Hedy Ida John Katherine Leslie".split()
+)
 _FIRST += "Margaret Niklaus Ole Pafnuty Radia Shafi Tony Ursula Vint Whitfield Yvonne Zoe".split()
 _LAST = "Allen Boole Cerf Dijkstra Euler Floyd Goldberg Hopper Ito Johnson Knuth Lamport".split()
 _LAST += "Moore Noether Ostrowski Perlman Quine Ritchie Shannon Turing Ulam Vaughan Wirth".split()

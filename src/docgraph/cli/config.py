@@ -1,0 +1,58 @@
+"""`docgraph config`: show, template, check."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from docgraph.cli.options import configured
+from docgraph.cli.terminal import notice
+from docgraph.config import SECTIONS, Sources, load
+from docgraph.config import show as render
+from docgraph.config import template as render_template
+from docgraph.plugins import Found
+
+__all__ = ["config"]
+
+
+@click.group()
+def config() -> None:
+    """Show, check and start configurations."""
+
+
+@config.command()
+@configured
+def show(sources: Sources) -> None:
+    """Print the effective configuration with the origin of each value; secrets are masked."""
+    from docgraph.server.prepare import prepare
+
+    prepared = prepare(load(sources))
+    click.echo(render(prepared.tree, prepared.config))
+
+
+@config.command()
+@configured
+def template(sources: Sources) -> None:
+    """Print a commented file of every option with its default."""
+    from docgraph.server.prepare import prepare
+
+    found: tuple[Found, ...] = prepare(load(sources)).found
+    click.echo(render_template({**SECTIONS, **{one.name: one.plugin.Config for one in found}}))
+
+
+@config.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@configured
+def check(sources: Sources, file: Path) -> None:
+    """Check a configuration file; exit code 2 and every mistake when it cannot work."""
+    from docgraph.server.prepare import prepare, require_allower
+
+    prepared = prepare(load(replace(sources, file=file)))
+    require_allower(prepared)
+    for warning in prepared.config.warnings:
+        notice(f"warning: {warning}")
+    notice(f"{file} is fine")
+    sys.exit(0)

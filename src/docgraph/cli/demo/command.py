@@ -1,0 +1,103 @@
+"""The command `docgraph demo`: load the blog once, serve it, say what to try."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import click
+import orjson
+
+from docgraph.cli.demo.data import build_blog
+from docgraph.cli.options import configured
+from docgraph.cli.terminal import notice, progress
+from docgraph.config import Sources, Tree, load
+from docgraph.config.sections import Core
+from docgraph.exchange import Deadline, Document, Resource, ResourceType, Write, WriteKind
+from docgraph.store import Store
+
+__all__ = ["demo"]
+
+DB, DEFINITIONS = "docgraph", "gql-apps"
+_OPEN = ("/fullAuthorizer/enabled=true", "/fullAuthorizer/authentication-required=false")
+_QUERY = "{ posts(limit: 2) { title published author { name city } } }"
+_INDEXES = {"posts": ("authorId", "published", "number"), "comments": ("postId",)}
+_SECONDS = 60
+
+
+@click.command()
+@configured
+def demo(sources: Sources) -> None:
+    """Serve a sample blog on an embedded MongoDB, open to everybody on this machine."""
+    from docgraph.server.host import host
+    from docgraph.server.prepare import prepare
+    from docgraph.server.run import announce
+
+    tree = load(replace(sources, settings=(*_OPEN, *sources.settings)))
+    directory = Path(prepare(tree).config.get(Core).data_directory)
+
+    def on_ready(urls: Sequence[str]) -> None:
+        _greet(urls[0], directory)
+        announce(urls)
+
+    def on_address(address: str) -> None:
+        with progress("loading the sample blog"):
+            asyncio.run(_load_blog(tree, address))
+
+    sys.exit(host(tree, say=notice, on_address=on_address, on_ready=on_ready))
+
+
+async def _load_blog(tree: Tree, address: str) -> None:
+    """Write what is missing; what is there, changed or not, stays."""
+    from docgraph.cli.workbench import open_workbench
+    from docgraph.server.prepare import prepare
+
+    async with open_workbench(prepare(tree), address) as app:
+        missing = {name: await _is_empty(app.store, name) for name in ("authors", "posts")}
+        if all(missing.values()):
+            for name, documents in build_blog().items():
+                await _insert(app.store, name, documents)
+                for field in _INDEXES.get(name, ()):
+                    await app.store.client[DB][name].create_index(field)
+        if await _is_empty(app.store, DEFINITIONS, {"_id": "blog"}):
+            await _insert(app.store, DEFINITIONS, [_read_definition()])
+
+
+async def _is_empty(store: Store, collection: str, filter: Document | None = None) -> bool:
+    deadline = Deadline.after_ms(_SECONDS * 1000)
+    return await store.count(DB, collection, filter or {}, limit=1, deadline=deadline) == 0
+
+
+async def _insert(store: Store, collection: str, documents: Sequence[Document]) -> None:
+    await store.write(
+        Resource(ResourceType.COLLECTION, DB, collection),
+        Write(WriteKind.INSERT, tuple(documents)),
+        deadline=Deadline.after_ms(_SECONDS * 1000),
+    )
+
+
+def _read_definition() -> Document:
+    text = files("docgraph.cli.demo").joinpath("blog.json").read_bytes()
+    definition: Document = orjson.loads(text)
+    return definition
+
+
+def _greet(url: str, directory: Path) -> None:
+    body = orjson.dumps({"query": _QUERY}).decode()
+    for line in (
+        "",
+        f"  docgraph is at {url} with a sample blog. Try this in another terminal:",
+        "",
+        f"    curl -s {url}/graphql/blog -H 'Content-Type: application/json' \\",
+        f"      -d '{body}'",
+        "",
+        "  `docgraph apps show blog` prints the document that defines this API;",
+        "  `docgraph apps apply FILE` adds one of your own.",
+        f"  The data lies in {directory.resolve()} and stays there. Ctrl-C stops everything.",
+        "",
+    ):
+        notice(line)

@@ -1,0 +1,31 @@
+"""`docgraph mongod`: the embedded MongoDB alone."""
+
+from __future__ import annotations
+
+import signal
+
+import click
+
+from docgraph.cli.options import configured
+from docgraph.cli.terminal import notice
+from docgraph.config import Sources, load, peek
+from docgraph.config.sections import Core
+
+__all__ = ["mongod"]
+
+
+@click.command()
+@configured
+def mongod(sources: Sources) -> None:
+    """Run the embedded MongoDB alone, until SIGTERM or Ctrl-C.
+
+    Prints its connection string. The data lies in /core/data-directory.
+    """
+    from docgraph.store.embedded import EmbeddedMongo
+
+    directory = peek(load(sources), "core", Core).data_directory
+    signals = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    with EmbeddedMongo(directory, on_progress=notice) as address:
+        click.echo(address)
+        signal.sigwait(signals)

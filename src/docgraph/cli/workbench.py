@@ -1,0 +1,44 @@
+"""A command's own look at the database: the store and the plugins, without a server.
+
+Writes pass the same interceptors as those of a server, so nothing that a server would refuse gets
+in by the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from docgraph.cli.terminal import notice
+from docgraph.config.sections import Core, MClient
+from docgraph.runtime import create_instance
+from docgraph.server.app import Docgraph
+from docgraph.server.host import open_database
+from docgraph.server.prepare import Prepared
+from docgraph.store.embedded import EmbeddedMongo
+
+__all__ = ["find_database", "open_workbench"]
+
+
+@contextmanager
+def find_database(prepared: Prepared) -> Iterator[str]:
+    """The database that a server with this configuration uses, whether it runs or not."""
+    if prepared.config.get(MClient).connection_string is None:
+        running = EmbeddedMongo.find_running(prepared.config.get(Core).data_directory)
+        if running is not None:
+            yield running
+            return
+    with open_database(prepared, notice) as address:
+        yield address
+
+
+@asynccontextmanager
+async def open_workbench(prepared: Prepared, address: str) -> AsyncIterator[Docgraph]:
+    """Everything but the part that answers requests."""
+    with create_instance() as instance:
+        app = Docgraph(prepared, instance, address)
+        try:
+            await app.open()
+            yield app
+        finally:
+            await app.shutdown()

@@ -1,0 +1,168 @@
+"""Writes to the definitions collection, whoever makes them: checked, escaped, made known.
+
+Nothing invalid is ever stored (decision 4). Two apps cannot claim one uri, also not when two
+instances race for it: `_uris` carries a unique index (decision 5), and the look before the write
+only makes the message better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from docgraph.codec import escape_keys, unescape_keys
+from docgraph.codec.types import ObjectId
+from docgraph.config.section import Section
+from docgraph.config.sections import Graphql
+from docgraph.exchange import (
+    DataPoint,
+    Deadline,
+    Document,
+    Exchange,
+    Resource,
+    Write,
+    WriteKind,
+    WriteResult,
+)
+from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
+from docgraph.graphql.check import check_definition
+from docgraph.graphql.definition import decode_definition, normalise_uri
+from docgraph.plugins.kinds import DataInterceptor
+from docgraph.runtime import Generations
+from docgraph.store import Store
+
+__all__ = ["URIS", "DefinitionChecker", "DefinitionReader", "DefinitionTeller"]
+
+URIS = "_uris"
+_LOOK_MS = 5_000
+
+
+class _OnDefinitions(DataInterceptor):
+    """An interceptor of the definitions collection."""
+
+    def __init__(self, config: Any, configuration: Mapping[str, Section]) -> None:
+        section = configuration["graphql"]
+        if not isinstance(section, Graphql):
+            raise TypeError("the section 'graphql' is missing")
+        self.settings = section
+
+    def resolve(self, resource: Resource) -> bool:
+        """The definitions collection and its documents."""
+        return resource.is_in(self.settings.db, self.settings.collection)
+
+
+class DefinitionChecker(_OnDefinitions):
+    """Refuses what cannot work; escapes what is stored."""
+
+    name: ClassVar[str] = "graphAppDefinitionChecker"
+    description: ClassVar[str] = "validates app definitions before they are written"
+    security: ClassVar[bool] = True
+    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
+
+    def __init__(self, config: Any, configuration: Mapping[str, Section], store: Store) -> None:
+        super().__init__(config, configuration)
+        self._store = store
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: Write
+    ) -> Write:
+        """All documents or none; an update in place could not be checked before it happened."""
+        if subject.kind is WriteKind.DELETE:
+            return subject
+        if subject.kind is WriteKind.UPDATE:
+            raise NotSupported(
+                "GraphQL App definition cannot be updated with bulk patch requests",
+                hint="write the whole definition",
+            )
+        checked: list[Document] = []
+        taken: set[str] = set()
+        for index, document in enumerate(subject.documents):
+            place = f" in document at index position {index}" if len(subject.documents) > 1 else ""
+            prepared = self._check({"_id": ObjectId(), **document}, place)
+            await self._refuse_collision(prepared, taken, place)
+            taken.update(prepared[URIS])
+            checked.append(prepared)
+        return replace(subject, documents=tuple(checked))
+
+    def _check(self, document: Document, place: str) -> Document:
+        document = unescape_keys(document)
+        report = check_definition(document, settings=self.settings)
+        if report.errors:
+            raise DefinitionError(
+                f"Wrong GraphQL App definition{place}: {report.errors[0].where}: "
+                f"{report.errors[0].what}",
+                hint=report.errors[0].hint,
+                details=[f"{one.where}: {one.what}" for one in report.errors],
+            )
+        stored = escape_keys({key: value for key, value in document.items() if key != URIS})
+        stored.setdefault("_etag", ObjectId())
+        stored[URIS] = _claims(document)
+        return stored
+
+    async def _refuse_collision(self, document: Document, taken: set[str], place: str) -> None:
+        claims = document[URIS]
+        found = await self._store.find(
+            self.settings.db,
+            self.settings.collection,
+            {URIS: {"$in": claims}, "_id": {"$ne": document["_id"]}},
+            projection={"_id": 1},
+            limit=1,
+            deadline=Deadline.after_ms(_LOOK_MS),
+        )
+        if found or taken.intersection(claims):
+            raise Conflict(
+                f"URI collision{place}: another GraphQL app is already accessible at /{claims[-1]}",
+                hint="choose another `_id` or `descriptor.uri`",
+            )
+
+
+class DefinitionTeller(_OnDefinitions):
+    """Makes a committed write known to every worker, and gives its warnings back."""
+
+    name: ClassVar[str] = "graphAppDefinitionTeller"
+    description: ClassVar[str] = "makes written app definitions known to all workers"
+    point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
+
+    def __init__(
+        self, config: Any, configuration: Mapping[str, Section], generations: Generations
+    ) -> None:
+        super().__init__(config, configuration)
+        self._generations = generations
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: tuple[Write, WriteResult]
+    ) -> WriteResult:
+        """The result with the warnings of what was written."""
+        write, result = subject
+        self._generations.bump("apps")
+        warnings = [
+            f"{one.where}: {one.what}"
+            for document in write.documents
+            for one in check_definition(unescape_keys(document), settings=self.settings).warnings
+        ]
+        return replace(result, warnings=(*result.warnings, *warnings))
+
+
+class DefinitionReader(_OnDefinitions):
+    """Gives back exactly what was written (decision 6)."""
+
+    name: ClassVar[str] = "graphAppDefinitionReader"
+    description: ClassVar[str] = "unescapes app definitions that are read"
+    point: ClassVar[DataPoint] = DataPoint.AFTER_READ
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: list[Document]
+    ) -> list[Document]:
+        """The documents without escapes and without what only we need."""
+        return [
+            unescape_keys({key: value for key, value in one.items() if key != URIS})
+            for one in subject
+        ]
+
+
+def _claims(document: Document) -> list[str]:
+    """The normalised `_id`, where it is text, and the uri; the one that is served stands last."""
+    claims = [normalise_uri(document["_id"])] if isinstance(document["_id"], str) else []
+    uri = decode_definition(document).uri
+    return [*claims, uri] if uri not in claims else claims

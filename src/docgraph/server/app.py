@@ -1,0 +1,120 @@
+"""Builds everything from a configuration, and the order of start-up and shutdown.
+
+    store → plugins constructed → provisioned and validated → routes → pipeline → initializers
+
+What is opened is closed in the opposite order, also when the start fails half-way.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from functools import partial
+
+from docgraph.access.authorize import Authorization
+from docgraph.auth.authenticate import Authenticator
+from docgraph.config.sections import AggregationSecurity, Core, MClient
+from docgraph.exchange import Answer, Exchange
+from docgraph.observe import emit
+from docgraph.observe.events import ConfigWarning, PluginLoaded
+from docgraph.plugins import PluginSet, assemble, is_enabled
+from docgraph.plugins.kinds import Initializer, Interceptor, Kind, Point
+from docgraph.runtime import Blocking, Instance, Tasks, watch_loop
+from docgraph.server.content import parse_content
+from docgraph.server.pipeline import Pipeline
+from docgraph.server.prepare import Prepared
+from docgraph.server.routes import Routes, bind
+from docgraph.store import Store, open_store
+
+__all__ = ["Docgraph"]
+
+
+class Docgraph:
+    """One process of an instance: `startup`, `answer` many times, `shutdown`."""
+
+    def __init__(self, prepared: Prepared, instance: Instance, address: str) -> None:
+        self._prepared = prepared
+        self._instance = instance
+        self._address = address
+        self._stack = AsyncExitStack()
+        self._pipeline: Pipeline
+        self.store: Store
+        self.plugins: PluginSet
+
+    async def startup(self) -> None:
+        """Make ready to answer; a database that is away does not keep us from it."""
+        try:
+            await self.open()
+            self._pipeline = self._build_pipeline()
+            self._tell()
+        except BaseException:
+            await self.shutdown()
+            raise
+        for initializer in self.plugins.of_kind(Kind.INITIALIZER):
+            self._tasks.start(initializer.name, partial(self._initialize, initializer))
+        self._tasks.start("event-loop", watch_loop)
+
+    async def shutdown(self) -> None:
+        """Give everything back, last first."""
+        await self._stack.aclose()
+
+    async def answer(self, exchange: Exchange) -> Answer:
+        """One request."""
+        return await self._pipeline.answer(exchange)
+
+    async def open(self) -> None:
+        """The store and the plugins, without the part that answers requests."""
+        config = self._prepared.config
+        core = config.get(Core)
+        blocking = Blocking(
+            core.workers_scheduler_parallelism, core.workers_scheduler_max_pool_size
+        )
+        self._stack.push_async_callback(blocking.close)
+        generations = self._instance.open_generations()
+        self._stack.callback(generations.close)
+        self.store = open_store(
+            config.get(MClient), config.get(AggregationSecurity), connection_string=self._address
+        )
+        self._stack.push_async_callback(self.store.close)
+        await self.store.connect()
+        self._tasks = Tasks()
+        self.plugins = assemble(
+            self._prepared.found,
+            config.sections,
+            {
+                "store": self.store,
+                "instance": self._instance,
+                "generations": generations,
+                "blocking": blocking,
+                "tasks": self._tasks,
+                "configuration": config.sections,
+            },
+        )
+        self._stack.push_async_callback(self.plugins.close)
+        self._stack.push_async_callback(self._tasks.close)
+        self.store.interceptors.install(self.plugins.of_kind(Kind.DATA_INTERCEPTOR))
+        await self.plugins.start()
+
+    def _build_pipeline(self) -> Pipeline:
+        services = self.plugins.of_kind(Kind.SERVICE)
+        interceptors: dict[Point, list[Interceptor]] = {point: [] for point in Point}
+        for one in self.plugins.of_kind(Kind.INTERCEPTOR):
+            interceptors[one.point].append(one)
+        return Pipeline(
+            Routes(bind(one, self._prepared.config.sections.get(one.name)) for one in services),
+            Authenticator(self.plugins.of_kind(Kind.AUTH_MECHANISM)),
+            Authorization(self.plugins.of_kind(Kind.AUTHORIZER)),
+            interceptors,
+            parse_content,
+        )
+
+    async def _initialize(self, initializer: Initializer) -> None:
+        """Once, when the database first answers; `Tasks` tells of a failure and tries again."""
+        await self.store.available()
+        await initializer.initialize()
+
+    def _tell(self) -> None:
+        for warning in self._prepared.config.warnings:
+            emit(ConfigWarning(warning.origin, warning.path, warning.message))
+        for one in self._prepared.found:
+            if is_enabled(one, self._prepared.config.sections):
+                emit(PluginLoaded(one.name, one.plugin.kind, one.origin))

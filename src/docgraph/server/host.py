@@ -1,0 +1,97 @@
+"""Around the server: its log and metrics, what its processes share, and its database.
+
+The parent process owns the embedded MongoDB and the directory of the instance; they end with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from docgraph import __version__
+from docgraph.config import Tree
+from docgraph.config.sections import Core, Logging, MClient
+from docgraph.observe import Level, metrics
+from docgraph.observe.log import Log, LogOptions, open_log
+from docgraph.runtime import Instance, create_instance
+from docgraph.server.app import Docgraph
+from docgraph.server.prepare import Prepared, prepare, require_allower
+from docgraph.server.run import announce, serve
+from docgraph.server.settings import ServerSettings
+from docgraph.store.embedded import EmbeddedMongo
+
+__all__ = ["host", "open_database"]
+
+Say = Callable[[str], None]
+
+
+def host(
+    tree: Tree,
+    *,
+    say: Say = lambda text: None,
+    on_address: Callable[[str], None] = lambda address: None,
+    on_ready: Callable[[Sequence[str]], None] = announce,
+) -> int:
+    """Serve a configuration until a signal; the exit code.
+
+    `on_address` gets the connection string of the database before the first request is answered.
+    """
+    prepared = prepare(tree)
+    require_allower(prepared)
+    workers = prepared.config.get(Core).workers
+    with create_instance() as instance:
+        if workers > 1:
+            metrics.prepare_multiprocess(instance.metrics_directory)
+        with observing(prepared), open_database(prepared, say) as address:
+            on_address(address)
+            return serve(
+                ServerSettings.from_sections(prepared.config.sections),
+                partial(build, tree, instance, address),
+                on_ready,
+            )
+
+
+def build(tree: Tree, instance: Instance, address: str, worker: int) -> Docgraph:
+    """The application of one process. A worker process opens its own log and metrics."""
+    prepared = prepare(tree)
+    if worker:
+        _observe(prepared)
+    return Docgraph(prepared, instance.for_worker(worker), address)
+
+
+@contextmanager
+def open_database(prepared: Prepared, say: Say = lambda text: None) -> Iterator[str]:
+    """The configured database, or else the embedded one, which lives as long as this block."""
+    configured = prepared.config.get(MClient).connection_string
+    if configured is not None:
+        yield configured
+        return
+    with EmbeddedMongo(prepared.config.get(Core).data_directory, on_progress=say) as address:
+        yield address
+
+
+@contextmanager
+def observing(prepared: Prepared) -> Iterator[None]:
+    """Log and count what this process does."""
+    log = _observe(prepared)
+    try:
+        yield
+    finally:
+        metrics.close_metrics()
+        log.close()
+
+
+def _observe(prepared: Prepared) -> Log:
+    options = prepared.config.get(Logging)
+    metrics.open_metrics(__version__)
+    return open_log(
+        LogOptions(
+            style=options.format,
+            level=Level[options.level.upper()],
+            requests=options.requests,
+            exclude=options.requests_exclude_patterns,
+            exclude_seconds=options.requests_exclude_interval_ms / 1000,
+            field_bytes=options.max_field_size,
+        )
+    )

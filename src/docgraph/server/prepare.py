@@ -1,0 +1,75 @@
+"""From a tree to a configuration that can be served: plugins found, every section decoded.
+
+All mistakes come at once, wherever they were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from docgraph.config import SECTIONS, Decoded, PluginConfig, Tree, decode, peek
+from docgraph.config.sections import Core
+from docgraph.exchange import ConfigError, Problem
+from docgraph.plugins import Found, discover, is_enabled
+from docgraph.plugins.kinds import AuthorizerRole, Kind
+from docgraph.server.builtin import BUILTIN
+
+__all__ = ["Prepared", "prepare", "require_allower"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The configuration, decoded, and the plugins there are."""
+
+    tree: Tree
+    config: Decoded
+    found: tuple[Found, ...]
+
+
+def prepare(tree: Tree) -> Prepared:
+    """Find the plugins, which bring sections of their own, and decode every section strictly."""
+    found = discover(BUILTIN, Path(peek(tree, "core", Core).plugins_directory))
+    own = {one.name: one.plugin.Config for one in found if one.name not in SECTIONS}
+    config = decode(tree, {**SECTIONS, **own})
+    problems = list(_find_unavailable(tree, {one.name for one in found}))
+    if problems:
+        raise ConfigError(problems)
+    return Prepared(tree, config, found)
+
+
+def require_allower(prepared: Prepared) -> None:
+    """A server without an allower would refuse every request, and is not started."""
+    if any(
+        one.plugin.kind is Kind.AUTHORIZER
+        and getattr(one.plugin, "role", None) is AuthorizerRole.ALLOWER
+        and is_enabled(one, prepared.config.sections)
+        for one in prepared.found
+    ):
+        return
+    raise ConfigError(
+        [
+            Problem(
+                "configuration",
+                "/",
+                "no allower is enabled, so every request would be refused",
+                "enable one, for example with --set /fullAuthorizer/enabled=true",
+            )
+        ]
+    )
+
+
+def _find_unavailable(tree: Tree, names: Collection[str]) -> Iterator[Problem]:
+    """Asking for something that is not there must not pass for having it: fail closed."""
+    for name, section in SECTIONS.items():
+        if not issubclass(section, PluginConfig) or name in names:
+            continue
+        node = tree.find(f"/{name}/enabled")
+        if node is not None and node.value is True:
+            yield Problem(
+                str(node.place),
+                f"/{name}/enabled",
+                "this version does not have that plugin",
+                "leave it out, or set it to false",
+            )
