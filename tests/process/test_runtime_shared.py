@@ -36,8 +36,11 @@ def _run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _work(instance: Instance, answers: Connection) -> None:
     generations = instance.open_generations()
+    counters = instance.open_counters(seconds=1e9)
     for _ in range(BUMPS):
         generations.bump("apps")
+        counters.hit("login 127.0.0.1")
+    counters.close()
     answers.send((instance.worker, instance.secret("tokens"), generations.read("apps")))
     answers.recv()  # the parent has bumped once more
     answers.send(generations.read("users"))
@@ -75,6 +78,9 @@ def test_spawned_workers_share_counters_and_secrets(instance: Instance) -> None:
     assert generations.read("apps") == 2 * BUMPS
     assert seen == [1, 1]
     generations.close()
+    counters = instance.open_counters(seconds=1e9)
+    assert counters.read("login 127.0.0.1") == 2 * BUMPS  # decision 37: over all workers
+    counters.close()
 
 
 def test_a_worker_that_ends_takes_nothing_with_it(instance: Instance) -> None:

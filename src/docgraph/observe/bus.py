@@ -2,7 +2,7 @@
 
 The listeners are the one piece of state that a process has for all of its parts: whoever notices
 something should not need to be handed an object for it. `emit` never raises; it never blocks
-because listeners must not (the log hands its lines to a thread).
+because listeners must not (the log hands its lines to a thread). It may be called from any thread.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Listener", "emit", "subscribe", "unsubscribe"]
 
 Listener = Callable[[Event], None]
 
-# Replaced as a whole, never changed in place: emit may run in any thread.
+# Replaced as a whole, never changed in place: another thread may just walk through it.
 _listeners: tuple[Listener, ...] = ()
 
 

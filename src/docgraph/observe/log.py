@@ -184,8 +184,10 @@ def _build_cleaner(limit: int) -> Callable[[WrappedLogger, str, EventDict], Even
 
 def _clean_value(value: Any, limit: int) -> Any:
     match value:
-        case None | int() | float():
+        case None | int():
             return value
+        case float():
+            return round(value, 3)
         case list() | tuple():
             shown = [clean_text(str(item), limit) for item in value[:MAX_ITEMS]]
             left_out = len(value) - MAX_ITEMS

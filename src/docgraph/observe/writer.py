@@ -10,74 +10,68 @@ import os
 import select
 import stat
 import threading
-from collections import deque
 from collections.abc import Iterator
+from queue import SimpleQueue
 
 from docgraph.observe.bus import emit
 from docgraph.observe.events import LinesDropped
 
 __all__ = ["Writer"]
 
-QUEUE_BYTES = 8 << 20
+QUEUE_LINES = 16_384
 # A short wait lets lines gather: one write for many, and no thread switch for each of them.
 GATHER_SECONDS = 0.005
 CHUNK_BYTES = 64 << 10
 
 
 class Writer:
-    """Takes whole lines from any thread and writes them in order."""
+    """Takes whole lines from any thread, or from a signal handler, and writes them in order."""
 
-    def __init__(self, fd: int, *, queue_bytes: int = QUEUE_BYTES) -> None:
+    def __init__(self, fd: int, *, queue_lines: int = QUEUE_LINES) -> None:
         self._fd = fd
-        self._limit = queue_bytes
+        self._limit = queue_lines
         self._chunk_bytes = _find_chunk_size(fd)
-        self._lock = threading.Lock()
-        self._lines: deque[bytes] = deque()
-        self._size = 0
+        # Its put never takes a lock: a signal handler may interrupt the main thread inside of it.
+        self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._dropped = 0
-        self._wake = threading.Event()
+        self._drops = threading.RLock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="docgraph-log", daemon=True)
         self._thread.start()
 
     def put(self, line: bytes) -> None:
         """Queue a line that ends in a line break; returns at once, whatever the reader does."""
-        with self._lock:
-            if self._size + len(line) > self._limit:
+        if self._lines.qsize() < self._limit:
+            self._lines.put(line)
+        else:
+            with self._drops:
                 self._dropped += 1
-                return
-            self._lines.append(line)
-            self._size += len(line)
-        if not self._wake.is_set():
-            self._wake.set()
 
     def close(self, timeout: float = 2.0) -> None:
         """Write what is queued and stop; a reader that does not read is not waited for longer."""
         self._closing.set()
-        self._wake.set()
+        self._lines.put(b"")  # wakes the thread, says nothing
         self._thread.join(timeout)
 
     def _run(self) -> None:
         lost = 0
-        while True:
-            self._wake.wait()
-            self._closing.wait(GATHER_SECONDS)
-            self._wake.clear()
-            lines, dropped = self._take()
+        while not (self._closing.is_set() and self._lines.empty()):
+            lines = self._gather()
             unwritten = self._write(lines)
-            lost += dropped + unwritten
+            lost += self._take_dropped() + unwritten
             if lost and not unwritten:  # told only where it can be read
                 emit(LinesDropped(count=lost))
                 lost = 0
-            if self._closing.is_set() and not self._lines:
-                return
 
-    def _take(self) -> tuple[list[bytes], int]:
-        with self._lock:
-            lines, dropped = list(self._lines), self._dropped
-            self._lines.clear()
-            self._size = self._dropped = 0
-        return lines, dropped
+    def _gather(self) -> list[bytes]:
+        first = self._lines.get()
+        self._closing.wait(GATHER_SECONDS)
+        return [first, *(self._lines.get() for _ in range(self._lines.qsize()))]
+
+    def _take_dropped(self) -> int:
+        with self._drops:
+            dropped, self._dropped = self._dropped, 0
+        return dropped
 
     def _write(self, lines: list[bytes]) -> int:
         """Write all lines; the result is how many of them could not be written."""

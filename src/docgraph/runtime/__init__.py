@@ -1,7 +1,8 @@
 """What a process runs on: blocking work, background tasks, caches, and what workers share."""
 
-from docgraph.runtime.blocking import Blocking, Lane, run_blocking
+from docgraph.runtime.blocking import Blocking, Lane, count_cores, run_blocking
 from docgraph.runtime.cache import AFTER_READ, AFTER_WRITE, CacheStats, Expiry, LoadingCache
+from docgraph.runtime.counters import WindowCounters
 from docgraph.runtime.generations import Generation, Generations
 from docgraph.runtime.instance import Instance, create_instance
 from docgraph.runtime.tasks import Tasks, watch_loop
@@ -18,6 +19,8 @@ __all__ = [
     "Lane",
     "LoadingCache",
     "Tasks",
+    "WindowCounters",
+    "count_cores",
     "create_instance",
     "run_blocking",
     "watch_loop",

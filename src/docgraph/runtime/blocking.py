@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 from docgraph.exchange.errors import Overloaded
 from docgraph.runtime.threads import ThreadPool
 
-__all__ = ["Blocking", "Lane", "count_threads", "run_blocking"]
+__all__ = ["Blocking", "Lane", "count_cores", "count_threads", "run_blocking"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,10 +29,11 @@ QUEUE = 256
 
 def count_threads(parallelism: int) -> int:
     """`core.workers-scheduler-parallelism`: 0 or less means 1.5 times the cores, rounded up."""
-    return parallelism if parallelism > 0 else math.ceil(1.5 * _count_cores())
+    return parallelism if parallelism > 0 else math.ceil(1.5 * count_cores())
 
 
-def _count_cores() -> int:
+def count_cores() -> int:
+    """The cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on Linux

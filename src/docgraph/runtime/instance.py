@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from docgraph.runtime.counters import WindowCounters, create_counters
 from docgraph.runtime.generations import Generations, create_generations
 
 __all__ = ["Instance", "create_instance"]
@@ -50,8 +51,12 @@ class Instance:
         return replace(self, worker=number)
 
     def open_generations(self) -> Generations:
-        """The shared counters, opened for this process."""
+        """The shared generations, opened for this process."""
         return Generations(self.directory / "generations")
+
+    def open_counters(self, seconds: float) -> WindowCounters:
+        """The shared counters of hits within the last `seconds`, opened for this process."""
+        return WindowCounters(self.directory / "counters", seconds, self.secret("counters"))
 
     @property
     def metrics_directory(self) -> Path:
@@ -72,6 +77,7 @@ def create_instance(parent: Path | None = None) -> Iterator[Instance]:
     lock = _lock(directory)
     try:
         create_generations(directory / "generations")
+        create_counters(directory / "counters")
         yield Instance(
             id=directory.name.removeprefix(PREFIX),
             directory=directory,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -50,7 +51,7 @@ def test_lines_arrive_in_order(pipe: tuple[int, int]) -> None:
 
 def test_a_reader_that_does_not_read_holds_up_nobody(pipe: tuple[int, int]) -> None:
     _, end = pipe
-    writer = Writer(end, queue_bytes=100_000)
+    writer = Writer(end, queue_lines=100)
 
     started = time.monotonic()
     for _ in range(1000):  # far more than pipe and queue hold
@@ -71,7 +72,7 @@ def test_lines_that_found_no_room_are_counted_and_told(pipe: tuple[int, int]) ->
         done.set()
 
     subscribe(listen)
-    writer = Writer(end, queue_bytes=100_000)
+    writer = Writer(end, queue_lines=100)
     for _ in range(1000):
         writer.put(LINE)
     received = bytearray()
@@ -86,6 +87,36 @@ def test_lines_that_found_no_room_are_counted_and_told(pipe: tuple[int, int]) ->
     lost = sum(event.count for event in told if isinstance(event, LinesDropped))
     assert lost > 0
     assert len(received) == (1000 - lost) * len(LINE)
+
+
+def test_a_signal_handler_may_log_in_the_middle_of_logging(pipe: tuple[int, int]) -> None:
+    reader, end = pipe
+    writer = Writer(end)
+    handled = 0
+
+    def handle(number: int, frame: object) -> None:
+        nonlocal handled
+        handled += 1
+        writer.put(b"signal\n")
+
+    previous = signal.signal(signal.SIGVTALRM, handle)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.0005, 0.0005)
+    received = bytearray()
+    drain = threading.Thread(target=lambda: received.extend(_read_all(reader)))
+    drain.start()
+    written = 0
+    while handled < 20:
+        writer.put(b"line\n")
+        written += 1
+        if written % 1000 == 0:
+            time.sleep(0.001)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    signal.signal(signal.SIGVTALRM, previous)
+    writer.close()
+    os.close(end)
+    drain.join(10)
+
+    assert received.count(b"\n") > 0
 
 
 def test_a_reader_that_is_gone_is_no_error(pipe: tuple[int, int]) -> None:

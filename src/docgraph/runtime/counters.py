@@ -1,0 +1,131 @@
+"""How often something happened lately, over all workers: what a guard against floods asks.
+
+A table of fixed size in shared memory. A key is kept as a keyed hash, so that nobody can choose
+keys that collide. When its row is full a key takes the place of the one that counts least: whoever
+floods the table with new keys pushes out other new keys, not those that have many hits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from docgraph.runtime.shared import SharedFile, create_shared
+
+__all__ = ["WindowCounters", "create_counters"]
+
+ROWS = 2048
+ROW_SLOTS = 8
+_SLOT = struct.Struct("<QQQQ")  # tag, number of the window, hits in it, hits in the one before
+
+
+def create_counters(path: Path) -> None:
+    """Make the file, without any hit; once per instance."""
+    create_shared(path, ROWS * ROW_SLOTS * _SLOT.size)
+
+
+class _Slot(NamedTuple):
+    tag: int  # 0: free
+    window: int
+    hits: int
+    hits_before: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    row: int
+    tag: int
+
+
+class WindowCounters:
+    """Hits by key within the last `seconds`; all processes must use the same `secret`.
+
+    The window slides: of the window before, the part that is still inside counts, taken as evenly
+    spread. The clock is that of the machine, which all its processes share.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        seconds: float,
+        secret: bytes,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._file = SharedFile(path)
+        self._seconds = seconds
+        self._secret = secret
+        self._clock = clock
+
+    def hit(self, key: str) -> int:
+        """Count one and tell how many there are now, this one included."""
+        window, passed = self._find_window()
+        place = self._find_place(key)
+        with self._file.locked():
+            offset, slot = self._choose(place, window)
+            slot = slot._replace(hits=slot.hits + 1)
+            _SLOT.pack_into(self._file.memory, offset, *slot)
+        return _estimate(slot, passed)
+
+    def read(self, key: str) -> int:
+        """How many there are now; nothing is counted."""
+        window, passed = self._find_window()
+        place = self._find_place(key)
+        with self._file.locked():
+            _, slot = self._choose(place, window)
+        return _estimate(slot, passed)
+
+    def reset(self, key: str) -> None:
+        """Forget the hits of a key."""
+        window, _ = self._find_window()
+        place = self._find_place(key)
+        with self._file.locked():
+            offset, slot = self._choose(place, window)
+            if slot.hits or slot.hits_before:  # else it is not there, and the place is another's
+                _SLOT.pack_into(self._file.memory, offset, 0, 0, 0, 0)
+
+    def close(self) -> None:
+        """Give back the memory; the hits stay for the others."""
+        self._file.close()
+
+    def _find_window(self) -> tuple[int, float]:
+        """The number of the present window, and how much of it has passed, from 0 to 1."""
+        number, passed = divmod(self._clock() / self._seconds, 1)
+        return int(number), passed
+
+    def _find_place(self, key: str) -> _Place:
+        digest = hashlib.blake2b(key.encode(), key=self._secret, digest_size=16).digest()
+        row = int.from_bytes(digest[:8], "little") % ROWS
+        return _Place(row, int.from_bytes(digest[8:], "little") or 1)
+
+    def _choose(self, place: _Place, window: int) -> tuple[int, _Slot]:
+        """Where the key is, else where it may go: the place of what counts least."""
+        row = self._read_row(place.row, window)
+        for offset, slot in row:
+            if slot.tag == place.tag:
+                return offset, slot
+        offset, _ = min(row, key=lambda one: one[1].hits + one[1].hits_before)
+        return offset, _Slot(place.tag, window, 0, 0)
+
+    def _read_row(self, row: int, window: int) -> list[tuple[int, _Slot]]:
+        first = row * ROW_SLOTS * _SLOT.size
+        return [
+            (offset, _advance(_Slot(*_SLOT.unpack_from(self._file.memory, offset)), window))
+            for offset in range(first, first + ROW_SLOTS * _SLOT.size, _SLOT.size)
+        ]
+
+
+def _advance(slot: _Slot, window: int) -> _Slot:
+    """The slot as it looks from the present window."""
+    if slot.window == window:
+        return slot
+    before = slot.hits if slot.window == window - 1 else 0
+    return slot._replace(window=window, hits=0, hits_before=before)
+
+
+def _estimate(slot: _Slot, passed: float) -> int:
+    return slot.hits + int(slot.hits_before * (1 - passed))

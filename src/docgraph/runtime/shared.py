@@ -1,0 +1,52 @@
+"""A mapped file that several processes read and write, with a lock around what must not mix.
+
+A file that workers open by its path works with spawned processes, has no resource tracker that
+would remove it under the others when one of them ends, and vanishes with its directory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["SharedFile", "create_shared"]
+
+
+def create_shared(path: Path, size: int) -> None:
+    """Make the file, all bytes 0; once per instance, before any worker opens it."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.ftruncate(fd, size)
+    finally:
+        os.close(fd)
+
+
+class SharedFile:
+    """The file as one process sees it; `close` when done."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR)
+        self._threads = threading.Lock()
+        self.memory = mmap.mmap(self._fd, 0)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep all others out, for as short a time as possible: somebody's event loop waits."""
+        # The file lock excludes other processes and ends with its holder, even by kill -9;
+        # it does not exclude other threads of this process.
+        with self._threads:
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Unmap and close; the file stays for the others."""
+        self.memory.close()
+        os.close(self._fd)
