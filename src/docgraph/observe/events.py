@@ -225,7 +225,7 @@ class PluginFailed(Event):
 
     level: ClassVar[Level] = Level.ERROR
     plugin: str
-    stage: str  # "load", "start", "use", "close"
+    stage: str  # "load", "start", "close", or what it was asked to do
     error: BaseException
 
 

@@ -61,7 +61,8 @@ def open_log(options: LogOptions | None = None, *, fd: int = STDERR) -> Log:
 
     Belongs to the process that calls it: a forked child opens its own.
     """
-    return Log(options or LogOptions(), Writer(fd), _build_renderer(options or LogOptions(), fd))
+    options = options or LogOptions()
+    return Log(options, Writer(fd), _build_renderer(options, fd))
 
 
 class Log:
