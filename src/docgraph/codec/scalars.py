@@ -6,15 +6,12 @@ comes through here, so that a value is valid everywhere or nowhere.
 
 from __future__ import annotations
 
-import binascii
 import re
 from base64 import b64decode
 from datetime import UTC, datetime, timedelta
 from decimal import DecimalException
 from typing import Any
 from uuid import UUID
-
-from bson.errors import InvalidId
 
 from docgraph.codec.types import (
     Binary,
@@ -32,6 +29,7 @@ __all__ = [
     "INT64_MAX",
     "INT64_MIN",
     "BadValue",
+    "build_binary",
     "build_date",
     "build_integer",
     "build_long",
@@ -62,7 +60,7 @@ _INTEGER_DIGITS = 19  # of the longest 64-bit integer
 _DECIMAL_LENGTH = 10_000  # the longest exact text, 1 followed by zeros, has 6145 digits
 _UINT32 = 2**32
 _OBJECT_ID_LENGTH = 24
-_MAX_SUBTYPE = 255
+_MAX_SUBTYPE = 254  # the driver cannot write 255: its encoder takes it for an error of its own
 _OPTIONS = frozenset("ilmsux")
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -87,7 +85,7 @@ def parse_object_id(text: str) -> ObjectId:
         # than 12 bytes, which ObjectId refuses too.
         if len(text) == _OBJECT_ID_LENGTH:
             return ObjectId(bytes.fromhex(text))
-    except (ValueError, InvalidId):
+    except (ValueError, TypeError):
         pass
     raise BadValue(f"an ObjectId is 24 hexadecimal digits, not {show(text)}")
 
@@ -153,19 +151,24 @@ def parse_uuid(text: str) -> Binary:
 
 
 def parse_binary(text: str, subtype: int) -> bytes:
-    """Binary data from base64; plain `bytes` for subtype 0, as the store returns it."""
-    if not 0 <= subtype <= _MAX_SUBTYPE:
-        raise BadValue(f"a binary subtype is between 0 and 255, not {subtype}")
+    """Binary data from base64."""
     try:
         data = b64decode(text, validate=True)
-    except (binascii.Error, ValueError):  # the latter for characters beyond ASCII
+    except ValueError:
         raise BadValue(f"{show(text)} is not base64") from None
+    return build_binary(data, subtype)
+
+
+def build_binary(data: bytes, subtype: int) -> bytes:
+    """Binary data; plain `bytes` for subtype 0, as the store returns it."""
+    if not 0 <= subtype <= _MAX_SUBTYPE:
+        raise BadValue(f"a binary subtype is between 0 and {_MAX_SUBTYPE}, not {subtype}")
     return Binary(data, subtype) if subtype else data
 
 
 def parse_date(text: str) -> datetime | DatetimeMS:
     """A date from ISO 8601; without an offset it is UTC, digits below the millisecond are cut."""
-    if len(text) in _USUAL_DATE_LENGTHS and text[10:17:3] == "T::" and text[-1] == "Z":
+    if len(text) in _USUAL_DATE_LENGTHS and text[4:17:3] == "--T::" and text[-1] == "Z":
         try:
             return datetime.fromisoformat(text[:-1])
         except ValueError:
@@ -189,7 +192,7 @@ def build_date(millis: int) -> datetime | DatetimeMS:
         return _EPOCH + timedelta(milliseconds=millis)
     if not INT64_MIN <= millis <= INT64_MAX:
         raise BadValue("the date is out of range: its milliseconds do not fit into 64 bits")
-    return DatetimeMS(millis)
+    return DatetimeMS(int(millis))  # an Int64 inside would make int() of it warn
 
 
 def build_millis(date: datetime) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 from docgraph.codec.scalars import (
     BadValue,
+    build_binary,
     build_date,
     build_long,
     build_millis,
@@ -27,7 +28,7 @@ from docgraph.codec.scalars import (
     parse_object_id,
     parse_uuid,
 )
-from docgraph.codec.types import Binary, Code, DBRef, Int64, MaxKey, MinKey, ObjectId
+from docgraph.codec.types import Code, DBRef, Int64, MaxKey, MinKey, ObjectId
 
 __all__ = ["CALLS", "CONSTANTS", "call"]
 
@@ -98,12 +99,12 @@ def _binary(name: str, arguments: Arguments) -> Any:
 
 
 def _hexadecimal(name: str, arguments: Arguments) -> Any:
-    subtype = _subtype(name, arguments[0])
+    text = _text(name, arguments[1])
     try:
-        data = binascii.unhexlify(_text(name, arguments[1]))
+        data = binascii.unhexlify(text)
     except ValueError:
         raise BadValue(f"{name}() takes pairs of hexadecimal digits") from None
-    return Binary(data, subtype) if subtype else data
+    return build_binary(data, _subtype(name, arguments[0]))
 
 
 def _regex(name: str, arguments: Arguments) -> Any:
@@ -124,8 +125,8 @@ def _reference(name: str, arguments: Arguments) -> Any:
 
 
 def _subtype(name: str, given: Any) -> int:
-    if not _is_integer(given) or not 0 <= given <= 255:  # noqa: PLR2004
-        raise BadValue(f"{name}() takes a subtype between 0 and 255")
+    if not _is_integer(given):
+        raise BadValue(f"{name}() takes an integer as its subtype")
     return int(given)
 
 
