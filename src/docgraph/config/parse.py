@@ -23,7 +23,7 @@ MAX_TEXT: Final = 1 << 20
 MAX_DEPTH: Final = 32
 MAX_VALUES: Final = 20_000
 
-_CORE_TAGS: Final = {
+_CORE_TAGS: Final[dict[str, type]] = {
     f"tag:yaml.org,2002:{name}": kind
     for name, kind in {
         "str": str,
@@ -124,8 +124,10 @@ class _Composer:
         if isinstance(event, yaml.ScalarEvent):
             node = Node(self._resolve(event, path), origin)
         elif isinstance(event, yaml.SequenceStartEvent):
+            self._check_tag(event, tuple, path)
             node = Node(self._compose_list(path, depth), origin)
         else:
+            self._check_tag(event, dict, path)
             node = Node(self._compose_mapping(path, depth), origin)
         if event.anchor is not None:
             self.anchors[event.anchor] = (node, self.count - before)
@@ -174,15 +176,17 @@ class _Composer:
         text = str(event.value)
         if event.tag is None or event.tag == "!":
             return resolve_scalar(text) if event.implicit[0] else text
-        kind = _CORE_TAGS.get(event.tag)
-        if kind is str:
+        if _CORE_TAGS.get(event.tag) is str:
             return text
         value = resolve_scalar(text)
-        if kind is None or not isinstance(value, kind):
+        self._check_tag(event, type(value), path)
+        return value
+
+    def _check_tag(self, event: Any, kind: type, path: str) -> None:
+        if event.tag not in (None, "!") and _CORE_TAGS.get(event.tag) is not kind:
             self._report(
                 self._origin(event), path, f"the tag '{event.tag}' does not fit here", "remove it"
             )
-        return value
 
     def _count(self, values: int, origin: Origin, path: str) -> None:
         self.count += values

@@ -13,6 +13,8 @@ __all__ = ["render_value"]
 
 # Texts that stand for themselves everywhere, in lists and mappings too.
 _PLAIN: Final = re.compile(r"[\w/.$][\w/.$-]*", re.ASCII)
+# Texts for us, and something else to the many tools that still read YAML 1.1.
+_OLD: Final = re.compile(r"y|n|yes|no|on|off|[0-9][0-9_]*", re.IGNORECASE)
 
 
 def render_value(value: Any) -> str:
@@ -30,9 +32,18 @@ def render_value(value: Any) -> str:
 
 
 def _render_text(text: str) -> str:
-    if _PLAIN.fullmatch(text) and resolve_scalar(text) == text:
+    if _PLAIN.fullmatch(text) and resolve_scalar(text) == text and not _OLD.fullmatch(text):
         return text
-    return json.dumps(text, ensure_ascii=not text.isprintable())
+    return f'"{"".join(_escape(character) for character in text)}"'
+
+
+def _escape(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    # Not JSON's pairs of surrogates, which YAML refuses.
+    return f"\\U{ord(character):08x}"
 
 
 def _render_float(value: float) -> str:

@@ -19,7 +19,7 @@ _BOOLEANS = {
     "False": False,
     "FALSE": False,
 }
-_DECIMAL = re.compile(r"[-+]?[0-9]{1,100}")
+_DECIMAL = re.compile(r"[-+]?[0-9]{1,4000}")
 _OCTAL = re.compile(r"0o[0-7]{1,100}")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,100}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")

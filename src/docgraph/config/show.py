@@ -42,4 +42,14 @@ def _show_struct(
             yield from _show_struct(tree, option.struct, values[name], here)
             continue
         shown = render_value(mask(name, values[name], option.extra))
-        yield f"{f'{indent}{name}: {shown}':<{_COLUMN}}  # {tree.origin(here)}"
+        origin = tree.origin(_find_giver(tree, struct, path, name))
+        yield f"{f'{indent}{name}: {shown}':<{_COLUMN}}  # {origin}"
+
+
+def _find_giver(tree: Tree, struct: type[msgspec.Struct], path: str, name: str) -> str:
+    """The path that gave an option its value: its own, or that of the option it replaces."""
+    if tree.find(f"{path}/{name}") is None:
+        for option in options_of(struct).values():
+            if option.extra.get("replaced-by") == name and tree.is_set(f"{path}/{option.name}"):
+                return f"{path}/{option.name}"
+    return f"{path}/{name}"

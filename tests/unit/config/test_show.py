@@ -1,0 +1,181 @@
+"""`docgraph config show`, `docgraph config template` and the reference page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from docgraph.config import SECTIONS, Section, decode, show, template
+from docgraph.config.options import walk_options
+from docgraph.config.reference import render
+from docgraph.config.render import render_value
+from docgraph.config.sections import Cors, Graphql, HttpListener, JwtTokenManager, MClient
+from tests.unit.config.harness import KEY, decode_text, load_text
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "configuration.md"
+
+
+def show_text(directory: Path, text: str, sections: dict[str, type[Section]], *sets: str) -> str:
+    tree = load_text(directory, text, settings=sets)
+    return show(tree, decode(tree, sections))
+
+
+def test_show_of_a_small_file(tmp_path: Path) -> None:
+    text = """\
+http-listener:
+  port: 9090
+cors:
+  allow-origins:
+    - https://a.example
+mclient: {connection-string: "mongodb://u:secret@db/x"}
+"""
+    sections: dict[str, type[Section]] = {
+        "http-listener": HttpListener,
+        "cors": Cors,
+        "mclient": MClient,
+    }
+
+    assert show_text(tmp_path, text, sections, "/mclient/max-pool-size=7") == snapshot("""\
+http-listener:
+  enabled: true                                           # built-in default
+  host: 127.0.0.1                                         # built-in default
+  port: 9090                                              # docgraph.yml:2:3
+
+cors:
+  allow-origins: ["https://a.example"]                    # docgraph.yml:4:3
+
+mclient:
+  connection-string: "mongodb://u:********@db/x"          # docgraph.yml:6:11
+  command-ceiling-ms: 300000                              # built-in default
+  max-pool-size: 7                                        # --set
+  min-pool-size: 5                                        # built-in default
+  max-connecting: 2                                       # built-in default
+  wait-queue-timeout-ms: 2000                             # built-in default
+  connect-timeout-ms: 2000                                # built-in default
+  heartbeat-frequency-ms: 2000                            # built-in default
+  server-selection-timeout-ms: 15000                      # built-in default
+""")
+
+
+def test_show_of_nested_and_secret_options(tmp_path: Path) -> None:
+    text = f"""\
+graphql:
+  app-def-cache-ttl: 5000
+  introspection: [admin, "on"]
+  limits: {{depth: 4, response-bytes: 1 MiB}}
+jwtTokenManager: {{key: {KEY}}}
+"""
+    sections: dict[str, type[Section]] = {"graphql": Graphql, "jwtTokenManager": JwtTokenManager}
+
+    assert show_text(tmp_path, text, sections) == snapshot("""\
+graphql:
+  enabled: true                                           # built-in default
+  uri: /graphql                                           # built-in default
+  secured: true                                           # built-in default
+  db: docgraph                                            # built-in default
+  collection: gql-apps                                    # built-in default
+  app-cache-enabled: true                                 # built-in default
+  app-cache-ttr: 5000                                     # docgraph.yml:2:3
+  default-limit: 100                                      # built-in default
+  max-limit: 1000                                         # built-in default
+  query-time-limit: 0                                     # built-in default
+  verbose: false                                          # built-in default
+  app-def-cache-ttl: 5000                                 # docgraph.yml:2:3
+  limits:
+    depth: 4                                              # docgraph.yml:4:12
+    aliases: 50                                           # built-in default
+    root-fields: 20                                       # built-in default
+    tokens: 2500                                          # built-in default
+    directives: 50                                        # built-in default
+    estimated-documents: 2000000                          # built-in default
+    fetched-documents: 100000                             # built-in default
+    response-bytes: 1048576                               # docgraph.yml:4:22
+  introspection: [admin, "on"]                            # docgraph.yml:3:3
+  json-mode: standard                                     # built-in default
+  max-body-size: 1048576                                  # built-in default
+  read-preference: primary                                # built-in default
+
+jwtTokenManager:
+  enabled: false                                          # built-in default
+  key: "********"                                         # docgraph.yml:5:19
+  ttl: 15                                                 # built-in default
+  srv-uri: /tokens                                        # built-in default
+  issuer: docgraph                                        # built-in default
+  audience: null                                          # built-in default
+""")
+
+
+def test_what_is_shown_reads_back_as_itself(tmp_path: Path) -> None:
+    tree = load_text(tmp_path, "core: {name: 'it''s: #1', tracing-headers: [x-id]}")
+    decoded = decode(tree, SECTIONS)
+
+    again = decode_text(tmp_path, show(tree, decoded))
+
+    assert again.sections == decoded.sections
+
+
+def test_the_template_means_the_defaults(tmp_path: Path) -> None:
+    assert decode_text(tmp_path, template()).sections == decode_text(tmp_path).sections
+
+
+def test_the_template_without_its_marks_means_the_defaults(tmp_path: Path) -> None:
+    text = "\n".join(
+        line.replace("#", "", 1) if line.lstrip().startswith("#") and "# " not in line[:8] else line
+        for line in template().splitlines()
+    )
+
+    assert "  max-limit: 1000" in text.splitlines()
+    assert decode_text(tmp_path, text).sections == decode_text(tmp_path).sections
+
+
+@pytest.mark.parametrize(("name", "section"), SECTIONS.items())
+def test_the_template_has_every_option(name: str, section: type[Section]) -> None:
+    text = template({name: section})
+
+    for path, option in walk_options(section, ""):
+        if "deprecated" not in option.extra:
+            assert f"{option.name}:" in text, path
+
+
+def test_the_reference_page_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == render(), (
+        "run: python -m docgraph.config.reference > docs/reference/configuration.md"
+    )
+
+
+@pytest.mark.parametrize(("name", "section"), SECTIONS.items())
+def test_the_reference_page_has_every_option(name: str, section: type[Section]) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+
+    assert f"## `{name}`" in page
+    chapter = page.split(f"## `{name}`")[1].split("\n## ")[0]
+    for path, option in walk_options(section, ""):
+        if option.struct is None:
+            assert f"| `{path[1:].replace('/', '.')}` |" in chapter, path
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("true", '"true"'),
+        ("12", '"12"'),
+        ("1.5", '"1.5"'),
+        ("", '""'),
+        ("no", '"no"'),
+        ("1_000", '"1_000"'),
+        ("gql-apps", "gql-apps"),
+        ("a b", '"a b"'),
+        ("a\nb", '"a\\U0000000ab"'),
+        ('say "\\"', '"say \\"\\\\\\""'),
+        ("é", '"é"'),
+        (None, "null"),
+        (True, "true"),
+        ([1, "x"], "[1, x]"),
+        ({"a b": [None]}, '{"a b": [null]}'),
+        (float("inf"), ".inf"),
+    ],
+)
+def test_values_are_rendered_so_that_they_read_back(value: object, text: str) -> None:
+    assert render_value(value) == text
