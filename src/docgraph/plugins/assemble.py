@@ -17,6 +17,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.discover import Found
 from docgraph.plugins.kinds import Kind, Plugin, Provider
+from docgraph.plugins.registry import PluginRegistry
 
 __all__ = ["PluginSet", "assemble", "is_enabled"]
 
@@ -80,7 +81,10 @@ def assemble(
 
     `values` are ready-made providers (`store`, `instance`, …) beside those of provider plugins.
     """
-    return _Assembly(tuple(found), sections, dict(values)).build()
+    registry = PluginRegistry()
+    assembled = _Assembly(tuple(found), sections, {**values, "registry": registry}).build()
+    registry.fill(assembled.plugins)
+    return assembled
 
 
 class _Assembly:
