@@ -6,6 +6,7 @@ decoder how to read a value (a size as text, a path relative to its file) and ho
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -58,12 +59,20 @@ class Section(
     `typing.Annotated[..., msgspec.Meta(description=...)]`.
     """
 
-    def __rich_repr__(self) -> Any:
-        """Nothing: a section may hold secrets, and tracebacks are no place for them."""
-        return ()
+    def __rich_repr__(self) -> Iterator[tuple[str, Any]]:
+        """The options that differ from their defaults; secrets are masked, also in tracebacks."""
+        from docgraph.config.options import options_of
+        from docgraph.config.secrets import mask
+
+        options = options_of(type(self))
+        for field in msgspec.structs.fields(self):
+            option, value = options[field.encode_name], getattr(self, field.name)
+            if value != option.default:
+                yield field.name, mask(option.name, value, option.extra)
 
     def __repr__(self) -> str:
-        return f"<section {type(self).__name__}>"
+        inner = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
+        return f"{type(self).__name__}({inner})"
 
 
 class PluginConfig(Section, frozen=True):

@@ -319,8 +319,9 @@ def test_names_from_a_file_cannot_move_the_cursor(tmp_path: Path) -> None:
     assert message.isprintable()
 
 
-def test_a_section_says_nothing_of_its_values_in_a_traceback() -> None:
-    jwt = JwtAuthenticationMechanism(key="hunter2")
+def test_a_section_shows_what_differs_and_no_secret_in_a_traceback() -> None:
+    jwt = JwtAuthenticationMechanism(key="hunter2", leeway=5)
 
-    assert "hunter2" not in repr(jwt)
+    assert repr(jwt) == "JwtAuthenticationMechanism(key='********', leeway=5)"
     assert "hunter2" not in f"{jwt}"
+    assert repr(Graphql()) == "Graphql()"
