@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from threading import Lock
 
-from graphql import GraphQLSchema
+from cachetools import LRUCache
+from graphql import DocumentNode, GraphQLEnumType, GraphQLSchema
 
+from docgraph.config.sections import Graphql
+from docgraph.graphql.check import examine
+from docgraph.graphql.check_fields import Rules
 from docgraph.graphql.definition import AppDefinition
 from docgraph.graphql.limits import Limits
 from docgraph.graphql.mapping import AnyMapping, EnumMapping, TypeResolver
+from docgraph.graphql.visibility import Visibility, build_visible_schema
+from docgraph.store.security import Policy
+from docgraph.variables import BUILT_IN
 
-__all__ = ["App", "VisibleApp"]
+__all__ = ["App", "VisibleApp", "build_app"]
+
+MAX_VIEWS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,11 +29,17 @@ class App:
     """`mappings` by type and field; every field of an object type but Query has one."""
 
     definition: AppDefinition
+    document: DocumentNode = field(repr=False)
     schema: GraphQLSchema
     mappings: Mapping[str, Mapping[str, AnyMapping]]
     enums: Mapping[str, EnumMapping]
     type_resolvers: Mapping[str, TypeResolver]
+    visibility: Visibility
     limits: Limits
+    _views: LRUCache[frozenset[str], VisibleApp] = field(
+        default_factory=lambda: LRUCache(MAX_VIEWS), repr=False
+    )
+    _lock: Lock = field(default_factory=Lock, repr=False)
 
     @property
     def version(self) -> str:
@@ -32,7 +48,22 @@ class App:
 
     def visible_to(self, roles: Iterable[str]) -> VisibleApp:
         """The app as a caller with these roles sees it; built once per set of roles that matter."""
-        raise NotImplementedError
+        key = self.visibility.all_roles.intersection(roles)
+        with self._lock:
+            view = self._views.get(key)
+        if view is None:
+            view = VisibleApp(self, self._schema_for(key), key)
+            with self._lock:
+                view = self._views.setdefault(key, view)
+        return view
+
+    def _schema_for(self, roles: frozenset[str]) -> GraphQLSchema:
+        hidden = self.visibility.hidden_from(roles)
+        if not hidden:
+            return self.schema
+        schema = build_visible_schema(self.document, self.schema, hidden)
+        _store_enums(schema, self.enums)
+        return schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,20 +76,62 @@ class VisibleApp:
 
     @property
     def definition(self) -> AppDefinition:
+        """The definition behind it."""
         return self.app.definition
 
     @property
+    def version(self) -> str:
+        """That of the app."""
+        return self.app.version
+
+    @property
     def mappings(self) -> Mapping[str, Mapping[str, AnyMapping]]:
+        """Those of the app: a hidden field is not in the schema, and so never asked for."""
         return self.app.mappings
 
     @property
     def enums(self) -> Mapping[str, EnumMapping]:
+        """Those of the app."""
         return self.app.enums
 
     @property
     def type_resolvers(self) -> Mapping[str, TypeResolver]:
+        """Those of the app."""
         return self.app.type_resolvers
 
     @property
     def limits(self) -> Limits:
+        """Those of the app."""
         return self.app.limits
+
+
+def build_app(
+    definition: AppDefinition,
+    settings: Graphql,
+    *,
+    policy: Policy | None = None,
+    variables: Collection[str] = BUILT_IN,
+) -> App:
+    """Compile a definition; raises `DefinitionError` listing every error with its place."""
+    parts = examine(definition, Rules(settings.max_limit, policy or Policy(), variables))
+    if parts.report.errors or parts.schema is None or parts.document is None:
+        raise parts.report.as_error()
+    _store_enums(parts.schema, parts.enums)
+    return App(
+        definition=definition,
+        document=parts.document,
+        schema=parts.schema,
+        mappings=parts.mappings,
+        enums=parts.enums,
+        type_resolvers=parts.type_resolvers,
+        visibility=parts.visibility,
+        limits=Limits.from_settings(settings, definition.limits),
+    )
+
+
+def _store_enums(schema: GraphQLSchema, enums: Mapping[str, EnumMapping]) -> None:
+    """Let arguments of enum types be coerced to what is stored."""
+    for name, mapping in enums.items():
+        type_ = schema.type_map.get(name)
+        for value_name, value in type_.values.items() if isinstance(type_, GraphQLEnumType) else ():
+            value.value = mapping.stored[value_name]

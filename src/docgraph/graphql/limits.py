@@ -1,16 +1,57 @@
 """What a query may cost, measured on its text and its parsed form before it is validated.
 
-Decision 26. Everything here is linear in the size of the text: fragments are counted once each
-and their counts added up, never expanded.
+Decision 26. Everything here is linear in the size of the text: a fragment is measured once and
+its figures are added up where it is spread, so that fragments which double one another are
+decided as fast as any others. Introspection is measured by itself: the standard query of
+GraphiQL is deeper than a query for data may be.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 
-from graphql import DocumentNode
+from graphql import (
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLError,
+    InlineFragmentNode,
+    OperationDefinitionNode,
+    SelectionNode,
+    SelectionSetNode,
+    parse,
+)
 
-__all__ = ["Limits", "check_limits", "parse_query"]
+from docgraph.config.sections import Graphql
+from docgraph.graphql.errors import Classification, OperationRefused
+
+__all__ = [
+    "MAX_NESTING",
+    "Limits",
+    "check_limits",
+    "find_deep_nesting",
+    "parse_query",
+]
+
+MAX_TEXT = 64 * 1024
+MAX_NESTING = 100
+MAX_FIELDS = 10_000
+INTROSPECTION_DEPTH = 20
+
+_INTROSPECTION = ("__schema", "__type")
+_BRACKET = re.compile(
+    r"""
+    " "" (?: \\ " "" | (?! " "" ) . )* " ""    # a block string
+    | " (?: \\. | [^"\\\n] )* "                # a string
+    | \# [^\n\r]*                              # a comment
+    | (?P<open> [({\[] )
+    | (?P<close> [)}\]] )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +68,171 @@ class Limits:
     fetched_documents: int = 100_000
     response_bytes: int = 16 * 1024 * 1024
 
+    @classmethod
+    def from_settings(cls, settings: Graphql, own: Mapping[str, int] | None = None) -> Limits:
+        """Those of the section `graphql.limits`; `own` is a checked `descriptor.limits`."""
+        section = settings.limits
+        known = {f.name for f in fields(cls)} & set(section.__struct_fields__)
+        limits = cls(**{name: getattr(section, name) for name in known})
+        return replace(limits, **{key.replace("-", "_"): n for key, n in (own or {}).items()})
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The names as they stand in a configuration or a definition."""
+        return tuple(f.name.replace("_", "-") for f in fields(cls) if f.name != "fragments")
+
 
 def parse_query(text: str, limits: Limits) -> DocumentNode:
-    """Parse; raises `QueryError` with classification and locations."""
-    raise NotImplementedError
+    """Parse within bounds of size and nesting; raises `OperationRefused` with locations."""
+    if len(text) > MAX_TEXT:
+        raise _refuse_syntax(f"the query text is longer than {MAX_TEXT} characters")
+    deep = find_deep_nesting(text)
+    if deep is not None:
+        raise _refuse_syntax(f"the query is nested deeper than {MAX_NESTING} levels", (deep,))
+    try:
+        return parse(text, max_lexical_tokens=limits.tokens, allow_empty_selection_sets=False)
+    except GraphQLError as error:
+        locations = tuple((where.line, where.column) for where in error.locations or ())
+        raise _refuse_syntax(error.message, locations) from None
+
+
+def _refuse_syntax(message: str, locations: tuple[tuple[int, int], ...] = ()) -> OperationRefused:
+    return OperationRefused.because(message, "invalid-syntax", Classification.SYNTAX, locations)
+
+
+def find_deep_nesting(text: str) -> tuple[int, int] | None:
+    """Line and column of the bracket that goes too deep for the parser's recursion, if any."""
+    depth = 0
+    for match in _BRACKET.finditer(text):
+        if match["close"]:
+            depth -= 1
+        elif match["open"]:
+            depth += 1
+            if depth > MAX_NESTING:
+                before = text[: match.start()]
+                return before.count("\n") + 1, match.start() - before.rfind("\n")
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """A selection set with its fragments counted in, as if they were written out."""
+
+    depth: int = 0
+    introspection: int = 0
+    fields: int = 0
+    roots: int = 0
+
+    def __or__(self, other: _Measure) -> _Measure:
+        """Both, side by side."""
+        return _Measure(
+            max(self.depth, other.depth),
+            max(self.introspection, other.introspection),
+            self.fields + other.fields,
+            self.roots + other.roots,
+        )
+
+    def below(self, name: str) -> _Measure:
+        """A field of that name with this as its selection set."""
+        if name in _INTROSPECTION:
+            return _Measure(1, max(self.depth, self.introspection) + 1, self.fields + 1, 1)
+        return _Measure(self.depth + 1, self.introspection, self.fields + 1, 1)
 
 
 def check_limits(document: DocumentNode, limits: Limits) -> None:
-    """Raises `QueryError` for the first limit that the document exceeds."""
-    raise NotImplementedError
+    """Raises `OperationRefused` for the first limit that the document exceeds."""
+    fragments = {
+        node.name.value: node
+        for node in document.definitions
+        if isinstance(node, FragmentDefinitionNode)
+    }
+    _check("fragments", len(fragments), limits.fragments)
+    aliases, directives = _count(document)
+    _check("aliases", aliases, limits.aliases)
+    _check("directives", directives, limits.directives)
+    measures = _measure_fragments(fragments)
+    for node in document.definitions:
+        if isinstance(node, OperationDefinitionNode):
+            _check_operation(_measure(node.selection_set, measures), limits)
+
+
+def _check_operation(measure: _Measure, limits: Limits) -> None:
+    _check("fields of Query", measure.roots, limits.root_fields)
+    _check("levels", measure.depth, limits.depth)
+    _check("levels of introspection", measure.introspection, INTROSPECTION_DEPTH)
+    _check("fields", measure.fields, MAX_FIELDS)
+
+
+def _check(what: str, count: int, limit: int) -> None:
+    if count > limit:
+        raise OperationRefused.because(f"the query has more than {limit} {what}", "limit-exceeded")
+
+
+def _count(document: DocumentNode) -> tuple[int, int]:
+    """Aliases (of `__typename`, too) and directives, wherever they stand."""
+    aliases = directives = 0
+    for node in document.definitions:
+        directives += len(getattr(node, "directives", ()) or ())
+        if isinstance(node, OperationDefinitionNode):
+            for definition in node.variable_definitions or ():
+                directives += len(definition.directives or ())
+        for selection in _selections(getattr(node, "selection_set", None)):
+            directives += len(selection.directives or ())
+            aliases += isinstance(selection, FieldNode) and selection.alias is not None
+    return aliases, directives
+
+
+def _selections(selection_set: SelectionSetNode | None) -> Iterator[SelectionNode]:
+    """Every selection below, fragments not followed."""
+    pending = [selection_set]
+    while pending:
+        current = pending.pop()
+        for selection in current.selections if current else ():
+            yield selection
+            pending.append(getattr(selection, "selection_set", None))
+
+
+def _measure_fragments(fragments: Mapping[str, FragmentDefinitionNode]) -> dict[str, _Measure]:
+    """Each fragment after those it spreads; a cycle is left to the validation rules."""
+    measures: dict[str, _Measure] = {}
+    entered: set[str] = set()
+    for first in fragments:
+        stack = [first]
+        while stack:
+            name = stack[-1]
+            if name in measures or name not in fragments:
+                stack.pop()
+                continue
+            selection_set = fragments[name].selection_set
+            waiting = [] if name in entered else _spreads(selection_set)
+            entered.add(name)
+            waiting = [other for other in waiting if other not in entered]
+            if waiting:
+                stack.extend(waiting)
+            else:
+                measures[name] = _measure(selection_set, measures)
+                stack.pop()
+    return measures
+
+
+def _spreads(selection_set: SelectionSetNode) -> list[str]:
+    return [
+        selection.name.value
+        for selection in _selections(selection_set)
+        if isinstance(selection, FragmentSpreadNode)
+    ]
+
+
+def _measure(selection_set: SelectionSetNode | None, known: Mapping[str, _Measure]) -> _Measure:
+    """Recursion as deep as the text is nested, which `parse_query` has bounded."""
+    total = _Measure()
+    for selection in selection_set.selections if selection_set else ():
+        match selection:
+            case FieldNode():
+                inner = _measure(selection.selection_set, known)
+                total |= inner.below(selection.name.value)
+            case InlineFragmentNode():
+                total |= _measure(selection.selection_set, known)
+            case FragmentSpreadNode():
+                total |= known.get(selection.name.value, _Measure())
+    return total

@@ -1,7 +1,8 @@
 """Templates with variables: `$arg`, `$fk`, `$ifarg`, `@user …`, compiled once, rendered per use."""
 
-from docgraph.variables.compilation import GRAPHQL, REST, Vocabulary
+from docgraph.variables.compilation import GRAPHQL, REST, Use, Vocabulary
 from docgraph.variables.errors import BadValue, Flaw, NotBound, TemplateError
+from docgraph.variables.names import Reference, Source
 from docgraph.variables.paths import (
     Path,
     compile_field,
@@ -12,7 +13,8 @@ from docgraph.variables.paths import (
 )
 from docgraph.variables.resolvers import BUILT_IN, Resolvers
 from docgraph.variables.scope import Scope, Variables
-from docgraph.variables.template import Context, Template, compile_template
+from docgraph.variables.stages import flatten_stages
+from docgraph.variables.template import Context, Template, compile_template, inspect_template
 from docgraph.variables.values import (
     MATCH_NOTHING,
     NOTHING,
@@ -36,17 +38,22 @@ __all__ = [
     "Flaw",
     "NotBound",
     "Path",
+    "Reference",
     "Resolvers",
     "Scope",
+    "Source",
     "Template",
     "TemplateError",
     "TrustedDocument",
+    "Use",
     "Variables",
     "Vocabulary",
     "compile_field",
     "compile_template",
+    "flatten_stages",
     "get_field",
     "get_value",
+    "inspect_template",
     "mark_caller",
     "matches_nothing",
     "parse_path",

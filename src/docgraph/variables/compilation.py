@@ -25,6 +25,7 @@ __all__ = [
     "Place",
     "Position",
     "Render",
+    "Use",
     "Vocabulary",
     "combine_document",
     "combine_list",
@@ -92,13 +93,22 @@ def render_place(place: Place) -> str:
     return text
 
 
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A place where a template takes something in; without a `reference` it is a foreign key."""
+
+    where: str
+    reference: Reference | None
+    is_required: bool = True
+
+
 @dataclass(slots=True)
 class Compilation:
     """Collects names and flaws while a template is compiled."""
 
     vocabulary: Vocabulary
     flaws: list[Flaw] = field(default_factory=list)
-    names: set[str] = field(default_factory=set)
+    uses: list[Use] = field(default_factory=list)
     foreign_keys: set[str] = field(default_factory=set)
     root_paths: set[str] = field(default_factory=set)
 
@@ -117,7 +127,7 @@ class Compilation:
                 return self._operator(used, value, where, position)
         return position.literal(self, value, where, position)
 
-    def reference(self, name: Any, where: Place) -> Reference | None:
+    def reference(self, name: Any, where: Place, *, is_required: bool = False) -> Reference | None:
         """A name of an argument or variable, remembered; None with a flaw when it is none."""
         if not isinstance(name, str):
             self.flaw(where, f"the name must be a string, not {describe(name)}")
@@ -127,7 +137,7 @@ class Compilation:
         except ValueError as error:
             self.flaw(where, str(error))
             return None
-        self.names.add(name)
+        self.uses.append(Use(render_place(where), reference, is_required))
         if reference.source is Source.ROOT:
             self.root_paths.add(render_path(reference.path))
         return reference
@@ -154,7 +164,7 @@ class Compilation:
                 return self.flaw(where, "must be a name or [name, default]")
             name = shape[0]
             default = self._default(shape[1], where, position)
-        reference = self.reference(name, where)
+        reference = self.reference(name, where, is_required=default is None)
         if reference is None:
             return Constant(None)
         adapt = position.adapt
@@ -181,6 +191,7 @@ class Compilation:
             path = parse_path(shape)
         except ValueError as error:
             return self.flaw(where, str(error))
+        self.uses.append(Use(render_place(where), None))
         self.foreign_keys.add(render_path(path))
         get = compile_field(path)
         adapt = position.adapt_key or position.adapt

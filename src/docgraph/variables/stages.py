@@ -26,7 +26,7 @@ from docgraph.variables.scope import Scope
 from docgraph.variables.sorting import SORT
 from docgraph.variables.values import MATCH_NOTHING, NOTHING
 
-__all__ = ["STAGES"]
+__all__ = ["STAGES", "flatten_stages"]
 
 Build = Callable[[Compilation, Any, Place, Position], Render]
 
@@ -135,6 +135,35 @@ def _build_facets(compilation: Compilation, value: Any, where: Place, position: 
         return Constant(value)
     # the server wants at least one stage in each
     return lambda scope: {key: part(scope) or [{"$match": {}}] for key, part in parts.items()}
+
+
+def flatten_stages(stages: Any, optional: str) -> list[Any]:
+    """Every stage that could run, optional ones and their alternatives one after the other.
+
+    This is what a checker looks at; it is no pipeline that makes sense. What is not shaped like
+    a stage is left out.
+    """
+    flat: list[Any] = []
+    for stage in stages if isinstance(stages, list) else [stages]:
+        if not isinstance(stage, Mapping) or len(stage) != 1:
+            continue
+        ((name, body),) = stage.items()
+        if name == optional:
+            for branch in body[1:] if isinstance(body, list) else ():
+                flat += flatten_stages(branch, optional)
+        else:
+            flat.append({name: _flatten_body(name, body, optional)})
+    return flat
+
+
+def _flatten_body(name: str, body: Any, optional: str) -> Any:
+    if not isinstance(body, Mapping):
+        return body
+    if name == "$facet":
+        return {key: flatten_stages(part, optional) for key, part in body.items()}
+    if name in ("$lookup", "$unionWith") and "pipeline" in body:
+        return {**body, "pipeline": flatten_stages(body["pipeline"], optional)}
+    return body
 
 
 STAGES = Position(_build_stages, take_value, closed=_CLOSED)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from docgraph.variables.compilation import GRAPHQL, Compilation, Position, Render, Vocabulary
-from docgraph.variables.errors import TemplateError
+from docgraph.variables.compilation import GRAPHQL, Compilation, Position, Render, Use, Vocabulary
+from docgraph.variables.errors import Flaw, TemplateError
 from docgraph.variables.expressions import EXPRESSION
 from docgraph.variables.filters import CONDITION, FILTER
 from docgraph.variables.plain import PLAIN, VALUE
@@ -20,7 +20,7 @@ from docgraph.variables.sorting import SORT
 from docgraph.variables.stages import STAGES
 from docgraph.variables.values import MATCH_NOTHING, NOTHING
 
-__all__ = ["Context", "Template", "compile_template"]
+__all__ = ["Context", "Template", "compile_template", "inspect_template"]
 
 Context = Literal["filter", "stages", "sort", "plain", "condition", "value", "expression"]
 
@@ -41,7 +41,7 @@ class Template:
 
     `names` are those of `$arg` and `$ifarg` as written (`first`, `@user._id`, `rootDoc.x`),
     `foreign_keys` the paths of `$fk`, `root_paths` those below `rootDoc` (empty: the whole
-    document), both in dot notation.
+    document), both in dot notation; `uses` are the places of all of them.
     """
 
     source: Any
@@ -49,6 +49,7 @@ class Template:
     names: frozenset[str]
     foreign_keys: frozenset[str]
     root_paths: frozenset[str]
+    uses: tuple[Use, ...] = field(default=(), repr=False, compare=False)
     vocabulary: Vocabulary = field(default=GRAPHQL, repr=False)
     _render: Render = field(default=lambda scope: None, repr=False, compare=False)
 
@@ -98,16 +99,26 @@ def compile_template(
     source: Any, *, vocabulary: Vocabulary = GRAPHQL, context: Context
 ) -> Template:
     """Compile; raises `TemplateError` with every flaw and its place inside the template."""
+    template, flaws = inspect_template(source, vocabulary=vocabulary, context=context)
+    if flaws:
+        raise TemplateError(flaws)
+    return template
+
+
+def inspect_template(
+    source: Any, *, vocabulary: Vocabulary = GRAPHQL, context: Context
+) -> tuple[Template, list[Flaw]]:
+    """The template as far as it can be compiled, and its flaws: what a checker wants to know."""
     compilation = Compilation(vocabulary)
     render: Callable[[Scope], Any] = compilation.build(source, (), _POSITIONS[context])
-    if compilation.flaws:
-        raise TemplateError(compilation.flaws)
-    return Template(
+    template = Template(
         source,
         context,
-        frozenset(compilation.names),
+        frozenset(use.reference.name for use in compilation.uses if use.reference),
         frozenset(compilation.foreign_keys),
         frozenset(compilation.root_paths),
+        tuple(compilation.uses),
         vocabulary,
         render,
     )
+    return template, compilation.flaws
