@@ -10,10 +10,9 @@ import click
 
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice
-from docgraph.config import SECTIONS, Sources, load
+from docgraph.config import Sources, load
 from docgraph.config import show as render
 from docgraph.config import template as render_template
-from docgraph.plugins import Found
 
 __all__ = ["config"]
 
@@ -37,10 +36,9 @@ def show(sources: Sources) -> None:
 @configured
 def template(sources: Sources) -> None:
     """Print a commented file of every option with its default."""
-    from docgraph.server.prepare import prepare
+    from docgraph.server.prepare import find_plugins, sections_of
 
-    found: tuple[Found, ...] = prepare(load(sources)).found
-    click.echo(render_template({**SECTIONS, **{one.name: one.plugin.Config for one in found}}))
+    click.echo(render_template(sections_of(find_plugins(load(sources)))))
 
 
 @config.command()

@@ -5,18 +5,18 @@ All mistakes come at once, wherever they were made.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from docgraph.config import SECTIONS, Decoded, PluginConfig, Tree, decode, peek
+from docgraph.config import SECTIONS, Decoded, PluginConfig, Section, Tree, decode, peek
 from docgraph.config.sections import Core
 from docgraph.exchange import ConfigError, Problem
 from docgraph.plugins import Found, discover, is_enabled
 from docgraph.plugins.kinds import AuthorizerRole, Kind
 from docgraph.server.builtin import BUILTIN
 
-__all__ = ["Prepared", "prepare", "require_allower"]
+__all__ = ["Prepared", "find_plugins", "prepare", "require_allower", "sections_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,21 @@ class Prepared:
 
 def prepare(tree: Tree) -> Prepared:
     """Find the plugins, which bring sections of their own, and decode every section strictly."""
-    found = discover(BUILTIN, Path(peek(tree, "core", Core).plugins_directory))
+    found = find_plugins(tree)
+    unavailable = tuple(_find_unavailable(tree, {one.name for one in found}))
+    tree = replace(tree, problems=(*tree.problems, *unavailable))
+    return Prepared(tree, decode(tree, sections_of(found)), found)
+
+
+def find_plugins(tree: Tree) -> tuple[Found, ...]:
+    """The built-in plugins, those of installed packages, and those of the plugins directory."""
+    return discover(BUILTIN, Path(peek(tree, "core", Core).plugins_directory))
+
+
+def sections_of(found: Sequence[Found]) -> dict[str, type[Section]]:
+    """Every section there is: ours, and those that plugins bring along."""
     own = {one.name: one.plugin.Config for one in found if one.name not in SECTIONS}
-    config = decode(tree, {**SECTIONS, **own})
-    problems = list(_find_unavailable(tree, {one.name for one in found}))
-    if problems:
-        raise ConfigError(problems)
-    return Prepared(tree, config, found)
+    return {**SECTIONS, **own}
 
 
 def require_allower(prepared: Prepared) -> None:

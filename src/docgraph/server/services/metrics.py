@@ -8,6 +8,7 @@ from docgraph.config.sections import Metrics as MetricsConfig
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.observe import metrics
 from docgraph.plugins.kinds import Service
+from docgraph.runtime import Blocking, run_blocking
 
 __all__ = ["MetricsService"]
 
@@ -21,6 +22,10 @@ class MetricsService(Service):
     exact: ClassVar[bool] = True
     Config = MetricsConfig
 
+    def __init__(self, config: MetricsConfig, blocking: Blocking) -> None:
+        self._lane = blocking.lane("metrics", concurrency=1, queue=16)
+
     async def handle(self, exchange: Exchange) -> Answer:
-        """The text format of Prometheus."""
-        return Body(content=metrics.render(), media_type=metrics.CONTENT_TYPE)
+        """The text format of Prometheus; reading the numbers of all workers means reading files."""
+        text = await run_blocking(self._lane, metrics.render)
+        return Body(content=text, media_type=metrics.CONTENT_TYPE)
