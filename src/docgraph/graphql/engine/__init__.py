@@ -1,0 +1,1 @@
+"""How a plan is carried out: fetching for all parents at once, joining, completing values."""

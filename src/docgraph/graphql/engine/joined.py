@@ -1,0 +1,165 @@
+"""Fetching a relation for all parents by one `$in`, and joining in memory.
+
+The first try is bounded. When it comes back full, there may be more, and nothing is known of any
+parent: then each distinct key is asked for on its own, which lets the database stop early (decision
+13: a result that a bound cut short is fetched again another way, never trimmed silently).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from docgraph.exchange import Document
+from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.engine.branches import MAX_KEYS, fetch_branches
+from docgraph.graphql.engine.join import Key, candidate_keys, is_comparable, join_key
+from docgraph.graphql.engine.run import Run, concurrently
+from docgraph.graphql.engine.window import Window
+from docgraph.graphql.errors import FieldFailure, describe_failure
+from docgraph.graphql.planning.relation import Join, combine
+from docgraph.graphql.planning.tree import Fetch
+from docgraph.variables import matches_nothing
+
+__all__ = ["fetch_joined"]
+
+FIRST_TRY = 1_000  # documents that the first try may always bring
+LARGEST_TRY = 100_000
+
+Keys = dict[Key, Any]  # a join key, and the value that stands for it in a command
+
+
+@dataclass(slots=True)
+class _Side:
+    """One join of a batch: the values to look for, and which parents look for each."""
+
+    join: Join
+    values: Keys = field(default_factory=dict)
+    seekers: dict[Key, list[int]] = field(default_factory=dict)
+
+    def add(self, number: int, keys: Keys) -> None:
+        for key, value in keys.items():
+            self.values.setdefault(key, value)
+            self.seekers.setdefault(key, []).append(number)
+
+    def as_filter(self) -> Document:
+        """The condition that documents for any of the parents satisfy."""
+        name = self.join.target
+        plain = [value for value in self.values.values() if is_comparable(value)]
+        if len(plain) == len(self.values):
+            return {name: {"$in": plain}}
+        odd = [value for value in self.values.values() if not is_comparable(value)]
+        return {"$or": [{name: {"$in": plain}}, *({name: {"$eq": value}} for value in odd)]}
+
+    def find_seekers(self, document: Document) -> list[int]:
+        """The parents that a document is for, as far as this join goes."""
+        found: list[int] = []
+        for key in candidate_keys(document, self.join.path):
+            found += self.seekers.get(key, ())
+        return found
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The parents that one command is for."""
+
+    sides: list[_Side]
+    numbers: list[int] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, number: int, keys: Sequence[Keys]) -> None:
+        self.numbers.append(number)
+        for side, own in zip(self.sides, keys, strict=True):
+            side.add(number, own)
+        self.size = max(len(side.values) for side in self.sides)
+
+    def distribute(self, documents: Sequence[Document]) -> dict[int, list[Document]]:
+        """The documents of each parent, in their order."""
+        found: dict[int, list[Document]] = {number: [] for number in self.numbers}
+        first, *others = self.sides
+        for document in documents:
+            seekers = first.find_seekers(document)
+            for side in others:
+                seekers = sorted(set(seekers).intersection(side.find_seekers(document)))
+            for number in seekers:
+                own = found[number]
+                if not own or own[-1] is not document:  # several keys may lead to one document
+                    own.append(document)
+        return found
+
+
+async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> list[Any]:
+    """The answer for each parent: documents, or why there are none."""
+    prepared = run.prepared[id(fetch)]
+    relation = fetch.relation
+    assert relation.rest is not None  # noqa: S101 - joins come from a find
+    assert prepared.window is not None  # noqa: S101 - nothing but the joins is per parent
+    try:
+        rest = relation.rest.render(prepared.scope)
+    except DocgraphError as error:
+        return [describe_failure(error)] * len(parents)
+    answers: list[Any] = [[] for _ in parents]
+    if matches_nothing(rest):
+        return answers
+    batches = _make_batches(fetch, parents, answers)
+    calls = [_fetch_batch(fetch, parents, batch, rest, run) for batch in batches]
+    for found in await concurrently(calls) if calls else ():
+        for number, answer in found.items():
+            answers[number] = answer
+    return answers
+
+
+def _make_batches(fetch: Fetch, parents: Sequence[Any], answers: list[Any]) -> list[_Batch]:
+    """Parents with keys, in batches of a bounded number of keys; a parent is never divided."""
+    joins = fetch.relation.joins
+    size = min(fetch.mapping.loader.max_batch_size or MAX_KEYS, MAX_KEYS)
+    batches: list[_Batch] = []
+    for number, parent in enumerate(parents):
+        try:
+            keys = [_read_keys(fetch, join, parent) for join in joins]
+        except FieldFailure as failure:
+            answers[number] = failure
+            continue
+        if not all(keys):
+            continue  # decision 11: without a key nothing is joined, and nothing asked
+        longest = max(map(len, keys))
+        if not batches or batches[-1].size + longest > size:
+            batches.append(_Batch([_Side(join) for join in joins]))
+        batches[-1].add(number, keys)
+    return batches
+
+
+def _read_keys(fetch: Fetch, join: Join, parent: Any) -> Keys:
+    """The foreign keys of a parent; null is none."""
+    value = join.get(parent)
+    if value is None:
+        return {}
+    if not join.many or type(value) is not list:
+        return {join_key(value): value}
+    if len(value) > MAX_KEYS:
+        raise FieldFailure(
+            f"{fetch.place.coordinates} has more than {MAX_KEYS} foreign keys", "too-many-keys"
+        )
+    return {join_key(item): item for item in value if item is not None}
+
+
+async def _fetch_batch(
+    fetch: Fetch, parents: Sequence[Any], batch: _Batch, rest: Document, run: Run
+) -> dict[int, Any]:
+    window = run.prepared[id(fetch)].window
+    assert window is not None  # noqa: S101 - see fetch_joined
+    bound = min(max(FIRST_TRY, len(batch.numbers) * window.end), LARGEST_TRY)
+    filter_ = combine([rest, *(side.as_filter() for side in batch.sides)])
+    try:
+        documents = await run.find(fetch, filter_, Window(window.sort, 0, bound + 1))
+    except DocgraphError as error:
+        return dict.fromkeys(batch.numbers, describe_failure(error))
+    if len(documents) > bound:
+        own = [parents[number] for number in batch.numbers]
+        answers = await fetch_branches(fetch, own, None, run)
+        return dict(zip(batch.numbers, answers, strict=True))
+    found = batch.distribute(documents)
+    kept = {number: own[window.skip : window.end] for number, own in found.items()}
+    run.count(min(len(documents), sum(map(len, kept.values()))))
+    return kept

@@ -1,0 +1,167 @@
+"""Errors as a GraphQL response shows them (decision 22).
+
+`FieldFailure` says why one field has no value; it becomes a `GraphqlError` once its place is
+known. `Errors` keeps the first few of them and counts the rest. `OperationRefused` ends the
+whole request: nothing but errors comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from docgraph.exchange.errors import (
+    DocgraphError,
+    QueryError,
+    SecurityViolation,
+    StoreError,
+    StoreUnavailable,
+    TimeLimitExceeded,
+)
+
+__all__ = [
+    "MAX_ERRORS",
+    "Classification",
+    "Damaged",
+    "Errors",
+    "FieldFailure",
+    "GraphqlError",
+    "OperationRefused",
+    "Place",
+    "describe_failure",
+]
+
+MAX_ERRORS = 20
+
+Path = tuple[str | int, ...]
+Locations = tuple[tuple[int, int], ...]
+
+
+class Classification(StrEnum):
+    """The kinds of errors of decision 22."""
+
+    VALIDATION = "ValidationError"
+    SYNTAX = "InvalidSyntax"
+    FETCHING = "DataFetchingException"
+    NULL = "NullValueInNonNullableField"
+    UNSUPPORTED = "OperationNotSupported"
+    ABORTED = "ExecutionAborted"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A selected field: `User.posts`, and where it stands in the query text."""
+
+    coordinates: str
+    locations: Locations = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GraphqlError:
+    """One entry of `errors`."""
+
+    message: str
+    classification: Classification
+    code: str
+    locations: Locations = ()
+    path: Path | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The entry, ready for JSON."""
+        entry: dict[str, Any] = {"message": self.message}
+        if self.locations:
+            entry["locations"] = [{"line": line, "column": col} for line, col in self.locations]
+        if self.path is not None:
+            entry["path"] = list(self.path)
+        entry["extensions"] = {"classification": str(self.classification), "code": self.code}
+        return entry
+
+
+class FieldFailure(Exception):
+    """Why a field, or an element of a list, has no value."""
+
+    def __init__(
+        self,
+        message: str,
+        code: str,
+        classification: Classification = Classification.FETCHING,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.classification = classification
+
+    def at(self, place: Place) -> Errors:
+        """The failure as the one error of a value at that place."""
+        error = GraphqlError(self.message, self.classification, self.code, place.locations, ())
+        return Errors([error])
+
+
+class Errors:
+    """The errors inside one value, with paths relative to it: the first few, and how many."""
+
+    __slots__ = ("first", "total")
+
+    def __init__(self, first: Iterable[GraphqlError] = ()) -> None:
+        self.first: list[GraphqlError] = list(first)
+        self.total = len(self.first)
+
+    def absorb(self, other: Errors, step: str | int) -> None:
+        """Take over the errors of the value at `step`."""
+        self.total += other.total
+        for error in other.first[: MAX_ERRORS - len(self.first)]:
+            self.first.append(replace(error, path=(step, *(error.path or ()))))
+
+    def __bool__(self) -> bool:
+        return self.total > 0
+
+
+class Damaged:
+    """A completed value with errors in it; a value of None is a null that they explain."""
+
+    __slots__ = ("errors", "value")
+
+    def __init__(self, value: Any, errors: Errors) -> None:
+        self.value = value
+        self.errors = errors
+
+
+class OperationRefused(QueryError):
+    """The operation as a whole is not carried out; `errors` say why."""
+
+    code: ClassVar[str] = "operation-refused"
+
+    def __init__(self, errors: Sequence[GraphqlError]) -> None:
+        super().__init__(errors[0].message)
+        self.errors = tuple(errors)
+
+    @classmethod
+    def because(
+        cls,
+        message: str,
+        code: str,
+        classification: Classification = Classification.VALIDATION,
+        locations: Locations = (),
+    ) -> OperationRefused:
+        """A refusal for one reason."""
+        return cls([GraphqlError(message, classification, code, locations)])
+
+
+def describe_failure(error: DocgraphError) -> FieldFailure:
+    """What an error of a lower layer means for the field that asked.
+
+    A database that cannot be reached and time that is used up are no field's business: they end
+    the request (decision 25), and are raised again.
+    """
+    match error:
+        case StoreUnavailable() | TimeLimitExceeded() | OperationRefused():
+            raise error
+        case SecurityViolation():
+            text = f"GraphQL aggregation pipeline security violation: {error.message}"
+            return FieldFailure(text, error.code)
+        case StoreError() | QueryError():
+            return FieldFailure(error.message, error.code)
+        case _:
+            raise error

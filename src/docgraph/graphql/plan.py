@@ -1,0 +1,159 @@
+"""Operation + app → Plan: what will be asked of the database, and how answers become JSON.
+
+A plan is a pure, printable value. It does not depend on the values of variables; only which fields
+are there depends on those in `@skip` and `@include`, so a plan grows a tree for each outcome of its
+conditions that occurs. Almost all plans have no conditions, and one tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+from graphql import (
+    DirectiveNode,
+    DocumentNode,
+    OperationDefinitionNode,
+    OperationType,
+    Visitor,
+    visit,
+)
+
+from docgraph.codec import JsonMode
+from docgraph.graphql.app import VisibleApp
+from docgraph.graphql.engine.introspect import Introspections
+from docgraph.graphql.errors import Classification, OperationRefused
+from docgraph.graphql.planning.arguments import find_variables
+from docgraph.graphql.planning.build import TreeBuilder
+from docgraph.graphql.planning.collect import Collector, Flags
+from docgraph.graphql.planning.explain import explain
+from docgraph.graphql.planning.tree import Tree
+
+__all__ = ["Plan", "build_plan", "select_operation"]
+
+_KEPT_TREES = 16
+
+_MODES = {
+    "standard": JsonMode.GRAPHQL,
+    "canonical": JsonMode.GRAPHQL_CANONICAL,
+    "relaxed": JsonMode.GRAPHQL_RELAXED,
+}
+
+
+class Settings(Protocol):
+    """What a plan takes from the section `graphql`."""
+
+    @property
+    def json_mode(self) -> str:
+        """`standard`, `canonical` or `relaxed`."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How one operation is carried out for callers who see the same part of an app."""
+
+    app: VisibleApp
+    document: DocumentNode
+    operation: OperationDefinitionNode
+    mode: JsonMode
+    conditions: tuple[str, ...]  # the variables of @skip and @include
+    _trees: dict[Hashable, Tree] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the operation, if it has one."""
+        return self.operation.name.value if self.operation.name else ""
+
+    @cached_property
+    def introspections(self) -> Introspections:
+        """What answers the introspection fields of this plan."""
+        return Introspections(self.app.schema, self._collector({}))
+
+    @property
+    def size(self) -> int:
+        """Bytes of answers that this plan keeps, for caches that bound what they hold."""
+        return self.introspections.size
+
+    def tree(self, variables: Mapping[str, Any]) -> Tree:
+        """The tree for the conditions as these (coerced) variables make them."""
+        outcome = tuple(variables.get(name) for name in self.conditions)
+        tree = self._trees.get(outcome)
+        if tree is None:
+            tree = self._build(dict(zip(self.conditions, outcome, strict=True)))
+            if len(self._trees) >= _KEPT_TREES:
+                self._trees.pop(next(iter(self._trees)), None)
+            self._trees[outcome] = tree
+        return tree
+
+    def explain(self) -> str:
+        """The plan as text, with every condition taken to hold."""
+        title = f"{self.operation.operation.value} {self.name}".rstrip()
+        return explain(title, self._build(None))
+
+    def _build(self, flags: Flags | None) -> Tree:
+        return TreeBuilder(self.app, self.operation, self._collector(flags), self.mode).build()
+
+    def _collector(self, flags: Flags | None) -> Collector:
+        return Collector.of(self.app.schema, self.document, flags)
+
+
+def build_plan(
+    app: VisibleApp,
+    document: DocumentNode,
+    operation_name: str | None,
+    settings: Settings,
+) -> Plan:
+    """The plan of an operation of a valid document; raises `OperationRefused`."""
+    operation = select_operation(document, operation_name)
+    plan = Plan(app, document, operation, _MODES[settings.json_mode], _find_conditions(document))
+    if not plan.conditions:
+        plan.tree({})
+    return plan
+
+
+def select_operation(document: DocumentNode, operation_name: str | None) -> OperationDefinitionNode:
+    """The operation to run; raises `OperationRefused` when there is none, or it is no query."""
+    operations = [d for d in document.definitions if isinstance(d, OperationDefinitionNode)]
+    if operation_name:
+        operations = [d for d in operations if d.name and d.name.value == operation_name]
+        if not operations:
+            raise OperationRefused.because(
+                f"Unknown operation named '{operation_name}'.", "unknown-operation"
+            )
+    if not operations:
+        raise OperationRefused.because("Must provide an operation.", "no-operation")
+    if len(operations) > 1:
+        raise OperationRefused.because(
+            "Must provide operation name if query contains multiple operations.",
+            "operation-name-required",
+        )
+    kind = operations[0].operation
+    if kind is not OperationType.QUERY:
+        raise OperationRefused.because(
+            f"Schema is not configured for {kind.value}s.",
+            "operation-not-supported",
+            Classification.UNSUPPORTED,
+        )
+    return operations[0]
+
+
+class _Conditions(Visitor):
+    """Finds the variables of @skip and @include."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def enter_directive(self, node: DirectiveNode, *_: Any) -> None:
+        """Remember what the condition looks at."""
+        if node.name.value in ("skip", "include"):
+            self.names |= find_variables(node)
+
+
+def _find_conditions(document: DocumentNode) -> tuple[str, ...]:
+    finder = _Conditions()
+    visit(document, finder)
+    return tuple(sorted(finder.names))

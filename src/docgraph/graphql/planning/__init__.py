@@ -1,0 +1,1 @@
+"""How an operation becomes a plan: collected fields, arguments, relations, projections."""

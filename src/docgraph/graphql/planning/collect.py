@@ -1,0 +1,169 @@
+"""GraphQL's CollectFields, with the outcome of every condition given.
+
+A plan does not depend on the values of variables; which fields are there depends on those of
+`@skip` and `@include`. So fields are collected for one outcome of the conditions (`flags`), or,
+with `flags` None, as if every condition held: for printing the plan, with the conditions noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from graphql import (
+    BooleanValueNode,
+    DirectiveNode,
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLObjectType,
+    GraphQLSchema,
+    InlineFragmentNode,
+    SelectionNode,
+    SelectionSetNode,
+    VariableNode,
+    is_abstract_type,
+    print_ast,
+    type_from_ast,
+)
+
+from docgraph.graphql.errors import FieldFailure
+
+__all__ = ["Collected", "Collector", "Flags"]
+
+Flags = Mapping[str, bool | None]
+
+
+@dataclass(slots=True)
+class Collected:
+    """The field nodes of each response key, and the conditions of the conditional ones."""
+
+    fields: dict[str, list[FieldNode]] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Collector:
+    """Collects the fields of one document; `flags` as in the module's description."""
+
+    schema: GraphQLSchema
+    fragments: Mapping[str, FragmentDefinitionNode]
+    flags: Flags | None
+
+    @classmethod
+    def of(cls, schema: GraphQLSchema, document: DocumentNode, flags: Flags | None) -> Collector:
+        """A collector for this document."""
+        fragments = {
+            definition.name.value: definition
+            for definition in document.definitions
+            if isinstance(definition, FragmentDefinitionNode)
+        }
+        return cls(schema, fragments, flags)
+
+    def collect(
+        self, type_: GraphQLObjectType, selection_sets: Iterable[SelectionSetNode]
+    ) -> Collected:
+        """The fields of the selection sets that apply to objects of this type.
+
+        Raises `FieldFailure` when a condition is null.
+        """
+        collected = Collected()
+        visited: set[str] = set()
+        for selection_set in selection_sets:
+            self._visit(type_, selection_set, collected, visited, ())
+        return collected
+
+    def _visit(
+        self,
+        type_: GraphQLObjectType,
+        selection_set: SelectionSetNode,
+        collected: Collected,
+        visited: set[str],
+        conditions: tuple[str, ...],
+    ) -> None:
+        for node in selection_set.selections:
+            if not self._is_included(node):
+                continue
+            here = (*conditions, *_describe_conditions(node))
+            if isinstance(node, FieldNode):
+                _add_field(collected, node, here)
+                continue
+            inner = self._enter(type_, node, visited)
+            if inner is not None:
+                self._visit(type_, inner, collected, visited, here)
+
+    def _enter(
+        self, type_: GraphQLObjectType, node: SelectionNode, visited: set[str]
+    ) -> SelectionSetNode | None:
+        """The selections of a fragment, if it applies and is not there already."""
+        fragment: InlineFragmentNode | FragmentDefinitionNode | None = None
+        if isinstance(node, FragmentSpreadNode):
+            name = node.name.value
+            if name not in visited:
+                visited.add(name)
+                fragment = self.fragments.get(name)
+        elif isinstance(node, InlineFragmentNode):
+            fragment = node
+        if fragment is None or not self._applies(fragment, type_):
+            return None
+        return fragment.selection_set
+
+    def _applies(
+        self, fragment: InlineFragmentNode | FragmentDefinitionNode, type_: GraphQLObjectType
+    ) -> bool:
+        if fragment.type_condition is None:
+            return True
+        condition = type_from_ast(self.schema, fragment.type_condition)
+        if condition is type_:
+            return True
+        return is_abstract_type(condition) and self.schema.is_sub_type(condition, type_)
+
+    def _is_included(self, node: SelectionNode) -> bool:
+        skip = self._decide(node, "skip")
+        include = self._decide(node, "include")
+        return skip is not True and include is not False
+
+    def _decide(self, node: SelectionNode, name: str) -> bool | None:
+        """The outcome of a condition; None when there is none, or all are taken to hold."""
+        directive = _find_directive(node, name)
+        if directive is None:
+            return None
+        (argument,) = directive.arguments or ()
+        value = argument.value
+        if isinstance(value, BooleanValueNode):
+            return value.value
+        if self.flags is None or not isinstance(value, VariableNode):
+            return None
+        outcome = self.flags.get(value.name.value)
+        if outcome is None:
+            raise FieldFailure(f"the condition of @{name} must not be null", "null-condition")
+        return outcome
+
+
+def _find_directive(node: SelectionNode, name: str) -> DirectiveNode | None:
+    for directive in node.directives or ():
+        if directive.name.value == name:
+            return directive
+    return None
+
+
+def _describe_conditions(node: SelectionNode) -> tuple[str, ...]:
+    return tuple(
+        print_ast(directive)
+        for directive in node.directives or ()
+        if directive.name.value in ("skip", "include")
+    )
+
+
+def _add_field(collected: Collected, node: FieldNode, conditions: tuple[str, ...]) -> None:
+    key = node.alias.value if node.alias else node.name.value
+    nodes = collected.fields.get(key)
+    if nodes is not None:
+        nodes.append(node)
+        if not conditions:
+            collected.notes.pop(key, None)
+        return
+    collected.fields[key] = [node]
+    if conditions:
+        collected.notes[key] = " ".join(conditions)

@@ -1,0 +1,193 @@
+"""What a plan is made of: selections, blocks, and the kinds of fields in them.
+
+A `Block` is a selection set on one object type. Its leaves are read off each document; its
+columns (embedded objects, fetches, introspection) are worked out for all documents at once. A
+`Selection` is what stands below a field: one block, or one per possible type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from graphql import GraphQLOutputType, OperationDefinitionNode, is_list_type, is_non_null_type
+
+from docgraph.graphql.errors import Errors, Place
+from docgraph.graphql.mapping.aggregation import AggregationMapping
+from docgraph.graphql.mapping.query import QueryMapping
+from docgraph.graphql.planning.arguments import Arguments
+from docgraph.graphql.planning.compile import Project, compile_projection
+from docgraph.graphql.planning.leaves import Absent, Constant, Get, Leaf, Serialize
+from docgraph.graphql.planning.relation import Relation
+
+__all__ = [
+    "Absent",
+    "Block",
+    "Column",
+    "Constant",
+    "Embedded",
+    "Fetch",
+    "Fold",
+    "Introspection",
+    "Leaf",
+    "PlannedField",
+    "Selection",
+    "Tree",
+]
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """An object inside the document, or lists of them."""
+
+    key: str
+    type: GraphQLOutputType
+    place: Place
+    path: Path
+    get: Get
+    selection: Selection
+
+
+@dataclass(frozen=True, eq=False)
+class Fetch:
+    """A field that the database is asked for, once for all parents.
+
+    `serialize` instead of a `selection`: the documents themselves are values (`BsonDocument`).
+    """
+
+    key: str
+    type: GraphQLOutputType
+    place: Place
+    mapping: QueryMapping | AggregationMapping
+    arguments: Arguments
+    relation: Relation
+    selection: Selection | None
+    serialize: Serialize | None
+    projection: Mapping[str, int] | None
+    is_root: bool
+    folds: tuple[Fold, ...] = ()
+
+    @cached_property
+    def is_list(self) -> bool:
+        """Whether the field is a list of documents or the first of them."""
+        inner = self.type.of_type if is_non_null_type(self.type) else self.type
+        return is_list_type(inner)
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A to-one relation that can ride along in the command of its only parent by `$lookup`."""
+
+    fetch: Fetch
+    name: str  # the field of the parent's result that carries it
+
+
+@dataclass(frozen=True, slots=True)
+class Introspection:
+    """`__schema` and `__type`: answered from the visible schema by graphql-core."""
+
+    key: str
+    type: GraphQLOutputType
+    place: Place
+    operation: OperationDefinitionNode
+    variables: frozenset[str]
+
+
+Column = Embedded | Fetch | Introspection
+PlannedField = Constant | Absent | Leaf | Column
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The fields selected on one object type, in the order of the response.
+
+    `failure` is what every object of this block fails with (a condition that is null).
+    """
+
+    type_name: str
+    fields: tuple[PlannedField, ...]
+    failure: Errors | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)  # response key → its conditions
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The fields that are worked out for all documents at once."""
+        return tuple(f for f in self.fields if isinstance(f, Embedded | Fetch | Introspection))
+
+    @cached_property
+    def project(self) -> Project:
+        """The generated function that builds the objects of this block."""
+        return compile_projection(self.type_name, self.fields)
+
+    @cached_property
+    def needs_root(self) -> bool:
+        """Whether something in or below this block looks at `rootDoc`."""
+        return any(_needs_root(column) for column in self.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What is selected below a field: a block for each object type that a document may have."""
+
+    type_name: str
+    place: Place
+    blocks: Mapping[str, Block]
+    resolve: Callable[[Any], str | None] | None = None  # for interfaces and unions
+
+    @cached_property
+    def needs_root(self) -> bool:
+        """Whether something below looks at `rootDoc`."""
+        return any(block.needs_root for block in self.blocks.values())
+
+    @property
+    def only_block(self) -> Block:
+        """The block of an object type."""
+        return next(iter(self.blocks.values()))
+
+
+def _needs_root(column: Column) -> bool:
+    if isinstance(column, Introspection):
+        return False
+    if isinstance(column, Fetch) and column.relation.root_paths:
+        return True
+    return column.selection is not None and column.selection.needs_root
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A plan for one way in which its conditions (`@skip`, `@include`) can turn out."""
+
+    block: Block
+
+    @cached_property
+    def fetches(self) -> tuple[Fetch, ...]:
+        """Every fetch once, parents before children."""
+        found: dict[int, Fetch] = {}
+        _find_fetches(self.block, found, set())
+        return tuple(found.values())
+
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        """The predefined variables (`@…`) that the mappings of this tree use."""
+        names = (n for f in self.fetches for t in f.mapping.templates for n in t.names)
+        return frozenset(name for name in names if name.startswith("@"))
+
+
+def _find_fetches(block: Block, found: dict[int, Fetch], seen: set[int]) -> None:
+    if id(block) in seen:
+        return
+    seen.add(id(block))
+    for column in block.columns:
+        if isinstance(column, Fetch):
+            found.setdefault(id(column), column)
+        for inner in _blocks_below(column):
+            _find_fetches(inner, found, seen)
+
+
+def _blocks_below(column: Column) -> Iterator[Block]:
+    if isinstance(column, Embedded | Fetch) and column.selection is not None:
+        yield from column.selection.blocks.values()

@@ -1,0 +1,107 @@
+"""What comes out of executing a plan: data, errors, and what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from docgraph.graphql.errors import Classification, Errors, GraphqlError
+
+__all__ = ["CommandRecord", "Result", "encode_data"]
+
+_SLICE = 200  # elements of a list that are encoded at a time
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRecord:
+    """One command that was sent to the database."""
+
+    field: str
+    kind: str  # find or aggregate
+    collection: str
+    milliseconds: float
+    documents: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The record, ready for JSON."""
+        return {
+            "field": self.field,
+            "kind": self.kind,
+            "collection": self.collection,
+            "ms": round(self.milliseconds, 3),
+            "documents": self.documents,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`data` is ready for JSON; `total_errors` counts those that `errors` has no room for, too."""
+
+    data: dict[str, Any] | None
+    errors: tuple[GraphqlError, ...] = ()
+    total_errors: int = 0
+    commands: tuple[CommandRecord, ...] = ()
+    documents: int = field(default=0)
+
+    @classmethod
+    def build(
+        cls,
+        data: dict[str, Any] | None,
+        errors: Errors | None,
+        commands: list[CommandRecord],
+        documents: int,
+    ) -> Result:
+        """A result; errors beyond the bound are counted by one more."""
+        if errors is None:
+            return cls(data, (), 0, tuple(commands), documents)
+        entries = list(errors.first)
+        if errors.total > len(entries):
+            entries.append(_tell_rest(errors.total - len(entries)))
+        return cls(data, tuple(entries), errors.total, tuple(commands), documents)
+
+
+def _tell_rest(count: int) -> GraphqlError:
+    return GraphqlError(f"{count} more errors are not shown", Classification.ABORTED, "more-errors")
+
+
+def encode_data(data: Any, limit: int) -> bytes | None:
+    """The JSON of `data`; None when it would be longer than `limit` bytes.
+
+    Long lists are encoded in slices, so that a response which is far too long is never built.
+    """
+    if not _is_long(data):
+        text = orjson.dumps(data)
+        return text if len(text) <= limit else None
+    parts: list[bytes] = []
+    size = 2
+    for key, value in data.items():
+        name = orjson.dumps(key)
+        size += len(name) + 2
+        encoded = _encode_value(value, limit - size)
+        if encoded is None:
+            return None
+        size += len(encoded)
+        parts.append(name + b":" + encoded)
+    return b"{" + b",".join(parts) + b"}"
+
+
+def _is_long(data: Any) -> bool:
+    if not isinstance(data, dict):
+        return False
+    return any(isinstance(value, list) and len(value) > _SLICE for value in data.values())
+
+
+def _encode_value(value: Any, limit: int) -> bytes | None:
+    if not isinstance(value, list):
+        text = orjson.dumps(value)
+        return text if len(text) <= limit else None
+    slices: list[bytes] = []
+    for start in range(0, len(value), _SLICE):
+        text = orjson.dumps(value[start : start + _SLICE])[1:-1]
+        limit -= len(text) + 1
+        if limit < 0:
+            return None
+        slices.append(text)
+    return b"[" + b",".join(slices) + b"]"
