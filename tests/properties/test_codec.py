@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import DecimalException
 from typing import Any
 
 import bson
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from docgraph.codec import JsonMode, decode, decode_json, encode, escape_keys, unescape_keys
 from docgraph.codec.lenient import parse
+from docgraph.codec.scalars import parse_decimal, render_decimal
 from docgraph.codec.types import (
     Binary,
     Code,
@@ -130,6 +132,34 @@ def test_both_readers_agree(document: dict[str, Any]) -> None:
 
     assert to_bson(parse(text, max_depth=100)) == to_bson(decode(text))
     assert parse(text, max_depth=100, typed=False) == decode_json(text)
+
+
+@given(
+    st.builds(
+        lambda sign, coefficient, exponent: f"{sign}{coefficient}E{exponent}",
+        st.sampled_from(["", "-"]),
+        st.integers(0, 10**34 - 1),
+        st.integers(-40, 1) | st.integers(-6176, 6111),
+    )
+)
+@example("0.000001")
+@example("0.0000001")
+@example("-0.00")
+@example("NaN")
+@example("-Infinity")
+def test_decimals_are_written_as_the_driver_writes_them(text: str) -> None:
+    decimal = Decimal128(text)
+
+    assert render_decimal(decimal) == str(decimal)
+
+
+@given(st.from_regex(r"\A-?[0-9]{1,20}(\.[0-9]{0,16})?\Z"))
+def test_decimals_are_read_as_the_driver_reads_them(text: str) -> None:
+    try:
+        expected = Decimal128(text)
+    except DecimalException:
+        return
+    assert parse_decimal(text).bid == expected.bid
 
 
 PIECES = [

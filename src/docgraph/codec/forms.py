@@ -18,7 +18,7 @@ from uuid import UUID
 
 import orjson
 
-from docgraph.codec.scalars import build_date, build_millis
+from docgraph.codec.scalars import build_date, build_millis, render_decimal
 from docgraph.codec.types import (
     Binary,
     DatetimeMS,
@@ -87,7 +87,7 @@ def _long(value: Int64) -> Any:
 
 
 def _decimal(value: Decimal128) -> Any:
-    return {"$numberDecimal": str(value)}
+    return {"$numberDecimal": render_decimal(value)}
 
 
 def _date(value: datetime) -> Any:
@@ -153,7 +153,7 @@ def _shell_long(value: Int64) -> Any:
 
 
 def _shell_decimal(value: Decimal128) -> Any:
-    return orjson.Fragment(f'NumberDecimal("{value}")')
+    return orjson.Fragment(f'NumberDecimal("{render_decimal(value)}")')
 
 
 def _shell_date(value: datetime | DatetimeMS) -> Any:

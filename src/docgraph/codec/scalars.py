@@ -7,6 +7,7 @@ comes through here, so that a value is valid everywhere or nowhere.
 from __future__ import annotations
 
 import re
+import struct
 from base64 import b64decode
 from datetime import UTC, datetime, timedelta
 from decimal import DecimalException
@@ -45,6 +46,7 @@ __all__ = [
     "parse_number",
     "parse_object_id",
     "parse_uuid",
+    "render_decimal",
     "show",
 ]
 
@@ -59,6 +61,15 @@ _USUAL_DATE_LENGTHS = (20, 24)  # 2024-05-31T12:00:00Z, 2024-05-31T12:00:00.000Z
 _INTEGER_DIGITS = 19  # of the longest 64-bit integer
 _DECIMAL_LENGTH = 10_000  # the longest exact text, 1 followed by zeros, has 6145 digits
 _UINT32 = 2**32
+
+# Decimal128: sign, 14 bits of exponent, 113 bits of coefficient (the binary integer encoding).
+_EXPONENT_BIAS, _EXPONENT_SHIFT, _EXPONENT_MASK = 6176, 49, 0x3FFF
+_COEFFICIENT_MASK, _LOW_MASK = 2**49 - 1, 2**64 - 1
+_HALVES = struct.Struct("<QQ")
+_MAX_DIGITS = 34
+_FEWEST_PLACES = -5  # 0.000001; what is smaller is written with an exponent
+_USUAL_DECIMAL = re.compile(r"(-?)([0-9]{1,18})(?:\.([0-9]{1,15}))?")
+
 _OBJECT_ID_LENGTH = 24
 _MAX_SUBTYPE = 254  # the driver cannot write 255: its encoder takes it for an error of its own
 _OPTIONS = frozenset("ilmsux")
@@ -133,6 +144,8 @@ def parse_double(text: str) -> float:
 
 def parse_decimal(text: str) -> Decimal128:
     """A Decimal128, exact: more than 34 significant digits are refused, not rounded."""
+    if match := _USUAL_DECIMAL.fullmatch(text):
+        return _pack_decimal(*match.groups(""))
     if len(text) > _DECIMAL_LENGTH or not (_DOUBLE.fullmatch(text) or _SPECIAL.fullmatch(text)):
         raise BadValue(f"{show(text)} is not a decimal number")
     try:
@@ -141,6 +154,38 @@ def parse_decimal(text: str) -> Decimal128:
         raise BadValue(
             f"{show(text)} does not fit into a Decimal128 (34 digits, exponent -6176 to 6111)"
         ) from None
+
+
+def render_decimal(value: Decimal128) -> str:
+    """The text of a decimal, as `str()` has it but, for usual ones, three times as fast."""
+    low, high = _HALVES.unpack(value.bid)
+    exponent = (high >> _EXPONENT_SHIFT & _EXPONENT_MASK) - _EXPONENT_BIAS
+    digits = str((high & _COEFFICIENT_MASK) << 64 | low)
+    # The rest is for the driver: exponents in the text, and what is not finite, which reads as a
+    # large exponent here.
+    if exponent > 0 or len(digits) + exponent < _FEWEST_PLACES:
+        return str(value if len(digits) <= _MAX_DIGITS else _zero_like(high))
+    if len(digits) > _MAX_DIGITS:
+        return render_decimal(_zero_like(high))
+    sign = "-" if high >> 63 else ""
+    if exponent == 0:
+        return sign + digits
+    digits = digits.zfill(1 - exponent)
+    return f"{sign}{digits[:exponent]}.{digits[exponent:]}"
+
+
+def _zero_like(high: int) -> Decimal128:
+    """What a coefficient of more than 34 digits means: zero (IEEE 754). The driver fails on it."""
+    return Decimal128.from_bid(_HALVES.pack(0, high & ~_COEFFICIENT_MASK))
+
+
+def _pack_decimal(sign: str, whole: str, fraction: str) -> Decimal128:
+    coefficient = int(whole + fraction)
+    exponent = _EXPONENT_BIAS - len(fraction)
+    high = exponent << _EXPONENT_SHIFT | coefficient >> 64
+    if sign:
+        high |= 1 << 63
+    return Decimal128.from_bid(_HALVES.pack(coefficient & _LOW_MASK, high))
 
 
 def parse_uuid(text: str) -> Binary:
