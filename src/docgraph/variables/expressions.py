@@ -13,7 +13,7 @@ from typing import Any, Final
 from docgraph.variables.compilation import Compilation, Constant, Place, Position, Render
 from docgraph.variables.plain import PLAIN, take_value
 from docgraph.variables.scope import Scope
-from docgraph.variables.sorting import SORT
+from docgraph.variables.sorting import SORT_BY
 from docgraph.variables.values import NOTHING
 
 __all__ = ["CONDITION_EXPRESSION", "EXPRESSION"]
@@ -110,7 +110,7 @@ def _build_argument(compilation: Compilation, value: Any, where: Place) -> Rende
     """The argument of an operator; its `sortBy` is a sort, not an expression."""
     if isinstance(value, Mapping) and "sortBy" in value:
         parts = {k: _part(compilation, v, (*where, k)) for k, v in value.items() if k != "sortBy"}
-        parts["sortBy"] = compilation.build(value["sortBy"], (*where, "sortBy"), SORT)
+        parts["sortBy"] = compilation.build(value["sortBy"], (*where, "sortBy"), SORT_BY)
         return _combine(value, parts)
     return _part(compilation, value, where)
 

@@ -16,7 +16,7 @@ from docgraph.variables.compilation import (
 from docgraph.variables.errors import BadValue
 from docgraph.variables.scope import Scope
 
-__all__ = ["SORT"]
+__all__ = ["SORT", "SORT_BY"]
 
 
 def _take_direction(value: Any) -> int | None:
@@ -27,9 +27,9 @@ def _take_direction(value: Any) -> int | None:
     return int(value)
 
 
-def _take_sort(value: Any) -> dict[str, int] | int | None:
-    if value is None or isinstance(value, int | float):
-        return _take_direction(value)
+def _take_sort(value: Any) -> dict[str, int] | None:
+    if value is None:
+        return None
     if not isinstance(value, Mapping):
         raise BadValue(f"a sort must be an object of fields and directions, not {describe(value)}")
     if any(key.startswith("$") for key in value):
@@ -52,10 +52,16 @@ def _build_direction(
     return Constant(value)
 
 
+def _build_sort_by(
+    compilation: Compilation, value: Any, where: Place, position: Position
+) -> Render:
+    if isinstance(value, Mapping):
+        return _build_sort(compilation, value, where, position)
+    return _build_direction(compilation, value, where, position)
+
+
 def _build_sort(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
     if not isinstance(value, Mapping):
-        if where and _is_direction(value):  # `sortBy: 1` of $sortArray
-            return Constant(value)
         return compilation.flaw(where, f"must be an object, not {describe(value)}")
     parts = {k: compilation.build(v, (*where, k), _DIRECTION) for k, v in value.items()}
     if all(isinstance(part, Constant) for part in parts.values()):
@@ -70,3 +76,5 @@ def _build_sort(compilation: Compilation, value: Any, where: Place, position: Po
 
 _DIRECTION = Position(_build_direction, _take_direction, absent=None)
 SORT = Position(_build_sort, _take_sort, absent=None)
+SORT_BY = Position(_build_sort_by, _take_sort, absent=None)
+"""`sortBy` of an operator: of `$sortArray` it may be a direction alone."""
