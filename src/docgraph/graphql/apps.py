@@ -21,8 +21,11 @@ from docgraph.graphql.definition import decode_definition, normalise_uri
 from docgraph.graphql.table import Entry, Table, build_entry, build_key
 from docgraph.observe import emit
 from docgraph.observe.events import AppInvalid, AppLoaded, AppsRefreshed
+from docgraph.plugins.kinds import Kind
+from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, LoadingCache, run_blocking
 from docgraph.store import Store
+from docgraph.variables import BUILT_IN
 
 __all__ = ["Apps"]
 
@@ -39,9 +42,15 @@ class Apps:
     """
 
     def __init__(
-        self, config: Graphql, store: Store, generations: Generations, blocking: Blocking
+        self,
+        config: Graphql,
+        store: Store,
+        generations: Generations,
+        blocking: Blocking,
+        registry: PluginRegistry,
     ) -> None:
-        self.eager = True
+        self.eager = False
+        self._registry = registry
         self._config = config
         self._store = store
         self._generations = generations
@@ -203,7 +212,13 @@ class Apps:
         return app
 
     def _build_now(self, document: Document) -> App:
-        return build_app(decode_definition(document), self._config)
+        plugins = self._registry.of_kind(Kind.VARIABLE_RESOLVER)
+        return build_app(
+            decode_definition(document),
+            self._config,
+            policy=self._store.policy,
+            variables={*BUILT_IN, *(plugin.variable for plugin in plugins)},
+        )
 
     def _held_ids(self) -> list[Any]:
         return [self._table.entry(key).id for key in self._table.etags()]  # type: ignore[union-attr]

@@ -44,7 +44,7 @@ class _OnDefinitions(DataInterceptor):
     def __init__(self, config: Any, configuration: Mapping[str, Section]) -> None:
         section = configuration["graphql"]
         if not isinstance(section, Graphql):
-            raise TypeError("the section 'graphql' is missing")
+            raise TypeError("the section 'graphql' has another shape")
         self.settings = section
 
     def resolve(self, resource: Resource) -> bool:

@@ -75,7 +75,7 @@ class Docgraph:
             config.get(MClient), config.get(AggregationSecurity), connection_string=self._address
         )
         self._stack.push_async_callback(self.store.close)
-        await self.store.connect()
+        self.store.connect()
         self._tasks = Tasks()
         self.plugins = assemble(
             self._prepared.found,
