@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +13,7 @@ import pytest
 from hypothesis import settings
 from pymongo import MongoClient
 
-from docgraph.store.embedded import EmbeddedMongo
+from docgraph.store.embedded import EmbeddedMongo, EmbeddedReplicaSet, MongodOptions
 
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None)
@@ -45,11 +44,28 @@ def blocking_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 @pytest.fixture(scope="session")
-def mongo_uri() -> Iterator[str]:
+def mongod_options() -> MongodOptions:
+    """A small `mongod` that also knows the failpoints of the failure drills."""
+    return MongodOptions(cache_gb=0.25, oplog_mb=64, test_commands=True)
+
+
+@pytest.fixture(scope="session")
+def mongo_uri(mongod_options: MongodOptions) -> Iterator[str]:
     """The connection string of this worker's own mongod, a single-node replica set."""
+    with (
+        tempfile.TemporaryDirectory(prefix="docgraph-tests-") as directory,
+        EmbeddedMongo(directory, options=mongod_options) as uri,
+    ):
+        yield uri
+
+
+@pytest.fixture(scope="session")
+def replica_set(mongod_options: MongodOptions) -> Iterator[EmbeddedReplicaSet]:
+    """Three members that a test may kill or step down; `start` again at the end of the test."""
     with tempfile.TemporaryDirectory(prefix="docgraph-tests-") as directory:
-        with EmbeddedMongo(Path(directory, "data")) as uri:
-            yield uri
+        members = EmbeddedReplicaSet(directory, members=3, options=mongod_options)
+        with members:
+            yield members
 
 
 @pytest.fixture(scope="session")

@@ -1,70 +1,84 @@
-"""The embedded MongoDB: a real `mongod` as a child process, a single-node replica set on loopback."""
+"""The embedded MongoDB: a real `mongod`, owned by one docgraph process, found by the others.
+
+`EmbeddedMongo` is what the server starts when no connection string is configured: a replica set
+of one member on loopback, with its data, log and port in one directory. `EmbeddedReplicaSet` is
+the same with several members, for drills. Both are synchronous: they run before anything is served.
+"""
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import shutil
-import socket
-import subprocess
+import atexit
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pymongo import MongoClient
+from docgraph.store.embedded_binary import MongodOptions
+from docgraph.store.embedded_directory import DataDirectory
+from docgraph.store.embedded_node import LOOPBACK, Node, Progress
+from docgraph.store.embedded_replication import (
+    await_primary,
+    build_uri,
+    find_primary,
+    serves_directory,
+    step_down,
+)
 
-from docgraph.exchange.errors import StartupError
+__all__ = ["EmbeddedMongo", "EmbeddedReplicaSet", "MongodOptions"]
 
-__all__ = ["EmbeddedMongo"]
-
-
-def _find_binary() -> str:
-    if chosen := os.environ.get("DOCGRAPH_MONGOD"):
-        return chosen
-    spec = importlib.util.find_spec("fiftyone")
-    for root in (spec.submodule_search_locations or ()) if spec else ():
-        candidate = Path(root, "db", "bin", "mongod")
-        if candidate.exists():
-            return str(candidate)
-    if found := shutil.which("mongod"):
-        return found
-    raise StartupError("no mongod found", hint="pip install 'docgraph[embedded]'")
+POLL_SECONDS = 0.05
+# A drill should not wait ten seconds for each election.
+_BRISK = {"electionTimeoutMillis": 1000, "heartbeatIntervalMillis": 200}
 
 
-class EmbeddedMongo:
-    """A `mongod` in a directory, from `start` to `stop`."""
+def _say_nothing(message: str) -> None:
+    """Progress for which nobody asked."""
 
-    def __init__(self, directory: Path | str) -> None:
-        self.directory = Path(directory).resolve()
-        self._process: subprocess.Popen[bytes] | None = None
+
+class _Cluster:
+    """What one and several members have in common: start together, stop together."""
+
+    _settings: Mapping[str, Any] = {}
+
+    def __init__(self, nodes: list[Node], options: MongodOptions, progress: Progress) -> None:
+        self._nodes = nodes
+        self._options = options
+        self._progress = progress
+
+    @property
+    def uri(self) -> str:
+        """The connection string."""
+        return build_uri([node.host for node in self._nodes])
+
+    @property
+    def is_running(self) -> bool:
+        """Whether every member lives."""
+        return all(node.is_running for node in self._nodes)
 
     def start(self) -> str:
-        """Start, wait until primary, and give the connection string."""
-        data = self.directory / "db"
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        command = [_find_binary(), "--dbpath", str(data), "--port", str(port)]
-        command += ["--bind_ip", "127.0.0.1", "--nounixsocket", "--replSet", "docgraph"]
-        command += ["--wiredTigerCacheSizeGB", "0.25", "--quiet"]
-        command += ["--logpath", str(self.directory / "mongod.log")]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603
-        uri = f"mongodb://127.0.0.1:{port}/?directConnection=true"
-        with MongoClient[dict[str, Any]](uri) as client:
-            member = {"_id": 0, "host": f"127.0.0.1:{port}"}
-            client.admin.command("replSetInitiate", {"_id": "docgraph", "members": [member]})
-            while not client.admin.command("hello")["isWritablePrimary"]:
-                time.sleep(0.02)
-        return uri
+        """Start what does not run, wait for the primary, and return the connection string."""
+        self._progress("starting MongoDB")
+        atexit.unregister(self.stop)
+        atexit.register(self.stop)
+        deadline = time.monotonic() + self._options.start_timeout
+        try:
+            for node in self._nodes:
+                if not node.is_running:
+                    node.launch(deadline)
+            self._await_primary(deadline)
+        except BaseException:
+            self.stop()
+            raise
+        return self.uri
 
     def stop(self) -> None:
-        """Stop cleanly."""
-        if self._process:
-            self._process.terminate()
-            self._process.wait()
-            self._process = None
+        """Stop cleanly and leave nothing behind; in a forked copy, and once stopped, do nothing."""
+        for node in self._nodes:
+            node.request_stop()
+        for node in self._nodes:
+            node.stop()
+        atexit.unregister(self.stop)
 
     def __enter__(self) -> str:
         return self.start()
@@ -76,3 +90,108 @@ class EmbeddedMongo:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+    def _await_primary(self, deadline: float) -> None:
+        def check() -> None:
+            for node in self._nodes:
+                node.check_alive()
+                node.check_time(deadline)
+
+        await_primary([node.host for node in self._nodes], self._settings, check)
+
+
+class EmbeddedMongo(_Cluster):
+    """A `mongod` in a directory of the user's choice, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        directory: Path | str,
+        *,
+        options: MongodOptions | None = None,
+        on_progress: Progress = _say_nothing,
+    ) -> None:
+        chosen = options or MongodOptions()
+        self._node = Node(directory, chosen, on_progress)
+        super().__init__([self._node], chosen, on_progress)
+
+    @property
+    def directory(self) -> Path:
+        """Where the data lies."""
+        return self._node.directory.path
+
+    @property
+    def log(self) -> Path:
+        """The log of `mongod`."""
+        return self._node.directory.log
+
+    @property
+    def port(self) -> int:
+        """The port on loopback, known from the first start on."""
+        return self._node.port
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of `mongod` while it runs."""
+        return self._node.pid
+
+    def kill(self) -> None:
+        """End `mongod` as a power cut would; `start` brings it back."""
+        self._node.kill()
+
+    @staticmethod
+    def find_running(directory: Path | str, *, timeout: float = 10.0) -> str | None:
+        """The connection string of the `mongod` that a running docgraph owns in that directory.
+
+        While the owner is still starting it, wait up to `timeout` seconds.
+        """
+        place = DataDirectory(directory)
+        end = time.monotonic() + timeout
+        while place.lock.is_held():
+            port = place.recall().port
+            host = f"{LOOPBACK}:{port}"
+            if port and serves_directory(port, place.data) and find_primary([host]):
+                return build_uri([host])
+            if time.monotonic() > end:
+                return None
+            time.sleep(POLL_SECONDS)
+        return None
+
+
+class EmbeddedReplicaSet(_Cluster):
+    """Several members, each in a directory of its own, with the means to make them fail."""
+
+    _settings = _BRISK
+
+    def __init__(
+        self,
+        directory: Path | str,
+        *,
+        members: int = 3,
+        options: MongodOptions | None = None,
+        on_progress: Progress = _say_nothing,
+    ) -> None:
+        chosen = options or MongodOptions(cache_gb=0.25, oplog_mb=64)
+        self.nodes = [
+            Node(Path(directory, f"member{number}"), chosen, on_progress)
+            for number in range(members)
+        ]
+        super().__init__(self.nodes, chosen, on_progress)
+
+    @property
+    def primary(self) -> Node | None:
+        """The member that accepts writes now, if there is one."""
+        host = find_primary([node.host for node in self.nodes if node.is_running])
+        return next((node for node in self.nodes if node.host == host), None)
+
+    def await_primary(self, timeout: float = 30.0) -> Node:
+        """Wait until some member accepts writes."""
+        end = time.monotonic() + timeout
+        while (primary := self.primary) is None:
+            if time.monotonic() > end:
+                raise TimeoutError(f"no primary within {timeout:g} s")
+            time.sleep(POLL_SECONDS)
+        return primary
+
+    def step_down(self, seconds: int = 10) -> None:
+        """Make the primary give way; another member takes over."""
+        step_down(self.await_primary().host, seconds)

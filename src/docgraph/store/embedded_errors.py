@@ -1,0 +1,201 @@
+"""Why a `mongod` ended at its start, in one line that says what to do.
+
+Pure: from the exit code, what it printed and what it logged to a `StartupError`. Each rule below
+knows one cause and returns nothing when it is another; the first that speaks is believed.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from docgraph.exchange.errors import StartupError
+
+__all__ = ["ADDRESS_TAKEN", "CANNOT_EXECUTE", "Death", "explain_death", "explain_delay"]
+
+ADDRESS_TAKEN = 48  # exit codes of mongod
+DIRECTORY_TROUBLE = 100
+OTHER_VERSION = 62
+ILLEGAL_INSTRUCTION, KILLED = -4, -9  # the signals, as Popen reports them
+
+CANNOT_EXECUTE = "docgraph: cannot execute: errno"  # as embedded_exec.py says it
+
+SCARCE_BYTES = 2**20
+_PACKAGES = {"libcurl": "libcurl4", "libssl": "libssl3", "libcrypto": "libssl3"}
+_OTHER_WAYS = (
+    "name another mongod with DOCGRAPH_MONGOD, or a running MongoDB with mclient.connection-string"
+)
+_LIBRARY = re.compile(r"(?:loading shared libraries: |Library not loaded: )(?P<name>[^\s:]+)")
+_LIBRARY_VERSION = re.compile(r"version [`'](?P<name>[A-Z]+_[0-9.]+)' not found")
+_CANNOT_EXECUTE = re.compile(re.escape(CANNOT_EXECUTE) + r" (?P<number>\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """What is known about a `mongod` that ended before it served."""
+
+    code: int
+    output: str
+    log: str
+    binary: Path
+    directory: Path
+    log_path: Path
+    pid_in_lock: int | None = None
+    free_bytes: int | None = None
+
+
+def explain_death(death: Death) -> StartupError:
+    """Turn the remains into one line and a hint."""
+    for rule in _RULES:
+        if error := rule(death):
+            return error
+    line = _last_words(death) or f"exit code {death.code}"
+    return StartupError(
+        f"mongod ended at its start: {line}", hint=f"its log has more: {death.log_path}"
+    )
+
+
+def explain_delay(seconds: float, log_path: Path) -> StartupError:
+    """A `mongod` that runs and does not become ready."""
+    return StartupError(
+        f"the embedded MongoDB was not ready within {seconds:g} s",
+        hint=f"its log may say why: {log_path}",
+    )
+
+
+def _missing_library(death: Death) -> StartupError | None:
+    if match := _LIBRARY.search(death.output):
+        name = Path(match["name"]).name
+        missing = f"the shared library {name}"
+    elif match := _LIBRARY_VERSION.search(death.output):
+        name = match["name"]
+        missing = f"a library with {name}"
+    else:
+        return None
+    package = next((_PACKAGES[stem] for stem in _PACKAGES if name.startswith(stem)), None)
+    install = f"install {package}" if package else f"install the package that provides {name}"
+    return StartupError(
+        f"mongod cannot start: {missing} is missing",
+        hint=f"{install} (it needs libcurl 4 and OpenSSL 3, on Debian and Ubuntu: "
+        f"apt install libcurl4 libssl3), or {_OTHER_WAYS}",
+    )
+
+
+def _cannot_execute(death: Death) -> StartupError | None:
+    match = _CANNOT_EXECUTE.search(death.output)
+    if match is None:
+        return None
+    number = int(match["number"])
+    if number == errno.ENOEXEC:
+        reason = "it was built for another processor or system"
+    elif number == errno.ENOENT:
+        # The file was there a moment ago: what is missing is the loader it names.
+        reason = "its loader is missing, as on systems without glibc"
+    else:
+        reason = errno.errorcode.get(number, str(number))
+    return StartupError(f"mongod cannot be run: {reason} ({death.binary})", hint=_OTHER_WAYS)
+
+
+def _illegal_instruction(death: Death) -> StartupError | None:
+    if death.code != ILLEGAL_INSTRUCTION:
+        return None
+    return StartupError(
+        "mongod cannot be run: this processor lacks instructions that it needs (AVX, ARMv8.2)",
+        hint=_OTHER_WAYS,
+    )
+
+
+def _killed(death: Death) -> StartupError | None:
+    if death.code != KILLED:
+        return None
+    return StartupError(
+        "mongod was killed at its start, perhaps because memory ran out",
+        hint=f"free some memory and start again; its log: {death.log_path}",
+    )
+
+
+def _full_disk(death: Death) -> StartupError | None:
+    is_scarce = death.free_bytes is not None and death.free_bytes < SCARCE_BYTES
+    if not is_scarce and "No space left on device" not in death.log + death.output:
+        return None
+    return StartupError(
+        f"no space left on the disk of data directory {death.directory}",
+        hint="free some space, or choose another directory with core.data-directory",
+    )
+
+
+def _other_version(death: Death) -> StartupError | None:
+    text = "\n".join(_complaints(death.log))
+    if death.code != OTHER_VERSION and not re.search(
+        r"featureCompatibilityVersion|unsupported WiredTiger file version", text
+    ):
+        return None
+    return StartupError(
+        f"the data in {death.directory} was written by another version of MongoDB",
+        hint="name a mongod of that version with DOCGRAPH_MONGOD, or choose another directory "
+        "with core.data-directory",
+    )
+
+
+def _refused_directory(death: Death) -> StartupError | None:
+    text = "\n".join(_complaints(death.log)) + death.output
+    if re.search(r"Permission denied|Operation not permitted|read-only", text):
+        return StartupError(
+            f"data directory {death.directory} is not writable for this user",
+            hint="give this user the directory and all in it (chown -R), or choose another "
+            "directory with core.data-directory",
+        )
+    if death.code == DIRECTORY_TROUBLE and re.search(r"DBPathInUse|another mongod", text):
+        holder = death.pid_in_lock or "unknown"
+        return StartupError(
+            f"data directory {death.directory} in use by process {holder}, a mongod",
+            hint="stop that process first, or choose another directory with core.data-directory",
+        )
+    return None
+
+
+_RULES: tuple[Callable[[Death], StartupError | None], ...] = (
+    _missing_library,
+    _cannot_execute,
+    _illegal_instruction,
+    _killed,
+    _full_disk,
+    _other_version,
+    _refused_directory,
+)
+
+
+def _last_words(death: Death) -> str | None:
+    complaints = list(_complaints(death.log)) or list(_complaints(death.output))
+    if complaints:
+        return complaints[-1]
+    printed = [line for line in death.output.splitlines() if line.strip()]
+    return printed[-1].strip()[:300] if printed else None
+
+
+def _complaints(log: str) -> Iterator[str]:
+    """The errors and fatal errors of a structured log, each as one short line."""
+    for line in log.splitlines():
+        try:
+            entry = json.loads(line)
+            severity, message = entry["s"], entry["msg"]
+        except (ValueError, TypeError, KeyError):  # a stack trace, or a line cut by a full disk
+            continue
+        if severity in ("E", "F"):
+            detail = _detail(entry.get("attr"))
+            yield (f"{message}: {detail}" if detail else message)[:300]
+
+
+def _detail(attributes: object) -> str | None:
+    match attributes:
+        case {"error": {"errmsg": str(text), **rest}}:
+            return f"{text} ({rest['codeName']})" if "codeName" in rest else text
+        case {"error": str(text)} | {"message": str(text)} | {"message": {"msg": str(text)}}:
+            return text
+        case {"message": {"error_str": str(text)}}:
+            return text
+    return None

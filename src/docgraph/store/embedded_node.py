@@ -1,0 +1,275 @@
+"""One `mongod` in one directory: started on its own port, watched while it starts, stopped.
+
+In charge of the process; what it is a member of is the business of `embedded_replication`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from docgraph.exchange.errors import StartupError
+from docgraph.store.embedded_binary import (
+    MongodOptions,
+    build_command,
+    find_binary,
+    tie_to_owner,
+)
+from docgraph.store.embedded_directory import DataDirectory, Remembered, describe_os_error
+from docgraph.store.embedded_errors import (
+    ADDRESS_TAKEN,
+    CANNOT_EXECUTE,
+    Death,
+    explain_death,
+    explain_delay,
+)
+from docgraph.store.embedded_process import await_end, end_process, is_ending, is_mongod_of
+from docgraph.store.embedded_replication import serves_directory
+
+__all__ = ["LOOPBACK", "Node", "Progress"]
+
+LOOPBACK = "127.0.0.1"
+# Below the ports that systems hand out by themselves: nobody gets one of these by accident.
+PORTS = range(20_000, 32_000)
+ATTEMPTS = 5
+POLL_SECONDS = 0.02
+LOG_TAIL_BYTES = 256 * 1024
+
+Progress = Callable[[str], None]
+
+
+class Node:
+    """A `mongod` that this process owns, from `launch` to `stop`."""
+
+    def __init__(self, directory: Path | str, options: MongodOptions, progress: Progress) -> None:
+        self.directory = DataDirectory(directory)
+        self.port = 0
+        self._options = options
+        self._progress = progress
+        self._owner = os.getpid()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output: IO[bytes] | None = None
+        self._binary = Path()
+        self._log_start = 0
+
+    @property
+    def host(self) -> str:
+        """The name of this member in the replica set."""
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        return self._process.pid if self._process and self.is_running else None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def launch(self, deadline: float) -> None:
+        """Take the directory, end what was left over there, start, wait until it listens."""
+        self._binary = find_binary()
+        self.directory.claim()
+        self._owner = os.getpid()
+        self._forget_process()
+        self._end_leftover()
+        self.port = self._choose_port()
+        for _ in range(ATTEMPTS):
+            self._spawn()
+            if self._listens(deadline):
+                return
+            self.port = self._choose_port(avoid=self.port)
+        raise _no_port()
+
+    def check_alive(self) -> None:
+        """Raise the reason if the process ended."""
+        if self._process is not None and self._process.poll() is not None:
+            raise explain_death(self._collect_remains(self._process.returncode))
+
+    def check_time(self, deadline: float) -> None:
+        """Raise if the time for starting is used up."""
+        if time.monotonic() > deadline:
+            raise explain_delay(self._options.start_timeout, self.directory.log)
+
+    def request_stop(self) -> None:
+        """Ask for a clean end without waiting for it."""
+        if self._process is not None and self._owner == os.getpid() and self.is_running:
+            self._process.terminate()
+
+    def stop(self) -> None:
+        """End the process cleanly and give the directory back; a forked copy does nothing."""
+        if self._owner != os.getpid():
+            return
+        if self._process is not None:
+            self.request_stop()
+            self._await_end(self._process)
+            self._forget_process()
+            # A full disk must not keep us from stopping; the next start verifies the process id.
+            with contextlib.suppress(StartupError):
+                self.directory.remember(Remembered(self.port, None))
+        self.directory.lock.release()
+
+    def kill(self) -> None:
+        """End the process at once, as a power cut would; the directory stays ours."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    if sys.platform != "win32":
+
+        def suspend(self) -> None:
+            """Let the process hang without ending it."""
+            if self._process is not None:
+                self._process.send_signal(signal.SIGSTOP)
+
+        def resume(self) -> None:
+            """Let a suspended process go on."""
+            if self._process is not None:
+                self._process.send_signal(signal.SIGCONT)
+
+    def _spawn(self) -> None:
+        place = self.directory
+        try:
+            place.rotate_log()
+            self._log_start = place.log.stat().st_size if place.log.exists() else 0
+            self._output = tempfile.TemporaryFile(dir=place.path)  # noqa: SIM115
+        except OSError as error:
+            raise describe_os_error(error, place.path) from error
+        command = build_command(self._binary, place.data, place.log, self.port, self._options)
+        try:
+            self._process = subprocess.Popen(  # noqa: S603
+                tie_to_owner(command),
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for docgraph, which stops mongod in its turn
+            )
+        except OSError as error:
+            said = f"{CANNOT_EXECUTE} {error.errno}"
+            raise explain_death(replace(self._collect_remains(126), output=said)) from error
+        place.remember(Remembered(self.port, self._process.pid))
+
+    def _listens(self, deadline: float) -> bool:
+        """Wait until the port answers; false if somebody else took it in between."""
+        process = self._process
+        while process is not None:
+            if process.poll() == ADDRESS_TAKEN:
+                self._forget_process()
+                return False
+            self.check_alive()
+            self.check_time(deadline)
+            if _is_listening(self.port) and serves_directory(self.port, self.directory.data):
+                return True
+            time.sleep(POLL_SECONDS)
+        return False
+
+    def _choose_port(self, avoid: int | None = None) -> int:
+        kept = self.directory.recall().port
+        if kept and kept != avoid:
+            if _is_free(kept):
+                return kept
+            self._progress(f"port {kept} is taken, choosing another for MongoDB")
+        for port in random.sample(PORTS, 100):
+            if port != avoid and _is_free(port):
+                return port
+        raise _no_port()
+
+    def _end_leftover(self) -> None:
+        place = self.directory
+        for pid in {place.recall().pid, place.read_mongod_pid()}:
+            if pid is None:
+                continue
+            if is_mongod_of(pid, place.data, place.log):
+                self._progress(f"stopping a MongoDB left over as process {pid}")
+                if not end_process(pid, self._options.stop_timeout):
+                    raise _cannot_stop(pid, place.path)
+            elif is_ending(pid):
+                await_end(pid, self._options.stop_timeout)
+
+    def _await_end(self, process: subprocess.Popen[bytes]) -> None:
+        try:
+            process.wait(self._options.stop_timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()  # the journal makes this safe
+            process.wait()
+
+    def _forget_process(self) -> None:
+        if self._output is not None:
+            self._output.close()
+        self._process = self._output = None
+
+    def _collect_remains(self, code: int) -> Death:
+        place = self.directory
+        return Death(
+            code=code,
+            output=self._read_output(),
+            log=_read_from(place.log, self._log_start),
+            binary=self._binary,
+            directory=place.path,
+            log_path=place.log,
+            pid_in_lock=place.read_mongod_pid(),
+            free_bytes=shutil.disk_usage(place.path).free,
+        )
+
+    def _read_output(self) -> str:
+        if self._output is None:
+            return ""
+        self._output.seek(0)
+        return self._output.read(LOG_TAIL_BYTES).decode(errors="replace")
+
+
+def _cannot_stop(pid: int, directory: Path) -> StartupError:
+    return StartupError(
+        f"data directory {directory} in use by process {pid}, a mongod left over that cannot be "
+        "stopped",
+        hint=f"stop it (kill {pid}) and start again",
+    )
+
+
+def _no_port() -> StartupError:
+    return StartupError(
+        f"no free port found for the embedded MongoDB on {LOOPBACK}",
+        hint="start again, or set mclient.connection-string to a running MongoDB",
+    )
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        if sys.platform != "win32":
+            # As mongod does: connections of the last run that linger do not count.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def _is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def _read_from(path: Path, start: int) -> str:
+    """The end of a file, not more than what was written since `start`."""
+    try:
+        with path.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(start, size - LOG_TAIL_BYTES))
+            return log.read().decode(errors="replace")
+    except OSError:  # it ended before it had a log
+        return ""

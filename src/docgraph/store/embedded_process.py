@@ -1,0 +1,95 @@
+"""Processes that are not our children: is that number still the `mongod` we mean, and ending it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+__all__ = ["await_end", "end_process", "is_ending", "is_mongod_of"]
+
+POLL_SECONDS = 0.02
+FORCE_SECONDS = 5.0
+_HAS_PROC = Path("/proc/self/stat").exists()
+_FORCE = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
+
+
+def is_mongod_of(pid: int, data: Path, log: Path) -> bool:
+    """Whether that process is a `mongod` which docgraph started on these paths.
+
+    Process ids are used again, so a number in a file proves nothing; the command line does.
+    """
+    command = _read_command(pid)
+    return str(data) in command and str(log) in command
+
+
+def _read_command(pid: int) -> list[str]:
+    if sys.platform == "win32":
+        return []  # mongod itself refuses a directory in use
+    if _HAS_PROC:
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+        except OSError:  # no such process
+            return []
+    listing = subprocess.run(  # noqa: S603
+        ["/bin/ps", "-ww", "-o", "command=", "-p", str(pid)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return _split_listing(listing.stdout)
+
+
+def _split_listing(line: str) -> list[str]:
+    """Cut the text of `ps` at the options, the only safe places: a path may hold spaces."""
+    words = line.strip().replace(" --", "\0--").split("\0")
+    return [part for word in words for part in word.split(" ", 1)]
+
+
+def end_process(pid: int, timeout: float) -> bool:
+    """Ask a process to stop, insist after `timeout` seconds; true when it is gone."""
+    for sign, patience in ((signal.SIGTERM, timeout), (_FORCE, FORCE_SECONDS)):
+        try:
+            os.kill(pid, sign)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        if await_end(pid, patience):
+            return True
+    return False
+
+
+def await_end(pid: int, timeout: float) -> bool:
+    """Wait until a process has given back its files and ports."""
+    end = time.monotonic() + timeout
+    while not _is_gone(pid):
+        if time.monotonic() > end:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+def is_ending(pid: int) -> bool:
+    """Whether a process lives and has no memory any more: its files and ports are next."""
+    return _HAS_PROC and not _is_gone(pid) and not any(_read_command(pid))
+
+
+def _is_gone(pid: int) -> bool:
+    """Whether it ended; a zombie, of which only the exit code is left, counts."""
+    if _HAS_PROC:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2]
+        except OSError:  # no such process
+            return True
+        return state.split()[0] in ("Z", "X")
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

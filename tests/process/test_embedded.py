@@ -1,0 +1,559 @@
+"""The embedded MongoDB as real processes: keeping data and port, dying well, clear refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from blockbuster import BlockingError
+from pymongo import MongoClient
+
+from docgraph.exchange.errors import StartupError
+from docgraph.store.embedded import EmbeddedMongo, EmbeddedReplicaSet, MongodOptions
+from docgraph.store.embedded_binary import build_command, find_binary
+
+OWNER = """\
+import sys, threading
+from docgraph.store.embedded import EmbeddedMongo, MongodOptions
+mongo = EmbeddedMongo(sys.argv[1], options=MongodOptions(cache_gb=0.25, oplog_mb=64))
+"""
+ANNOUNCE = "print(mongo.pid, mongo.uri, flush=True)\n"
+START = f"{OWNER}mongo.start()\n{ANNOUNCE}"
+# Started by a thread, mongod is not tied to its owner and outlives its death.
+START_UNTIED = f"""{OWNER}
+starter = threading.Thread(target=mongo.start)
+starter.start()
+starter.join()
+{ANNOUNCE}"""
+WAIT = "sys.stdin.read()\n"
+
+
+@pytest.fixture
+def options() -> MongodOptions:
+    return MongodOptions(cache_gb=0.25, oplog_mb=64, start_timeout=30)
+
+
+@pytest.fixture
+def mongo(tmp_path: Path, options: MongodOptions) -> Iterator[EmbeddedMongo]:
+    mongo = EmbeddedMongo(tmp_path / "data", options=options)
+    yield mongo
+    mongo.stop()
+
+
+def spawn(script: str, directory: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", script, str(directory)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@contextmanager
+def owner_of(directory: Path, script: str = START + WAIT) -> Iterator[tuple[Any, int, str]]:
+    """Another program that owns the directory: its process, the mongod's id, the address."""
+    with spawn(script, directory) as owner:
+        assert owner.stdout is not None
+        words = owner.stdout.readline().split()
+        assert len(words) == 2, owner.stderr and owner.stderr.read()
+        try:
+            yield owner, int(words[0]), words[1]
+        finally:
+            owner.kill()
+            end_of(int(words[0]))
+
+
+def end_of(pid: int) -> None:
+    """Wait until a process is gone, of which this one is not the parent."""
+    if is_alive(pid):
+        psutil.Process(pid).wait(timeout=20)
+
+
+def is_alive(pid: int) -> bool:
+    """A zombie, for whose exit code nobody asked, is not alive."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def write_fake(path: Path, script: str) -> Path:
+    path.write_text("#!/bin/sh\n" + textwrap.dedent(script))
+    path.chmod(0o755)
+    return path
+
+
+def use_fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str) -> None:
+    monkeypatch.setenv("DOCGRAPH_MONGOD", str(write_fake(tmp_path / "mongod", script)))
+
+
+def insert(uri: str) -> None:
+    with MongoClient[dict[str, Any]](uri) as client:
+        client.shop.things.insert_one({"_id": 1})
+
+
+def count(uri: str) -> int:
+    with MongoClient[dict[str, Any]](uri) as client:
+        return client.shop.things.count_documents({})
+
+
+def refusal(mongo: EmbeddedMongo) -> StartupError:
+    """The error of a start, which must leave no process and no lock behind."""
+    before = psutil.Process().children()
+    with pytest.raises(StartupError) as caught:
+        mongo.start()
+    assert psutil.Process().children() == before
+    assert "\n" not in caught.value.message
+    assert caught.value.hint
+    return caught.value
+
+
+def test_data_and_port_are_kept(mongo: EmbeddedMongo) -> None:
+    """Decision 43: the port is kept with the data."""
+    first = mongo.start()
+    insert(first)
+    mongo.stop()
+
+    second = mongo.start()
+
+    assert second == first
+    assert count(second) == 1
+
+
+def test_start_reports_what_it_does(tmp_path: Path, options: MongodOptions) -> None:
+    said: list[str] = []
+
+    with EmbeddedMongo(tmp_path, options=options, on_progress=said.append):
+        pass
+
+    assert said == ["starting MongoDB"]
+
+
+def test_change_streams_work_over_the_connection_string(mongo: EmbeddedMongo) -> None:
+    with (
+        MongoClient[dict[str, Any]](mongo.start()) as client,
+        client.shop.things.watch(max_await_time_ms=5000) as stream,
+    ):
+        client.shop.things.insert_one({"_id": 7})
+
+        assert next(stream)["documentKey"] == {"_id": 7}
+
+
+def test_stop_leaves_no_process_and_frees_the_directory(mongo: EmbeddedMongo) -> None:
+    mongo.start()
+    pid = mongo.pid
+    assert pid is not None
+
+    mongo.stop()
+
+    assert not is_alive(pid)
+    assert mongo.pid is None
+    assert EmbeddedMongo.find_running(mongo.directory) is None
+
+
+def test_mongod_that_died_can_be_started_again(mongo: EmbeddedMongo) -> None:
+    insert(mongo.start())
+    mongo.kill()
+    assert not mongo.is_running
+
+    assert count(mongo.start()) == 1
+
+
+def test_running_mongod_is_found_by_other_commands(tmp_path: Path) -> None:
+    """Decision 43: other commands find it through that directory."""
+    with owner_of(tmp_path) as (_, _, uri):
+        assert EmbeddedMongo.find_running(tmp_path) == uri
+
+
+def test_nothing_is_found_where_nothing_runs(tmp_path: Path) -> None:
+    assert EmbeddedMongo.find_running(tmp_path) is None
+    assert EmbeddedMongo.find_running(tmp_path / "missing") is None
+
+
+def test_directory_of_a_running_docgraph_is_refused(tmp_path: Path) -> None:
+    with owner_of(tmp_path) as (owner, pid, uri):
+        error = refusal(EmbeddedMongo(tmp_path))
+
+        assert error.message == f"data directory {tmp_path} in use by process {owner.pid}"
+        assert is_alive(pid)
+        assert EmbeddedMongo.find_running(tmp_path) == uri
+
+
+def test_directory_of_a_foreign_mongod_is_refused(mongo: EmbeddedMongo) -> None:
+    insert(mongo.start())
+    mongo.stop()
+    data = mongo.directory / "db"
+    elsewhere = mongo.directory.parent / "foreign.log"
+    command = build_command(find_binary(), data, elsewhere, mongo.port + 1, MongodOptions())
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as foreign:
+        try:
+            wait_for_text(elsewhere, "Waiting for connections")
+
+            error = refusal(mongo)
+
+            assert f"in use by process {foreign.pid}, a mongod" in error.message
+        finally:
+            foreign.terminate()
+
+
+def wait_for_text(path: Path, text: str) -> None:
+    with subprocess.Popen(["tail", "-F", str(path)], stdout=-1, stderr=-3, text=True) as tail:
+        assert tail.stdout is not None
+        for line in tail.stdout:
+            if text in line:
+                break
+        tail.kill()
+
+
+@pytest.mark.parametrize("deadly", [signal.SIGKILL, signal.SIGTERM])
+def test_mongod_ends_cleanly_when_its_owner_dies(
+    tmp_path: Path, options: MongodOptions, deadly: signal.Signals
+) -> None:
+    with owner_of(tmp_path) as (owner, pid, uri):
+        insert(uri)
+        owner.send_signal(deadly)
+        end_of(pid)
+
+    last = json.loads((tmp_path / "mongod.log").read_text().splitlines()[-1])
+    assert last["attr"] == {"exitCode": 0}
+    with EmbeddedMongo(tmp_path, options=options) as again:
+        assert (again, count(again)) == (uri, 1)
+
+
+def test_start_at_once_after_the_owner_was_killed(tmp_path: Path, options: MongodOptions) -> None:
+    with owner_of(tmp_path) as (owner, pid, uri):
+        insert(uri)
+        owner.kill()
+        owner.wait()
+
+        with EmbeddedMongo(tmp_path, options=options) as again:
+            assert count(again) == 1
+            assert not is_alive(pid)
+
+
+def test_orphan_is_stopped_by_the_next_start(tmp_path: Path, options: MongodOptions) -> None:
+    said: list[str] = []
+    with owner_of(tmp_path, START_UNTIED + WAIT) as (owner, pid, uri):
+        insert(uri)
+        owner.kill()
+        owner.wait()
+        assert EmbeddedMongo.find_running(tmp_path) is None
+
+        with EmbeddedMongo(tmp_path, options=options, on_progress=said.append) as again:
+            assert (again, count(again)) == (uri, 1)
+            assert not is_alive(pid)
+
+    assert f"stopping a MongoDB left over as process {pid}" in said
+
+
+def test_orphan_is_found_even_if_the_memory_is_spoilt(
+    tmp_path: Path, options: MongodOptions
+) -> None:
+    with owner_of(tmp_path, START_UNTIED + WAIT) as (owner, pid, uri):
+        insert(uri)
+        owner.kill()
+        owner.wait()
+        (tmp_path / "mongod.json").write_text("{ spoilt")
+
+        with EmbeddedMongo(tmp_path, options=options) as again:
+            assert count(again) == 1
+            assert not is_alive(pid)
+
+
+def test_mongod_is_stopped_at_exit_without_being_asked(tmp_path: Path) -> None:
+    with owner_of(tmp_path, START_UNTIED) as (owner, pid, _):
+        assert owner.wait(20) == 0
+        assert not is_alive(pid)
+
+
+def test_forked_worker_does_not_stop_the_mongod_of_its_parent(tmp_path: Path) -> None:
+    script = """\
+import os, warnings
+warnings.simplefilter("ignore")
+if not (worker := os.fork()):
+    mongo.stop()
+    sys.exit(0)
+os.waitpid(worker, 0)
+print("running" if mongo.is_running else "gone", flush=True)
+"""
+    with owner_of(tmp_path, START + script + WAIT) as (owner, _, uri):
+        assert owner.stdout.readline() == "running\n"
+        assert EmbeddedMongo.find_running(tmp_path) == uri
+
+
+@contextmanager
+def stranger_on(port: int) -> Iterator[None]:
+    """Another program on that port, which hangs up on everybody who does not speak its language."""
+
+    def hang_up() -> None:
+        while True:
+            try:
+                listener.accept()[0].close()
+            except OSError:
+                return
+
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        yield
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_taken_port_moves_the_set_to_another(mongo: EmbeddedMongo) -> None:
+    insert(mongo.start())
+    mongo.stop()
+    old = mongo.port
+    with stranger_on(old):
+        assert count(mongo.start()) == 1
+        new = mongo.port
+        mongo.stop()
+
+    assert new != old
+    assert mongo.start().startswith(f"mongodb://127.0.0.1:{new}/")
+
+
+def test_port_lost_in_the_last_moment_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mongo: EmbeddedMongo
+) -> None:
+    marker, real = tmp_path / "tried", find_binary()
+    script = f'[ -e {marker} ] && exec {real} "$@"; touch {marker}; exit 48\n'
+    use_fake(monkeypatch, tmp_path, script)
+
+    insert(mongo.start())
+
+    assert marker.exists()
+
+
+def test_spoilt_memory_does_not_hinder_the_start(mongo: EmbeddedMongo) -> None:
+    insert(mongo.start())
+    mongo.stop()
+    (mongo.directory / "mongod.json").write_text('{"port": 99999, "pid": "x"}')
+
+    assert count(mongo.start()) == 1
+
+
+def test_stale_process_id_of_another_program_is_left_alone(mongo: EmbeddedMongo) -> None:
+    mongo.directory.mkdir()
+    with subprocess.Popen(["sleep", "60"]) as bystander:
+        memory = {"port": None, "pid": bystander.pid}
+        (mongo.directory / "mongod.json").write_text(json.dumps(memory))
+
+        mongo.start()
+
+        assert bystander.poll() is None
+        bystander.kill()
+
+
+def test_missing_binary_is_refused(monkeypatch: pytest.MonkeyPatch, mongo: EmbeddedMongo) -> None:
+    monkeypatch.setenv("DOCGRAPH_MONGOD", "/nowhere/mongod")
+
+    error = refusal(mongo)
+
+    assert error.message == (
+        "the mongod that DOCGRAPH_MONGOD names does not exist: /nowhere/mongod"
+    )
+
+
+def test_missing_library_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mongo: EmbeddedMongo
+) -> None:
+    script = """
+    echo "$0: error while loading shared libraries: libcurl.so.4: cannot open shared object" \
+         "file: No such file or directory" >&2
+    exit 127
+    """
+    use_fake(monkeypatch, tmp_path, script)
+
+    error = refusal(mongo)
+
+    assert error.message == "mongod cannot start: the shared library libcurl.so.4 is missing"
+
+
+def test_binary_of_another_architecture_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mongo: EmbeddedMongo
+) -> None:
+    binary = tmp_path / "mongod"
+    binary.write_bytes(b"\x7fELF\x02\x01\x01" + bytes(57))
+    binary.chmod(0o755)
+    monkeypatch.setenv("DOCGRAPH_MONGOD", str(binary))
+
+    error = refusal(mongo)
+
+    assert error.message.startswith("mongod cannot be run: it was built for another processor")
+
+
+def test_binary_without_its_loader_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mongo: EmbeddedMongo
+) -> None:
+    binary = tmp_path / "mongod"
+    binary.write_text("#!/nowhere/ld-linux.so\n")
+    binary.chmod(0o755)
+    monkeypatch.setenv("DOCGRAPH_MONGOD", str(binary))
+
+    assert "its loader is missing" in refusal(mongo).message
+
+
+def test_data_of_a_newer_version_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mongo: EmbeddedMongo
+) -> None:
+    line = json.dumps(
+        {
+            "s": "F",
+            "c": "CONTROL",
+            "id": 20573,
+            "msg": "Wrong mongod version",
+            "attr": {"error": "UPGRADE PROBLEM: Found an invalid featureCompatibilityVersion"},
+        }
+    )
+    use_fake(monkeypatch, tmp_path, f"echo '{line}' >> {mongo.log}\nexit 62\n")
+
+    assert "was written by another version of MongoDB" in refusal(mongo).message
+
+
+def test_unknown_end_gives_the_reason_in_the_log_of_this_start_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mongo: EmbeddedMongo
+) -> None:
+    mongo.directory.mkdir()
+    mongo.log.write_text('{"s":"F","msg":"trouble of yesterday"}\n')
+    line = '{"s":"F","msg":"trouble of today"}'
+    use_fake(monkeypatch, tmp_path, f"echo '{line}' >> {mongo.log}\nexit 14\n")
+
+    error = refusal(mongo)
+
+    assert error.message == "mongod ended at its start: trouble of today"
+    assert error.hint == f"its log has more: {mongo.log}"
+
+
+def test_mongod_that_never_gets_ready_is_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: MongodOptions
+) -> None:
+    use_fake(monkeypatch, tmp_path, "exec sleep 600\n")
+    impatient = replace(options, start_timeout=0.5)
+
+    error = refusal(EmbeddedMongo(tmp_path / "data", options=impatient))
+
+    assert error.message == "the embedded MongoDB was not ready within 0.5 s"
+
+
+def test_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+
+    error = refusal(EmbeddedMongo(tmp_path / "data"))
+
+    assert f"data directory {tmp_path / 'data'} is not a directory" in error.message
+
+
+def test_directory_of_another_user_is_refused(tmp_path: Path) -> None:
+    script = f"""{OWNER}
+import os
+if os.geteuid() == 0:  # to root everything is permitted
+    os.seteuid(65534)
+else:
+    os.chmod(sys.argv[1], 0o500)
+try:
+    mongo.start()
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    with spawn(script, tmp_path) as process:
+        printed, complaints = process.communicate()
+
+    assert printed.startswith(
+        f"StartupError data directory {tmp_path} is not writable for this user"
+    ), complaints
+
+
+def test_full_disk_is_refused(tmp_path: Path) -> None:
+    place, script = tmp_path / "small", tmp_path / "start.py"
+    place.mkdir()
+    script.write_text(
+        OWNER
+        + "try: mongo.start()\nexcept Exception as error: print(type(error).__name__, error)\n"
+    )
+    mount = f"mount -t tmpfs -o size=512k tmpfs {place}"
+    if not can_mount(mount):
+        pytest.skip("needs the right to mount a small file system")
+
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", f"{mount} && exec {sys.executable} {script} {place}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    expected = f"StartupError no space left on the disk of data directory {place}\n"
+    assert done.stdout == expected, done.stderr
+
+
+def can_mount(command: str) -> bool:
+    if shutil.which("unshare") is None or os.geteuid() != 0:
+        return False
+    return subprocess.run(["unshare", "-m", "sh", "-c", command], check=False).returncode == 0
+
+
+def test_full_disk_in_the_words_of_mongod_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mongo: EmbeddedMongo
+) -> None:
+    detail = {"error": 28, "message": {"error_str": "No space left on device"}}
+    line = json.dumps({"s": "E", "c": "WT", "msg": "WiredTiger error message", "attr": detail})
+    use_fake(monkeypatch, tmp_path, f"echo '{line}' >> {mongo.log}\nexit 14\n")
+
+    error = refusal(mongo)
+
+    assert error.message == f"no space left on the disk of data directory {mongo.directory}"
+
+
+def test_replica_set_survives_the_death_of_its_primary(replica_set: EmbeddedReplicaSet) -> None:
+    insert(replica_set.uri)
+    first = replica_set.await_primary()
+    first.kill()
+
+    second = replica_set.await_primary()
+
+    assert second is not first
+    assert count(replica_set.uri) == 1
+    replica_set.start()
+    assert replica_set.is_running
+
+
+def test_primary_can_be_made_to_step_down(replica_set: EmbeddedReplicaSet) -> None:
+    first = replica_set.await_primary()
+
+    replica_set.step_down()
+
+    assert replica_set.await_primary() is not first
+
+
+def test_suite_has_failpoints(mongo_client: MongoClient[dict[str, Any]]) -> None:
+    answer = mongo_client.admin.command(
+        "configureFailPoint", "failCommand", mode="off", data={"failCommands": ["find"]}
+    )
+
+    assert answer["ok"] == 1
+
+
+@pytest.mark.anyio
+async def test_suite_notices_blocking_calls_in_the_event_loop(
+    tmp_path: Path, blocking_calls: list[str]
+) -> None:
+    with pytest.raises(BlockingError):
+        EmbeddedMongo(tmp_path).start()
+
+    assert blocking_calls
+    blocking_calls.clear()
