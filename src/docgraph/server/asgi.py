@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import lru_cache
 from time import perf_counter
 from typing import Protocol
 from uuid import uuid4
@@ -142,7 +143,7 @@ class AsgiAdapter:
     ) -> tuple[Exchange, DocgraphError | None]:
         """The exchange; and what is wrong with the request, if it cannot be understood."""
         client, scheme = self._proxies.resolve(scope["client"], scope["scheme"], headers)
-        connection = Connection(client, scope["server"], scheme, scope["http_version"])
+        connection = _connection(client, scope["server"], scheme, scope["http_version"])
         method = scope.get("method", "GET")
         try:
             request = Request(
@@ -246,6 +247,10 @@ class AsgiAdapter:
                 aborted=outcome.aborted,
             )
         )
+
+
+# The requests of one connection share it; the cache has room for all connections.
+_connection = lru_cache(maxsize=4096)(Connection)
 
 
 async def _read_chunks(receive: Receive) -> AsyncIterator[bytes]:

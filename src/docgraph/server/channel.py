@@ -60,25 +60,23 @@ class _Responses:
     receive: Receive
     send: Send
     outcome: Outcome = field(default_factory=Outcome)
-    prefix: str = "http.response"
+    types: tuple[str, str] = ("http.response.start", "http.response.body")
 
     async def send_body(self, head: Head, content: bytes) -> None:
-        await self._start(head)
+        self.outcome.status = head.status
         self.outcome.bytes_out = len(content)
-        await self.send({"type": f"{self.prefix}.body", "body": content, "more_body": False})
+        start, body = self.types
+        await self.send({"type": start, "status": head.status, "headers": head.headers})
+        await self.send({"type": body, "body": content, "more_body": False})
 
     async def send_stream(self, head: Head, chunks: AsyncIterator[bytes]) -> None:
-        await self._start(head)
+        self.outcome.status = head.status
+        start, body = self.types
+        await self.send({"type": start, "status": head.status, "headers": head.headers})
         async for chunk in chunks:
             self.outcome.bytes_out += len(chunk)
-            await self.send({"type": f"{self.prefix}.body", "body": chunk, "more_body": True})
-        await self.send({"type": f"{self.prefix}.body", "body": b"", "more_body": False})
-
-    async def _start(self, head: Head) -> None:
-        self.outcome.status = head.status
-        await self.send(
-            {"type": f"{self.prefix}.start", "status": head.status, "headers": head.headers}
-        )
+            await self.send({"type": body, "body": chunk, "more_body": True})
+        await self.send({"type": body, "body": b"", "more_body": False})
 
 
 class HttpChannel(_Responses):
@@ -109,7 +107,12 @@ class WsChannel(_Responses):
     """The way out of a WebSocket handshake: a refusal like any response, or the socket."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        super().__init__(scope, receive, send, prefix="websocket.http.response")
+        super().__init__(
+            scope,
+            receive,
+            send,
+            types=("websocket.http.response.start", "websocket.http.response.body"),
+        )
 
     async def upgrade(self, answer: Upgrade, dress: Dress) -> None:
         await self.send({"type": "websocket.accept", "headers": dress([])})

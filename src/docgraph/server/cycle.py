@@ -11,9 +11,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from docgraph.exchange import DocgraphError
+from docgraph.server.cors import RawHeaders
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
@@ -23,6 +24,9 @@ __all__ = ["DRAINABLE", "Cycle", "Outlet"]
 # So much of an unread body is read and thrown away to keep the connection, or to let the client
 # see the answer before it is closed.
 DRAINABLE = 64 * 1024
+
+_BODILESS = (204, 304)
+_COPIED = 64 * 1024  # up to this size one write is cheaper than one copy less
 
 
 class Outlet:
@@ -48,6 +52,8 @@ class Cycle(RequestResponseCycle):
         self.failure: DocgraphError | None = None
         self.task: asyncio.Task[None] | None = None
         self._await_body = await_body
+        self._head = b""  # rendered, but not sent yet
+        self._is_bodiless = False
 
     @property
     def is_drainable(self) -> bool:
@@ -83,7 +89,79 @@ class Cycle(RequestResponseCycle):
         raise self.failure
 
     async def send(self, message: ASGISendEvent) -> None:
-        """A part of the response."""
-        if self.more_body and not self.response_started and not self.is_drainable:
+        """A part of the response.
+
+        In place of uvicorn's: a head whose body follows at once goes out in one write with it, and
+        is checked as a whole, which costs half as much.
+        """
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        if not self.response_started and message["type"] == "http.response.start":
+            self._start(message["status"], list(message.get("headers", ())))
+        elif self.response_started and message["type"] == "http.response.body":
+            self._continue(message.get("body", b""), last=not message.get("more_body", False))
+        else:
+            raise RuntimeError(f"{message['type']} at the wrong time")
+
+    def _start(self, status: int, headers: RawHeaders) -> None:
+        if self.more_body and not self.is_drainable:
             self.keep_alive = False
-        await super().send(message)
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        for name, value in headers:
+            if name == b"content-length":
+                self.chunked_encoding, self.expected_content_length = False, int(value)
+            elif name == b"connection" and value.lower() == b"close":
+                self.keep_alive = False
+        self._is_bodiless = self.scope["method"] == "HEAD" or status in _BODILESS
+        if self.chunked_encoding is None and not self._is_bodiless:
+            self.chunked_encoding = True
+            headers.append((b"transfer-encoding", b"chunked"))
+        if not self.keep_alive and (b"connection", b"close") not in headers:
+            headers.append((b"connection", b"close"))
+        self._head = _render_head(status, self.default_headers + headers)
+        if self.chunked_encoding:  # a stream may be silent for long, but is open from now on
+            self.transport.write(self._head)
+            self._head = b""
+
+    def _continue(self, body: bytes, *, last: bool) -> None:
+        if self.response_complete:
+            raise RuntimeError("a response has one end")
+        parts = [self._head]
+        self._head = b""
+        if self._is_bodiless:
+            self.expected_content_length = 0
+        elif self.chunked_encoding:
+            if body:
+                parts += (b"%x\r\n" % len(body), body, b"\r\n")
+            if last:
+                parts.append(b"0\r\n\r\n")
+        else:
+            self.expected_content_length -= len(body)
+            parts.append(body)
+        if last and self.expected_content_length != 0:
+            raise RuntimeError("the content does not have its announced length")
+        if len(body) > _COPIED:
+            for part in parts:
+                self.transport.write(part)
+        else:
+            self.transport.write(b"".join(parts))
+        if last:
+            self._complete()
+
+    def _complete(self) -> None:
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
+
+
+def _render_head(status: int, headers: RawHeaders) -> bytes:
+    head = b"".join((STATUS_LINE[status], *[b"%s: %s\r\n" % one for one in headers], b"\r\n"))
+    # a line break in a header would let its author write headers, or a second response
+    if head.count(b"\n") != len(headers) + 2 or head.count(b"\r") != len(headers) + 2:
+        raise RuntimeError("a response header has a line break")
+    return head

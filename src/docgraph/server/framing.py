@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import httptools
 
 from docgraph.exchange.errors import MethodNotAllowed, NotSupported, RequestError
+from docgraph.server.settings import Limits
 
-__all__ = ["Head", "HeadersTooLarge", "UrlTooLong", "read_head"]
+__all__ = ["Head", "HeadersTooLarge", "UrlTooLong", "check_size", "read_head"]
 
 _HOST = re.compile(rb"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]*")
 _SERVED_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -39,6 +40,22 @@ class Head:
     query: bytes
     length: int | None
     expects_continue: bool
+
+
+def check_size(target: bytes, headers: list[tuple[bytes, bytes]], limits: Limits) -> None:
+    """The bounds of a head that has come to its end."""
+    if len(target) > limits.url_size:
+        raise UrlTooLong(f"the URL exceeds {limits.url_size} bytes")
+    if len(headers) > limits.headers:
+        raise HeadersTooLarge(f"there are more than {limits.headers} headers")
+    total = 0
+    for name, value in headers:
+        size = len(name) + len(value) + 2  # with the colon and the space
+        if size > limits.header_size:
+            raise HeadersTooLarge(f"a header exceeds {limits.header_size} bytes")
+        total += size
+    if total > limits.headers_size:
+        raise HeadersTooLarge(f"the headers exceed {limits.headers_size} bytes in all")
 
 
 def read_head(method: str, version: str, target: bytes, headers: list[tuple[bytes, bytes]]) -> Head:

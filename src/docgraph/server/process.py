@@ -10,6 +10,7 @@ speaks on its own log and knows one kind of socket only.
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import ssl
 from collections.abc import Callable, MutableSequence, Sequence
@@ -190,6 +191,8 @@ async def serve_process(
     try:
         if await _unless_stopped(application.startup(), stop):
             try:
+                gc.collect()
+                gc.freeze()  # what the start made stays: the collector need not look at it again
                 await server.start(listeners)
                 on_listening()
                 await stop.gentle.wait()

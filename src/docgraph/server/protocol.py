@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from docgraph.exchange import DocgraphError
 from docgraph.exchange.errors import BodyTooLarge, Overloaded, RequestError, RequestTimeout
 from docgraph.server.cycle import DRAINABLE, Cycle, Outlet
-from docgraph.server.framing import Head, HeadersTooLarge, UrlTooLong, read_head
+from docgraph.server.framing import Head, HeadersTooLarge, UrlTooLong, check_size, read_head
 from docgraph.server.handshake import check_handshake, wants_websocket, without_upgrade
 from docgraph.server.refuse import Remains
 from docgraph.server.stall import StallWatch
@@ -66,6 +66,7 @@ class GuardedProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._limits = server_state.limits
+        self._most_fed = self._limits.headers_size + self._limits.url_size + 2 * _SLICE
         self._phase = Phase.NEW
         self._expires = inf
         self._since = 0.0  # when the application asked for the body
@@ -75,9 +76,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._backlog = b""  # pipelined input that is not parsed yet
         self._deferred: DocgraphError | None = None  # a refusal that waits for earlier answers
         self._deaf = False  # nothing more is parsed
-        self._room = 0  # bytes of the head that may still come
-        self._unseen = 0  # bytes fed since the parser last reported something
-        self._seen = False
+        self._room = 0  # bytes that are thrown away before a lingering connection is closed
+        self._fed = 0  # bytes of an unfinished head or chunk size that the parser holds
         self._in_body = False
         self._framing = 0  # bytes of a chunked body that are not content
 
@@ -130,7 +130,6 @@ class GuardedProtocol(HttpToolsProtocol):
             self._feed(data[start : start + _SLICE])
 
     def _feed(self, data: bytes) -> None:
-        self._seen = False
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -141,58 +140,39 @@ class GuardedProtocol(HttpToolsProtocol):
                 reason = RequestError("the request is not valid HTTP")
             self._give_up(reason)
         else:
-            if not self._seen:
-                self._count_unseen(len(data))
+            self._fed += len(data)
+            if self._fed > self._most_fed:
+                self._give_up(self._explain_excess())
 
-    def _count_unseen(self, size: int) -> None:
-        """Bound what the parser holds back: a header, a chunk extension without an end."""
-        self._unseen += size
-        if self._unseen <= self._limits.header_size:
-            return
+    def _explain_excess(self) -> RequestError:
+        """What it is that never ends; what ends is measured when it is complete."""
         if self._in_body:
-            self._give_up(RequestError("the framing of the body is too long"))
-        else:
-            self._give_up(HeadersTooLarge(f"a header exceeds {self._limits.header_size} bytes"))
+            return RequestError("the framing of the body is too long")
+        if len(self.url) > self._limits.url_size:
+            return UrlTooLong(f"the URL exceeds {self._limits.url_size} bytes")
+        return HeadersTooLarge(f"the headers exceed {self._limits.headers_size} bytes in all")
 
     # --- the parser -------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        self._note_progress()
+        self._fed = 0
         self.url = b""
         self.headers = []
-        self._in_body = False
-        self._room = self._limits.headers_size
         if self._phase is Phase.NEW:
             self._phase = Phase.HEAD  # its time runs since the connection was made
         elif self._phase in (Phase.IDLE, Phase.WORK):
             self._enter(Phase.HEAD, self._limits.header_time)
 
-    def on_url(self, url: bytes) -> None:
-        self._note_progress()
-        self.url += url
-        if len(self.url) > self._limits.url_size:
-            self.url = self.url[: self._limits.url_size]
-            raise UrlTooLong(f"the URL exceeds {self._limits.url_size} bytes")
-
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._note_progress()
-        size = len(name) + len(value) + 4
-        if self._in_body:  # a trailer: counted, never merged into the head
-            self._count_framing(size)
-            return
-        if size > self._limits.header_size:
-            raise HeadersTooLarge(f"a header exceeds {self._limits.header_size} bytes")
-        self._room -= size
-        if self._room < 0:
-            raise HeadersTooLarge(f"the headers exceed {self._limits.headers_size} bytes in all")
-        self.headers.append((name.lower(), value))
-        if len(self.headers) > self._limits.headers:
-            raise HeadersTooLarge(f"there are more than {self._limits.headers} headers")
+        if not self._in_body:
+            self.headers.append((name.lower(), value))
+        else:  # a trailer: counted, never merged into the head
+            self._count_framing(len(name) + len(value))
 
     def on_headers_complete(self) -> None:
-        self._note_progress()
         version = self.parser.get_http_version()
         method = self.parser.get_method().decode("ascii")
+        check_size(self.url, self.headers, self._limits)
         head = read_head(method, version, self.url, self.headers)
         self.scope = self._build_scope(method, version, head)
         if self.parser.should_upgrade():
@@ -202,11 +182,11 @@ class GuardedProtocol(HttpToolsProtocol):
         self._begin_cycle(head, keep_alive=version == "1.1" and self.parser.should_keep_alive())
 
     def on_chunk_header(self) -> None:
-        self._note_progress()
+        self._fed = 0
         self._count_framing(8)
 
     def on_body(self, body: bytes) -> None:
-        self._note_progress()
+        self._fed = 0
         cycle: Cycle = self.cycle  # type: ignore[assignment]
         cycle.received += len(body)
         if cycle.response_complete:
@@ -219,10 +199,10 @@ class GuardedProtocol(HttpToolsProtocol):
         cycle.message_event.set()
 
     def on_message_complete(self) -> None:
-        self._note_progress()
         if not self._in_body:  # an upgrade: `_upgrade` goes on
             return
         self._in_body = False
+        self._fed = 0
         self.cycle.more_body = False
         if self._phase is Phase.DRAIN:
             self._enter(Phase.IDLE, self._limits.idle_time)
@@ -230,10 +210,6 @@ class GuardedProtocol(HttpToolsProtocol):
             self._enter(Phase.WORK, inf)
         if not self.cycle.response_complete:
             self.cycle.message_event.set()
-
-    def _note_progress(self) -> None:
-        self._seen = True
-        self._unseen = 0
 
     def _count_framing(self, size: int) -> None:
         self._framing += size
@@ -309,11 +285,12 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.pipeline:
             cycle, app = self.pipeline.pop()
             self._start_asgi_task(cycle, app)  # type: ignore[arg-type]
-            return
-        if self._deferred is not None:
+            if self.pipeline:
+                return
+        elif self._deferred is not None:
             self._refuse(self._deferred)
             return
-        if self._phase in (Phase.WORK, Phase.BODY):
+        elif self._phase in (Phase.WORK, Phase.BODY):
             if self.cycle.more_body:
                 self._enter(Phase.DRAIN, self._limits.header_time)
             else:

@@ -185,6 +185,7 @@ class Supervisor:
         """A worker ended without being asked to."""
         if worker.channel is not None and worker.channel.poll():
             self._hear(worker)  # its last words, which may have come with its end
+        worker.process.join()  # its end is seen a moment before its exit code
         pid, code = worker.process.pid, worker.process.exitcode
         self._dismiss(worker)
         if not self._is_serving:

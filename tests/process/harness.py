@@ -1,0 +1,230 @@
+"""Starts the server as a process of its own and talks to it in bytes.
+
+`command` is the one place that knows how a server is started. A `Wire` is a raw connection: what
+these tests are about cannot be sent with an HTTP client.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+ROOT = Path(__file__).parents[2]
+T = TypeVar("T")
+
+
+def command(settings: dict[str, Any]) -> list[str]:
+    """What starts a server with these sections."""
+    return [sys.executable, "-m", "tests.process.sample", json.dumps(settings)]
+
+
+def eventually(check: Callable[[], T], seconds: float = 10.0) -> T:
+    """The first true value of `check`; fails when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while not (value := check()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+    return value
+
+
+@dataclass
+class Response:
+    """A response read from the wire."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    def __getitem__(self, name: str) -> str | None:
+        return next((value for key, value in self.headers if key == name), None)
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Wire:
+    """A raw connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
+        self._buffer = b""
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def get(self, path: str, **headers: str) -> Response:
+        self.send(request("GET", path, **headers))
+        return self.read()
+
+    def read(self, method: str = "GET") -> Response:
+        """The next response; EOFError when there is none."""
+        head = self._read_until(b"\r\n\r\n").decode("latin-1")
+        status_line, *lines = head.split("\r\n")
+        fields = [line.split(": ", 1) for line in lines if line]
+        response = Response(int(status_line.split()[1]), [(n, v) for n, v in fields], b"")
+        if response.status < 200:
+            return self.read(method)
+        if response["transfer-encoding"] == "chunked":
+            response.body = self._read_chunks()
+        elif method != "HEAD":
+            response.body = self._read_exactly(int(response["content-length"] or 0))
+        return response
+
+    def is_closed(self) -> bool:
+        """Whether the server closes without another byte."""
+        try:
+            return not self._buffer and not self.socket.recv(1)
+        except ConnectionError:
+            return True
+
+    def _read_chunks(self) -> bytes:
+        body = b""
+        while size := int(self._read_until(b"\r\n"), 16):
+            body += self._read_exactly(size)
+            self._read_until(b"\r\n")
+        self._read_until(b"\r\n")
+        return body
+
+    def _read_until(self, mark: bytes) -> bytes:
+        while mark not in self._buffer:
+            self._fill()
+        head, _, self._buffer = self._buffer.partition(mark)
+        return head
+
+    def _read_exactly(self, size: int) -> bytes:
+        while len(self._buffer) < size:
+            self._fill()
+        data, self._buffer = self._buffer[:size], self._buffer[size:]
+        return data
+
+    def _fill(self) -> None:
+        data = self.socket.recv(1 << 16)
+        if not data:
+            raise EOFError("the server closed the connection")
+        self._buffer += data
+
+
+def request(method: str, path: str, body: bytes | None = None, **headers: str) -> bytes:
+    """A well-formed request; header names are written with underscores."""
+    fields = {"host": "test"} | {name.replace("_", "-"): value for name, value in headers.items()}
+    if body is not None:
+        fields["content-length"] = str(len(body))
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"{method} {path} HTTP/1.1\r\n{lines}\r\n".encode("latin-1") + (body or b"")
+
+
+@dataclass
+class Server:
+    """A running server."""
+
+    process: subprocess.Popen[str]
+    urls: list[str]
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def port(self) -> int:
+        return int(self.urls[0].rsplit(":", 1)[1])
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """What the server said about itself so far."""
+        return [json.loads(line) for line in list(self.errors) if line.startswith("{")]
+
+    def named(self, name: str) -> list[dict[str, Any]]:
+        """The events of that name."""
+        return [event for event in self.events if event["event"] == name]
+
+    def connect(self, timeout: float = 10.0) -> Wire:
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return Wire(connection)
+
+    def connect_tls(self, context: ssl.SSLContext) -> Wire:
+        port = int(self.urls[-1].rsplit(":", 1)[1])
+        plain = socket.create_connection(("127.0.0.1", port), 10)
+        return Wire(context.wrap_socket(plain, server_hostname="localhost"))
+
+    def get(self, path: str, **headers: str) -> Response:
+        with self.connect() as wire:
+            return wire.get(path, **headers)
+
+    def workers(self) -> list[psutil.Process]:
+        """The worker processes, or the one process that serves alone."""
+        children = psutil.Process(self.process.pid).children()
+        workers = [one for one in children if "spawn_main" in " ".join(one.cmdline())]
+        return workers or [psutil.Process(self.process.pid)]
+
+    def memory(self) -> int:
+        """Resident bytes of all serving processes."""
+        return sum(one.memory_info().rss for one in self.workers())
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to stop; the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+
+@contextmanager
+def run_server(
+    settings: dict[str, Any] | None = None, *, workers: int = 1, **environment: str
+) -> Iterator[Server]:
+    """A server on a free port; killed at the end if it still runs."""
+    merged = {"http-listener": {"port": 0}, **(settings or {})}
+    merged["core"] = {"workers": workers, **merged.get("core", {})}
+    process = start(merged, **environment)
+    server = Server(process, [])
+    reader = threading.Thread(target=_collect, args=(process, server.errors), daemon=True)
+    reader.start()
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("docgraph ready "), (line, server.errors)
+        server.urls = line.split()[2:]
+        yield server
+    finally:
+        if process.poll() is None:
+            for one in server.workers():
+                one.kill()
+            process.kill()
+        process.wait()
+        reader.join()
+        process.stdout.close()
+        process.stderr.close()
+
+
+def start(settings: dict[str, Any], **environment: str) -> subprocess.Popen[str]:
+    """The bare process."""
+    return subprocess.Popen(
+        command(settings),
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _collect(process: subprocess.Popen[str], lines: list[str]) -> None:
+    assert process.stderr is not None
+    lines.extend(process.stderr)

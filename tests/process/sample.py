@@ -1,0 +1,158 @@
+"""A small application behind the real server: what the tests of its low level talk to.
+
+python -m tests.process.sample '{"http-listener": {"port": 0}}'
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from docgraph.config.sections import SECTIONS
+from docgraph.exchange import (
+    Account,
+    Answer,
+    Body,
+    DocgraphError,
+    Exchange,
+    Socket,
+    StartupError,
+    Stream,
+    Upgrade,
+)
+from docgraph.exchange.errors import NotFound
+from docgraph.observe import Event, subscribe
+from docgraph.server.respond import error_body
+from docgraph.server.run import serve
+from docgraph.server.settings import ServerSettings
+
+
+class Sample:
+    """One path segment, one behaviour."""
+
+    def __init__(self, worker: int) -> None:
+        self._worker = worker
+        self._cancelled = 0
+
+    async def startup(self) -> None:
+        if os.environ.get("SAMPLE_FAILS"):
+            raise StartupError("the sample cannot start", hint="unset SAMPLE_FAILS")
+
+    async def shutdown(self) -> None:
+        print("sample shut down", file=sys.stderr, flush=True)
+
+    async def answer(self, exchange: Exchange) -> Answer:
+        try:
+            return await self._answer(exchange)
+        except DocgraphError as error:
+            return error_body(error)
+
+    async def _answer(self, exchange: Exchange) -> Answer:
+        request = exchange.request
+        request.body_limit = 1 << 20
+        name = request.segments[0] if request.segments else ""
+        handler = getattr(self, f"on_{name}", None)
+        if handler is None:
+            raise NotFound(f"no {name}")
+        return await handler(exchange)
+
+    async def on_ping(self, exchange: Exchange) -> Answer:
+        return _json({"worker": self._worker, "pid": os.getpid(), "cancelled": self._cancelled})
+
+    async def on_echo(self, exchange: Exchange) -> Answer:
+        return Body(200, await exchange.request.read_body(), "application/octet-stream")
+
+    async def on_head(self, exchange: Exchange) -> Answer:
+        return _json(dict(exchange.request.headers))
+
+    async def on_number(self, exchange: Exchange) -> Answer:
+        return _json(exchange.request.query.get("n"))
+
+    async def on_ignore(self, exchange: Exchange) -> Answer:
+        return _json("the body was not read")
+
+    async def on_whoami(self, exchange: Exchange) -> Answer:
+        connection = exchange.request.connection
+        return _json({"client": connection.client, "scheme": connection.scheme})
+
+    async def on_account(self, exchange: Exchange) -> Answer:
+        exchange.account = Account("ada")
+        return _json("secret")
+
+    async def on_sleep(self, exchange: Exchange) -> Answer:
+        try:
+            await asyncio.sleep(int(exchange.request.query.get("ms") or 0) / 1000)
+        except asyncio.CancelledError:
+            self._cancelled += 1
+            raise
+        return _json("awake")
+
+    async def on_big(self, exchange: Exchange) -> Answer:
+        size = int(exchange.request.query.get("size") or 0)
+        return Body(200, b"0123456789abcdef" * (size // 16), "text/plain")
+
+    async def on_random(self, exchange: Exchange) -> Answer:
+        return Body(200, os.urandom(1 << 20), "application/octet-stream")
+
+    async def on_stream(self, exchange: Exchange) -> Answer:
+        async def chunks() -> AsyncIterator[bytes]:
+            for number in range(3):
+                yield b"chunk %d\n" % number
+
+        return Stream(chunks(), media_type="text/plain")
+
+    async def on_broken(self, exchange: Exchange) -> Answer:
+        async def chunks() -> AsyncIterator[bytes]:
+            yield b"begin"
+            raise ValueError("broken")
+
+        return Stream(chunks(), media_type="text/event-stream")
+
+    async def on_split(self, exchange: Exchange) -> Answer:
+        return Body(200, headers=[("X-Evil", "a\r\nSet-Cookie: b")])
+
+    async def on_ws(self, exchange: Exchange) -> Answer:
+        async def echo(socket: Socket) -> None:
+            while (message := await socket.receive()) is not None:
+                await socket.send(str(message))
+
+        return Upgrade(echo)
+
+
+def _json(value: object) -> Body:
+    return Body(200, json.dumps(value).encode(), "application/json")
+
+
+def _log(event: Event) -> None:
+    fields = {name: getattr(event, name) for name in event.__slots__}
+    line = json.dumps({"event": event.name, **fields}, default=repr) + "\n"
+    os.write(sys.stderr.fileno(), line.encode())  # at once, so that lines of workers do not mix
+
+
+def make_sample(worker: int) -> Sample:
+    """The application of one worker."""
+    if worker:
+        subscribe(_log)
+    return Sample(worker)
+
+
+def main(text: str) -> int:
+    """Serve with the sections of a JSON text."""
+    subscribe(_log)
+    sections = {
+        name: msgspec.convert(value, SECTIONS[name]) for name, value in json.loads(text).items()
+    }
+    try:
+        return serve(ServerSettings.from_sections(sections), make_sample)
+    except StartupError as error:
+        print(error.message, file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

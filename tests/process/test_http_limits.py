@@ -1,0 +1,316 @@
+"""Limits on what clients send, how long they take and how many they are (H02, H03, L08-L11)."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from tests.process.harness import Response, Server, Wire, eventually, request, run_server
+
+ORIGIN = "https://good.example"
+QUICK = {
+    "header-timeout-ms": 700,
+    "body-timeout-ms": 1500,
+    "keep-alive-timeout-ms": 700,
+    "write-timeout-ms": 1000,
+}
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["one-worker", "two-workers"])
+def workers(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+@pytest.fixture(scope="module")
+def server(workers: int) -> Iterator[Server]:
+    settings = {"connection-options": QUICK, "cors": {"allow-origins": [ORIGIN]}}
+    with run_server(settings, workers=workers) as server:
+        yield server
+
+
+def assert_refused(response: Response, status: int) -> None:
+    """What every refusal has, whoever made it."""
+    assert response.status == status
+    assert response["connection"] == "close"
+    assert response["x-request-id"]
+    assert response["date"]
+    assert response["content-type"] == "application/json; charset=utf-8"
+    assert response["x-content-type-options"] == "nosniff"
+    assert response["server"] is None
+    assert response.json["http status code"] == status
+    assert response.json["code"]
+
+
+def assert_listed_origin(response: Response) -> None:
+    assert response["access-control-allow-origin"] == ORIGIN
+    assert response["access-control-allow-credentials"] == "true"
+    assert response["vary"] == "Origin"
+
+
+TOO_LARGE = {
+    "101-headers": (431, b"".join(b"X-%d: a\r\n" % number for number in range(100))),
+    "9-KiB-header": (431, b"X-Long: " + b"a" * 9 * 1024 + b"\r\n"),
+    "33-KiB-of-headers": (431, b"".join(b"X-%d: %s\r\n" % (n, b"a" * 4000) for n in range(9))),
+    "endless-header": (431, b"X-Endless: " + b"a" * 72 * 1024),
+    "1-MB-header": (431, b"X-Huge: " + b"a" * 1_000_000 + b"\r\n"),
+}
+
+
+@pytest.mark.parametrize(("status", "fields"), TOO_LARGE.values(), ids=TOO_LARGE.keys())
+def test_a_head_above_its_bounds_is_refused(server: Server, status: int, fields: bytes) -> None:
+    with server.connect() as wire:
+        head = b"GET /ping HTTP/1.1\r\nHost: test\r\nOrigin: " + ORIGIN.encode() + b"\r\n"
+        with suppress(ConnectionError):  # the server had enough; its answer is there all the same
+            wire.send(head + fields + (b"\r\n" if fields.endswith(b"\n") else b""))
+
+        response = wire.read()
+
+        assert_refused(response, status)
+        assert_listed_origin(response)
+        assert wire.is_closed()
+
+
+def test_a_hundred_headers_and_eight_kilobytes_are_accepted(server: Server) -> None:
+    fields = {f"x-{number}": "a" for number in range(98)}
+
+    assert server.get("/ping", x_long="a" * 8100, **fields).status == 200
+
+
+def test_a_long_url_is_refused(server: Server) -> None:
+    with server.connect() as wire:
+        wire.send(request("GET", "/ping?" + "a" * 9 * 1024))
+
+        assert_refused(wire.read(), 414)
+        assert wire.is_closed()
+
+
+def test_a_refusal_is_logged_with_its_id(server: Server) -> None:
+    with server.connect() as wire:
+        wire.send(request("GET", "/elsewhere?" + "a" * 9 * 1024))
+        response = wire.read()
+
+    def find() -> bool:
+        return any(
+            event["request_id"] == response["x-request-id"]
+            and event["status"] == 414
+            and event["path"].startswith("/elsewhere")
+            for event in server.named("request-refused")
+        )
+
+    assert eventually(find)
+
+
+def test_an_announced_body_above_the_limit_is_refused_before_it_is_sent(server: Server) -> None:
+    with server.connect() as wire:
+        wire.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1048577\r\n\r\n")
+
+        response = wire.read()
+
+        assert_refused(response, 413)
+        assert wire.is_closed()
+
+
+def test_an_endless_chunked_body_is_refused_in_little_memory(server: Server) -> None:
+    before = server.memory()
+    sent = 0
+    with server.connect() as wire:
+        wire.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        chunk = b"10000\r\n" + b"a" * 65536 + b"\r\n"
+        with suppress(ConnectionError):
+            while sent < 1 << 30:
+                wire.send(chunk)
+                sent += 65536
+        with suppress(ConnectionResetError):  # who never stops sending may miss the answer
+            assert_refused(wire.read(), 413)
+
+    assert sent < 32 << 20  # what fits the buffers of two kernels
+    assert server.memory() - before <= 6 << 20
+
+
+def test_a_client_that_stops_sending_sees_why_its_chunked_body_was_refused(server: Server) -> None:
+    with server.connect() as wire:
+        wire.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        wire.send((b"10000\r\n" + b"a" * 65536 + b"\r\n") * 17)
+
+        assert_refused(wire.read(), 413)
+
+
+def test_a_head_that_does_not_end_in_time_is_answered_with_408(server: Server) -> None:
+    with server.connect() as wire:
+        begun = time.monotonic()
+        wire.send(b"GET /ping HTTP/1.1\r\nHost: a\r\nOrigin: " + ORIGIN.encode() + b"\r\nX-")
+
+        response = wire.read()
+
+        assert 0.6 < time.monotonic() - begun < 3
+        assert_refused(response, 408)
+        assert_listed_origin(response)
+        assert wire.is_closed()
+
+
+def test_dripping_does_not_prolong_the_time_of_a_head(server: Server) -> None:
+    begun = time.monotonic()
+    with server.connect() as wire:
+        wire.send(b"GET /ping HTTP/1.1\r\nHost: a\r\n")
+        while not select.select([wire.socket], [], [], 0.05)[0]:
+            wire.send(b"X-A: b\r\n")
+            assert time.monotonic() - begun < 3
+
+        assert_refused(wire.read(), 408)
+
+
+def test_a_connection_without_a_byte_is_closed_without_a_word(server: Server) -> None:
+    with server.connect() as wire:
+        assert wire.is_closed()
+
+
+def test_an_idle_connection_is_closed(server: Server) -> None:
+    with server.connect() as wire:
+        assert wire.get("/ping").status == 200
+        begun = time.monotonic()
+
+        assert wire.is_closed()
+        assert 0.5 < time.monotonic() - begun < 3
+
+
+def test_a_body_that_does_not_end_in_time_is_answered_with_408(server: Server) -> None:
+    begun = time.monotonic()
+    with server.connect() as wire:
+        wire.send(request("POST", "/echo", origin=ORIGIN, content_length="1000000"))
+        while not select.select([wire.socket], [], [], 0.1)[0]:
+            wire.send(b"a" * 1000)  # fast enough, but never done
+            assert time.monotonic() - begun < 5
+
+        response = wire.read()
+
+        assert time.monotonic() - begun > 1.4
+        assert_refused(response, 408)
+        assert_listed_origin(response)
+        assert wire.is_closed()
+
+
+def test_a_body_that_is_too_slow_is_answered_with_408_before_its_time_is_up(server: Server) -> None:
+    begun = time.monotonic()
+    with server.connect() as wire:
+        wire.send(request("POST", "/echo", content_length="100000") + b"a")
+
+        response = wire.read()
+
+        assert_refused(response, 408)
+        assert "1024 bytes per second" in response.json["message"]
+        assert time.monotonic() - begun < 1.4
+
+
+def test_a_reader_that_does_not_read_is_dropped(server: Server) -> None:
+    size = 32 << 20
+    with server.connect() as wire:
+        wire.send(request("GET", f"/big?size={size}"))
+        time.sleep(2.5)  # nothing can be awaited: doing nothing is the point
+
+        assert _read_all(wire) < size
+
+
+def test_a_slow_reader_that_reads_is_kept(server: Server) -> None:
+    size = 16 << 20
+    received = 0
+    with server.connect() as wire:
+        wire.send(request("GET", f"/big?size={size}", connection="close"))
+        while received < size:
+            data = wire.socket.recv(1 << 20)
+            assert data, "dropped"
+            received += len(data)
+            time.sleep(0.1)
+
+
+def _read_all(wire: Wire) -> int:
+    received = 0
+    with suppress(ConnectionError):
+        while data := wire.socket.recv(1 << 20):
+            received += len(data)
+    return received
+
+
+def test_a_client_that_leaves_ends_the_work_for_it(server: Server) -> None:
+    with server.connect() as wire:
+        wire.send(request("GET", "/sleep?ms=60000"))
+        eventually(lambda: server.named("request-started"))
+    left = time.monotonic()
+
+    def ended() -> bool:
+        return any(e["aborted"] and e["path"] == "/sleep" for e in server.named("request-finished"))
+
+    assert eventually(ended, 2.0)
+    assert time.monotonic() - left < 2
+
+
+def test_more_connections_than_allowed_are_answered_with_503(workers: int) -> None:
+    options = {"max-connections": 6}
+    with run_server({"connection-options": options}, workers=workers) as server, ExitStack() as all:
+        wires = [all.enter_context(server.connect()) for _ in range(6)]
+        assert [wire.get("/ping").status for wire in wires] == [200] * 6
+
+        with server.connect() as one_more:
+            response = one_more.read()
+            assert_refused(response, 503)
+            assert response["retry-after"] == "1"
+            assert one_more.is_closed()
+
+        wires[0].socket.close()
+        eventually(lambda: _try_ping(server))
+        assert wires[1].get("/ping").status == 200
+
+
+def _try_ping(server: Server) -> bool:
+    with server.connect() as wire:
+        wire.send(request("GET", "/ping"))
+        return wire.read().status == 200
+
+
+def test_more_requests_than_allowed_are_answered_with_503_at_once(workers: int) -> None:
+    options = {"max-requests-in-flight": 2, "queue": 2}
+    with run_server({"connection-options": options}, workers=workers) as server, ExitStack() as all:
+        wires = [all.enter_context(server.connect()) for _ in range(10)]
+        for wire in wires:
+            wire.send(request("GET", "/sleep?ms=1000"))
+        begun = time.monotonic()
+        early = _wait_for(wires, 6)
+        elapsed = time.monotonic() - begun
+
+        for wire in early:
+            response = wire.read()
+            assert_refused(response, 503)
+            assert response["retry-after"] == "1"
+            assert response["access-control-allow-origin"] == "*"
+        assert elapsed < 0.5
+        assert {wire.read().status for wire in wires if wire not in early} <= {200, 503}
+        assert _try_ping(server)
+
+
+def _wait_for(wires: list[Wire], number: int) -> list[Wire]:
+    """The first wires that have something to read."""
+    by_socket: dict[socket.socket, Wire] = {wire.socket: wire for wire in wires}
+    ready: list[socket.socket] = []
+    deadline = time.monotonic() + 10
+    while len(ready) < number and time.monotonic() < deadline:
+        ready = select.select(list(by_socket), [], [], 0.1)[0]
+        time.sleep(0.005)
+    return [by_socket[one] for one in ready]
+
+
+def test_a_waiting_request_whose_client_left_gives_its_place_away(workers: int) -> None:
+    options = {"max-requests-in-flight": workers, "queue": workers}
+    with run_server({"connection-options": options}, workers=workers) as server, ExitStack() as all:
+        wires = [all.enter_context(server.connect()) for _ in range(4 * workers)]
+        for wire in wires:
+            wire.send(request("GET", "/sleep?ms=60000"))
+        eventually(lambda: len(server.named("request-started")) == len(wires))
+        for wire in wires:
+            wire.socket.close()
+
+        eventually(lambda: len(server.named("request-finished")) == len(wires))
+        assert _try_ping(server)

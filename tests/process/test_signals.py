@@ -1,0 +1,147 @@
+"""Starting and stopping: one line on stdout, graceful stop within a bound, exit codes (L16)."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+from contextlib import ExitStack
+
+import psutil
+import pytest
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import AcceptConnection, CloseConnection, Request
+
+from tests.process.harness import Server, eventually, request, run_server, start
+
+BOTH = pytest.mark.parametrize("workers", [1, 2], ids=["one-worker", "two-workers"])
+
+
+@BOTH
+def test_stdout_has_the_ready_line_with_the_real_port_and_nothing_else(workers: int) -> None:
+    with run_server(workers=workers) as server:
+        assert server.port > 0
+        assert server.get("/ping").status == 200
+        assert server.stop() == 0
+        assert server.process.stdout is not None
+        assert server.process.stdout.read() == ""
+
+
+@BOTH
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_accepted_requests_are_answered_before_the_end(
+    workers: int, number: signal.Signals
+) -> None:
+    with run_server(workers=workers) as server, ExitStack() as all:
+        wires = [all.enter_context(server.connect()) for _ in range(20)]
+        for wire in wires:
+            wire.send(request("GET", "/sleep?ms=700"))
+        idle = all.enter_context(server.connect())
+        assert idle.get("/ping").status == 200
+        eventually(lambda: len(server.named("request-started")) == 21)
+
+        server.process.send_signal(number)
+
+        answers = [wire.read() for wire in wires]
+        assert [answer.status for answer in answers] == [200] * 20
+        assert {answer["connection"] for answer in answers} == {"close"}
+        assert idle.is_closed()
+        assert server.process.wait(5) == 0
+        assert server.errors.count("sample shut down\n") == workers
+
+
+@BOTH
+def test_new_connections_are_refused_while_stopping(workers: int) -> None:
+    with run_server(workers=workers) as server, server.connect() as wire:
+        wire.send(request("GET", "/sleep?ms=1500"))
+        eventually(lambda: server.named("request-started"))
+        server.process.send_signal(signal.SIGTERM)
+        eventually(lambda: server.named("server-stopping"))
+
+        eventually(lambda: not _accepts(server))
+
+        assert wire.read().status == 200
+
+
+def _accepts(server: Server) -> bool:
+    try:
+        with server.connect() as wire:
+            return wire.get("/ping").status == 200
+    except (OSError, EOFError):
+        return False
+
+
+@BOTH
+def test_the_wait_for_requests_is_bounded(workers: int) -> None:
+    options = {"shutdown-timeout-ms": 500}
+    settings = {"connection-options": options}
+    with run_server(settings, workers=workers) as server, server.connect() as wire:
+        wire.send(request("GET", "/sleep?ms=60000"))
+        eventually(lambda: server.named("request-started"))
+        begun = time.monotonic()
+
+        assert server.stop() == 0
+        assert 0.4 < time.monotonic() - begun < 5
+
+
+@BOTH
+def test_a_second_signal_ends_it_at_once(workers: int) -> None:
+    with run_server(workers=workers) as server, server.connect() as wire:
+        wire.send(request("GET", "/sleep?ms=60000"))
+        eventually(lambda: server.named("request-started"))
+        server.process.send_signal(signal.SIGTERM)
+        eventually(lambda: server.named("server-stopping"))
+        begun = time.monotonic()
+
+        assert server.stop() == 0
+        assert time.monotonic() - begun < 3
+
+
+@BOTH
+def test_websockets_are_closed_with_1012(workers: int) -> None:
+    with run_server(workers=workers) as server, server.connect() as wire:
+        peer = WSConnection(ConnectionType.CLIENT)
+        wire.send(peer.send(Request(host="test", target="/ws")))
+        peer.receive_data(wire.socket.recv(65536))
+        assert isinstance(next(peer.events()), AcceptConnection)
+
+        server.process.send_signal(signal.SIGTERM)
+        peer.receive_data(wire.socket.recv(65536))
+
+        event = next(peer.events())
+        assert isinstance(event, CloseConnection)
+        assert event.code == 1012
+        assert server.process.wait(5) == 0
+
+
+@BOTH
+def test_a_server_that_was_killed_starts_again_on_the_same_port(workers: int) -> None:
+    with run_server(workers=workers) as killed:
+        killed.get("/ping")
+        port, serving = killed.port, killed.workers()
+        killed.process.kill()
+        psutil.wait_procs(serving, timeout=10)
+
+    with run_server({"http-listener": {"port": port}}, workers=workers) as server:
+        assert server.get("/ping").status == 200
+
+
+def test_a_port_in_use_stops_the_start_with_one_clear_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = start({"http-listener": {"port": port}})
+
+        output, errors = process.communicate(timeout=30)
+
+    assert process.returncode == 1
+    assert output == ""
+    assert errors == f"port {port} of 127.0.0.1 is in use\n"
+
+
+def test_no_listener_stops_the_start() -> None:
+    process = start({"http-listener": {"enabled": False}})
+
+    _, errors = process.communicate(timeout=30)
+
+    assert process.returncode == 1
+    assert errors == "no listener is enabled\n"

@@ -1,0 +1,118 @@
+"""The https listener: PEM files, TLS 1.2 and above, and words for what is wrong (S02)."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from tests.process.harness import request, run_server, start
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def files(authority: trustme.CA, tmp_path: Path) -> dict[str, str]:
+    """A certificate and its key."""
+    issued = authority.issue_cert("localhost")
+    paths = {"certificate": tmp_path / "server.pem", "key": tmp_path / "server.key"}
+    issued.private_key_pem.write_to_path(paths["key"])
+    for blob in issued.cert_chain_pems:
+        blob.write_to_path(paths["certificate"], append=True)
+    return {name: str(path) for name, path in paths.items()}
+
+
+def _context(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+def _https(files: dict[str, str], **options: Any) -> dict[str, Any]:
+    return {"https-listener": {"enabled": True, "port": 0, **files, **options}}
+
+
+@pytest.mark.parametrize("workers", [1, 2], ids=["one-worker", "two-workers"])
+def test_http_and_https_are_served_side_by_side(
+    authority: trustme.CA, files: dict[str, str], workers: int
+) -> None:
+    with run_server(_https(files), workers=workers) as server:
+        assert [url.split(":")[0] for url in server.urls] == ["http", "https"]
+        assert server.get("/whoami").json["scheme"] == "http"
+        with server.connect_tls(_context(authority)) as wire:
+            response = wire.get("/whoami")
+            assert response.json["scheme"] == "https"
+            wire.send(request("GET", "/ping?" + "a" * 9 * 1024))
+            assert wire.read().status == 414
+        assert server.stop() == 0
+
+
+def test_https_alone_needs_no_http(authority: trustme.CA, files: dict[str, str]) -> None:
+    settings = {"http-listener": {"enabled": False}, **_https(files)}
+    with run_server(settings) as server:
+        assert server.urls[0].startswith("https://")
+        with server.connect_tls(_context(authority)) as wire:
+            assert wire.get("/ping").status == 200
+
+
+def test_old_versions_of_tls_and_plain_http_are_turned_away(
+    authority: trustme.CA, files: dict[str, str]
+) -> None:
+    with run_server({"http-listener": {"enabled": False}, **_https(files)}) as server:
+        old = _context(authority)
+        with pytest.warns(DeprecationWarning, match="TLSv1 is deprecated"):
+            old.minimum_version = ssl.TLSVersion.TLSv1
+        with pytest.warns(DeprecationWarning, match="TLSv1_1 is deprecated"):
+            old.maximum_version = ssl.TLSVersion.TLSv1_1
+        old.set_ciphers("ALL:@SECLEVEL=0")
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            server.connect_tls(old)
+        with server.connect() as plain:
+            plain.send(request("GET", "/ping"))
+            assert plain.is_closed() or b"HTTP" not in plain.socket.recv(100)
+        with server.connect_tls(_context(authority)) as wire:
+            assert wire.socket.version() in ("TLSv1.2", "TLSv1.3")  # type: ignore[attr-defined]
+
+
+def _refusal(settings: dict[str, Any]) -> str:
+    process: subprocess.Popen[str] = start({"http-listener": {"port": 0}, **settings})
+    output, errors = process.communicate(timeout=30)
+    assert (process.returncode, output) == (1, "")
+    return errors.strip()
+
+
+def test_a_missing_certificate_is_named(files: dict[str, str]) -> None:
+    missing = {**files, "certificate": "/nowhere/server.pem"}
+
+    assert _refusal(_https(missing)) == "cannot read /nowhere/server.pem: no such file or directory"
+
+
+def test_an_option_that_is_not_set_is_named(files: dict[str, str]) -> None:
+    settings = {"https-listener": {"enabled": True, "certificate": files["certificate"]}}
+
+    assert _refusal(settings) == "the https listener is enabled without /https-listener/key"
+
+
+@pytest.mark.parametrize(
+    ("broken", "kind"), [("certificate", "certificate"), ("key", "private key")]
+)
+def test_a_file_that_is_not_pem_is_named(files: dict[str, str], broken: str, kind: str) -> None:
+    Path(files[broken]).write_text("nonsense")
+
+    assert _refusal(_https(files)) == f"{files[broken]} is not a {kind} in PEM form"
+
+
+def test_a_key_of_another_certificate_is_told(authority: trustme.CA, files: dict[str, str]) -> None:
+    other = authority.issue_cert("elsewhere")
+    other.private_key_pem.write_to_path(files["key"])
+
+    message = _refusal(_https(files))
+
+    assert message == f"the private key {files['key']} does not belong to {files['certificate']}"
