@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,6 +26,7 @@ from pymongo import MongoClient
 from docgraph.exchange.errors import StartupError
 from docgraph.store.embedded import EmbeddedMongo, EmbeddedReplicaSet, MongodOptions
 from docgraph.store.embedded_binary import build_command, find_binary
+from docgraph.store.embedded_node import Node
 
 OWNER = """\
 import sys, threading
@@ -517,6 +519,17 @@ def test_full_disk_in_the_words_of_mongod_is_refused(
     error = refusal(mongo)
 
     assert error.message == f"no space left on the disk of data directory {mongo.directory}"
+
+
+def test_suspended_mongod_is_stopped_cleanly(tmp_path: Path, options: MongodOptions) -> None:
+    node = Node(tmp_path, replace(options, stop_timeout=15), print)
+    node.launch(time.monotonic() + 30)
+    node.suspend()
+
+    node.stop()
+
+    last = json.loads(node.directory.log.read_text().splitlines()[-1])
+    assert last["attr"] == {"exitCode": 0}
 
 
 def test_replica_set_survives_the_death_of_its_primary(replica_set: EmbeddedReplicaSet) -> None:

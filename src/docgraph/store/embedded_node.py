@@ -108,6 +108,7 @@ class Node:
         """Ask for a clean end without waiting for it."""
         if self._process is not None and self._owner == os.getpid() and self.is_running:
             self._process.terminate()
+            self.resume()  # a suspended process would hear of it only then
 
     def stop(self) -> None:
         """End the process cleanly and give the directory back; a forked copy does nothing."""
@@ -128,17 +129,15 @@ class Node:
             self._process.kill()
             self._process.wait()
 
-    if sys.platform != "win32":
+    def suspend(self) -> None:
+        """Let the process hang without ending it (not on Windows)."""
+        if self._process is not None and sys.platform != "win32":
+            self._process.send_signal(signal.SIGSTOP)
 
-        def suspend(self) -> None:
-            """Let the process hang without ending it."""
-            if self._process is not None:
-                self._process.send_signal(signal.SIGSTOP)
-
-        def resume(self) -> None:
-            """Let a suspended process go on."""
-            if self._process is not None:
-                self._process.send_signal(signal.SIGCONT)
+    def resume(self) -> None:
+        """Let a suspended process go on."""
+        if self._process is not None and sys.platform != "win32":
+            self._process.send_signal(signal.SIGCONT)
 
     def _spawn(self) -> None:
         place = self.directory
