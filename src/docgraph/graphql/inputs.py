@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 
 from graphql import (
@@ -139,6 +140,8 @@ def _parse_decimal128(value: Any) -> Decimal128:
         return value
     if isinstance(value, ExactFloat):
         return parse_decimal(value.text)
+    if isinstance(value, float) and not isfinite(value):
+        raise ValueError("the number is beyond the range of a double")
     if isinstance(value, str | int | float | Decimal) and not isinstance(value, bool):
         return parse_decimal(str(value))
     raise ValueError('a Decimal128 is a number, its text or {"$numberDecimal": "…"}')

@@ -1,0 +1,136 @@
+"""Definitions as they are stored (decisions 1 to 3, 6, 8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from docgraph.codec.escape import escape_keys
+from docgraph.codec.types import ObjectId
+from docgraph.graphql.definition import decode_definition, normalise_uri
+
+SCHEMA = "type Query { a: Int }"
+MAPPINGS = {"Query": {"a": {"db": "d", "collection": "c", "find": {"x.y": {"$arg": "x"}}}}}
+
+
+def document(**parts: Any) -> dict[str, Any]:
+    return {"_id": "app", "schema": SCHEMA, "mappings": MAPPINGS} | parts
+
+
+@pytest.mark.parametrize("uri", ["/v1/users", "v1/users", "v1/users/", "//v1/users//"])
+def test_slashes_around_a_uri_do_not_matter(uri: str) -> None:
+    """Decision 1."""
+    assert normalise_uri(uri) == "v1/users"
+    assert decode_definition(document(descriptor={"uri": uri})).uri == "v1/users"
+
+
+def test_an_app_is_enabled_unless_it_says_otherwise() -> None:
+    """Decision 2."""
+    assert decode_definition(document()).enabled
+    assert decode_definition(document(descriptor={})).enabled
+    assert decode_definition(document(descriptor=None)).enabled
+    assert not decode_definition(document(descriptor={"enabled": False})).enabled
+
+
+def test_without_a_uri_the_id_is_the_uri() -> None:
+    """Decision 3."""
+    definition = decode_definition(document())
+
+    assert definition.uri == "app"
+    assert definition.problems == ()
+
+
+@pytest.mark.parametrize("identifier", [ObjectId(), 5, None, "", "a/b", "/a"])
+def test_without_a_uri_the_id_must_be_a_string_without_a_slash(identifier: Any) -> None:
+    """Decision 3."""
+    (problem,) = decode_definition(document(_id=identifier)).problems
+
+    assert str(problem) == "_id: must be a non-empty string without a slash"
+    assert decode_definition(document(_id=identifier, descriptor={"uri": "/x"})).problems == ()
+
+
+@pytest.mark.parametrize("uri", ["", "/", "///"])
+def test_a_uri_cannot_be_empty(uri: str) -> None:
+    (problem,) = decode_definition(document(descriptor={"uri": uri})).problems
+
+    assert str(problem) == "descriptor.uri: cannot be empty"
+
+
+def test_escaped_and_plain_keys_are_read_alike() -> None:
+    """Decision 6."""
+    plain = decode_definition(document())
+    escaped = decode_definition(escape_keys(document()))
+
+    assert escaped.mappings == plain.mappings == MAPPINGS
+    assert "_$arg" in str(escape_keys(document()))
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ({"descriptor": 5}, "descriptor: must be an object, not a number"),
+        ({"descriptor": {"uri": 5}}, "descriptor.uri: must be a string, not a number"),
+        ({"descriptor": {"enabled": "yes"}}, "descriptor.enabled: must be a boolean, not a string"),
+        ({"descriptor": {"description": []}}, "descriptor.description: must be a string, not an"),
+        ({"schema": None}, "schema: is missing"),
+        ({"schema": {}}, "schema: must be a string, not an object"),
+        ({"mappings": None}, "mappings: is missing"),
+        ({"mappings": []}, "mappings: must be an object, not an array"),
+        ({"descriptor": {"limits": 5}}, "descriptor.limits: must be an object, not a number"),
+        ({"descriptor": {"limits": {"depht": 5}}}, "descriptor.limits.depht: is not a limit"),
+        ({"descriptor": {"limits": {"depth": 0}}}, "descriptor.limits.depth: must be a whole"),
+        ({"descriptor": {"limits": {"depth": "5"}}}, "descriptor.limits.depth: must be a whole"),
+    ],
+)
+def test_a_wrong_shape_is_told_with_its_place(parts: dict[str, Any], expected: str) -> None:
+    """Decision 7."""
+    problems = [str(problem) for problem in decode_definition(document(**parts)).problems]
+
+    assert any(problem.startswith(expected) for problem in problems), problems
+
+
+def test_all_wrong_shapes_are_told_at_once() -> None:
+    definition = decode_definition({"_id": 5, "descriptor": {"enabled": 1, "limits": {"x": 1}}})
+
+    assert [problem.where for problem in definition.problems] == [
+        "_id",
+        "descriptor.enabled",
+        "schema",
+        "mappings",
+        "descriptor.limits.x",
+    ]
+
+
+def test_limits_of_the_app_are_read() -> None:
+    definition = decode_definition(document(descriptor={"limits": {"depth": 5, "root-fields": 2}}))
+
+    assert definition.limits == {"depth": 5, "root-fields": 2}
+
+
+def test_a_definition_of_version_8_is_told_how_to_migrate() -> None:
+    """Decision 8."""
+    definition = decode_definition(document(descriptor={"name": "app"}))
+
+    assert definition.problems == ()
+    (remark,) = definition.remarks
+    assert remark.where == "descriptor.name"
+    assert remark.hint is not None
+    assert "remove it" in remark.hint
+
+
+def test_unknown_keys_of_the_descriptor_are_pointed_out() -> None:
+    """Decision 7."""
+    (remark,) = decode_definition(document(descriptor={"urll": "/x"})).remarks
+
+    assert str(remark) == "descriptor.urll: is not known and has no effect"
+
+
+def test_the_version_changes_with_the_document() -> None:
+    versions = {
+        decode_definition(document(**parts)).version
+        for parts in ({}, {"_etag": ObjectId()}, {"schema": SCHEMA + " "}, {"mappings": {}})
+    }
+
+    assert len(versions) == 4
+    assert decode_definition(document()).version == decode_definition(document()).version

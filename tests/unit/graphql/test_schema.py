@@ -1,0 +1,194 @@
+"""The author's SDL, what is predeclared, and what is refused (decision 7)."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from graphql import GraphQLSchema, graphql_sync, is_object_type
+
+from docgraph.graphql.schema import SchemaError, build_schema, parse_schema
+
+
+def build(text: str) -> GraphQLSchema:
+    return build_schema(parse_schema(text))
+
+
+def refuse(text: str) -> list[str]:
+    with pytest.raises(SchemaError) as error:
+        build(text)
+    return [str(finding) for finding in error.value.findings]
+
+
+def test_bson_scalars_and_visible_are_predeclared() -> None:
+    schema = build(
+        """
+        type Query {
+          a: BsonDocument b: ObjectId c: Decimal128 d: Timestamp e: DateTime f: Regex
+          g: Long @visible(roles: ["admin"]) h: Int @visible(roles: "admin")
+        }
+        """
+    )
+
+    assert schema.query_type is not None
+    assert [str(field.type) for field in schema.query_type.fields.values()] == [
+        "BsonDocument",
+        "ObjectId",
+        "Decimal128",
+        "Timestamp",
+        "DateTime",
+        "Regex",
+        "Long",
+        "Int",
+    ]
+
+
+def test_all_kinds_of_types_are_understood() -> None:
+    schema = build(
+        '''
+        "The root" type Query { n(id: ID = "1", f: F = {a: 1}): Node @deprecated u: [U!]! }
+        interface Node { id: ID! } interface Named implements Node { id: ID! name: String }
+        type A implements Named & Node { id: ID! name: String e: E }
+        type B { b: Int } union U = A | B enum E { X Y @deprecated(reason: "old") }
+        """An input""" input F @oneOf { a: Int b: [ObjectId!] }
+        extend type Query { more: Int } extend enum E { Z } extend union U = C type C { c: Int }
+        directive @own(x: Int) on FIELD_DEFINITION
+        '''
+    )
+
+    assert schema.query_type is not None
+    assert list(schema.query_type.fields) == ["n", "u", "more"]
+    assert schema.query_type.description == "The root"
+    assert schema.query_type.fields["n"].args["id"].default is not None
+
+
+def test_an_explicit_schema_definition_is_fine_when_it_says_query() -> None:
+    assert build("schema { query: Query } type Query { a: Int }").query_type is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("type X { a: Int }", "schema (line 1, column 1): there is no type Query"),
+        (
+            "type Query {\n  a: Int\n  b: Foo\n}",
+            "schema (line 3, column 6): Unknown type 'Foo'",
+        ),
+        ("type Query {\n a: [Int }", "schema (line 2, column 10): Syntax Error: Expected ']'"),
+        ("scalar DateTime type Query { a: DateTime }", "DateTime is predeclared"),
+        ("type ObjectId { a: Int } type Query { a: Int }", "ObjectId is predeclared"),
+        ("scalar JSON type Query { a: JSON }", "the scalar JSON is not known"),
+        ("scalar String type Query { a: Int }", "String is a type of GraphQL itself"),
+        (
+            "directive @visible(roles: [String!]!) on FIELD_DEFINITION type Query { a: Int }",
+            "@visible is predeclared",
+        ),
+        ("directive @skip on FIELD type Query { a: Int }", "Directive '@skip' already exists"),
+        ("type Query { a: Int } type Mutation { b: Int }", "a type Mutation is not allowed"),
+        ("type Query { a: Int } type Subscription { b: Int }", "a type Subscription is not"),
+        (
+            "schema { query: Query mutation: M } type Query { a: Int } type M { b: Int }",
+            "a mutation type is not allowed",
+        ),
+        (
+            "type Query { a: Int } extend schema { subscription: S } type S { b: Int }",
+            "a subscription type is not allowed",
+        ),
+        (
+            "schema { query: Root } type Root { a: Int } type Query { a: Int }",
+            "the query type must be Query, not Root",
+        ),
+        ("interface Query { a: Int }", "Query must be an object type"),
+        ("type Query", "Type Query must define one or more fields"),
+        ("type Query { a: Int } { a }", "an operation or fragment cannot stand in a schema"),
+        (
+            "type Query { a: I } interface I { x: Int } type T implements I { y: Int }",
+            "Interface field I.x expected but T does not provide it",
+        ),
+        ("type Query { a(x: Int = true): Int }", "has invalid default value"),
+        ('type Query { a(x: ObjectId = "zz"): Int }', "has invalid default value"),
+        ("type Query { a(f: F): Int } input F { f: F! }", "references itself"),
+        ("type Query { a: Int @unknown }", "Unknown directive '@unknown'"),
+        ("type Query { a: Int a: Int }", "can only be defined once"),
+    ],
+)
+def test_what_cannot_work_is_told_with_its_place(text: str, expected: str) -> None:
+    """Decision 7."""
+    assert any(expected in finding for finding in refuse(text)), refuse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'type Query @visible(roles: ["a"]) { a: Int }',
+        'type Query { a(x: Int @visible(roles: ["a"])): Int }',
+        'type Query { a: E } enum E { A @visible(roles: ["a"]) }',
+        'type Query { a(f: F): Int } input F { a: Int @visible(roles: ["a"]) }',
+        'type Query { a: U } union U @visible(roles: ["a"]) = Query',
+        'type Query { a: E } enum E @visible(roles: ["a"]) { A }',
+        "extend type Query @visible(roles: []) { b: Int } type Query { a: Int }",
+    ],
+)
+def test_visible_stands_on_fields_of_objects_and_interfaces_only(text: str) -> None:
+    """Decision 20."""
+    (finding,) = refuse(text)
+
+    assert "@visible can only stand on fields of object and interface types" in finding
+
+
+@pytest.mark.parametrize(
+    "directive", ["@visible", "@visible(roles: 3)", "@visible(roles: [A])", "@visible(role: [])"]
+)
+def test_visible_needs_a_list_of_roles(directive: str) -> None:
+    assert refuse(f"type Query {{ a: Int {directive} }}")
+
+
+def test_all_mistakes_are_told() -> None:
+    findings = refuse("scalar X scalar Long type Query { a: Foo } type Mutation { a: Bar }")
+
+    assert len(findings) == 5
+
+
+def test_defaults_are_coerced_to_stored_values() -> None:
+    schema = build('type Query { a(x: Long = "7", y: DateTime = 5): String }')
+    seen: dict[str, object] = {}
+
+    def resolve(_root: object, _info: object, **arguments: object) -> str:
+        seen.update({name: type(value).__name__ for name, value in arguments.items()})
+        return "ok"
+
+    assert schema.query_type is not None
+    schema.query_type.fields["a"].resolve = resolve
+    result = graphql_sync(schema, "{a}")
+
+    assert result.errors is None
+    assert seen == {"x": "Int64", "y": "datetime"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "type Query { a: " + "[" * 5000 + "Int" + "]" * 5000 + " }",
+        "type Query { a(x: Int = " + "[" * 5000 + "]" * 5000 + "): Int }",
+        '"""' + "x" * (5 * 1024 * 1024) + '""" type Query { a: Int }',
+        "type Query { a: Int } " + "interface I implements I { a: Int } ",
+    ],
+)
+def test_bombs_are_refused(text: str) -> None:
+    """Reliability D03."""
+    started = time.perf_counter()
+
+    assert refuse(text)
+    assert time.perf_counter() - started < 2
+
+
+def test_a_large_schema_is_built_in_reasonable_time() -> None:
+    """Reliability D03 at a tenth of its size."""
+    types = "\n".join(f"type T{i} {{ a: String b: T{(i + 1) % 1000} }}" for i in range(1000))
+    description = '"""' + "x" * 1_000_000 + '"""'
+    started = time.perf_counter()
+
+    schema = build(f"{description} type Query {{ a: T0 }} {types}")
+
+    assert is_object_type(schema.type_map["T999"])
+    assert time.perf_counter() - started < 5
