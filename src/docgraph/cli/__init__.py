@@ -10,8 +10,10 @@ import sys
 
 import click
 
+from docgraph.cli.apps import apps
 from docgraph.cli.config import config
 from docgraph.cli.demo import demo
+from docgraph.cli.explain import explain
 from docgraph.cli.mongod import mongod
 from docgraph.cli.plugins import plugins
 from docgraph.cli.serve import serve
@@ -27,7 +29,7 @@ def docgraph() -> None:
     """GraphQL APIs over MongoDB by declaration."""
 
 
-for command in (serve, demo, config, plugins, mongod, version):
+for command in (serve, demo, apps, explain, config, plugins, mongod, version):
     docgraph.add_command(command)
 
 

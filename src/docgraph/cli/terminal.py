@@ -41,7 +41,9 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
 
 
 def _cell(value: Any) -> str:
-    return {True: "yes", False: "no", None: ""}.get(value, str(value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)
 
 
 def report_failure(error: StartupError) -> int:

@@ -6,7 +6,6 @@ decoder how to read a value (a size as text, a path relative to its file) and ho
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -59,16 +58,18 @@ class Section(
     `typing.Annotated[..., msgspec.Meta(description=...)]`.
     """
 
-    def __rich_repr__(self) -> Iterator[tuple[str, Any]]:
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
         """The options that differ from their defaults; secrets are masked, also in tracebacks."""
         from docgraph.config.options import options_of
         from docgraph.config.secrets import mask
 
         options = options_of(type(self))
+        shown: list[tuple[str, Any]] = []
         for field in msgspec.structs.fields(self):
             option, value = options[field.encode_name], getattr(self, field.name)
             if value != option.default:
-                yield field.name, mask(option.name, value, option.extra)
+                shown.append((field.name, mask(option.name, value, option.extra)))
+        return shown
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())

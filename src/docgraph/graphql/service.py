@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from docgraph.codec import decode
@@ -17,6 +18,7 @@ from docgraph.config.sections import DbAclAuthorizer, Graphql
 from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange
 from docgraph.exchange.errors import NotFound, TimeLimitExceeded
 from docgraph.exchange.path import parse_path
+from docgraph.graphql.app import App
 from docgraph.graphql.apps import Apps
 from docgraph.graphql.body import GraphqlRequest, parse_body
 from docgraph.graphql.execute import Result, execute
@@ -28,7 +30,25 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.store import Store
 from docgraph.variables import Resolvers
 
-__all__ = ["GraphqlService"]
+__all__ = ["GraphqlService", "Ran"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """An operation that was run: its plan, its result, and whether the plan was kept."""
+
+    plan: Plan
+    result: Result
+    kept: bool
+
+    def explain(self) -> dict[str, Any]:
+        """What `graphql.verbose` shows to administrators, and `docgraph explain` to people."""
+        return {
+            "plan": self.plan.explain(),
+            "planCached": self.kept,
+            "commands": [command.as_dict() for command in self.result.commands],
+            "documents": self.result.documents,
+        }
 
 
 class GraphqlService(Service):
@@ -68,18 +88,21 @@ class GraphqlService(Service):
         if not segments:
             raise NotFound("GraphQL app not found")
         app = await self._apps.find("/".join(segments))
-        visible = app.visible_to(exchange.roles)
         request = parse_body(await exchange.request.read_body(), exchange.request.content_type)
+        ran = await self.run(app, request, exchange)
+        extensions = None
+        if self._config.verbose and self._is_administrator(exchange.account):
+            extensions = ran.explain()
+        return render_result(ran.result, limit=app.limits.response_bytes, extensions=extensions)
+
+    async def run(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Ran:
+        """Plan and execute an operation of an app for the caller of the exchange."""
         plan, kept = self._operations.find(
-            visible,
+            app.visible_to(exchange.roles),
             request,
             introspection=may_introspect(self._config.introspection, exchange.account),
         )
-        result = await self._execute(plan, request, exchange)
-        extensions = None
-        if self._config.verbose and self._is_administrator(exchange.account):
-            extensions = _explain(plan, result, kept=kept)
-        return render_result(result, limit=visible.limits.response_bytes, extensions=extensions)
+        return Ran(plan, await self._execute(plan, request, exchange), kept)
 
     def render_error(self, error: DocgraphError) -> Body | None:
         """GraphQL-shaped, whatever went wrong."""
@@ -111,13 +134,3 @@ class GraphqlService(Service):
 def _find_root_role(configuration: Mapping[str, Section]) -> str | None:
     section = configuration.get("dbAclAuthorizer")
     return section.root_role if isinstance(section, DbAclAuthorizer) else None
-
-
-def _explain(plan: Plan, result: Result, *, kept: bool) -> dict[str, Any]:
-    """What `graphql.verbose` shows to administrators."""
-    return {
-        "plan": plan.explain(),
-        "planCached": kept,
-        "commands": [command.as_dict() for command in result.commands],
-        "documents": result.documents,
-    }

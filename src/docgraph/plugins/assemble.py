@@ -37,6 +37,13 @@ class PluginSet:
     values: dict[str, Any] = field(default_factory=dict)
     _started: list[Plugin] = field(default_factory=list)
 
+    def find(self, name: str) -> Any:
+        """The plugin of that name; raises `StartupError` when it is not enabled."""
+        for plugin in self.plugins:
+            if plugin.name == name:
+                return plugin
+        raise StartupError(f"the plugin {name!r} is not enabled")
+
     def of_kind(self, kind: Kind) -> list[Any]:
         """The plugins of one kind, by their `priority` where they have one."""
         chosen = [plugin for plugin in self.plugins if plugin.kind is kind]

@@ -92,9 +92,12 @@ class Logging(Section, frozen=True):
         Literal["debug", "info", "warning", "error"], Meta(description="least severity logged")
     ] = "info"
     format: Annotated[
-        Literal["console", "json"],
-        Meta(description="`console` for people, `json` for machines: one line each"),
-    ] = "console"
+        Literal["auto", "console", "json"],
+        Meta(
+            description="`console` for people, `json` for machines, one line each; `auto` is "
+            "`console` on a terminal and `json` elsewhere"
+        ),
+    ] = "auto"
     requests: Annotated[bool, Meta(description="log one line per request")] = True
     requests_exclude_patterns: Annotated[
         tuple[str, ...],

@@ -1,0 +1,186 @@
+"""`docgraph apps`: apply, check, list, show and delete app definitions."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import orjson
+
+from docgraph.cli.options import configured
+from docgraph.cli.terminal import notice, print_table
+from docgraph.config import Sources, load
+from docgraph.config.sections import Graphql
+from docgraph.exchange import (
+    Deadline,
+    DocgraphError,
+    Document,
+    Read,
+    Resource,
+    ResourceType,
+    StartupError,
+    Write,
+    WriteKind,
+)
+from docgraph.server.app import Docgraph
+from docgraph.server.prepare import prepare
+
+__all__ = ["apps"]
+
+_T = TypeVar("_T")
+_LIMIT_MS = 30_000
+_MAX_APPS = 100_000
+_FILES = click.Path(path_type=Path, exists=True)
+
+
+@click.group()
+def apps() -> None:
+    """Apply, check and look at GraphQL app definitions."""
+
+
+@apps.command()
+@click.argument("path", type=_FILES)
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@configured
+def check(sources: Sources, path: Path, as_json: bool) -> None:
+    """Check the definitions in a file or directory, without a server or a database.
+
+    Exit code 1 when one of them cannot work.
+    """
+    from docgraph.cli.definitions import check_path, report
+
+    checked = check_path(prepare(load(sources)), path)
+    report(checked, as_json=as_json)
+    sys.exit(1 if any(one.errors for one in checked) else 0)
+
+
+@apps.command()
+@click.argument("path", type=_FILES)
+@configured
+def apply(sources: Sources, path: Path) -> None:
+    """Store the definitions of a file or directory; none of them if one cannot work."""
+    from docgraph.cli.definitions import check_path, report
+    from docgraph.graphql.upkeep import ensure_index
+
+    checked = check_path(prepare(load(sources)), path)
+    report(checked, as_json=False)
+    if any(one.errors for one in checked):
+        raise StartupError("nothing was stored", hint="mend the definitions named above")
+
+    async def store_all(bench: _Definitions) -> None:
+        await ensure_index(bench.app.store, bench.settings)
+        for one in checked:
+            document = {key: value for key, value in one.document.items() if key != "_etag"}
+            where = {"_id": document["_id"]}
+            await bench.write(Write(WriteKind.REPLACE, (document,), filter=where, upsert=True))
+            notice(f"stored {document['_id']!r}")
+
+    _run(sources, store_all)
+
+
+@apps.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@configured
+def list_(sources: Sources, as_json: bool) -> None:
+    """List the stored apps: id, uri, enabled or not, valid or not."""
+
+    async def read_all(bench: _Definitions) -> list[dict[str, Any]]:
+        documents = await bench.read(Read(sort=[("_id", 1)], limit=_MAX_APPS))
+        return [_summarise(document, bench.settings) for document in documents]
+
+    rows = _run(sources, read_all)
+    if rows or as_json:
+        print_table(rows, as_json=as_json)
+    else:
+        notice("no apps are stored")
+
+
+@apps.command()
+@click.argument("app")
+@configured
+def show(sources: Sources, app: str) -> None:
+    """Print a stored definition as it was written."""
+    from docgraph.codec import JsonMode, to_json
+
+    document = _run(sources, lambda bench: bench.require(app))
+    text = orjson.dumps(to_json(document, JsonMode.STANDARD), option=orjson.OPT_INDENT_2)
+    click.echo(text.decode())
+
+
+@apps.command()
+@click.argument("app")
+@configured
+def delete(sources: Sources, app: str) -> None:
+    """Delete a stored app; it answers 404 from then on."""
+
+    async def remove(bench: _Definitions) -> None:
+        document = await bench.require(app)
+        await bench.write(Write(WriteKind.DELETE, filter={"_id": document["_id"]}))
+        notice(f"deleted {app!r}")
+
+    _run(sources, remove)
+
+
+class _Definitions:
+    """The definitions collection, read and written through the interceptors."""
+
+    def __init__(self, app: Docgraph, settings: Graphql) -> None:
+        self.app = app
+        self.settings = settings
+        self._place = Resource(ResourceType.COLLECTION, settings.db, settings.collection)
+
+    async def read(self, read: Read) -> list[Document]:
+        return await self.app.store.read(self._place, read, deadline=Deadline.after_ms(_LIMIT_MS))
+
+    async def write(self, write: Write) -> None:
+        await self.app.store.write(
+            self._place, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
+        )
+
+    async def require(self, app: str) -> Document:
+        """The definition with that `_id`, or else with that uri."""
+        spellings = [app, f"/{app}", f"{app}/", f"/{app}/"]
+        filter = {"$or": [{"_id": app}, {"descriptor.uri": {"$in": spellings}}]}
+        found = await self.read(Read(filter=filter, limit=1))
+        if not found:
+            raise StartupError(
+                f"there is no app {app!r}", hint="`docgraph apps list` lists the stored ones"
+            )
+        return found[0]
+
+
+def _run(sources: Sources, work: Callable[[_Definitions], Awaitable[_T]]) -> _T:
+    """Do something with the definitions of the configured database."""
+    from docgraph.cli.workbench import find_database, open_workbench
+
+    prepared = prepare(load(sources))
+
+    async def run(address: str) -> _T:
+        async with open_workbench(prepared, address) as app:
+            return await work(_Definitions(app, prepared.config.get(Graphql)))
+
+    with find_database(prepared) as address:
+        try:
+            return asyncio.run(run(address))
+        except DocgraphError as error:
+            raise StartupError(error.message, hint=error.hint) from error
+
+
+def _summarise(document: Document, settings: Graphql) -> dict[str, Any]:
+    from docgraph.graphql.check import check_definition
+    from docgraph.graphql.definition import decode_definition
+
+    definition = decode_definition(document)
+    report = check_definition(definition, settings=settings)
+    return {
+        "app": str(definition.id),
+        "uri": f"/{definition.uri}",
+        "enabled": definition.enabled,
+        "valid": not report.errors,
+        "warnings": len(report.warnings),
+        "description": definition.description,
+    }

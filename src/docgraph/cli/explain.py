@@ -1,0 +1,61 @@
+"""`docgraph explain`: the plan of a query, and what running it cost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from docgraph.cli.options import configured
+from docgraph.config import Sources, load
+from docgraph.exchange import Account, DocgraphError, Exchange, Request, StartupError
+
+if TYPE_CHECKING:
+    from docgraph.graphql.service import Ran
+
+__all__ = ["explain"]
+
+
+@click.command()
+@click.argument("app")
+@click.argument("query")
+@click.option("--role", "roles", multiple=True, help="Ask as somebody with this role.")
+@click.option("--variables", default="{}", help="The variables of the query, as JSON.")
+@configured
+def explain(sources: Sources, app: str, query: str, roles: tuple[str, ...], variables: str) -> None:
+    """Run QUERY against the stored APP (its uri) and print its plan and commands."""
+    from docgraph.cli.workbench import find_database, open_workbench
+    from docgraph.codec import decode_json
+    from docgraph.graphql.body import GraphqlRequest
+    from docgraph.server.prepare import prepare
+
+    prepared = prepare(load(sources))
+    request = GraphqlRequest(query, decode_json(variables))
+    account = Account("explain", tuple(roles)) if roles else None
+    exchange = Exchange(Request("POST", b"/"), "explain", account=account)
+
+    async def run(address: str) -> Ran:
+        async with open_workbench(prepared, address) as bench:
+            service = bench.plugins.find("graphql")
+            apps = bench.plugins.values["gql-app-definition-cache"]
+            ran: Ran = await service.run(await apps.find(app), request, exchange)
+            return ran
+
+    with find_database(prepared) as address:
+        try:
+            ran = asyncio.run(run(address))
+        except DocgraphError as error:
+            raise StartupError(error.message, hint=error.hint) from error
+    _print(ran)
+
+
+def _print(ran: Ran) -> None:
+    click.echo(ran.plan.explain())
+    for command in ran.result.commands:
+        click.echo(
+            f"{command.milliseconds:8.2f} ms  {command.documents:6} documents  "
+            f"{command.kind} {command.collection} for {command.field}"
+        )
+    for error in ran.result.errors:
+        click.echo(f"error: {error.message}")
