@@ -187,12 +187,12 @@ class Server:
 
 @contextmanager
 def run_server(
-    settings: dict[str, Any] | None = None, *, workers: int = 1, **environment: str
+    settings: dict[str, Any] | None = None, *, workers: int = 1, limit_files: int | None = None
 ) -> Iterator[Server]:
     """A server on a free port; killed at the end if it still runs."""
     merged = {"http-listener": {"port": 0}, **(settings or {})}
     merged["core"] = {"workers": workers, **merged.get("core", {})}
-    process = start(merged, **environment)
+    process = start(merged, limit_files=limit_files)
     server = Server(process, [])
     reader = threading.Thread(target=_collect, args=(process, server.errors), daemon=True)
     reader.start()
@@ -213,10 +213,13 @@ def run_server(
         process.stderr.close()
 
 
-def start(settings: dict[str, Any], **environment: str) -> subprocess.Popen[str]:
+def start(
+    settings: dict[str, Any], *, limit_files: int | None = None, **environment: str
+) -> subprocess.Popen[str]:
     """The bare process."""
+    limit = ["prlimit", f"--nofile={limit_files}"] if limit_files else []
     return subprocess.Popen(
-        command(settings),
+        [*limit, *command(settings)],
         cwd=ROOT,
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,

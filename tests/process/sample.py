@@ -106,6 +106,14 @@ class Sample:
 
         return Stream(chunks(), media_type="text/plain")
 
+    async def on_events(self, exchange: Exchange) -> Answer:
+        async def chunks() -> AsyncIterator[bytes]:
+            while True:
+                yield b"data: tick\n\n"
+                await asyncio.sleep(0.1)
+
+        return Stream(chunks(), media_type="text/event-stream")
+
     async def on_broken(self, exchange: Exchange) -> Answer:
         async def chunks() -> AsyncIterator[bytes]:
             yield b"begin"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import resource
 import select
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 
+import psutil
 import pytest
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import AcceptConnection, CloseConnection, Request, TextMessage
 
 from tests.process.harness import Response, Server, Wire, eventually, request, run_server
 
@@ -314,3 +319,65 @@ def test_a_waiting_request_whose_client_left_gives_its_place_away(workers: int) 
 
         eventually(lambda: len(server.named("request-finished")) == len(wires))
         assert _try_ping(server)
+
+
+def _open_websocket(wire: Wire, target: str) -> list[object]:
+    peer = WSConnection(ConnectionType.CLIENT)
+    wire.send(peer.send(Request(host="test", target=target)))
+    peer.receive_data(wire.socket.recv(65536))
+    return [peer, *peer.events()]
+
+
+def test_a_websocket_message_above_its_bound_is_closed_with_1009(server: Server) -> None:
+    with server.connect() as wire:
+        peer, accepted = _open_websocket(wire, "/ws")
+        assert isinstance(peer, WSConnection)
+        assert isinstance(accepted, AcceptConnection)
+        wire.send(peer.send(TextMessage("a" * 1000)))
+        peer.receive_data(wire.socket.recv(65536))
+        assert [event.data for event in peer.events()] == ["a" * 1000]
+
+        wire.send(peer.send(TextMessage("a" * (64 * 1024 + 1))))
+        peer.receive_data(wire.socket.recv(65536))
+
+        (closed,) = peer.events()
+        assert isinstance(closed, CloseConnection)
+        assert closed.code == 1009
+
+
+def test_a_websocket_that_nobody_serves_gets_an_ordinary_response(server: Server) -> None:
+    with server.connect() as wire:
+        wire.send(WSConnection(ConnectionType.CLIENT).send(Request(host="test", target="/nope")))
+
+        response = wire.read()
+
+        assert response.status == 404
+        assert response["x-request-id"]
+        assert wire.is_closed()
+
+
+def test_a_broken_handshake_is_refused(server: Server) -> None:
+    fields = {"connection": "Upgrade", "upgrade": "websocket", "sec_websocket_version": "8"}
+    with server.connect() as wire:
+        response = wire.get("/ws", **fields)
+
+        assert_refused(response, 426)
+        assert response["sec-websocket-version"] == "13"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
+def test_a_process_with_few_descriptors_refuses_instead_of_choking() -> None:
+    """F19: 400 connections to a server that may open 256 files."""
+    with ExitStack() as all:
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        server = all.enter_context(run_server(limit_files=256))
+        wires = [all.enter_context(server.connect()) for _ in range(min(400, before[0] - 100))]
+        assert wires[0].get("/ping").status == 200
+        assert wires[150].read().status == 503
+        used = psutil.Process(server.process.pid).cpu_times()
+        time.sleep(0.5)
+        later = psutil.Process(server.process.pid).cpu_times()
+        assert later.user + later.system - used.user - used.system < 0.25
+        for wire in wires[1:]:
+            wire.socket.close()
+        eventually(lambda: _try_ping(server))

@@ -85,6 +85,17 @@ def test_the_wait_for_requests_is_bounded(workers: int) -> None:
 
 
 @BOTH
+def test_nobody_waits_for_the_end_of_server_sent_events(workers: int) -> None:
+    with run_server(workers=workers) as server, server.connect() as wire:
+        wire.send(request("GET", "/events"))
+        assert b"200 OK" in wire.socket.recv(1000)
+        begun = time.monotonic()
+
+        assert server.stop() == 0
+        assert time.monotonic() - begun < 5
+
+
+@BOTH
 def test_a_second_signal_ends_it_at_once(workers: int) -> None:
     with run_server(workers=workers) as server, server.connect() as wire:
         wire.send(request("GET", "/sleep?ms=60000"))

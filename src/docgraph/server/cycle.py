@@ -11,15 +11,20 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from docgraph.exchange import DocgraphError
 from docgraph.server.cors import RawHeaders
+from docgraph.server.framing import Head
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 
-__all__ = ["DRAINABLE", "Cycle", "Outlet"]
+__all__ = ["DRAINABLE", "Cycle", "Outlet", "build_scope"]
 
 # So much of an unread body is read and thrown away to keep the connection, or to let the client
 # see the answer before it is closed.
@@ -27,6 +32,27 @@ DRAINABLE = 64 * 1024
 
 _BODILESS = (204, 304)
 _COPIED = 64 * 1024  # up to this size one write is cheaper than one copy less
+
+
+def build_scope(
+    connection: HttpToolsProtocol, method: str, version: str, head: Head
+) -> dict[str, Any]:
+    """The ASGI scope of a request."""
+    return {
+        "type": "http",
+        "asgi": {"version": connection.asgi_version, "spec_version": "2.3"},
+        "http_version": version,
+        "server": connection.server,
+        "client": connection.client,
+        "scheme": connection.scheme,
+        "method": method,
+        "root_path": "",
+        "path": "",  # made from the raw one by those who need it
+        "raw_path": head.path,
+        "query_string": head.query,
+        "headers": connection.headers,
+        "state": connection.app_state,
+    }
 
 
 class Outlet:
@@ -52,6 +78,7 @@ class Cycle(RequestResponseCycle):
         self.failure: DocgraphError | None = None
         self.task: asyncio.Task[None] | None = None
         self._await_body = await_body
+        self.is_endless = False  # server-sent events: nobody waits for their end
         self._head = b""  # rendered, but not sent yet
         self._is_bodiless = False
 
@@ -115,6 +142,8 @@ class Cycle(RequestResponseCycle):
                 self.chunked_encoding, self.expected_content_length = False, int(value)
             elif name == b"connection" and value.lower() == b"close":
                 self.keep_alive = False
+            elif name == b"content-type":
+                self.is_endless = value.startswith(b"text/event-stream")
         self._is_bodiless = self.scope["method"] == "HEAD" or status in _BODILESS
         if self.chunked_encoding is None and not self._is_bodiless:
             self.chunked_encoding = True

@@ -9,7 +9,6 @@ few times a second.
 from __future__ import annotations
 
 import asyncio
-from enum import Enum, auto
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +18,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from docgraph.exchange import DocgraphError
 from docgraph.exchange.errors import BodyTooLarge, Overloaded, RequestError, RequestTimeout
-from docgraph.server.cycle import DRAINABLE, Cycle, Outlet
+from docgraph.server.cycle import DRAINABLE, Cycle, Outlet, build_scope
 from docgraph.server.framing import Head, HeadersTooLarge, UrlTooLong, check_size, read_head
 from docgraph.server.handshake import check_handshake, wants_websocket, without_upgrade
+from docgraph.server.phase import Phase
 from docgraph.server.refuse import Remains
+from docgraph.server.sockets import LINGERING
 from docgraph.server.stall import StallWatch
 from docgraph.server.state import ProcessState
 
@@ -36,20 +37,7 @@ __all__ = ["GuardedProtocol"]
 # one packet, are noticed before they are in memory as objects.
 _SLICE = 4096
 _LINGER = 2.0  # seconds that a refused client has to read its answer
-_MOST_LINGERING = 128  # above the limit of connections; more are closed without a wait
 _CHUNK_OVERHEAD = 16 * 1024  # bytes of chunk framing and trailers beside 8 per byte of content
-
-
-class Phase(Enum):
-    """What the connection is waiting for; `_expires` says until when."""
-
-    NEW = auto()  # the first byte
-    HEAD = auto()  # the end of the head
-    WORK = auto()  # nothing of the client: the application is at work
-    BODY = auto()  # the body, which the application has asked for
-    DRAIN = auto()  # the rest of a short body that nobody wants
-    IDLE = auto()  # the next request
-    LINGER = auto()  # the client to read its last answer, and to leave
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -91,7 +79,7 @@ class GuardedProtocol(HttpToolsProtocol):
         excess = self.server_state.count_connections() - self._limits.connections
         if excess > 0:
             self._refuse(Overloaded("too many connections"))
-            if excess > _MOST_LINGERING:
+            if excess > LINGERING:
                 transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -174,7 +162,7 @@ class GuardedProtocol(HttpToolsProtocol):
         method = self.parser.get_method().decode("ascii")
         check_size(self.url, self.headers, self._limits)
         head = read_head(method, version, self.url, self.headers)
-        self.scope = self._build_scope(method, version, head)
+        self.scope = build_scope(self, method, version, head)  # type: ignore[assignment]
         if self.parser.should_upgrade():
             if wants_websocket(self.headers):
                 check_handshake(method, version, head.length, self.headers)
@@ -218,23 +206,6 @@ class GuardedProtocol(HttpToolsProtocol):
             raise RequestError("the body has more framing than content")
 
     # --- requests ---------------------------------------------------------------------------------
-
-    def _build_scope(self, method: str, version: str, head: Head) -> Any:
-        return {
-            "type": "http",
-            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
-            "http_version": version,
-            "server": self.server,
-            "client": self.client,
-            "scheme": self.scheme,
-            "method": method,
-            "root_path": "",
-            "path": "",  # made from the raw one by those who need it
-            "raw_path": head.path,
-            "query_string": head.query,
-            "headers": self.headers,
-            "state": self.app_state,
-        }
 
     def _begin_cycle(self, head: Head, *, keep_alive: bool) -> None:
         self._enter(Phase.WORK, inf)
@@ -376,7 +347,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Finish what was accepted, then close."""
-        if self._active is None:
+        if self._active is None or self._active.is_endless:
             self.transport.close()
         else:
             self.cycle.keep_alive = False
@@ -393,7 +364,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.abort()
         elif now >= self._expires:
             self._expire(now)
-        elif self._phase is Phase.BODY and self._is_body_slow(now):
+        elif self._phase is Phase.BODY and not self.flow.read_paused and self._is_body_slow(now):
             self._fail_body(f"the body is slower than {self._limits.body_rate} bytes per second")
 
     def _expire(self, now: float) -> None:
@@ -403,7 +374,10 @@ class GuardedProtocol(HttpToolsProtocol):
             else:
                 self._expires = now + 1.0  # earlier answers are due first
         elif self._phase is Phase.BODY:
-            self._fail_body("the body did not arrive in time")
+            if self.flow.read_paused:
+                self._expires = now + 1.0  # it is the application that lets the client wait
+            else:
+                self._fail_body("the body did not arrive in time")
         else:
             self._expires = inf
             self.transport.close()

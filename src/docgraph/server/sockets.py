@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from docgraph.exchange import StartupError
 from docgraph.server.settings import ServerSettings
 
-__all__ = ["Listener", "open_listeners", "raise_descriptor_limit"]
+__all__ = ["LINGERING", "Listener", "open_listeners", "raise_descriptor_limit"]
 
 _BACKLOG = 2048
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - compared with, not bound to
-_RESERVED = 64  # descriptors for the database, the log and the like
+_RESERVED = 256  # descriptors for the database, the log and the like; a quarter of few
+LINGERING = 64  # connections above the limit that are told so before they are closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def raise_descriptor_limit(connections: int) -> int:
         import resource
     except ImportError:  # not on Windows, which has no such limit
         return connections
-    wanted = connections + 2 * _RESERVED
+    wanted = connections + LINGERING + _RESERVED
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -116,4 +117,4 @@ def raise_descriptor_limit(connections: int) -> int:
         soft = allowed
     if soft == resource.RLIM_INFINITY:
         return connections
-    return max(1, min(connections, soft - 2 * _RESERVED))
+    return max(1, min(connections, soft - LINGERING - min(_RESERVED, soft // 4)))

@@ -208,6 +208,8 @@ class Supervisor:
 
     def _stop(self, bell: socket.socket) -> None:
         """Ask all workers to finish; a second signal, or too long a time, ends them."""
+        for listener in self._listeners:
+            listener.socket.close()
         for one in self._workers:
             if one.process is not None:
                 one.process.terminate()

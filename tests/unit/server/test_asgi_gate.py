@@ -1,0 +1,87 @@
+"""The gate: so many inside, so many waiting, the rest refused at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from docgraph.exchange.errors import Overloaded
+from docgraph.server.gate import Gate
+
+pytestmark = pytest.mark.anyio
+
+
+async def _settle() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_who_finds_room_does_not_wait() -> None:
+    gate = Gate(2, 0)
+
+    assert [gate.try_enter(), gate.try_enter(), gate.try_enter()] == [True, True, False]
+
+
+async def test_a_full_queue_is_refused_at_once() -> None:
+    gate = Gate(1, 0)
+    gate.try_enter()
+
+    with pytest.raises(Overloaded) as raised:
+        await gate.enter()
+
+    assert raised.value.headers == (("Retry-After", "1"),)
+
+
+async def test_those_who_wait_enter_in_order() -> None:
+    gate, entered = Gate(1, 2), []
+    gate.try_enter()
+
+    async def wait(name: str) -> None:
+        await gate.enter()
+        entered.append(name)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(wait("first"))
+        group.create_task(wait("second"))
+        await _settle()
+        assert entered == []
+        gate.leave()
+        await _settle()
+        assert entered == ["first"]
+        gate.leave()
+    gate.leave()
+
+    assert entered == ["first", "second"]
+    assert gate.try_enter()
+
+
+async def test_who_leaves_the_queue_gives_the_place_away() -> None:
+    gate = Gate(1, 1)
+    gate.try_enter()
+    impatient = asyncio.create_task(gate.enter())
+    await _settle()
+    impatient.cancel()
+    await _settle()
+
+    patient = asyncio.create_task(gate.enter())
+    await _settle()
+    gate.leave()
+
+    await patient
+
+
+async def test_a_turn_that_comes_with_the_cancellation_is_handed_on() -> None:
+    gate = Gate(1, 2)
+    gate.try_enter()
+    first, second = asyncio.create_task(gate.enter()), asyncio.create_task(gate.enter())
+    await _settle()
+
+    gate.leave()
+    first.cancel()
+
+    await second
+    assert first.cancelled()
+    gate.leave()
+    assert gate.try_enter()
+    assert not gate.try_enter()

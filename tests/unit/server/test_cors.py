@@ -1,0 +1,67 @@
+"""The table of CORS: who may read our answers, and with whose credentials (H06)."""
+
+from __future__ import annotations
+
+import pytest
+
+from docgraph.server.cors import CorsPolicy, preflight_headers
+
+ORIGIN = "https://app.example"
+
+
+def _names(policy: CorsPolicy, origin: bytes | None) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in policy.headers(origin)}
+
+
+@pytest.mark.parametrize("origin", [None, b"https://anywhere.example", b"null"])
+def test_without_a_list_everybody_may_call_without_credentials(origin: bytes | None) -> None:
+    """Decision 21, and the option cors.allow-origins."""
+    headers = _names(CorsPolicy(), origin)
+
+    assert headers["access-control-allow-origin"] == "*"
+    assert "access-control-allow-credentials" not in headers
+    assert "vary" not in headers
+
+
+def test_a_listed_origin_is_echoed_with_credentials() -> None:
+    headers = _names(CorsPolicy([ORIGIN]), ORIGIN.encode())
+
+    assert headers["access-control-allow-origin"] == ORIGIN
+    assert headers["access-control-allow-credentials"] == "true"
+    assert headers["vary"] == "Origin"
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        None,
+        b"null",
+        b"http://app.example",
+        b"https://app.example.evil.example",
+        b"https://evil-app.example",
+        b"https://app.example:8443",
+        b"https://app.example/",
+        b"https://APP.example.",
+        b"https://sub.app.example",
+        b"",
+    ],
+)
+def test_an_origin_that_only_resembles_a_listed_one_gets_nothing(origin: bytes | None) -> None:
+    assert _names(CorsPolicy([ORIGIN]), origin) == {"vary": "Origin"}
+
+
+@pytest.mark.parametrize(
+    "name", ["Location", "ETag", "X-Total-Count", "X-Request-Id", "Auth-Token"]
+)
+def test_headers_that_clients_need_are_exposed(name: str) -> None:
+    exposed = _names(CorsPolicy(), None)["access-control-expose-headers"]
+
+    assert name in exposed.split(", ")
+
+
+def test_a_preflight_names_methods_and_headers() -> None:
+    headers = dict(preflight_headers(["GET", "POST"], ["X-Custom"]))
+
+    assert headers["Access-Control-Allow-Methods"] == "GET, POST"
+    allowed = headers["Access-Control-Allow-Headers"].split(", ")
+    assert {"Authorization", "Content-Type", "No-Auth-Challenge", "X-Custom"} <= set(allowed)

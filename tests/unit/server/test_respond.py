@@ -1,0 +1,208 @@
+"""What every response has, and the shape of errors (H08)."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+import orjson
+import pytest
+
+from docgraph.exchange import Account, Body, Exchange, Request
+from docgraph.exchange.errors import (
+    BodyError,
+    Forbidden,
+    MethodNotAllowed,
+    Overloaded,
+    SecurityViolation,
+    Unauthenticated,
+)
+from docgraph.server.cors import CorsPolicy
+from docgraph.server.respond import Caller, Responder, error_body
+
+pytestmark = pytest.mark.anyio
+
+CALLER = Caller(traces=[(b"x-request-id", b"r1")])
+
+
+async def _run(function: Any, *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+async def _full(*_: Any) -> bytes:
+    raise Overloaded("busy")
+
+
+@pytest.fixture
+def responder() -> Responder:
+    return Responder(CorsPolicy(), _run)
+
+
+@pytest.fixture
+def exchange() -> Exchange:
+    return Exchange(Request("GET", b"/"), "r1")
+
+
+async def _render(
+    responder: Responder, body: Body, exchange: Exchange, caller: Caller = CALLER
+) -> tuple[dict[str, str], bytes]:
+    head, content = await responder.render_body(body, caller, exchange)
+    assert head.status == body.status
+    return {name.decode(): value.decode() for name, value in head.headers}, content
+
+
+async def test_a_body_has_its_length_type_id_and_the_headers_of_all(
+    responder: Responder, exchange: Exchange
+) -> None:
+    headers, content = await _render(responder, Body(200, b"{}", "application/json"), exchange)
+
+    assert content == b"{}"
+    assert headers["content-length"] == "2"
+    assert headers["content-type"] == "application/json; charset=utf-8"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-request-id"] == "r1"
+    assert headers["access-control-allow-origin"] == "*"
+    assert "cache-control" not in headers
+    assert "server" not in headers
+
+
+async def test_the_answer_to_a_known_caller_is_not_stored(
+    responder: Responder, exchange: Exchange
+) -> None:
+    exchange.account = Account("ada")
+
+    headers, _ = await _render(responder, Body(), exchange)
+
+    assert headers["cache-control"] == "no-store"
+
+
+async def test_a_service_may_say_itself_what_is_stored(
+    responder: Responder, exchange: Exchange
+) -> None:
+    exchange.account = Account("ada")
+    body = Body(headers=[("Cache-Control", "private, max-age=60")])
+
+    headers, _ = await _render(responder, body, exchange)
+
+    assert headers["cache-control"] == "private, max-age=60"
+
+
+async def test_head_has_the_headers_of_get_without_its_content(
+    responder: Responder, exchange: Exchange
+) -> None:
+    body = Body(200, b"x" * 5000, "text/plain")
+    caller = Caller(accept_encoding="gzip")
+    of_get, content = await _render(responder, body, exchange, caller)
+    exchange.request.method = "HEAD"
+
+    of_head, nothing = await _render(responder, body, exchange, caller)
+
+    assert of_head == of_get
+    assert content
+    assert nothing == b""
+
+
+@pytest.mark.parametrize("status", [204, 304])
+async def test_a_status_without_content_has_no_length(
+    responder: Responder, exchange: Exchange, status: int
+) -> None:
+    headers, content = await _render(responder, Body(status), exchange)
+
+    assert "content-length" not in headers
+    assert content == b""
+
+
+async def test_a_long_text_is_compressed_for_those_who_accept_it(
+    responder: Responder, exchange: Exchange
+) -> None:
+    body = Body(200, b'{"a": 1}' * 200, "application/json")
+
+    headers, content = await _render(responder, body, exchange, Caller(accept_encoding="gzip"))
+
+    assert headers["content-encoding"] == "gzip"
+    assert headers["vary"] == "Accept-Encoding"
+    assert headers["content-length"] == str(len(content))
+    assert gzip.decompress(content) == body.content
+
+
+@pytest.mark.parametrize(
+    ("body", "accepted"),
+    [
+        (Body(200, b"x" * 1000, "text/plain"), "gzip"),
+        (Body(200, b"x" * 5000, "image/png"), "gzip"),
+        (Body(200, b"x" * 5000, "text/plain"), None),
+        (Body(200, b"x" * 5000, "text/plain", [("Content-Encoding", "br")]), "gzip"),
+    ],
+    ids=["short", "not-a-text", "not-accepted", "encoded-already"],
+)
+async def test_other_content_is_sent_as_it_is(
+    responder: Responder, exchange: Exchange, body: Body, accepted: str | None
+) -> None:
+    headers, content = await _render(responder, body, exchange, Caller(accept_encoding=accepted))
+
+    assert headers.get("content-encoding") in (None, "br")
+    assert content == body.content
+
+
+async def test_large_content_is_sent_as_it_is_when_the_threads_are_busy(
+    exchange: Exchange,
+) -> None:
+    body = Body(200, b"x" * 1_000_000, "text/plain")
+
+    headers, content = await _render(
+        Responder(CorsPolicy(), _full), body, exchange, Caller(accept_encoding="gzip")
+    )
+
+    assert "content-encoding" not in headers
+    assert content == body.content
+
+
+@pytest.mark.parametrize("value", ["a\r\nSet-Cookie: b", "a\nb", "a\x00b", "日"])
+async def test_a_header_value_cannot_break_out(
+    responder: Responder, exchange: Exchange, value: str
+) -> None:
+    with pytest.raises(ValueError, match="unsafe"):
+        await _render(responder, Body(headers=[("Location", value)]), exchange)
+
+
+async def test_length_and_coding_of_the_message_are_ours_to_say(
+    responder: Responder, exchange: Exchange
+) -> None:
+    body = Body(200, b"ab", headers=[("Content-Length", "9"), ("Transfer-Encoding", "chunked")])
+
+    headers, _ = await _render(responder, body, exchange)
+
+    assert headers["content-length"] == "2"
+    assert "transfer-encoding" not in headers
+
+
+def test_an_error_has_the_general_shape() -> None:
+    """Decision 41: the keys of the data service, plus code and hint."""
+    error = BodyError('line 1: "x"\tis wrong', hint="write y", details={"line": 1})
+
+    body = error_body(error)
+
+    assert body.status == 400
+    assert body.media_type == "application/json"
+    assert orjson.loads(body.content) == {
+        "http status code": 400,
+        "http status description": "Bad Request",
+        "message": "line 1: 'x'  is wrong",
+        "code": "malformed-body",
+        "hint": "write y",
+        "details": {"line": 1},
+    }
+
+
+@pytest.mark.parametrize("error", [Unauthenticated("who are you"), Forbidden("not you")])
+def test_refusals_of_the_security_layer_have_no_body(error: Unauthenticated | Forbidden) -> None:
+    assert error_body(error).content == b""
+
+
+def test_a_forbidden_stage_is_explained() -> None:
+    assert b"$out" in error_body(SecurityViolation("the stage $out is refused")).content
+
+
+def test_the_headers_of_an_error_are_kept() -> None:
+    assert error_body(MethodNotAllowed("PUT", ["GET"])).headers == [("Allow", "GET")]
+    assert error_body(Overloaded("busy")).headers == [("Retry-After", "1")]
