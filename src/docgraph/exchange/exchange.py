@@ -17,9 +17,11 @@ __all__ = ["Exchange", "Permission"]
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What admitted the request, and the conditions it was admitted under.
+    """What admitted the request, and the conditions it was admitted under, resolved.
 
-    `read_filters` are by `<db>.<collection>`; `read_filter` is the plain one of the rule.
+    `read_filters` are the row filters by `<db>.<collection>` that every read has to pass to the
+    store; `read_filter` is the plain one of the rule, for `@dbPermissions`. `properties` is the
+    whole `mongo` block of the rule.
     """
 
     rule: str

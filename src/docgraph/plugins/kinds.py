@@ -23,6 +23,7 @@ from docgraph.exchange import (
     DataPoint,
     DocgraphError,
     Exchange,
+    Permission,
     Resource,
 )
 
@@ -115,6 +116,10 @@ class Service(Plugin, Protocol):
     async def handle(self, exchange: Exchange) -> Answer:
         """Answer; raise a `DocgraphError` for what cannot be answered."""
         ...
+
+    def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
+        """The methods that this resource takes; HEAD and OPTIONS come by themselves."""
+        return self.methods
 
     def render_error(self, error: DocgraphError) -> Body | None:
         """The error in this service's own shape; None: the general one."""
@@ -241,6 +246,7 @@ class Decision:
     allowed: bool
     reason: str
     authorizer: str = ""
+    permission: Permission | None = None  # the conditions that an approval comes with
 
 
 class Authorizer(Plugin, Protocol):

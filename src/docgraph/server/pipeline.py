@@ -2,9 +2,8 @@
 
     1 route   2 authenticate   3 authorize   4 interceptors   5 service   6 interceptors   7 respond
 
-An unknown caller learns nothing before stage 3: whether a path, a method or an app exists is
-answered only to those who may ask (decision 21). Stage 7 is `respond.py`; it sees every answer,
-also those of the errors caught here.
+An unknown caller learns nothing before stage 3: whether a path, a method or an app exists is told
+only to those who may ask (decision 21). Stage 7 is `respond.py`; it sees errors as well.
 """
 
 from __future__ import annotations
@@ -15,7 +14,13 @@ from uuid import uuid4
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange
-from docgraph.exchange.errors import Forbidden, InternalError, MethodNotAllowed, NotFound
+from docgraph.exchange.errors import (
+    Forbidden,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    Unauthenticated,
+)
 from docgraph.exchange.request import Parser
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied, RequestFailed
@@ -50,7 +55,7 @@ class Pipeline:
         try:
             answer = await self._walk(exchange, route)
         except Exception as error:
-            answer = _render(error, exchange, route)
+            answer = self._render(error, exchange, route)
         answer.headers.extend(exchange.headers)
         return answer
 
@@ -63,12 +68,10 @@ class Pipeline:
         early = await self._intercept(Point.AFTER_AUTH, exchange)
         if early is not None:
             return early
-        if route is None:
-            raise NotFound("nothing is served at this path")
         try:
             exchange.answer = await _serve(exchange, route)
-        except DocgraphError as error:
-            exchange.answer = _render(error, exchange, route)
+        except Exception as error:
+            exchange.answer = self._render(error, exchange, route)
         return await self._intercept(Point.RESPONSE, exchange) or exchange.answer
 
     def _prepare(self, exchange: Exchange, route: Route | None) -> None:
@@ -90,6 +93,7 @@ class Pipeline:
             await self._refuse(exchange, Forbidden(veto.reason))
         decision = await self._authorization.find_approval(exchange, secured=secured)
         if decision.allowed:
+            exchange.permission = decision.permission
             return
         if exchange.account is None:
             await self._refuse(exchange, self._authenticator.challenge(exchange))
@@ -110,30 +114,37 @@ class Pipeline:
                         return answer
         return exchange.answer if point is Point.RESPONSE else None
 
+    def _render(self, error: Exception, exchange: Exchange, route: Route | None) -> Body:
+        """Any error as an answer, in the shape of the service that was asked."""
+        if isinstance(error, Unauthenticated) and not error.headers:
+            error = self._authenticator.challenge(exchange)
+        if not isinstance(error, DocgraphError):
+            error = _hide(error, exchange)
+        shaped = route.service.render_error(error) if route is not None else None
+        return shaped or error_body(error)
 
-async def _serve(exchange: Exchange, route: Route) -> Answer:
+
+async def _serve(exchange: Exchange, route: Route | None) -> Answer:
     """Stage 5: the methods that every service answers alike, then the service itself."""
-    request, service = exchange.request, route.service
-    allowed = _allowed_methods(service.methods)
-    if request.method == "OPTIONS":
+    if route is None:
+        raise NotFound("nothing is served at this path")
+    method = exchange.request.method
+    allowed = _complete(route.service.allowed_methods(exchange))
+    if method == "OPTIONS":
         return Body(200, headers=[("Allow", ", ".join(allowed)), *preflight_headers(allowed)])
-    if request.method not in allowed:
-        raise MethodNotAllowed(request.method, allowed)
-    return await service.handle(exchange)
+    if method not in allowed:
+        raise MethodNotAllowed(method, allowed)
+    return await route.service.handle(exchange)
 
 
-def _allowed_methods(methods: Sequence[str]) -> tuple[str, ...]:
+def _complete(methods: Sequence[str]) -> tuple[str, ...]:
     """What a service takes; whoever answers GET answers HEAD and everybody answers OPTIONS."""
     head = ("HEAD",) if "GET" in methods and "HEAD" not in methods else ()
     return (*methods, *head, "OPTIONS")
 
 
-def _render(error: Exception, exchange: Exchange, route: Route | None) -> Body:
-    """Any error as an answer, in the shape of the service that was asked."""
-    if not isinstance(error, DocgraphError):
-        id = uuid4().hex[:12]
-        request = exchange.request
-        emit(RequestFailed(id, exchange.id, error, request.method, request.path, exchange.service))
-        error = InternalError("the request could not be handled", details={"id": id})
-    shaped = route.service.render_error(error) if route is not None else None
-    return shaped or error_body(error)
+def _hide(error: Exception, exchange: Exchange) -> InternalError:
+    """A fault of ours: the log gets all of it, the caller an id to find it by."""
+    id, request = uuid4().hex[:12], exchange.request
+    emit(RequestFailed(id, exchange.id, error, request.method, request.path, exchange.service))
+    return InternalError("the request could not be handled", details={"id": id})
