@@ -193,7 +193,7 @@ class _FieldChecker:
         part = value.get(key)
         if part is None or isinstance(part, dict):
             return self._operator_only(part, key)
-        if isinstance(part, bool) or not isinstance(part, int | float) or part != int(part):
+        if not _is_whole(part):
             self._error(key, f"must be a whole number or an object, not {describe(part)}")
         elif part < 0:
             self._error(key, "cannot be negative")
@@ -268,6 +268,12 @@ class _FieldChecker:
                     self.findings.warn(
                         join_place(self.where, where), f"the field has no argument {head}"
                     )
+
+
+def _is_whole(value: Any) -> bool:
+    if isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 _NOUNS = {int: "whole number", bool: "boolean"}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from docgraph.codec.encode import encode
+from docgraph.codec.encode import EncodeError, encode
 from docgraph.codec.escape import unescape_keys
 from docgraph.codec.forms import JsonMode
 from docgraph.graphql.findings import Finding
@@ -72,7 +72,7 @@ class _Decoder:
             schema=self._require("schema", str, "", "give the schema as SDL text"),
             mappings=self._require("mappings", dict, {}, "map one field of Query at least"),
             limits=self._read_limits(descriptor),
-            version=_version_of(document),
+            version=self._digest(),
             problems=tuple(self._problems),
             remarks=tuple(self._remarks),
         )
@@ -136,12 +136,16 @@ class _Decoder:
                 found[key] = min(int(value), _MAX_LIMIT)
         return found
 
+    def _digest(self) -> str:
+        try:
+            content = encode(self._document, JsonMode.EXTENDED)
+        except EncodeError as error:
+            self._problem(".".join(map(str, reversed(error.path))), error.reason)
+            return ""
+        return hashlib.blake2b(content, digest_size=16).hexdigest()
+
     def _problem(self, where: str, what: str, hint: str | None = None) -> None:
         self._problems.append(Finding(where, what, hint))
 
 
 _NOUNS: Mapping[type, str] = {dict: "an object", str: "a string", bool: "a boolean"}
-
-
-def _version_of(document: Mapping[str, Any]) -> str:
-    return hashlib.blake2b(encode(document, JsonMode.EXTENDED), digest_size=16).hexdigest()

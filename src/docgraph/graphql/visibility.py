@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from graphql import (
     DefinitionNode,
@@ -33,13 +34,13 @@ Coordinates = tuple[str, str]
 FieldedType = GraphQLObjectType | GraphQLInterfaceType
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Visibility:
     """The roles of each field that has `@visible`, by type and field."""
 
     roles: Mapping[Coordinates, frozenset[str]]
 
-    @property
+    @cached_property
     def all_roles(self) -> frozenset[str]:
         """The roles that make a difference."""
         return frozenset().union(*self.roles.values())

@@ -93,6 +93,8 @@ def test_a_good_definition_has_neither_errors_nor_warnings() -> None:
         (query(sort={"a": 5}), "mappings.User.posts.sort.a: a sort direction must be"),
         (query(limit="5"), "mappings.User.posts.limit: must be a whole number or an object"),
         (query(limit=1.5), "mappings.User.posts.limit: must be a whole number"),
+        (query(limit=float("inf")), "mappings.User.posts.limit: must be a whole number"),
+        (query(skip=float("nan")), "mappings.User.posts.skip: must be a whole number"),
         (query(limit=True), "mappings.User.posts.limit: must be a whole number"),
         (query(limit=-1), "mappings.User.posts.limit: cannot be negative"),
         (query(skip=-1), "mappings.User.posts.skip: cannot be negative"),

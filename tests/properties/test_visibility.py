@@ -1,0 +1,132 @@
+"""Visibility never leaks: random schemas, random roles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphql import (
+    GraphQLInterfaceType,
+    GraphQLObjectType,
+    introspection_from_schema,
+    parse,
+    validate,
+    validate_schema,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docgraph.graphql.schema import build_schema, parse_schema
+from docgraph.graphql.visibility import (
+    build_visible_schema,
+    check_visibility,
+    read_visibility,
+)
+
+ROLES = ["a", "b", "c"]
+TYPES = ["Query", "T0", "T1", "T2", "T3"]
+OUTPUTS = ["Int", *TYPES, "U0", "U1", "I0", "E0"]
+
+
+@dataclass(frozen=True)
+class Field:
+    owner: str
+    name: str
+    type: str
+    argument: str
+    roles: frozenset[str] | None
+
+    def __str__(self) -> str:
+        roles = "" if self.roles is None else f"@visible(roles: [{self._quoted()}])"
+        argument = f"(x: {self.argument})" if self.argument else ""
+        return f"{self.name}{argument}: {self.type} {roles}"
+
+    def _quoted(self) -> str:
+        return ", ".join(f'"{role}"' for role in sorted(self.roles or ()))
+
+
+@st.composite
+def fields_of(draw: st.DrawFn, owner: str) -> list[Field]:
+    count = draw(st.integers(1, 4))
+    roles = st.none() | st.frozensets(st.sampled_from(ROLES), max_size=2)
+    return [
+        Field(
+            owner,
+            f"{owner.lower()}_{number}",
+            draw(st.sampled_from(OUTPUTS)),
+            draw(st.sampled_from(["", "Int", "N0", "N1", "E0"])),
+            draw(roles),
+        )
+        for number in range(count)
+    ]
+
+
+@st.composite
+def schemas(draw: st.DrawFn) -> tuple[str, list[Field]]:
+    fields = [field for owner in TYPES for field in draw(fields_of(owner))]
+    shared = draw(st.lists(st.sampled_from(["T0", "T1"]), unique=True, min_size=1))
+    hidden = draw(st.none() | st.just(frozenset({"a"})))
+    common = Field("I0", "common", "Int", "", hidden)
+    fields.append(common)
+    parts = []
+    for owner in TYPES:
+        own = [field for field in fields if field.owner == owner]
+        implements = "implements I0 " if owner in shared else ""
+        inherited = "common: Int" if implements else ""
+        parts.append(f"type {owner} {implements}{{ {' '.join(map(str, own))} {inherited} }}")
+    parts.append(f"interface I0 {{ {common} }}")
+    parts.append("union U0 = T0 | T2 union U1 = T3 enum E0 { X }")
+    parts.append("input N0 { n: N1 i: Int } input N1 { e: E0 }")
+    return "\n".join(parts), fields
+
+
+@given(schemas(), st.sets(st.sampled_from(ROLES)))
+def test_a_view_shows_nothing_hidden_and_is_a_valid_schema(
+    generated: tuple[str, list[Field]], roles: set[str]
+) -> None:
+    """Decision 20."""
+    text, fields = generated
+    document = parse_schema(text)
+    schema = build_schema(document)
+    visibility = read_visibility(schema)
+    assert list(check_visibility(schema, visibility)) == []
+
+    view = build_visible_schema(document, schema, visibility.hidden_from(roles))
+
+    assert view.query_type is not None
+    if view.query_type.fields:
+        assert validate_schema(view) == []
+    shown = str(introspection_from_schema(view))
+    for field in fields:
+        if field.roles is not None and not field.roles & roles and field.owner != "I0":
+            assert f"'{field.name}'" not in shown
+
+
+@given(schemas(), st.sets(st.sampled_from(ROLES)))
+def test_a_view_shows_everything_that_can_be_reached(
+    generated: tuple[str, list[Field]], roles: set[str]
+) -> None:
+    """Decision 20: what a caller may see is there, and a query for it is valid."""
+    text, fields = generated
+    document = parse_schema(text)
+    schema = build_schema(document)
+    view = build_visible_schema(document, schema, read_visibility(schema).hidden_from(roles))
+
+    for field in fields:
+        visible = field.roles is None or bool(field.roles & roles)
+        if visible and field.owner == "Query" and field.type == "Int":
+            assert validate(view, parse(f"{{{field.name}}}")) == []
+    for type_ in view.type_map.values():
+        if isinstance(type_, GraphQLObjectType | GraphQLInterfaceType) and type_.name != "Query":
+            assert type_.fields
+
+
+@given(schemas())
+def test_with_all_roles_only_what_nobody_sees_is_missing(
+    generated: tuple[str, list[Field]],
+) -> None:
+    text, fields = generated
+    document = parse_schema(text)
+    schema = build_schema(document)
+    hidden = read_visibility(schema).hidden_from(ROLES)
+
+    assert {name for _, name in hidden} == {f.name for f in fields if f.roles == frozenset()}
