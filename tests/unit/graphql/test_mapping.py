@@ -131,6 +131,16 @@ def test_wrong_predicates_are_refused(text: str, words: str) -> None:
     assert words in str(error.value)
 
 
+def test_needed_paths_are_in_dot_notation() -> None:
+    paths: set[str] = set()
+    vocabulary = build_vocabulary(paths)
+
+    compile_predicate("field-eq(field='l[0].x', value=1) or field-exists(a.b)", vocabulary)
+    assert paths == {"l.0.x", "a.b"}
+    compile_predicate("value-eq(1)", vocabulary)
+    assert "" in paths
+
+
 def test_the_first_predicate_that_holds_names_the_type() -> None:
     """Decision 18: in the order of the definition."""
     paths: set[str] = set()

@@ -8,7 +8,7 @@ from docgraph.codec.decode import decode
 from docgraph.exchange.errors import BodyError
 from docgraph.graphql.mapping.equality import equality_key
 from docgraph.predicates import Arguments, Parameter, Predicate, Vocabulary, Word
-from docgraph.variables import UNBOUND, get_value, parse_path
+from docgraph.variables import UNBOUND, get_value, parse_path, render_path
 
 __all__ = ["build_vocabulary"]
 
@@ -18,13 +18,13 @@ def build_vocabulary(paths: set[str]) -> Vocabulary:
 
     def field_exists(arguments: Arguments) -> Predicate:
         fields = [parse_path(text) for text in arguments["fields"]]
-        paths.update(arguments["fields"])
+        paths.update(map(render_path, fields))
         return lambda value: all(get_value(value, path) is not UNBOUND for path in fields)
 
     def field_eq(arguments: Arguments) -> Predicate:
         (text,) = arguments["field"]
         path, wanted = parse_path(text), _parse_json(arguments["value"][0])
-        paths.add(text)
+        paths.add(render_path(path))
 
         def holds(value: Any) -> bool:
             found = get_value(value, path)
