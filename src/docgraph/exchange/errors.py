@@ -6,6 +6,9 @@
     │   ├── BodyTooLarge                   413  body-too-large
     │   ├── UnsupportedMediaType           415  unsupported-media-type
     │   ├── RequestTimeout                 408  request-timeout
+    │   ├── UrlTooLong                     414  url-too-long
+    │   ├── HeadersTooLarge                431  headers-too-large
+    │   ├── UpgradeRequired                426  upgrade-required
     │   ├── NotFound                       404  not-found
     │   └── MethodNotAllowed               405  method-not-allowed
     ├── Unauthenticated                    401  unauthenticated
@@ -46,6 +49,7 @@ __all__ = [
     "DefinitionError",
     "DocgraphError",
     "Forbidden",
+    "HeadersTooLarge",
     "InternalError",
     "MethodNotAllowed",
     "NotFound",
@@ -66,6 +70,8 @@ __all__ = [
     "TooManyRequests",
     "Unauthenticated",
     "UnsupportedMediaType",
+    "UpgradeRequired",
+    "UrlTooLong",
 ]
 
 
@@ -118,6 +124,24 @@ class RequestTimeout(RequestError):
     """The client was too slow in sending its request."""
 
     status, code = 408, "request-timeout"
+
+
+class UrlTooLong(RequestError):
+    """The request target exceeds `connection-options.max-url-size`."""
+
+    status, code = 414, "url-too-long"
+
+
+class HeadersTooLarge(RequestError):
+    """The head exceeds one of its bounds: a line, the sum, the number."""
+
+    status, code = 431, "headers-too-large"
+
+
+class UpgradeRequired(RequestError):
+    """The resource, or the version of the protocol, needs another handshake."""
+
+    status, code = 426, "upgrade-required"
 
 
 class NotFound(RequestError):

@@ -39,6 +39,8 @@ class Exchange:
     started: float = field(default_factory=time.perf_counter)
     deadline: Deadline = field(default_factory=Deadline)
     service: str = ""
+    app: str = ""  # the GraphQL app, where one was asked
+    error: str = ""  # the code of the error that became the answer
     account: Account | None = None
     permission: Permission | None = None
     answer: Answer | None = None

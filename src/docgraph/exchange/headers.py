@@ -8,12 +8,13 @@ __all__ = ["Headers"]
 
 
 class Headers:
-    """The fields of a request, decoded once as latin-1 (RFC 9110 5.5)."""
+    """The fields of a request, decoded as latin-1 (RFC 9110 5.5) when somebody asks."""
 
-    __slots__ = ("_items",)
+    __slots__ = ("_first", "_raw")
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]] = ()) -> None:
-        self._items = [(n.decode("latin-1").lower(), v.decode("latin-1")) for n, v in raw]
+        self._raw = [(name.lower(), value) for name, value in raw]
+        self._first = dict(reversed(self._raw))  # of repeated names the first one stays
 
     @classmethod
     def of(cls, **fields: str) -> Headers:
@@ -22,22 +23,19 @@ class Headers:
 
     def get(self, name: str, default: str | None = None) -> str | None:
         """The first value of that name."""
-        name = name.lower()
-        for key, value in self._items:
-            if key == name:
-                return value
-        return default
+        value = self._first.get(name.lower().encode("latin-1"))
+        return default if value is None else value.decode("latin-1")
 
     def get_list(self, name: str) -> list[str]:
         """Every value of that name, in order."""
-        name = name.lower()
-        return [value for key, value in self._items if key == name]
+        wanted = name.lower().encode("latin-1")
+        return [value.decode("latin-1") for key, value in self._raw if key == wanted]
 
     def __contains__(self, name: str) -> bool:
-        return self.get(name) is not None
+        return name.lower().encode("latin-1") in self._first
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(self._items)
+        return ((name.decode("latin-1"), value.decode("latin-1")) for name, value in self._raw)
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._raw)

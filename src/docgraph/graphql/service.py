@@ -88,6 +88,7 @@ class GraphqlService(Service):
         if not segments:
             raise NotFound("GraphQL app not found")
         app = await self._apps.find("/".join(segments))
+        exchange.app = str(app.definition.id)
         request = parse_body(await exchange.request.read_body(), exchange.request.content_type)
         ran = await self.run(app, request, exchange)
         extensions = None

@@ -243,7 +243,8 @@ class AsgiAdapter:
                 client=client[0] if client else "",
                 account=account.name if account else "",
                 service=exchange.service,
-                error=outcome.error,
+                app=exchange.app,
+                error=outcome.error or exchange.error,
                 aborted=outcome.aborted,
             )
         )

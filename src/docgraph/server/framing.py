@@ -11,25 +11,19 @@ from dataclasses import dataclass
 
 import httptools
 
-from docgraph.exchange.errors import MethodNotAllowed, NotSupported, RequestError
+from docgraph.exchange.errors import (
+    HeadersTooLarge,
+    MethodNotAllowed,
+    NotSupported,
+    RequestError,
+    UrlTooLong,
+)
 from docgraph.server.settings import Limits
 
 __all__ = ["Head", "HeadersTooLarge", "UrlTooLong", "check_size", "read_head"]
 
 _HOST = re.compile(rb"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]*")
 _SERVED_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-
-
-class UrlTooLong(RequestError):
-    """The request target exceeds `connection-options.max-url-size`."""
-
-    status, code = 414, "url-too-long"
-
-
-class HeadersTooLarge(RequestError):
-    """The head exceeds one of its bounds: a line, the sum, the number."""
-
-    status, code = 431, "headers-too-large"
 
 
 @dataclass(frozen=True, slots=True)

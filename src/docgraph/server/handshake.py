@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 
-from docgraph.exchange.errors import RequestError
+from docgraph.exchange.errors import RequestError, UpgradeRequired
 
 __all__ = ["UpgradeRequired", "check_handshake", "wants_websocket", "without_upgrade"]
 
@@ -13,12 +13,6 @@ RawHeaders = list[tuple[bytes, bytes]]
 
 _KEY_SIZE = 16
 _OF_AN_UPGRADE = frozenset((b"upgrade", b"connection", b"http2-settings"))
-
-
-class UpgradeRequired(RequestError):
-    """The resource, or the version of the protocol, needs another handshake."""
-
-    status, code = 426, "upgrade-required"
 
 
 def wants_websocket(headers: RawHeaders) -> bool:

@@ -120,8 +120,8 @@ class Pipeline:
             error = self._authenticator.challenge(exchange)
         if not isinstance(error, DocgraphError):
             error = _hide(error, exchange)
-        shaped = route.service.render_error(error) if route is not None else None
-        return shaped or error_body(error)
+        exchange.error = error.code
+        return (route and route.service.render_error(error)) or error_body(error)
 
 
 async def _serve(exchange: Exchange, route: Route | None) -> Answer:
