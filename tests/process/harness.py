@@ -172,7 +172,7 @@ class Server:
     def workers(self) -> list[psutil.Process]:
         """The worker processes, or the one process that serves alone."""
         children = psutil.Process(self.process.pid).children()
-        workers = [one for one in children if "spawn_main" in " ".join(one.cmdline())]
+        workers = [one for one in children if _is_worker(one)]
         return workers or [psutil.Process(self.process.pid)]
 
     def memory(self) -> int:
@@ -183,6 +183,13 @@ class Server:
         """Ask it to stop; the exit code."""
         self.process.send_signal(number)
         return self.process.wait(30)
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    try:
+        return "spawn_main" in " ".join(process.cmdline())
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):  # it died a moment ago
+        return False
 
 
 @contextmanager

@@ -10,12 +10,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 import orjson
 
 from docgraph.exchange.errors import BodyError, RequestError
+from docgraph.graphql.scalars import ExactFloat
 
 __all__ = ["GraphqlRequest", "parse_body"]
 
@@ -107,7 +107,7 @@ def _needs_exact_reading(body: bytes) -> bool:
 
 def _parse_exactly(body: bytes) -> Any:
     try:
-        return json.loads(body, object_pairs_hook=_collect, parse_float=Decimal)
+        return json.loads(body, object_pairs_hook=_collect, parse_float=ExactFloat)
     except (ValueError, RecursionError):
         raise BodyError("the body is not valid JSON") from None
 
