@@ -73,11 +73,10 @@ def apply(sources: Sources, path: Path) -> None:
 
     async def store_all(bench: _Definitions) -> None:
         await ensure_index(bench.app.store, bench.settings)
-        for one in checked:
-            document = {key: value for key, value in one.document.items() if key != "_etag"}
-            where = {"_id": document["_id"]}
-            await bench.write(Write(WriteKind.REPLACE, (document,), filter=where, upsert=True))
-            notice(f"stored {document['_id']!r}")
+        documents = tuple(_without_etag(one.document) for one in checked)
+        await bench.write(Write(WriteKind.REPLACE, documents, upsert=True))
+        for document in documents:
+            notice(f"stored {document['_id']!s}")
 
     _run(sources, store_all)
 
@@ -90,7 +89,7 @@ def list_(sources: Sources, as_json: bool) -> None:
 
     async def read_all(bench: _Definitions) -> list[dict[str, Any]]:
         documents = await bench.read(Read(sort=[("_id", 1)], limit=_MAX_APPS))
-        return [_summarise(document, bench.settings) for document in documents]
+        return [_summarise(document, bench) for document in documents]
 
     rows = _run(sources, read_all)
     if rows or as_json:
@@ -107,7 +106,8 @@ def show(sources: Sources, app: str) -> None:
     from docgraph.codec import JsonMode, to_json
 
     document = _run(sources, lambda bench: bench.require(app))
-    text = orjson.dumps(to_json(document, JsonMode.STANDARD), option=orjson.OPT_INDENT_2)
+    plain = to_json(_without_etag(document), JsonMode.STANDARD)
+    text = orjson.dumps(plain, option=orjson.OPT_INDENT_2)
     click.echo(text.decode())
 
 
@@ -137,9 +137,11 @@ class _Definitions:
         return await self.app.store.read(self._place, read, deadline=Deadline.after_ms(_LIMIT_MS))
 
     async def write(self, write: Write) -> None:
-        await self.app.store.write(
+        result = await self.app.store.write(
             self._place, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
         )
+        if result.failures:
+            raise StartupError(result.failures[0][1], hint="somebody else wrote at the same time")
 
     async def require(self, app: str) -> Document:
         """The definition with that `_id`, or else with that uri."""
@@ -170,12 +172,17 @@ def _run(sources: Sources, work: Callable[[_Definitions], Awaitable[_T]]) -> _T:
             raise StartupError(error.message, hint=error.hint) from error
 
 
-def _summarise(document: Document, settings: Graphql) -> dict[str, Any]:
+def _without_etag(document: Document) -> Document:
+    """The definition as people write it; the etag is made when it is stored."""
+    return {key: value for key, value in document.items() if key != "_etag"}
+
+
+def _summarise(document: Document, bench: _Definitions) -> dict[str, Any]:
     from docgraph.graphql.check import check_definition
     from docgraph.graphql.definition import decode_definition
 
     definition = decode_definition(document)
-    report = check_definition(definition, settings=settings)
+    report = check_definition(definition, settings=bench.settings, policy=bench.app.store.policy)
     return {
         "app": str(definition.id),
         "uri": f"/{definition.uri}",

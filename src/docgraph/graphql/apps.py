@@ -27,11 +27,18 @@ from docgraph.runtime import Blocking, Generations, LoadingCache, run_blocking
 from docgraph.store import Store
 from docgraph.variables import BUILT_IN
 
-__all__ = ["Apps"]
+__all__ = ["Apps", "known_variables"]
 
 _MAX_APPS = 100_000
 _MAX_COMPILED = 256
 _REFRESH_MS = 15_000
+_PAUSE = 1.0  # seconds before a database that failed is asked for changes again
+
+
+def known_variables(registry: PluginRegistry) -> frozenset[str]:
+    """The predefined variables and those of plugins, without their @."""
+    plugins = registry.of_kind(Kind.VARIABLE_RESOLVER)
+    return frozenset((*BUILT_IN, *(plugin.variable for plugin in plugins)))
 
 
 class Apps:
@@ -58,7 +65,11 @@ class Apps:
         self._table = Table()
         self._complete = False
         self._seen = -1  # the generation that the table shows
+        self._ask_again = 0.0  # when, after the database failed
+        self._told: dict[str, str] = {}  # collisions that the log knows
         self._refreshing = asyncio.Lock()
+        self._catching_up: LoadingCache[int, None] = LoadingCache(0)
+        self._loading: LoadingCache[str, Entry | None] = LoadingCache(0)
         self._compiled: LoadingCache[tuple[str, str], App | DefinitionError]
         self._compiled = LoadingCache(_MAX_COMPILED)
 
@@ -83,13 +94,14 @@ class Apps:
         if entry is not None:
             self._compiled.invalidate((entry.key, entry.version))
             self._table.drop([entry.key])
-        self._seen = -1
+        self._generations.bump("apps")
 
     def invalidate_all(self) -> None:
         """Forget every app; the next request loads them anew."""
         self._compiled.clear()
         self._table.replace([])
         self._complete = False
+        self._generations.bump("apps")
 
     async def load_all(self) -> None:
         """Read every definition, in one query."""
@@ -110,33 +122,37 @@ class Apps:
         if not self._config.app_cache_enabled:
             return await self._load_uri(uri)
         generation = self._generations.read("apps")
-        if generation != self._seen:
-            await self._catch_up(generation)
+        if generation != self._seen and time.monotonic() >= self._ask_again:
+            await self._catching_up.get(generation, self._catch_up)
         entry = self._table.find(uri)
         if entry is None and not self._complete:
-            entry = await self._load_uri(uri)
-            if entry is not None:
-                self._table.put([entry])
+            entry = await self._loading.get(uri, self._load_first)
         return entry
 
     async def _catch_up(self, generation: int) -> None:
-        """Another worker wrote, or this one has not loaded yet; parallel requests load once."""
+        """Another worker wrote, or this one has not loaded yet; once for parallel requests.
+
+        A database that fails then leaves what is served as it is, and is asked again soon.
+        """
         async with self._refreshing:
             if self._seen == generation:
                 return
-            if self._complete or not self.eager:
-                await self._keep_working(self._revalidate())
-            else:
-                await self._load_all()
-            self._seen = generation
+            try:
+                if self._complete or not self.eager:
+                    await self._revalidate()
+                else:
+                    await self._load_all()
+            except StoreError:
+                if not self._table.etags():
+                    raise
+                self._ask_again = time.monotonic() + _PAUSE
 
-    async def _keep_working(self, revalidation: Any) -> None:
-        """A database that fails while revalidating leaves what is served as it is."""
-        try:
-            await revalidation
-        except StoreError:
-            if not self._table.etags():
-                raise
+    async def _load_first(self, uri: str) -> Entry | None:
+        """The first request for an app; a newer version that came meanwhile stays."""
+        entry = await self._load_uri(uri)
+        if entry is not None and self._table.entry(entry.key) is None:
+            self._table.put([entry])
+        return self._table.find(uri)
 
     async def _load_all(self) -> None:
         started = time.perf_counter()
@@ -193,6 +209,8 @@ class Apps:
         )
 
     async def _compile(self, entry: Entry) -> App:
+        if entry.key in self._table.collisions:
+            raise DefinitionError("Invalid GraphQL app definition")
         compiled = await self._compiled.get(
             (entry.key, entry.version), lambda _: self._build(entry)
         )
@@ -212,12 +230,11 @@ class Apps:
         return app
 
     def _build_now(self, document: Document) -> App:
-        plugins = self._registry.of_kind(Kind.VARIABLE_RESOLVER)
         return build_app(
             decode_definition(document),
             self._config,
             policy=self._store.policy,
-            variables={*BUILT_IN, *(plugin.variable for plugin in plugins)},
+            variables=known_variables(self._registry),
         )
 
     def _held_ids(self) -> list[Any]:
@@ -225,7 +242,13 @@ class Apps:
 
     def _tell(self, started: float) -> None:
         served, disabled = self._table.counts()
-        emit(AppsRefreshed(served, disabled, 0, time.perf_counter() - started))
+        collisions = self._table.collisions
+        for key, claim in collisions.items() - self._told.items():
+            text = f"another app, whose _id is lower, claims /{claim}"
+            emit(AppInvalid(key.partition(":")[2], (text,)))
+        self._told = dict(collisions)
+        invalid = len(collisions)
+        emit(AppsRefreshed(served, disabled - invalid, invalid, time.perf_counter() - started))
 
 
 def _text(etag: Any) -> str | None:

@@ -1,7 +1,8 @@
 """Stored definitions by the uri they are served at; pure, no database.
 
 Nothing is compiled here, and a definition that cannot work still has its place, so that it
-answers its own error and no other app suffers.
+answers its own error and no other app suffers. That holds for one that claims what another has,
+too: of definitions which were written past the unique index, the lowest `_id` wins (decision 5).
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from docgraph.codec import JsonMode, encode
+from docgraph.codec.types import ObjectId
 from docgraph.exchange import Document
 from docgraph.graphql.definition import normalise_uri
 
-__all__ = ["Entry", "Table", "build_entry"]
+__all__ = ["Entry", "Table", "build_entry", "build_key", "find_claims"]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A stored definition as it is, with what is needed to find it and to notice its change."""
 
-    key: str  # the `_id` as text with its type: unique, and orders like the ids do
+    key: str  # the `_id` as text with its type: unique
     id: Any
     uri: str
     enabled: bool
@@ -53,16 +55,24 @@ def build_key(id: Any) -> str:
     return f"{type(id).__name__}:{id}"
 
 
+def find_claims(id: Any, uri: str) -> list[str]:
+    """What an app keeps others from: its `_id`, where that is text, and its uri, which is last."""
+    name = normalise_uri(id) if isinstance(id, str) else uri
+    return [uri] if name == uri else [name, uri]
+
+
 class Table:
     """The definitions of one process; replaced entry by entry as they change."""
 
     def __init__(self) -> None:
         self._by_key: dict[str, Entry] = {}
         self._by_uri: dict[str, Entry] = {}
+        self._refused: dict[str, Entry] = {}  # by uri, where no other app is served
+        self.collisions: dict[str, str] = {}  # by key: what is claimed by another app already
 
     def find(self, uri: str) -> Entry | None:
-        """The enabled definition served at this uri."""
-        return self._by_uri.get(uri)
+        """The enabled definition at this uri; ask `collisions` whether it may be served."""
+        return self._by_uri.get(uri) or self._refused.get(uri)
 
     def entry(self, key: str) -> Entry | None:
         """The definition with this key, enabled or not."""
@@ -93,10 +103,31 @@ class Table:
         return len(self._by_uri), len(self._by_key) - len(self._by_uri)
 
     def _index(self) -> None:
-        """Of two definitions that claim one uri the lowest `_id` wins (decision 5)."""
-        by_uri: dict[str, Entry] = {}
-        for key in sorted(self._by_key):
-            entry = self._by_key[key]
-            if entry.enabled:
-                by_uri.setdefault(entry.uri, entry)
-        self._by_uri = by_uri
+        enabled = [entry for entry in self._by_key.values() if entry.enabled]
+        enabled.sort(key=lambda entry: _order(entry.id))
+        claimed: set[str] = set()
+        self._by_uri, self._refused, self.collisions = {}, {}, {}
+        for entry in enabled:
+            claims = find_claims(entry.id, entry.uri)
+            taken = claimed.intersection(claims)
+            if taken:
+                self.collisions[entry.key] = min(taken)
+                self._refused.setdefault(entry.uri, entry)
+            else:
+                claimed.update(claims)
+                self._by_uri[entry.uri] = entry
+
+
+def _order(id: Any) -> tuple[int, Any]:
+    """The order of the database for the ids that occur: numbers, texts, object ids, the rest."""
+    match id:
+        case bool():
+            return 3, str(id)
+        case int() | float():
+            return 0, id
+        case str():
+            return 1, id.encode()
+        case ObjectId():
+            return 2, id.binary
+        case _:
+            return 3, build_key(id)

@@ -26,10 +26,13 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
-from docgraph.graphql.check import check_definition
-from docgraph.graphql.definition import decode_definition, normalise_uri
+from docgraph.graphql.apps import known_variables
+from docgraph.graphql.check import Report, check_definition
+from docgraph.graphql.definition import decode_definition
+from docgraph.graphql.table import find_claims
 from docgraph.plugins.kinds import DataInterceptor
-from docgraph.runtime import Generations
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Blocking, Generations, run_blocking
 from docgraph.store import Store
 
 __all__ = ["URIS", "DefinitionChecker", "DefinitionReader", "DefinitionTeller"]
@@ -52,17 +55,40 @@ class _OnDefinitions(DataInterceptor):
         return resource.is_in(self.settings.db, self.settings.collection)
 
 
-class DefinitionChecker(_OnDefinitions):
+class _Examining(_OnDefinitions):
+    """An interceptor that examines definitions; off the loop, since a large schema takes long."""
+
+    def __init__(
+        self,
+        config: Any,
+        configuration: Mapping[str, Section],
+        store: Store,
+        registry: PluginRegistry,
+        blocking: Blocking,
+    ) -> None:
+        super().__init__(config, configuration)
+        self._store = store
+        self._registry = registry
+        self._lane = blocking.lane("definitions", concurrency=1, queue=64)
+
+    async def _examine(self, document: Document) -> Report:
+        return await run_blocking(
+            self._lane,
+            check_definition,
+            document,
+            settings=self.settings,
+            policy=self._store.policy,
+            variables=known_variables(self._registry),
+        )
+
+
+class DefinitionChecker(_Examining):
     """Refuses what cannot work; escapes what is stored."""
 
     name: ClassVar[str] = "graphAppDefinitionChecker"
     description: ClassVar[str] = "validates app definitions before they are written"
     security: ClassVar[bool] = True
     point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
-
-    def __init__(self, config: Any, configuration: Mapping[str, Section], store: Store) -> None:
-        super().__init__(config, configuration)
-        self._store = store
 
     async def intercept(
         self, exchange: Exchange | None, resource: Resource, subject: Write
@@ -79,15 +105,17 @@ class DefinitionChecker(_OnDefinitions):
         taken: set[str] = set()
         for index, document in enumerate(subject.documents):
             place = f" in document at index position {index}" if len(subject.documents) > 1 else ""
-            prepared = self._check({"_id": ObjectId(), **document}, place)
+            prepared = await self._check({"_id": ObjectId(), **document}, place)
             await self._refuse_collision(prepared, taken, place)
             taken.update(prepared[URIS])
             checked.append(prepared)
+        if subject.kind is WriteKind.INSERT:
+            await self._refuse_existing([one["_id"] for one in checked])
         return replace(subject, documents=tuple(checked))
 
-    def _check(self, document: Document, place: str) -> Document:
+    async def _check(self, document: Document, place: str) -> Document:
         document = unescape_keys(document)
-        report = check_definition(document, settings=self.settings)
+        report = await self._examine(document)
         if report.errors:
             raise DefinitionError(
                 f"Wrong GraphQL App definition{place}: {report.errors[0].where}: "
@@ -97,27 +125,45 @@ class DefinitionChecker(_OnDefinitions):
             )
         stored = escape_keys({key: value for key, value in document.items() if key != URIS})
         stored.setdefault("_etag", ObjectId())
-        stored[URIS] = _claims(document)
+        stored[URIS] = find_claims(document["_id"], decode_definition(document).uri)
         return stored
 
     async def _refuse_collision(self, document: Document, taken: set[str], place: str) -> None:
+        """Look for others with one of these claims, also those written without our array."""
         claims = document[URIS]
-        found = await self._store.find(
-            self.settings.db,
-            self.settings.collection,
-            {URIS: {"$in": claims}, "_id": {"$ne": document["_id"]}},
-            projection={"_id": 1},
-            limit=1,
-            deadline=Deadline.after_ms(_LOOK_MS),
-        )
+        written = [
+            spelling for one in claims for spelling in (one, f"/{one}", f"{one}/", f"/{one}/")
+        ]
+        claimed = [
+            {URIS: {"$in": claims}},
+            {"_id": {"$in": claims}},
+            {"descriptor.uri": {"$in": written}},
+        ]
+        found = await self._look({"$or": claimed, "_id": {"$ne": document["_id"]}})
         if found or taken.intersection(claims):
             raise Conflict(
                 f"URI collision{place}: another GraphQL app is already accessible at /{claims[-1]}",
                 hint="choose another `_id` or `descriptor.uri`",
             )
 
+    async def _refuse_existing(self, ids: list[Any]) -> None:
+        """Before the first of several documents is inserted: all or nothing (decision 4)."""
+        found = await self._look({"_id": {"$in": ids}})
+        if found:
+            raise Conflict(f"there is a GraphQL app {found[0]['_id']!s} already")
 
-class DefinitionTeller(_OnDefinitions):
+    async def _look(self, filter: Document) -> list[Document]:
+        return await self._store.find(
+            self.settings.db,
+            self.settings.collection,
+            filter,
+            projection={"_id": 1},
+            limit=1,
+            deadline=Deadline.after_ms(_LOOK_MS),
+        )
+
+
+class DefinitionTeller(_Examining):
     """Makes a committed write known to every worker, and gives its warnings back."""
 
     name: ClassVar[str] = "graphAppDefinitionTeller"
@@ -125,9 +171,15 @@ class DefinitionTeller(_OnDefinitions):
     point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
 
     def __init__(
-        self, config: Any, configuration: Mapping[str, Section], generations: Generations
+        self,
+        config: Any,
+        configuration: Mapping[str, Section],
+        store: Store,
+        registry: PluginRegistry,
+        blocking: Blocking,
+        generations: Generations,
     ) -> None:
-        super().__init__(config, configuration)
+        super().__init__(config, configuration, store, registry, blocking)
         self._generations = generations
 
     async def intercept(
@@ -136,11 +188,8 @@ class DefinitionTeller(_OnDefinitions):
         """The result with the warnings of what was written."""
         write, result = subject
         self._generations.bump("apps")
-        warnings = [
-            f"{one.where}: {one.what}"
-            for document in write.documents
-            for one in check_definition(unescape_keys(document), settings=self.settings).warnings
-        ]
+        reports = [await self._examine(document) for document in write.documents]
+        warnings = [str(one) for report in reports for one in report.warnings]
         return replace(result, warnings=(*result.warnings, *warnings))
 
 
@@ -159,10 +208,3 @@ class DefinitionReader(_OnDefinitions):
             unescape_keys({key: value for key, value in one.items() if key != URIS})
             for one in subject
         ]
-
-
-def _claims(document: Document) -> list[str]:
-    """The normalised `_id`, where it is text, and the uri; the one that is served stands last."""
-    claims = [normalise_uri(document["_id"])] if isinstance(document["_id"], str) else []
-    uri = decode_definition(document).uri
-    return [*claims, uri] if uri not in claims else claims

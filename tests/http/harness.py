@@ -1,0 +1,296 @@
+"""docgraph in this process, on a real MongoDB: a test is *definition, query, expected JSON*.
+
+`running` starts the whole application with some settings and a database of its own; a `Service`
+talks to it in HTTP (by ASGI, without a socket) and stores definitions as they would be written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import httpx2
+from pymongo import MongoClient
+
+from docgraph.codec import decode
+from docgraph.config import Sources, load
+from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind, WriteResult
+from docgraph.graphql.apps import Apps
+from docgraph.observe import Event, subscribe, unsubscribe
+from docgraph.runtime import create_instance
+from docgraph.server.app import Docgraph
+from docgraph.server.asgi import AsgiAdapter
+from docgraph.server.prepare import prepare
+from docgraph.server.settings import ServerSettings
+
+Document = dict[str, Any]
+Mongo = MongoClient[Document]
+T = TypeVar("T")
+E = TypeVar("E", bound=Event)
+
+MEDIA_TYPE = "application/graphql-response+json; charset=utf-8"
+OPEN = {"fullAuthorizer": {"enabled": True, "authentication-required": False}}
+
+
+def identity(*roles: str, name: str = "ada") -> Document:
+    """The section that makes every caller this account."""
+    return {"identityAuthMechanism": {"enabled": True, "username": name, "roles": list(roles)}}
+
+
+@dataclass
+class Reply:
+    """What came back, read the way a GraphQL client reads it."""
+
+    response: httpx2.Response
+
+    @property
+    def status(self) -> int:
+        return self.response.status_code
+
+    @property
+    def headers(self) -> httpx2.Headers:
+        return self.response.headers
+
+    @property
+    def text(self) -> str:
+        return self.response.text
+
+    @cached_property
+    def json(self) -> Any:
+        return self.response.json()
+
+    @property
+    def data(self) -> Any:
+        """The data of an answer without errors."""
+        assert self.status == 200, (self.status, self.text)
+        assert "errors" not in self.json, self.text
+        return self.json["data"]
+
+    @property
+    def errors(self) -> list[Document]:
+        errors: list[Document] = self.json["errors"]
+        return errors
+
+    @property
+    def error(self) -> Document:
+        """The one error of an answer."""
+        assert len(self.errors) == 1, self.text
+        return self.errors[0]
+
+    @property
+    def code(self) -> str:
+        """The stable code of the one error."""
+        code: str = self.error["extensions"]["code"]
+        return code
+
+    @property
+    def messages(self) -> list[str]:
+        return [error["message"] for error in self.errors]
+
+
+@dataclass
+class Service:
+    """A running application and its database."""
+
+    app: Docgraph
+    client: httpx2.AsyncClient
+    mongo: Mongo
+    db: str
+    base: str = "/graphql"
+    defaults: Document = field(default_factory=dict)
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    async def request(self, method: str, path: str, **options: Any) -> Reply:
+        return Reply(await self.client.request(method, path, **options))
+
+    async def query(
+        self,
+        app: str,
+        query: str | None,
+        variables: Any = None,
+        *,
+        operation: Any = None,
+        parameters: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """POST an operation to an app, as JSON."""
+        body: Document = {"query": query}
+        if variables is not None:
+            body["variables"] = variables
+        if operation is not None:
+            body["operationName"] = operation
+        return await self.request(
+            "POST", f"{self.base}/{app}{parameters}", json=body, headers=headers
+        )
+
+    async def send(self, app: str, body: bytes | str, content_type: str | None) -> Reply:
+        """POST these very bytes."""
+        headers = {} if content_type is None else {"content-type": content_type}
+        return await self.request("POST", f"{self.base}/{app}", content=body, headers=headers)
+
+    # --- definitions ------------------------------------------------------------------------------
+
+    @property
+    def definitions(self) -> Any:
+        """The definitions collection, behind the back of the server."""
+        return self.mongo[self.db]["gql-apps"]
+
+    @property
+    def apps(self) -> Apps:
+        """The provider `gql-app-definition-cache`."""
+        apps: Apps = self.app.plugins.values["gql-app-definition-cache"]
+        return apps
+
+    def find(self, collection: str, find: Any = None, **others: Any) -> Document:
+        """A field-to-query mapping on the database of this service."""
+        mapping: Document = {"db": self.db, "collection": collection, **others}
+        return mapping if find is None else {**mapping, "find": find}
+
+    def stages(self, collection: str, *stages: Any, **others: Any) -> Document:
+        """A field-to-aggregation mapping on the database of this service."""
+        return {"db": self.db, "collection": collection, "stages": list(stages), **others}
+
+    async def define(
+        self, id: Any, schema: str, mappings: Document | None = None, **descriptor: Any
+    ) -> WriteResult:
+        """Write a definition through the interceptors, as REST and the command line do."""
+        return await self.store(build_definition(id, schema, mappings, **descriptor))
+
+    async def store(self, *documents: Document) -> WriteResult:
+        return await self.app.store.write(
+            Resource(ResourceType.COLLECTION, self.db, "gql-apps"),
+            Write(WriteKind.REPLACE, documents, upsert=True),
+            deadline=Deadline.after_ms(10_000),
+        )
+
+    async def remove(self, id: Any) -> None:
+        await self.app.store.write(
+            Resource(ResourceType.COLLECTION, self.db, "gql-apps"),
+            Write(WriteKind.DELETE, filter={"_id": id}),
+            deadline=Deadline.after_ms(10_000),
+        )
+
+    async def smuggle(self, *documents: Document) -> None:
+        """Put documents straight into the collection, and have them noticed."""
+        for document in documents:
+            self.definitions.replace_one({"_id": document["_id"]}, document, upsert=True)
+        await self.apps.revalidate()
+
+    def insert(self, collection: str, *documents: Document) -> None:
+        self.mongo[self.db][collection].insert_many(documents)
+
+
+def build_definition(
+    id: Any, schema: str, mappings: Document | None = None, **descriptor: Any
+) -> Document:
+    """A definition document."""
+    document: Document = {"_id": id, "schema": schema, "mappings": mappings or {"Query": {}}}
+    return {**document, "descriptor": descriptor} if descriptor else document
+
+
+def flatten(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Sections as the arguments of `--set`."""
+    return tuple(
+        f"/{section}/{option}={json.dumps(value)}"
+        for section, options in settings.items()
+        for option, value in options.items()
+    )
+
+
+@asynccontextmanager
+async def running(
+    mongo: Mongo,
+    uri: str,
+    *settings: Mapping[str, Any],
+    db: str | None = None,
+    drop: bool = True,
+    directory: Path = Path("/nonexistent"),
+) -> AsyncIterator[Service]:
+    """A started application, open to everybody unless the settings say otherwise."""
+    db = db or f"test_{uuid4().hex[:16]}"
+    merged = merge(OPEN, {"graphql": {"db": db}, "mclient": {"connection-string": uri}}, *settings)
+    tree = load(Sources(settings=flatten(merged), environ={}, directory=directory))
+    prepared = prepare(tree)
+    with create_instance() as instance:
+        app = Docgraph(prepared, instance, uri)
+        adapter = AsgiAdapter(app, ServerSettings.from_sections(prepared.config.sections))
+        transport = httpx2.ASGITransport(app=adapter, raise_app_exceptions=True)
+        await app.startup()
+        try:
+            async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
+                base = merged["graphql"].get("uri", "/graphql")
+                yield Service(app, client, mongo, db, base)
+        finally:
+            await app.shutdown()
+            if drop:
+                mongo.drop_database(db)
+
+
+def merge(*layers: Mapping[str, Any]) -> Document:
+    """Sections over sections, option by option."""
+    merged: Document = {}
+    for layer in layers:
+        for section, options in layer.items():
+            merged[section] = {**merged.get(section, {}), **options}
+    return merged
+
+
+def read_json(path: Path) -> Any:
+    """A file of extended JSON."""
+    return decode(path.read_bytes())
+
+
+@contextmanager
+def listening(kind: type[E]) -> Iterator[list[E]]:
+    """The events of a kind, as they are emitted."""
+    seen: list[E] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, kind):
+            seen.append(event)
+
+    subscribe(hear)
+    try:
+        yield seen
+    finally:
+        unsubscribe(hear)
+
+
+async def eventually(check: Callable[[], T], seconds: float = 10.0) -> T:
+    """The first true value of `check`; fails when there is none in time."""
+    async with asyncio.timeout(seconds):
+        while not (value := check()):
+            await asyncio.sleep(0.01)
+    return value
+
+
+@contextmanager
+def failing(mongo: Mongo, *commands: str, mode: Any = "alwaysOn", **data: Any) -> Iterator[None]:
+    """A failpoint on these commands: `blockConnection`, `errorCode`, `closeConnection`."""
+    point = {"failCommands": list(commands), "appName": "docgraph", **data}
+    mongo.admin.command({"configureFailPoint": "failCommand", "mode": mode, "data": point})
+    try:
+        yield
+    finally:
+        mongo.admin.command({"configureFailPoint": "failCommand", "mode": "off"})
+
+
+def operations(mongo: Mongo, db: str) -> list[Document]:
+    """What the database is doing for this test."""
+    found = mongo.admin.aggregate(
+        [{"$currentOp": {}}, {"$match": {"ns": {"$regex": f"^{db}\\."}, "active": True}}]
+    )
+    return [one for one in found if not one.get("command", {}).get("$currentOp")]
+
+
+def names_of(rows: Sequence[Mapping[str, Any]], key: str = "name") -> list[Any]:
+    """One column of a list of objects."""
+    return [row[key] for row in rows]
