@@ -1,0 +1,1 @@
+"""Who knows the users and their passwords, one file each."""

@@ -1,0 +1,198 @@
+"""`dbRealmAuthenticator`: users in a collection of the database.
+
+In charge of finding a user and checking a password. How users are written (`docgraph.auth.users`)
+and how the first one comes to be (`docgraph.auth.users_first`) is the business of plugins beside
+this one, which ask it for its section, its passwords and its keys.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from docgraph.auth.authenticators.record import User, UserReader
+from docgraph.auth.passwords import (
+    BcryptPasswords,
+    Passwords,
+    PlainPasswords,
+    build_ha1,
+    encode_text,
+    open_lane,
+)
+from docgraph.auth.users_strength import Strength
+from docgraph.config.sections import DbRealmAuthenticator
+from docgraph.exchange import Account, ConfigError, Deadline, DocgraphError, Problem, StartupError
+from docgraph.exchange.errors import NotSupported, StoreUnavailable, TimeLimitExceeded
+from docgraph.plugins.kinds import Authenticator
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import AFTER_READ, AFTER_WRITE, Blocking, Generations, Instance, LoadingCache
+from docgraph.runtime.tasks import Tasks
+from docgraph.store import Key, Store
+
+__all__ = ["REALM", "DatabaseRealm"]
+
+REALM: Final = "dbRealmAuthenticator"
+# Without these, passwords would be stored as they come, or outlive their change.
+_COMPANIONS: Final = ("userPasswordHasher", "userChangeTeller")
+_LOOK_MS: Final = 15_000
+_WATCH: Final = "users"
+
+
+class DatabaseRealm(Authenticator):
+    """Knows the users of one collection."""
+
+    name: ClassVar[str] = REALM
+    description: ClassVar[str] = "users in a collection of the database"
+    Config = DbRealmAuthenticator
+
+    def __init__(  # noqa: PLR0913 - the providers it needs
+        self,
+        config: DbRealmAuthenticator,
+        *,
+        store: Store,
+        blocking: Blocking,
+        instance: Instance,
+        generations: Generations,
+        tasks: Tasks,
+        registry: PluginRegistry,
+    ) -> None:
+        self.config: DbRealmAuthenticator = config
+        self.passwords = _build_passwords(config, blocking, instance)
+        self.strength = (
+            Strength(blocking, config.minimum_password_strength)
+            if config.enforce_minimum_password_strength
+            else None
+        )
+        self.keys: tuple[Key, ...] = ()
+        self._store = store
+        self._generations = generations
+        self._tasks = tasks
+        self._registry = registry
+        self.reader = UserReader(config)
+        policy = AFTER_READ if config.cache_expire_policy == "AFTER_READ" else AFTER_WRITE
+        self._users: LoadingCache[str, User] = LoadingCache(
+            config.cache_size, config.cache_ttl / 1000, policy
+        )
+        self._generation = 0
+
+    async def provision(self) -> None:
+        """Hide the secrets from everybody else; follow the changes that others make."""
+        self.keys = tuple(self._hide(name) for name in self.secret_properties)
+        if self.config.cache_enabled:
+            self._generation = self._generations.read("users")
+            self._tasks.start(_WATCH, self._watch)
+
+    def validate(self) -> None:
+        """Refuse to work without the plugins that keep passwords safe."""
+        for name in _COMPANIONS:
+            if self._registry.find(name) is None:
+                raise StartupError(
+                    f"{REALM} needs the plugin {name!r}, which is disabled",
+                    hint=f"remove /{name}/enabled, or turn off {REALM}",
+                )
+
+    @property
+    def secret_properties(self) -> tuple[str, ...]:
+        """The properties of a user that nobody reads: the password, and HA1 where it is kept."""
+        ha1 = self.config.prop_ha1
+        return (self.config.prop_password, *([ha1] if ha1 else []))
+
+    async def verify(self, user: str, password: str) -> Account | None:
+        """The account, or None; an unknown user and a wrong password take the same time."""
+        found = await self._find(user)
+        stored = found.password if found is not None else None
+        is_right = await self.passwords.verify(user, password, stored)
+        return found.account if is_right and found is not None else None
+
+    async def find(self, user: str) -> Account | None:
+        """The account as it is now, without asking for a password: to renew a token."""
+        found = await self._find(user)
+        return found.account if found is not None else None
+
+    async def digest_secret(self, user: str, realm: str, algorithm: str) -> str | None:
+        """HA1 in hex, where it is stored or can be computed from a password kept as text."""
+        found = await self._find(user)
+        if found is None:
+            return None
+        if found.ha1 is not None:
+            return found.find_ha1(algorithm)
+        if self.config.bcrypt_hashed_password or not found.password:
+            return None
+        return build_ha1(algorithm, user, realm, found.password)
+
+    async def _find(self, name: str) -> User | None:
+        if encode_text(name) is None:
+            return None
+        if not self.config.cache_enabled:
+            return await self._look_up(name)
+        generation = self._generations.read("users")
+        if generation != self._generation:
+            self._generation = generation
+            self._users.clear()
+        try:
+            return await self._users.get(name, self._load)
+        except _UnknownUserError:
+            return None
+
+    async def _load(self, name: str) -> User:
+        # Raised and not returned: names that somebody makes up must not push users out.
+        found = await self._look_up(name)
+        if found is None:
+            raise _UnknownUserError
+        return found
+
+    async def _look_up(self, name: str) -> User | None:
+        """The one user of that name; two of them are none, as nobody knows which one is meant."""
+        try:
+            documents = await self._store.find(
+                self.config.users_db,
+                self.config.users_collection,
+                {self.config.prop_id: {"$eq": name}},
+                limit=2,
+                deadline=Deadline.after_ms(_LOOK_MS),
+                reveal=self.keys,
+            )
+        except TimeLimitExceeded as error:
+            # It is not the caller's query that took too long.
+            raise StoreUnavailable("the users could not be read in time") from error
+        return self.reader.read(name, documents[0]) if len(documents) == 1 else None
+
+    async def _watch(self) -> None:
+        """Forget users when other instances, or other programs, write to the collection."""
+        await self._store.available()
+        while True:
+            try:
+                async with self._store.watch(
+                    self.config.users_db, self.config.users_collection, full_document=None
+                ) as changes:
+                    self._users.clear()  # what was written before the stream was open
+                    async for _ in changes:
+                        self._users.clear()
+            except NotSupported:
+                return  # a single server without change streams: `cache-ttl` has to do
+
+    def _hide(self, name: str) -> Key:
+        try:
+            return self._store.guard.hide(self.config.users_db, self.config.users_collection, name)
+        except (ValueError, DocgraphError) as error:
+            problem = Problem(
+                "configuration", f"/{REALM}", f"users cannot be kept there: {error}".rstrip(".")
+            )
+            raise ConfigError([problem]) from error
+
+
+class _UnknownUserError(Exception):
+    """Not an error of the program: the way an unknown user stays out of the cache."""
+
+
+def _build_passwords(
+    config: DbRealmAuthenticator, blocking: Blocking, instance: Instance
+) -> Passwords:
+    if not config.bcrypt_hashed_password:
+        return PlainPasswords()
+    return BcryptPasswords(
+        open_lane(blocking),
+        instance.secret("passwords"),
+        cost=config.bcrypt_complexity,
+        size=config.cache_size,
+        ttl=config.cache_ttl / 1000,
+    )

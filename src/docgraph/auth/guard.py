@@ -1,0 +1,205 @@
+"""`bruteForceAttackGuard`: 429 to those who try passwords, before a password is checked.
+
+Counted are guesses by address and user together, and failures by address alone, over all workers.
+There is no count by user alone: whoever guesses somebody's password from elsewhere cannot keep the
+user out. Credentials that were right before are no guesses and pass, even where a neighbour behind
+the same address has used up all attempts. Requests without a password, OPTIONS among them, are
+neither counted nor refused.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+from typing import ClassVar, Final, cast
+from weakref import WeakValueDictionary
+
+from docgraph.auth.guard_attempts import Attempt, Attempts, group_address
+from docgraph.auth.headers import Credentials, read_claimed_user, read_credentials
+from docgraph.config.section import PluginConfig
+from docgraph.config.sections import BruteForceAttackGuard
+from docgraph.exchange import Answer, Exchange, StartupError
+from docgraph.exchange.errors import TooManyRequests
+from docgraph.observe import emit
+from docgraph.observe.events import LoginsBlocked
+from docgraph.plugins.kinds import Interceptor, Point
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Instance, LoadingCache
+
+__all__ = ["FailedLogins", "LoginGuard", "SuccessfulLogins"]
+
+NAME: Final = "bruteForceAttackGuard"
+_COMPANIONS: Final = ("failedLoginCounter", "successfulLoginCounter")
+_ATTEMPT: Final = "docgraph.login-attempt"
+_KNOWN: Final = 10_000
+_KNOWN_SECONDS: Final = 3600.0
+
+
+class LoginGuard(Interceptor):
+    """Stands before authentication; the two below tell it how that went."""
+
+    name: ClassVar[str] = NAME
+    description: ClassVar[str] = "answers 429 to those who try passwords"
+    security: ClassVar[bool] = True
+    point: ClassVar[Point] = Point.BEFORE_AUTH
+    priority: ClassVar[int] = 1000  # after whatever may still change the credentials
+    Config = BruteForceAttackGuard
+
+    def __init__(
+        self, config: BruteForceAttackGuard, instance: Instance, registry: PluginRegistry
+    ) -> None:
+        self.config: BruteForceAttackGuard = config
+        self._instance = instance
+        self._registry = registry
+        self._secret = instance.secret("logins")
+        self._seconds = config.window_ms / 1000
+        self._attempts: Attempts
+        self._pending: WeakValueDictionary[bytes, Attempt] = WeakValueDictionary()
+        self._known: LoadingCache[bytes, bool] = LoadingCache(_KNOWN, _KNOWN_SECONDS)
+        self._told: LoadingCache[str, bool] = LoadingCache(_KNOWN, self._seconds)
+        self._is_open = False
+
+    async def provision(self) -> None:
+        """Open the counters of the instance."""
+        self._attempts = Attempts(self._instance.open_counters(self._seconds))
+        self._is_open = True
+
+    def validate(self) -> None:
+        """Refuse to work without the plugins that tell how a login went."""
+        for name in _COMPANIONS:
+            if self._registry.find(name) is None:
+                raise StartupError(
+                    f"{NAME} needs the plugin {name!r}, which is disabled",
+                    hint=f"remove /{name}/enabled, or turn off {NAME}",
+                )
+
+    async def close(self) -> None:
+        """Give back the counters."""
+        if self._is_open:
+            self._attempts.close()
+
+    def resolve(self, exchange: Exchange) -> bool:
+        """Only requests that carry credentials, and are going to be asked for them."""
+        request = exchange.request
+        return request.method != "OPTIONS" and "authorization" in request.headers
+
+    async def handle(self, exchange: Exchange) -> Answer | None:
+        """Raise `TooManyRequests`, or note the attempt and let it pass."""
+        attempt = self._read_attempt(exchange)
+        if attempt is not None:
+            if not self._is_known(attempt):
+                attempt = self._admit(attempt)
+            exchange.attributes[_ATTEMPT] = attempt
+        return None
+
+    def settle(self, exchange: Exchange) -> None:
+        """What became of the attempt, if there was one: an account, or none."""
+        attempt: Attempt | None = exchange.attributes.pop(_ATTEMPT, None)
+        if attempt is None:
+            return
+        attempt.settle()
+        if exchange.account is None:
+            self._fail(attempt)
+        elif not self._is_known(attempt):
+            self._attempts.forget(attempt.pair)
+            if attempt.digest:
+                self._known.put(attempt.digest, True)
+
+    def _fail(self, attempt: Attempt) -> None:
+        self._known.invalidate(attempt.digest)
+        self._attempts.add_failure(attempt.address)
+        if not attempt.is_counted:
+            self._attempts.add_guess(attempt.pair)
+
+    def _read_attempt(self, exchange: Exchange) -> Attempt | None:
+        """The attempt to log in with a password; a token of another scheme is none."""
+        headers = exchange.request.headers
+        credentials = read_credentials(headers)
+        user = read_claimed_user(headers)
+        if user is None or credentials is None:
+            return None
+        client = exchange.request.connection.client
+        address = group_address(client[0] if client else "")
+        # Digest answers differ from request to request, so that nothing stands for all of them.
+        digest = self._digest(credentials) if credentials.scheme == "basic" else b""
+        return Attempt(user, address, digest)
+
+    def _is_known(self, attempt: Attempt) -> bool:
+        return bool(attempt.digest) and self._known.peek(attempt.digest) is not None
+
+    def _admit(self, attempt: Attempt) -> Attempt:
+        """The attempt that counts: the same credentials at the same time are one."""
+        failures = self._attempts.count_failures(attempt.address)
+        if failures >= self.config.max_failed_attempts_per_address:
+            raise self._refuse(attempt, "address")
+        if not attempt.digest:  # counted when it fails; checking it costs next to nothing
+            if self._attempts.count_guesses(attempt.pair) >= self.config.max_failed_attempts:
+                raise self._refuse(attempt, "address-and-user")
+            return attempt
+        pending = self._pending.get(attempt.digest)
+        if pending is not None and pending.pair == attempt.pair:
+            return pending
+        if attempt.count(self._attempts) > self.config.max_failed_attempts:
+            attempt.cancel()  # else whoever goes on trying would never be let in again
+            raise self._refuse(attempt, "address-and-user")
+        self._pending[attempt.digest] = attempt
+        return attempt
+
+    def _digest(self, credentials: Credentials) -> bytes:
+        """Stands for the credentials, which are not kept."""
+        return hmac.digest(self._secret, credentials.text.encode(), "sha256")
+
+    def _refuse(self, attempt: Attempt, scope: str) -> TooManyRequests:
+        user = attempt.user if scope == "address-and-user" else ""
+        subject = f"{attempt.address} {user}"
+        if self._told.peek(subject) is None:  # once per window, not once per attempt
+            self._told.put(subject, True)
+            emit(LoginsBlocked(scope, attempt.address, user, self._seconds))
+        seconds = math.ceil(self._seconds)
+        return TooManyRequests(
+            "too many failed logins",
+            hint=f"try again in {seconds} s",
+            headers=[("Retry-After", str(seconds))],
+        )
+
+
+class _Settling(Interceptor):
+    """Tells the guard how authentication went; rests when the guard is off."""
+
+    security: ClassVar[bool] = True
+    priority: ClassVar[int] = 0
+
+    def __init__(self, config: PluginConfig, registry: PluginRegistry) -> None:
+        self.config = config
+        self._registry = registry
+        self._guard: LoginGuard | None = None
+
+    async def provision(self) -> None:
+        """Find the guard."""
+        self._guard = cast("LoginGuard | None", self._registry.find(NAME))
+
+    def resolve(self, exchange: Exchange) -> bool:
+        """Where there was an attempt."""
+        return _ATTEMPT in exchange.attributes
+
+    async def handle(self, exchange: Exchange) -> Answer | None:
+        """Nothing changes for the request."""
+        if self._guard is not None:
+            self._guard.settle(exchange)
+        return None
+
+
+class FailedLogins(_Settling):
+    """After a refusal: of the caller (401), or of what a known caller wants (403)."""
+
+    name: ClassVar[str] = _COMPANIONS[0]
+    description: ClassVar[str] = "counts failed logins for bruteForceAttackGuard"
+    point: ClassVar[Point] = Point.AFTER_FAILED_AUTH
+
+
+class SuccessfulLogins(_Settling):
+    """After a login."""
+
+    name: ClassVar[str] = _COMPANIONS[1]
+    description: ClassVar[str] = "forgets the failures of those who log in"
+    point: ClassVar[Point] = Point.AFTER_AUTH

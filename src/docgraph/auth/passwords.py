@@ -1,0 +1,202 @@
+"""Passwords: what is stored for one, and whether another one is the same.
+
+Two ways of keeping them behave alike: `BcryptPasswords` and `PlainPasswords`. An unknown user costs
+the same as a wrong password, since a hash that nobody's password fits is checked in its place.
+Nothing here keeps a password: what is remembered of a successful check is a keyed digest, bound to
+the hash that is stored, so that it is worth nothing once the user has another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from functools import partial
+from typing import Final, Protocol
+
+import bcrypt
+
+from docgraph.exchange.errors import RequestError
+from docgraph.runtime import AFTER_READ, Blocking, Lane, LoadingCache, count_cores, run_blocking
+
+__all__ = [
+    "MAX_BYTES",
+    "BcryptPasswords",
+    "Hashed",
+    "Passwords",
+    "PlainPasswords",
+    "are_equal",
+    "build_ha1",
+    "encode_text",
+    "hash_password",
+    "open_lane",
+]
+
+MAX_BYTES: Final = 72  # bcrypt does not look at what comes after
+MAX_COST: Final = 20  # a check of such a hash takes a minute; more would only block the lane
+_QUEUE: Final = 32
+_HASH: Final = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
+_ALPHABET: Final = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_DIGEST_CHARACTERS: Final = 31
+_LOWEST_COST: Final = 4
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_COMPARE_KEY: Final = secrets.token_bytes(32)
+
+
+class Hashed(str):
+    """A password that is a hash already.
+
+    Values that come from outside are plain texts, whatever they look like; only docgraph itself
+    makes one of these, for the first user of the configuration.
+    """
+
+    __slots__ = ()
+
+
+class Passwords(Protocol):
+    """One way of keeping passwords."""
+
+    async def prepare(self, password: str) -> str:
+        """What is stored for a new password; raises `RequestError` for an impossible one."""
+        ...
+
+    async def verify(self, user: str, password: str, stored: str | None) -> bool:
+        """Whether it is the password; `stored` is None for a user who is not there."""
+        ...
+
+
+class BcryptPasswords:
+    """Passwords hashed with bcrypt, in a bounded lane off the event loop.
+
+    Identical checks at the same time are one check. A pair of user and password that was right is
+    remembered while it is used at least every `ttl` seconds, `size` pairs at most.
+    """
+
+    def __init__(self, lane: Lane, secret: bytes, *, cost: int, size: int, ttl: float) -> None:
+        self._lane = lane
+        self._secret = secret
+        self._cost = cost
+        self._decoy = _build_decoy(cost)
+        self._verified: LoadingCache[bytes, bool] = LoadingCache(size, ttl, AFTER_READ)
+
+    async def prepare(self, password: str) -> str:
+        """The hash of a new password, with a salt of its own."""
+        return await run_blocking(self._lane, hash_password, password, self._cost)
+
+    async def verify(self, user: str, password: str, stored: str | None) -> bool:
+        """Whether the password fits the hash; one that is too long fits none."""
+        given = encode_text(password)
+        if given is None or len(given) > MAX_BYTES:
+            return False
+        known = stored is not None and _is_usable(stored)
+        expected = stored if known and stored is not None else self._decoy
+        key = _bind(self._secret, expected, user, given)
+        try:
+            await self._verified.get(key, partial(self._check, given, expected))
+        except _WrongPasswordError:
+            return False
+        return known
+
+    async def _check(self, given: bytes, expected: str, key: bytes) -> bool:
+        # Raised and not returned: the cache keeps results, and must not keep wrong passwords.
+        if not await run_blocking(self._lane, _matches, given, expected, self._decoy):
+            raise _WrongPasswordError
+        return True
+
+
+class PlainPasswords:
+    """Passwords kept as they are."""
+
+    async def prepare(self, password: str) -> str:
+        """The password itself."""
+        _check_new(password)
+        return password
+
+    async def verify(self, user: str, password: str, stored: str | None) -> bool:
+        """Whether both are the same, in constant time."""
+        return are_equal(password, stored)
+
+
+class _WrongPasswordError(Exception):
+    """Not an error of the program: the way a wrong password stays out of the cache."""
+
+
+def open_lane(blocking: Blocking) -> Lane:
+    """The lane of everything that computes bcrypt: as many as there are cores, and 32 waiting."""
+    return blocking.lane("bcrypt", count_cores(), _QUEUE)
+
+
+def hash_password(password: str, cost: int) -> str:
+    """The bcrypt hash; takes long, for use in a thread or a command."""
+    encoded = _check_new(password)
+    if len(encoded) > MAX_BYTES:
+        raise RequestError(
+            f"the password is longer than {MAX_BYTES} bytes",
+            hint="bcrypt does not look at the rest: choose a shorter one",
+        )
+    return bcrypt.hashpw(encoded, bcrypt.gensalt(cost)).decode("ascii")
+
+
+def are_equal(given: str, stored: str | None) -> bool:
+    """Whether two texts are the same, in a time that depends on neither of them."""
+    expected = None if stored is None else encode_text(stored)
+    left = hmac.digest(_COMPARE_KEY, encode_text(given) or b"", "sha256")
+    right = hmac.digest(_COMPARE_KEY, expected or b"", "sha256")
+    # An empty password is never right: it stands for "none" above.
+    return hmac.compare_digest(left, right) and bool(expected) and bool(given)
+
+
+def build_ha1(algorithm: str, user: str, realm: str, password: str) -> str:
+    """What digest authentication wants to know of a password (RFC 7616 3.4.2), in hex."""
+    text = f"{user}:{realm}:{password}".encode()
+    if algorithm == "MD5":
+        return hashlib.md5(text, usedforsecurity=False).hexdigest()  # the protocol's own choice
+    if algorithm == "SHA-256":
+        return hashlib.sha256(text).hexdigest()
+    raise ValueError(f"not an algorithm of digest authentication: {algorithm}")
+
+
+def encode_text(text: str) -> bytes | None:
+    """UTF-8, or None for a text that has none: half of a surrogate pair, from a broken client."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return None
+
+
+def _check_new(password: str) -> bytes:
+    encoded = encode_text(password)
+    if encoded is None:
+        raise RequestError("the password is not valid Unicode")
+    if not encoded:
+        raise RequestError("the password is empty", hint="null makes a user who cannot log in")
+    if _CONTROL.search(password):
+        # RFC 7617 2: no client may send one, so that nobody could ever log in with it.
+        raise RequestError("the password holds a control character")
+    return encoded
+
+
+def _matches(given: bytes, expected: str, decoy: str) -> bool:
+    try:
+        return bcrypt.checkpw(given, expected.encode())
+    except ValueError:  # a damaged hash; it must not be told from a sound one by the time it takes
+        bcrypt.checkpw(given, decoy.encode())
+        return False
+
+
+def _is_usable(stored: str) -> bool:
+    shape = _HASH.fullmatch(stored)
+    return shape is not None and _LOWEST_COST <= int(shape[1]) <= MAX_COST
+
+
+def _build_decoy(cost: int) -> str:
+    """A hash of that cost of no password at all; making a real one would only take time."""
+    digest = "".join(secrets.choice(_ALPHABET) for _ in range(_DIGEST_CHARACTERS))
+    return bcrypt.gensalt(cost).decode("ascii") + digest
+
+
+def _bind(secret: bytes, stored: str, user: str, given: bytes) -> bytes:
+    """A digest of the hash, the user and the password, of which none can be told from another."""
+    name = (encode_text(user) or b"").hex()
+    return hmac.digest(secret, f"{stored}:{name}:".encode() + given, "sha256")

@@ -1,0 +1,245 @@
+"""Reads and writes of the users collection, whoever makes them: the REST API, a command, a plugin.
+
+Passwords are checked and hashed in every shape of a write; a committed write is made known to all
+workers and ends the tokens of those whom it concerns; no read gives a password back (the guard of
+the store sees to that for every kind of read, what stands here is the second lock on the door).
+All of them belong to `dbRealmAuthenticator` and rest when it is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any, ClassVar, Final, Protocol, cast
+
+from docgraph.auth.authenticators.database import REALM, DatabaseRealm
+from docgraph.auth.authenticators.record import find_value
+from docgraph.auth.passwords import build_ha1
+from docgraph.auth.users_writes import (
+    NewPassword,
+    Properties,
+    affected_users,
+    ends_sessions,
+    find_passwords,
+    put_passwords,
+)
+from docgraph.config.section import PluginConfig, Section
+from docgraph.config.sections import DigestAuthMechanism
+from docgraph.exchange import DataPoint, Deadline, Document, Exchange, Resource, Write, WriteResult
+from docgraph.exchange.errors import RequestError
+from docgraph.plugins.kinds import DataInterceptor
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Generations
+from docgraph.store import Store
+
+__all__ = ["AffectedUsers", "PasswordHasher", "PasswordStripper", "Revocations", "UserChangeTeller"]
+
+_LOOK_MS: Final = 30_000
+_MOST_AFFECTED: Final = 100_000
+
+# Who is concerned is known before the write only; this carries it to what comes after it, in the
+# one task that runs both.
+_affected: ContextVar[tuple[str, ...]] = ContextVar("affected users", default=())
+
+
+class Revocations(Protocol):
+    """What the provider `token-revocations` offers here."""
+
+    async def stamp(self, user: str) -> None:
+        """End every token of the user that exists by now."""
+        ...
+
+
+class _OnUsers(DataInterceptor):
+    """An interceptor of the users collection."""
+
+    security: ClassVar[bool] = True
+
+    def __init__(self, config: PluginConfig, registry: PluginRegistry) -> None:
+        self.config = config
+        self._registry = registry
+        self._realm: DatabaseRealm | None = None
+
+    async def provision(self) -> None:
+        """Find the realm; without it there are no users."""
+        self._realm = cast("DatabaseRealm | None", self._registry.find(REALM))
+
+    def resolve(self, resource: Resource) -> bool:
+        """The users collection and its documents."""
+        if self._realm is None:
+            return False
+        section = self._realm.config
+        return resource.is_in(section.users_db, section.users_collection)
+
+    @property
+    def realm(self) -> DatabaseRealm:
+        """The realm; `resolve` was true."""
+        assert self._realm is not None  # noqa: S101 - see `resolve`
+        return self._realm
+
+    @property
+    def names(self) -> Properties:
+        """The properties of its users."""
+        section = self.realm.config
+        return Properties(section.prop_id, section.prop_password, section.prop_ha1)
+
+
+class PasswordHasher(_OnUsers):
+    """Checks and hashes passwords; comes last, so that it sees what others have put in."""
+
+    name: ClassVar[str] = "userPasswordHasher"
+    description: ClassVar[str] = "checks and hashes the passwords of users that are written"
+    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
+    priority: ClassVar[int] = 1000
+
+    def __init__(
+        self, config: PluginConfig, registry: PluginRegistry, configuration: Mapping[str, Section]
+    ) -> None:
+        super().__init__(config, registry)
+        self._configuration = configuration
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: Write
+    ) -> Write:
+        """All passwords are found good before the first one is hashed."""
+        names = self.names
+        found = find_passwords(subject, resource, names)
+        several = len(subject.documents) > 1
+        for one in found:
+            await self._check_strength(one, several)
+        # One after the other: a write of many users must not take the lane from those who log in.
+        stored = [await self._prepare(one) for one in found]
+        return put_passwords(subject, found, stored, names)
+
+    async def _check_strength(self, one: NewPassword, several: bool) -> None:
+        if self.realm.strength is not None and one.text is not None:
+            place = f" in user document at index {one.index}" if several else ""
+            words = [one.user] if one.user else []
+            await self.realm.strength.check(one.text, words=words, place=place)
+
+    async def _prepare(self, one: NewPassword) -> Document:
+        """What is stored in the place of a password."""
+        names = self.names
+        stored: Document = {names.password: None}
+        if one.text is not None:
+            stored[names.password] = await self.realm.passwords.prepare(one.text)
+        if names.ha1 is not None:
+            stored[names.ha1] = self._build_ha1(one)
+        return stored
+
+    def _build_ha1(self, one: NewPassword) -> dict[str, str] | None:
+        if one.text is None:
+            return None
+        if one.user is None:
+            raise RequestError(
+                "the password belongs to nobody in particular",
+                hint=f"write one user at a time, by {self.names.id}: digest needs the name",
+            )
+        section = self._configuration["digestAuthMechanism"]
+        assert isinstance(section, DigestAuthMechanism)  # noqa: S101 - the section of that name
+        return {
+            algorithm: build_ha1(algorithm, one.user, section.realm, one.text)
+            for algorithm in section.algorithms
+        }
+
+
+class AffectedUsers(_OnUsers):
+    """Notes whom a write concerns, while that can still be found out."""
+
+    name: ClassVar[str] = "affectedUsers"
+    description: ClassVar[str] = "finds the users whose tokens end with a write"
+    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
+    priority: ClassVar[int] = 1001
+
+    def __init__(
+        self,
+        config: PluginConfig,
+        registry: PluginRegistry,
+        store: Store,
+        token_revocations: Revocations | None = None,
+    ) -> None:
+        super().__init__(config, registry)
+        self._store = store
+        self._wanted = token_revocations is not None
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: Write
+    ) -> Write:
+        """The write as it is."""
+        _affected.set(())
+        if self._wanted and ends_sessions(subject, self.names):
+            _affected.set(await self._find_names(affected_users(subject)))
+        return subject
+
+    async def _find_names(self, filter: Mapping[str, Any]) -> tuple[str, ...]:
+        section = self.realm.config
+        documents = await self._store.find(
+            section.users_db,
+            section.users_collection,
+            filter,
+            projection={section.prop_id: 1},
+            limit=_MOST_AFFECTED + 1,
+            deadline=Deadline.after_ms(_LOOK_MS),
+        )
+        if len(documents) > _MOST_AFFECTED:
+            raise RequestError(
+                f"the write concerns more than {_MOST_AFFECTED} users",
+                hint="write them in several steps",
+            )
+        names = [find_value(document, section.prop_id) for document in documents]
+        return tuple(name for name in names if isinstance(name, str))
+
+
+class UserChangeTeller(_OnUsers):
+    """Makes a committed write known to every worker, and ends the tokens of old passwords."""
+
+    name: ClassVar[str] = "userChangeTeller"
+    description: ClassVar[str] = "makes written users known to all workers"
+    point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
+
+    def __init__(
+        self,
+        config: PluginConfig,
+        registry: PluginRegistry,
+        generations: Generations,
+        token_revocations: Revocations | None = None,
+    ) -> None:
+        super().__init__(config, registry)
+        self._generations = generations
+        self._revocations = token_revocations
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: tuple[Write, WriteResult]
+    ) -> WriteResult:
+        """The result as it is."""
+        _, result = subject
+        self._generations.bump("users")
+        users = _affected.get()
+        _affected.set(())
+        if self._revocations is not None and _has_effect(result):
+            for user in users:
+                await self._revocations.stamp(user)
+        return result
+
+
+class PasswordStripper(_OnUsers):
+    """Takes the secrets out of what is read."""
+
+    name: ClassVar[str] = "userPasswordStripper"
+    description: ClassVar[str] = "takes passwords out of users that are read"
+    point: ClassVar[DataPoint] = DataPoint.AFTER_READ
+    priority: ClassVar[int] = 1000
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: list[Document]
+    ) -> list[Document]:
+        """The documents without the password, and without HA1."""
+        secret = self.names.secret
+        return [
+            {key: value for key, value in document.items() if key not in secret}
+            for document in subject
+        ]
+
+
+def _has_effect(result: WriteResult) -> bool:
+    return bool(result.matched or result.modified or result.deleted or result.upserted)

@@ -1,0 +1,154 @@
+"""The first user (decision 35): who can log in to an instance that has no users yet.
+
+When the collection is missing or empty, the user of `create-user-document` is stored, or else an
+`admin` with a random password, told once on stderr and nowhere else. Workers and instances may
+race: the fixed `_id` lets one of them win, and only the winner says a password.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Sequence
+from typing import ClassVar, Final, cast
+
+from docgraph.auth.authenticators.database import REALM, DatabaseRealm
+from docgraph.auth.authenticators.record import find_value, put_value
+from docgraph.auth.passwords import Hashed
+from docgraph.codec import decode
+from docgraph.config.section import PluginConfig
+from docgraph.exchange import (
+    ConfigError,
+    Deadline,
+    DocgraphError,
+    Document,
+    Problem,
+    Resource,
+    ResourceType,
+    Write,
+    WriteKind,
+)
+from docgraph.exchange.errors import Conflict, RequestError
+from docgraph.plugins.kinds import Initializer
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Blocking, run_blocking
+from docgraph.store import Store
+
+__all__ = ["FirstUser", "build_user"]
+
+ADMIN: Final = "admin"
+_PASSWORD_BYTES: Final = 18
+_WRITE_MS: Final = 30_000
+
+
+class FirstUser(Initializer):
+    """Makes the first user when the database first answers."""
+
+    name: ClassVar[str] = "firstUserInitializer"
+    description: ClassVar[str] = "stores the first user when there is none"
+    security: ClassVar[bool] = True
+
+    def __init__(
+        self, config: PluginConfig, registry: PluginRegistry, store: Store, blocking: Blocking
+    ) -> None:
+        self.config = config
+        self._registry = registry
+        self._store = store
+        self._lane = blocking.lane("terminal", 1)
+        self._realm: DatabaseRealm | None = None
+        self._configured: Document | None = None
+
+    async def provision(self) -> None:
+        """Read `create-user-document`."""
+        realm = cast("DatabaseRealm | None", self._registry.find(REALM))
+        if realm is None or not realm.config.create_user:
+            return
+        self._realm = realm
+        if realm.config.create_user_document is not None:
+            self._configured = _read_document(realm, realm.config.create_user_document)
+
+    async def initialize(self) -> None:
+        """Once per process; whoever finds a user there does nothing."""
+        if self._realm is None or not await self._is_empty(self._realm):
+            return
+        if self._configured is not None:
+            await self._insert(self._realm, self._configured)
+            return
+        password = secrets.token_urlsafe(_PASSWORD_BYTES)
+        if await self._insert(self._realm, _build_admin(self._realm, password)):
+            await run_blocking(self._lane, _announce, password)
+
+    async def _is_empty(self, realm: DatabaseRealm) -> bool:
+        section = realm.config
+        deadline = Deadline.after_ms(_WRITE_MS)
+        count = await self._store.count(
+            section.users_db, section.users_collection, {}, limit=1, deadline=deadline
+        )
+        return count == 0
+
+    async def _insert(self, realm: DatabaseRealm, user: Document) -> bool:
+        """Whether it was us who stored it."""
+        section = realm.config
+        place = Resource(ResourceType.COLLECTION, section.users_db, section.users_collection)
+        write = Write(WriteKind.INSERT, documents=(user,))
+        try:
+            await self._store.write(
+                place, write, deadline=Deadline.after_ms(_WRITE_MS), majority=True
+            )
+        except Conflict:
+            return False
+        return True
+
+
+def build_user(realm: DatabaseRealm, name: str, password: str, roles: Sequence[str]) -> Document:
+    """A user document as the section of the realm wants it."""
+    section = realm.config
+    user: Document = {}
+    put_value(user, section.prop_id, name)
+    user[section.prop_password] = password
+    place = realm.reader.roles.place
+    if place is not None:
+        put_value(user, place, list(roles))
+    elif roles:
+        raise RequestError(
+            f"roles cannot be written to the path {section.json_path_roles}",
+            hint="write the user document itself",
+        )
+    return user
+
+
+def _build_admin(realm: DatabaseRealm, password: str) -> Document:
+    roles = [ADMIN] if realm.reader.roles.place is not None else []
+    return {"_id": ADMIN, **build_user(realm, ADMIN, password, roles)}
+
+
+def _read_document(realm: DatabaseRealm, text: str) -> Document:
+    """The user of the configuration, whose hash is believed and whose `_id` is fixed."""
+    section = realm.config
+    try:
+        document = decode(text)
+    except DocgraphError as error:
+        raise _mistake(error.message) from None
+    if not isinstance(document, dict):
+        raise _mistake("not the JSON text of an object")
+    name = find_value(document, section.prop_id)
+    if not isinstance(name, str) or not name:
+        raise _mistake(f"the user has no text '{section.prop_id}'")
+    document.setdefault("_id", name)
+    if section.bcrypt_hashed_password:
+        document[section.prop_password] = Hashed(document[section.prop_password])
+    return document
+
+
+def _mistake(message: str) -> ConfigError:
+    return ConfigError([Problem("configuration", f"/{REALM}/create-user-document", message)])
+
+
+def _announce(password: str) -> None:
+    sys.stderr.write(
+        "docgraph: there were no users, and now there is one\n"
+        f"  user      {ADMIN}\n"
+        f"  password  {password}\n"
+        "  this is shown only once; 'docgraph users passwd admin' sets another password\n"
+    )
+    sys.stderr.flush()

@@ -1,0 +1,263 @@
+"""`docgraph users`: add, list and remove users, set passwords, make hashes.
+
+Passwords are typed without echo, or read from a file or from stdin; never from an argument, which
+everybody on the machine can see. Writes pass the same checks and the same hashing as any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from docgraph.cli.options import configured
+from docgraph.cli.terminal import notice, print_table
+from docgraph.config import Sources, load
+from docgraph.config.sections import DbRealmAuthenticator
+from docgraph.exchange import (
+    Deadline,
+    DocgraphError,
+    Document,
+    Read,
+    Resource,
+    ResourceType,
+    StartupError,
+    Write,
+    WriteKind,
+    WriteResult,
+)
+from docgraph.exchange.errors import Conflict
+from docgraph.server.prepare import prepare
+
+if TYPE_CHECKING:
+    from docgraph.auth.authenticators.database import DatabaseRealm
+    from docgraph.server.app import Docgraph
+
+__all__ = ["users"]
+
+_T = TypeVar("_T")
+_LIMIT_MS = 30_000
+_MAX_USERS = 100_000
+_MAX_PASSWORD_FILE = 4096
+_STDIN = Path("-")
+
+_password_file = click.option(
+    "--password-file",
+    type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),
+    help="Read the password from the first line of a file; - for stdin.",
+)
+
+
+@click.group()
+def users() -> None:
+    """Add, list and remove the users of dbRealmAuthenticator."""
+
+
+@users.command()
+@click.argument("user")
+@click.option("--role", "roles", multiple=True, help="A role of the user; as often as needed.")
+@_password_file
+@configured
+def add(sources: Sources, user: str, roles: tuple[str, ...], password_file: Path | None) -> None:
+    """Add a user."""
+    from docgraph.auth.users_first import build_user
+
+    _check_name(user)
+    password = _read_password(password_file)
+
+    async def insert(bench: _Users) -> None:
+        if await bench.find(user):
+            raise _exists(user)
+        document = build_user(bench.realm, user, password, roles)
+        try:
+            await bench.write(Write(WriteKind.INSERT, (document,)))
+        except Conflict:
+            raise _exists(user) from None
+        notice(f"added {user!r} with {_describe(roles)}")
+
+    _run(sources, insert)
+
+
+@users.command()
+@click.argument("user")
+@_password_file
+@configured
+def passwd(sources: Sources, user: str, password_file: Path | None) -> None:
+    """Set the password of a user; tokens made with the old one end."""
+    password = _read_password(password_file)
+
+    async def update(bench: _Users) -> None:
+        change = {"$set": {bench.settings.prop_password: password}}
+        result = await bench.write(
+            Write(WriteKind.UPDATE, update=change, filter=bench.name_filter(user))
+        )
+        if not result.matched:
+            raise _missing(user)
+        notice(f"{user!r} has a new password")
+
+    _run(sources, update)
+
+
+@users.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@configured
+def list_(sources: Sources, as_json: bool) -> None:
+    """List the users and their roles."""
+
+    async def read_all(bench: _Users) -> list[dict[str, Any]]:
+        found = await bench.read(Read(sort=[(bench.settings.prop_id, 1)], limit=_MAX_USERS))
+        return [bench.summarise(document, as_json=as_json) for document in found]
+
+    rows = _run(sources, read_all)
+    if rows or as_json:
+        print_table(rows, as_json=as_json)
+    else:
+        notice("there are no users")
+
+
+@users.command()
+@click.argument("user")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@configured
+def remove(sources: Sources, user: str, yes: bool) -> None:
+    """Remove a user; tokens of the user end."""
+    if not yes:
+        click.confirm(f"Remove the user {user!r}?", abort=True, err=True)
+
+    async def delete(bench: _Users) -> None:
+        result = await bench.write(Write(WriteKind.DELETE, filter=bench.name_filter(user)))
+        if not result.deleted:
+            raise _missing(user)
+        notice(f"removed {user!r}")
+
+    _run(sources, delete)
+
+
+@users.command("hash")
+@_password_file
+@configured
+def hash_(sources: Sources, password_file: Path | None) -> None:
+    """Print the bcrypt hash of a password, for create-user-document."""
+    from docgraph.auth.passwords import hash_password
+
+    settings = prepare(load(sources)).config.get(DbRealmAuthenticator)
+    password = _read_password(password_file)
+    try:
+        click.echo(hash_password(password, settings.bcrypt_complexity))
+    except DocgraphError as error:
+        raise StartupError(error.message, hint=error.hint) from error
+
+
+class _Users:
+    """The users collection, read and written through the interceptors."""
+
+    def __init__(self, app: Docgraph, realm: DatabaseRealm) -> None:
+        self.realm = realm
+        self.settings = realm.config
+        self._store = app.store
+        self._place = Resource(
+            ResourceType.COLLECTION, self.settings.users_db, self.settings.users_collection
+        )
+
+    async def find(self, user: str) -> list[Document]:
+        """The users of that name: one or none, unless `prop-id` is not unique."""
+        return await self.read(Read(filter=self.name_filter(user), limit=1))
+
+    async def read(self, read: Read) -> list[Document]:
+        return await self._store.read(self._place, read, deadline=Deadline.after_ms(_LIMIT_MS))
+
+    async def write(self, write: Write) -> WriteResult:
+        return await self._store.write(
+            self._place, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
+        )
+
+    def name_filter(self, user: str) -> Document:
+        return {self.settings.prop_id: user}
+
+    def summarise(self, document: Document, *, as_json: bool) -> dict[str, Any]:
+        from docgraph.auth.authenticators.record import find_value
+
+        roles = self.realm.reader.roles.read(document) or ()
+        shown = list(roles) if as_json else ", ".join(roles)
+        return {"user": str(find_value(document, self.settings.prop_id)), "roles": shown}
+
+
+def _run(sources: Sources, work: Callable[[_Users], Awaitable[_T]]) -> _T:
+    """Do something with the users of the configured database."""
+    from docgraph.auth.authenticators.database import REALM
+    from docgraph.cli.workbench import find_database, open_workbench
+
+    prepared = prepare(load(sources))
+
+    async def run(address: str) -> _T:
+        async with open_workbench(prepared, address) as app:
+            realm = next((one for one in app.plugins.plugins if one.name == REALM), None)
+            if realm is None:
+                raise StartupError(
+                    f"{REALM} is off, and knows no users",
+                    hint=f"set /{REALM}/enabled to true",
+                )
+            return await work(_Users(app, realm))  # type: ignore[arg-type]
+
+    with find_database(prepared) as address:
+        try:
+            return asyncio.run(run(address))
+        except DocgraphError as error:
+            raise StartupError(error.message, hint=_explain(error)) from error
+
+
+def _read_password(file: Path | None) -> str:
+    """From a file, from stdin, or typed twice."""
+    if file is None and sys.stdin.isatty():
+        typed: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+        return typed
+    try:
+        if file is None or file == _STDIN:
+            data = sys.stdin.buffer.read(_MAX_PASSWORD_FILE)
+        else:
+            with file.open("rb") as source:
+                data = source.read(_MAX_PASSWORD_FILE)
+        password = data.decode().split("\n", 1)[0].removesuffix("\r")
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise StartupError(f"the password cannot be read: {reason}") from error
+    if not password:
+        raise StartupError("the password is empty", hint="it is the first line of the input")
+    return password
+
+
+def _check_name(user: str) -> None:
+    if not user or ":" in user:
+        raise click.BadParameter(
+            "a user id is not empty and holds no ':', which ends it in Basic authentication",
+            param_hint="USER",
+        )
+
+
+def _explain(error: DocgraphError) -> str | None:
+    """The hint of an error, with what is said of a weak password."""
+    parts = [error.hint or ""]
+    if isinstance(error.details, dict):
+        parts += [error.details.get("warning", ""), *error.details.get("suggestions", ())]
+    return "\n  ".join(part for part in parts if part) or None
+
+
+def _describe(roles: tuple[str, ...]) -> str:
+    if not roles:
+        return "no roles"
+    return f"the role{'s' if len(roles) > 1 else ''} {', '.join(roles)}"
+
+
+def _exists(user: str) -> StartupError:
+    return StartupError(
+        f"there is a user {user!r} already",
+        hint="`docgraph users passwd` sets another password",
+    )
+
+
+def _missing(user: str) -> StartupError:
+    return StartupError(f"there is no user {user!r}", hint="`docgraph users list` lists them")

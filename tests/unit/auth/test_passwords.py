@@ -1,0 +1,342 @@
+"""How passwords are stored and checked (decision 34), and how strong they have to be."""
+
+import asyncio
+import statistics
+import time
+from collections.abc import AsyncIterator
+
+import bcrypt
+import pytest
+
+from docgraph.auth import passwords as module
+from docgraph.auth.passwords import (
+    BcryptPasswords,
+    Hashed,
+    PlainPasswords,
+    are_equal,
+    build_ha1,
+    hash_password,
+    open_lane,
+)
+from docgraph.auth.users_strength import Strength, rate
+from docgraph.exchange.errors import Overloaded, RequestError
+from docgraph.runtime import Blocking, count_cores
+
+pytestmark = pytest.mark.anyio
+
+COST = 4
+SECRET = b"s" * 32
+
+
+@pytest.fixture
+async def blocking() -> AsyncIterator[Blocking]:
+    pool = Blocking(parallelism=2)
+    yield pool
+    await pool.close()
+
+
+def make_passwords(blocking: Blocking, cost: int = COST, **options: float) -> BcryptPasswords:
+    bounds = {"size": 100, "ttl": 60.0} | options
+    return BcryptPasswords(
+        open_lane(blocking), SECRET, cost=cost, size=int(bounds["size"]), ttl=bounds["ttl"]
+    )
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The hashes that bcrypt was asked about."""
+    seen: list[str] = []
+    original = module._matches
+
+    def count(given: bytes, expected: str, decoy: str) -> bool:
+        seen.append(expected)
+        return original(given, expected, decoy)
+
+    monkeypatch.setattr(module, "_matches", count)
+    return seen
+
+
+# --- hashes ---------------------------------------------------------------------------------------
+
+
+async def test_a_new_password_is_hashed_with_the_configured_cost_and_its_own_salt(blocking):
+    keeper = make_passwords(blocking, cost=5)
+    first, second = await keeper.prepare("correct horse"), await keeper.prepare("correct horse")
+    assert first.startswith("$2b$05$")
+    assert first != second
+    assert bcrypt.checkpw(b"correct horse", first.encode())
+
+
+@pytest.mark.parametrize("prefix", ["$2a$", "$2b$", "$2y$"])
+async def test_hashes_of_every_current_prefix_are_understood(blocking, prefix):
+    """Decision 34."""
+    stored = prefix + hash_password("secret", COST)[4:]
+    keeper = make_passwords(blocking)
+    assert await keeper.verify("ada", "secret", stored)
+    assert not await keeper.verify("ada", "Secret", stored)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        "",
+        "secret",
+        "$2x$04$" + "." * 53,
+        "$2b$04$" + "." * 52,
+        "$2b$03$" + "." * 53,
+        "$2b$31$" + "." * 53,
+        "$2b$04$" + "!" * 53,
+        "$2b$04$" + "a" * 53 + "\n",
+        "$1$abc$def",
+    ],
+)
+async def test_what_is_no_usable_hash_fits_no_password_and_takes_as_long_as_one(
+    blocking, checks, stored
+):
+    keeper = make_passwords(blocking)
+    assert not await keeper.verify("ada", "secret", stored)
+    assert not await keeper.verify("ada", stored, stored)
+    assert len(checks) == 2
+    assert all(one.startswith("$2b$04$") for one in checks)
+
+
+async def test_a_damaged_hash_that_bcrypt_itself_refuses_is_a_wrong_password(blocking):
+    damaged = "$2b$04$" + "z" * 53  # the last character of the salt has bits that do not fit
+    assert not await make_passwords(blocking).verify("ada", "secret", damaged)
+
+
+# --- the 72-byte rule -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("password", ["a" * 71, "a" * 72, "é" * 36, "🔒" * 18])
+async def test_passwords_of_up_to_72_bytes_are_accepted_and_count_to_the_last_byte(
+    blocking, password
+):
+    keeper = make_passwords(blocking)
+    stored = await keeper.prepare(password)
+    assert await keeper.verify("ada", password, stored)
+    assert not await keeper.verify("ada", password[:-1], stored)
+
+
+@pytest.mark.parametrize("password", ["a" * 73, "a" * 100, "a" * 71 + "é", "🔒" * 19])
+async def test_longer_ones_are_refused_when_set_and_never_match(blocking, checks, password):
+    """Decision 34, also where a character stands across the border."""
+    keeper = make_passwords(blocking)
+    with pytest.raises(RequestError, match="longer than 72 bytes") as refused:
+        await keeper.prepare(password)
+    assert refused.value.status == 400
+    prefix = password.encode()[:72].decode(errors="ignore")
+    stored = bcrypt.hashpw(password.encode()[:72], bcrypt.gensalt(COST)).decode()
+    assert not await keeper.verify("ada", password, stored)
+    assert checks == []
+    assert await keeper.verify("ada", prefix, stored) is (len(prefix.encode()) == 72)
+
+
+@pytest.mark.parametrize(
+    ("password", "message"),
+    [
+        ("", "empty"),
+        ("a\0b", "control character"),
+        ("a\nb", "control character"),
+        ("\ud800", "not valid Unicode"),
+    ],
+)
+async def test_passwords_that_nobody_could_send_are_refused_when_set(blocking, password, message):
+    for keeper in (make_passwords(blocking), PlainPasswords()):
+        with pytest.raises(RequestError, match=message):
+            await keeper.prepare(password)
+
+
+@pytest.mark.parametrize("password", ["", "a\0b", "\ud800", "x" * 10_000])
+async def test_no_password_however_strange_is_an_error_when_checked(blocking, password):
+    stored = hash_password("secret", COST)
+    assert not await make_passwords(blocking).verify("ada", password, stored)
+    assert not await PlainPasswords().verify("ada", password, "secret")
+
+
+# --- unknown users --------------------------------------------------------------------------------
+
+
+async def test_an_unknown_user_is_checked_against_a_hash_of_the_same_cost(blocking, checks):
+    keeper = make_passwords(blocking, cost=5)
+    assert not await keeper.verify("nobody", "secret", None)
+    assert [one[:7] for one in checks] == ["$2b$05$"]
+
+
+async def test_an_unknown_user_takes_as_long_as_a_wrong_password(blocking):
+    """Decision 34, drill A08 at a small scale: interleaved, compared by their ranks."""
+    keeper = make_passwords(blocking, cost=6)
+    stored = hash_password("secret", 6)
+    known, unknown = [], []
+    for number in range(60):
+        for times, hash in ((known, stored), (unknown, None)):
+            started = time.perf_counter()
+            await keeper.verify("ada", f"wrong{number}", hash)
+            times.append(time.perf_counter() - started)
+    assert abs(statistics.median(known) - statistics.median(unknown)) < 0.010
+    # The chance that one of the known is slower than one of the unknown: 0.5 tells nothing.
+    pairs = [(a > b) + (a == b) / 2 for a in known for b in unknown]
+    assert 0.25 < statistics.fmean(pairs) < 0.75
+
+
+# --- what is remembered ---------------------------------------------------------------------------
+
+
+async def test_a_pair_that_was_right_is_not_hashed_again(blocking, checks):
+    keeper, stored = make_passwords(blocking), hash_password("secret", COST)
+    assert await keeper.verify("ada", "secret", stored)
+    assert await keeper.verify("ada", "secret", stored)
+    assert len(checks) == 1
+
+
+async def test_a_pair_that_was_wrong_is_hashed_each_time(blocking, checks):
+    keeper, stored = make_passwords(blocking), hash_password("secret", COST)
+    for _ in range(3):
+        assert not await keeper.verify("ada", "wrong", stored)
+    assert len(checks) == 3
+
+
+async def test_what_is_remembered_is_worth_nothing_with_another_hash_or_user(blocking, checks):
+    keeper = make_passwords(blocking)
+    old, new = hash_password("secret", COST), hash_password("other", COST)
+    assert await keeper.verify("ada", "secret", old)
+    assert not await keeper.verify("ada", "secret", new)
+    assert not await keeper.verify("ada", "secret", None)
+    assert await keeper.verify("bob", "secret", old)
+    assert len(checks) == 4
+
+
+async def test_the_same_check_at_the_same_time_is_done_once(blocking, checks):
+    keeper, stored = make_passwords(blocking), hash_password("secret", COST)
+    right = await asyncio.gather(*(keeper.verify("ada", "secret", stored) for _ in range(50)))
+    wrong = await asyncio.gather(*(keeper.verify("ada", "wrong", stored) for _ in range(50)))
+    assert all(right)
+    assert not any(wrong)
+    assert len(checks) == 2
+
+
+async def test_what_is_remembered_is_bounded_in_number_and_in_time(blocking, checks):
+    keeper, stored = make_passwords(blocking, size=1, ttl=0.05), hash_password("secret", COST)
+    await keeper.verify("ada", "secret", stored)
+    await keeper.verify("bob", "secret", stored)
+    await keeper.verify("ada", "secret", stored)
+    assert len(checks) == 3
+    await asyncio.sleep(0.06)
+    await keeper.verify("ada", "secret", stored)
+    assert len(checks) == 4
+
+
+async def test_no_password_is_kept_in_the_object_or_shown(blocking):
+    keeper, stored = make_passwords(blocking), hash_password("hunter2hunter2", COST)
+    await keeper.verify("ada", "hunter2hunter2", stored)
+    shown = repr(vars(keeper)) + repr(vars(keeper._verified))
+    assert "hunter2" not in shown
+
+
+# --- floods ---------------------------------------------------------------------------------------
+
+
+async def test_a_flood_of_logins_is_refused_at_once_beyond_the_queue(blocking):
+    """Limit `bcrypt`: pool = cores, queue 32, 503."""
+    keeper = make_passwords(blocking, cost=8)
+    tries = [keeper.verify("ada", f"wrong{number}", None) for number in range(count_cores() + 60)]
+    outcomes = await asyncio.gather(*tries, return_exceptions=True)
+    refused = [one for one in outcomes if isinstance(one, Overloaded)]
+    assert len(refused) == 60 - 32
+    assert refused[0].status == 503
+    assert [one for one in outcomes if not isinstance(one, Overloaded)] == [False] * (
+        count_cores() + 32
+    )
+
+
+async def test_the_event_loop_goes_on_while_passwords_are_checked(blocking):
+    keeper = make_passwords(blocking, cost=9)
+    login = asyncio.create_task(keeper.verify("ada", "wrong", None))
+    turns = 0
+    while not login.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 20
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+async def test_plain_passwords_are_stored_as_they_are():
+    keeper = PlainPasswords()
+    assert await keeper.prepare("secret") == "secret"
+    assert await keeper.verify("ada", "secret", "secret")
+    assert not await keeper.verify("ada", "secret", None)
+    assert not await keeper.verify("ada", "secre", "secret")
+
+
+@pytest.mark.parametrize(
+    ("given", "stored", "equal"),
+    [
+        ("a", "a", True),
+        ("ü", "ü", True),
+        ("a", "b", False),
+        ("a", None, False),
+        ("", "", False),
+        ("", None, False),
+        ("\ud800", "\ud800", False),
+    ],
+)
+def test_texts_are_compared_and_nothing_equals_nothing(given, stored, equal):
+    assert are_equal(given, stored) is equal
+
+
+def test_ha1_is_that_of_the_rfc():
+    """RFC 7616 3.9.1."""
+    args = ("Mufasa", "http-auth@example.org", "Circle of Life")
+    assert build_ha1("MD5", *args) == "3d78807defe7de2157e2b0b6573a855f"
+    assert build_ha1("SHA-256", *args) == (
+        "7987c64c30e25f1b74be53f966b49b90f2808aa92faf9a00262392d7b4794232"
+    )
+    with pytest.raises(ValueError, match="SHA-1"):
+        build_ha1("SHA-1", *args)
+
+
+def test_a_hash_of_ours_is_a_text_like_any_other():
+    assert Hashed("$2b$") == "$2b$"
+
+
+# --- strength -------------------------------------------------------------------------------------
+
+
+async def test_a_weak_password_is_refused_with_the_way_to_do_better(blocking):
+    with pytest.raises(RequestError, match=r"^Password is too weak$") as refused:
+        await Strength(blocking, 3).check("password")
+    assert refused.value.status == 400
+    assert refused.value.details["warning"]
+    assert refused.value.details["suggestions"]
+
+
+@pytest.mark.parametrize(
+    ("password", "score"),
+    [
+        ("password", 0),
+        ("monkey123", 1),
+        ("Tr0ub4dour&3", 2),
+        ("correct horse", 3),
+        ("kJ8#vQ2$wX9!zL4%", 4),
+    ],
+)
+async def test_the_score_has_to_reach_the_minimum(blocking, password, score):
+    for minimum in range(score + 1):
+        await Strength(blocking, minimum).check(password)
+    for minimum in range(score + 1, 5):
+        with pytest.raises(RequestError, match="too weak"):
+            await Strength(blocking, minimum).check(password)
+
+
+async def test_a_very_long_password_is_rated_in_bounded_time(blocking):
+    started = time.perf_counter()
+    await Strength(blocking, 0).check("a1b2" * 5000)
+    assert time.perf_counter() - started < 2
+
+
+def test_the_name_of_the_user_makes_a_weak_password():
+    name = "zygomorphic.quokka"
+    assert rate(name, [name]).score < rate(name).score
+    assert rate(name).score == rate(name, []).score
