@@ -27,9 +27,25 @@ ROOT = Path(__file__).parents[2]
 T = TypeVar("T")
 
 
+# What every server of these tests has: the sample instead of the services, and no database.
+COMMON: dict[str, Any] = {
+    "mclient": {"connection-string": "mongodb://127.0.0.1:9/"},
+    "fullAuthorizer": {"enabled": True},
+    "logging": {"level": "error", "format": "json"},
+    "ping": {"enabled": False},
+}
+
+
 def command(settings: dict[str, Any]) -> list[str]:
-    """What starts a server with these sections."""
-    return [sys.executable, "-m", "tests.process.sample", json.dumps(settings)]
+    """What starts a server with these sections: the real one, with the sample as a plugin."""
+    core = {"plugins-directory": str(ROOT / "tests/process/plugins"), **settings.get("core", {})}
+    sections = {**COMMON, **settings, "core": core}
+    options = [
+        f"--set=/{section}/{option}={json.dumps(value)}"
+        for section, options in sections.items()
+        for option, value in options.items()
+    ]
+    return [sys.executable, "-m", "docgraph", "serve", *options]
 
 
 def eventually(check: Callable[[], T], seconds: float = 10.0) -> T:

@@ -5,6 +5,7 @@ The parent process owns the embedded MongoDB and the directory of the instance; 
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -12,7 +13,8 @@ from functools import partial
 from docgraph import __version__
 from docgraph.config import Tree
 from docgraph.config.sections import Core, Logging, MClient
-from docgraph.observe import Level, metrics
+from docgraph.observe import Event, Level, metrics, subscribe, unsubscribe
+from docgraph.observe.events import WorkerLost
 from docgraph.observe.log import Log, LogOptions, open_log
 from docgraph.runtime import Instance, create_instance
 from docgraph.server.app import Docgraph
@@ -20,6 +22,7 @@ from docgraph.server.prepare import Prepared, prepare, require_allower
 from docgraph.server.run import announce, serve
 from docgraph.server.settings import ServerSettings
 from docgraph.store.embedded import EmbeddedMongo
+from docgraph.store.embedded_keeper import Keeper
 
 __all__ = ["host", "open_database"]
 
@@ -45,11 +48,12 @@ def host(
             metrics.prepare_multiprocess(instance.metrics_directory)
         with observing(prepared), open_database(prepared, say) as address:
             on_address(address)
-            return serve(
-                ServerSettings.from_sections(prepared.config.sections),
-                partial(build, tree, instance, address),
-                on_ready,
-            )
+            with stopping_in_peace():
+                return serve(
+                    ServerSettings.from_sections(prepared.config.sections),
+                    partial(build, tree, instance, address),
+                    on_ready,
+                )
 
 
 def build(tree: Tree, instance: Instance, address: str, worker: int) -> Docgraph:
@@ -67,19 +71,38 @@ def open_database(prepared: Prepared, say: Say = lambda text: None) -> Iterator[
     if configured is not None:
         yield configured
         return
-    with EmbeddedMongo(prepared.config.get(Core).data_directory, on_progress=say) as address:
+    mongo = EmbeddedMongo(prepared.config.get(Core).data_directory, on_progress=say)
+    with mongo as address, Keeper(mongo):
         yield address
+
+
+@contextmanager
+def stopping_in_peace() -> Iterator[None]:
+    """After serving, a second signal must not keep the database from its clean end."""
+    try:
+        yield
+    finally:
+        for one in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(one, signal.SIG_IGN)
 
 
 @contextmanager
 def observing(prepared: Prepared) -> Iterator[None]:
     """Log and count what this process does."""
     log = _observe(prepared)
+    subscribe(_forget_lost_worker)
     try:
         yield
     finally:
+        unsubscribe(_forget_lost_worker)
         metrics.close_metrics()
         log.close()
+
+
+def _forget_lost_worker(event: Event) -> None:
+    """The gauges of a worker that is gone do not count any more."""
+    if isinstance(event, WorkerLost):
+        metrics.forget_process(event.pid)
 
 
 def _observe(prepared: Prepared) -> Log:

@@ -13,7 +13,14 @@ from pathlib import Path
 
 from docgraph.exchange.errors import StartupError
 
-__all__ = ["SET_NAME", "MongodOptions", "build_command", "find_binary", "tie_to_owner"]
+__all__ = [
+    "SET_NAME",
+    "LastingThread",
+    "MongodOptions",
+    "build_command",
+    "find_binary",
+    "tie_to_owner",
+]
 
 SET_NAME = "docgraph"
 VARIABLE = "DOCGRAPH_MONGOD"
@@ -87,14 +94,19 @@ def build_command(
     return command
 
 
+class LastingThread(threading.Thread):
+    """A thread that ends only when what it started has to end, too."""
+
+
 def tie_to_owner(command: list[str]) -> list[str]:
     """Wrap a command so that it ends with this process, where the system offers that.
 
-    Linux counts the death of the thread that forked as the parent's, so only the main thread can
-    tie. Without the tie the next start on the directory stops what was left over.
+    Linux counts the death of the thread that forked as the parent's, so only a thread that lasts
+    can tie. Without the tie the next start on the directory stops what was left over.
     """
-    is_main = threading.current_thread() is threading.main_thread()
-    if sys.platform != "linux" or not is_main or not sys.executable:
+    current = threading.current_thread()
+    lasts = current is threading.main_thread() or isinstance(current, LastingThread)
+    if sys.platform != "linux" or not lasts or not sys.executable:
         return command
     script = Path(__file__).with_name("embedded_exec.py")
     return [sys.executable, "-I", "-S", str(script), str(os.getpid()), *command]

@@ -1,6 +1,7 @@
-"""A small application behind the real server: what the tests of its low level talk to.
+"""A service that takes every path: what the tests of the server's low level talk to.
 
-python -m tests.process.sample '{"http-listener": {"port": 0}}'
+The real `docgraph serve` loads it as a plugin. It also writes every event to stderr, those that
+the log leaves out, too.
 """
 
 from __future__ import annotations
@@ -10,56 +11,43 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator
+from typing import Any, ClassVar
 
-import msgspec
-
-from docgraph.config.sections import SECTIONS
-from docgraph.exchange import (
-    Account,
-    Answer,
-    Body,
-    DocgraphError,
-    Exchange,
-    Socket,
-    StartupError,
-    Stream,
-    Upgrade,
-)
+from docgraph import Account, Answer, Body, Exchange, Service, StartupError, Stream, Upgrade
+from docgraph.exchange import Socket
 from docgraph.exchange.errors import NotFound
 from docgraph.observe import Event, subscribe
-from docgraph.server.respond import error_body
-from docgraph.server.run import serve
-from docgraph.server.settings import ServerSettings
+from docgraph.runtime import Instance
 
 
-class Sample:
+class Sample(Service):
     """One path segment, one behaviour."""
 
-    def __init__(self, worker: int) -> None:
-        self._worker = worker
+    name: ClassVar[str] = "sample"
+    description: ClassVar[str] = "behaves in many ways"
+    uri: ClassVar[str] = "/"
+    secured: ClassVar[bool] = False
+    methods: ClassVar[tuple[str, ...]] = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+    def __init__(self, config: Any, instance: Instance) -> None:
+        self._worker = instance.worker
         self._cancelled = 0
 
-    async def startup(self) -> None:
+    async def provision(self) -> None:
         if os.environ.get("SAMPLE_FAILS"):
             raise StartupError("the sample cannot start", hint="unset SAMPLE_FAILS")
 
-    async def shutdown(self) -> None:
+    async def close(self) -> None:
         print("sample shut down", file=sys.stderr, flush=True)
 
-    async def answer(self, exchange: Exchange) -> Answer:
-        try:
-            return await self._answer(exchange)
-        except DocgraphError as error:
-            return error_body(error)
-
-    async def _answer(self, exchange: Exchange) -> Answer:
+    async def handle(self, exchange: Exchange) -> Answer:
         request = exchange.request
-        request.body_limit = 1 << 20
         name = request.segments[0] if request.segments else ""
         handler = getattr(self, f"on_{name}", None)
         if handler is None:
             raise NotFound(f"no {name}")
-        return await handler(exchange)
+        answer: Answer = await handler(exchange)
+        return answer
 
     async def on_ping(self, exchange: Exchange) -> Answer:
         return _json({"worker": self._worker, "pid": os.getpid(), "cancelled": self._cancelled})
@@ -142,25 +130,6 @@ def _log(event: Event) -> None:
     os.write(sys.stderr.fileno(), line.encode())  # at once, so that lines of workers do not mix
 
 
-def make_sample(worker: int) -> Sample:
-    """The application of one worker."""
-    if worker:
-        subscribe(_log)
-    return Sample(worker)
-
-
-def main(text: str) -> int:
-    """Serve with the sections of a JSON text."""
+if not hasattr(sys, "_sample_events"):  # a configuration is prepared more than once
+    sys._sample_events = True  # type: ignore[attr-defined]
     subscribe(_log)
-    sections = {
-        name: msgspec.convert(value, SECTIONS[name]) for name, value in json.loads(text).items()
-    }
-    try:
-        return serve(ServerSettings.from_sections(sections), make_sample)
-    except StartupError as error:
-        print(error.message, file=sys.stderr)
-        return error.exit_code
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
