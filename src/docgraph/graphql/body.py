@@ -23,7 +23,7 @@ _MAX_NESTING = 64
 _MAX_LIST = 1_000
 # An over-estimate: any fraction or exponent, and whole numbers longer than a double keeps.
 _LOSSY_NUMBER = re.compile(rb"\d[.eE]|\d{16}")
-_KEYS = ("query", "variables", "operationName", "extensions")
+_KEYS = frozenset(("query", "variables", "operationName", "extensions"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +90,18 @@ def _parse_json(body: bytes) -> Any:
         raise BodyError(
             f"the body is not valid JSON: line {error.lineno}, column {error.colno}"
         ) from None
-    if _needs_exact_reading(body):
+    if _needs_exact_reading(body, content):
         return _parse_exactly(body)
     return content
 
 
-def _needs_exact_reading(body: bytes) -> bool:
+def _needs_exact_reading(body: bytes, content: Any) -> bool:
     """Whether a key may stand twice, or a number has more digits than a double keeps.
 
     Escapes can spell a key in another way, so a body with `\\u` is read exactly, too.
     """
+    if not isinstance(content, dict) or not content.keys() <= _KEYS:
+        return True
     if b"\\u" in body or any(body.count(b'"%s"' % key.encode()) > 1 for key in _KEYS):
         return True
     return b'"variables"' in body and _LOSSY_NUMBER.search(body) is not None

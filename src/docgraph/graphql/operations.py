@@ -6,6 +6,7 @@ could tell them apart.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from cachetools import LRUCache
@@ -18,12 +19,13 @@ from docgraph.graphql.app import VisibleApp
 from docgraph.graphql.body import GraphqlRequest
 from docgraph.graphql.errors import MAX_ERRORS, Classification, GraphqlError, OperationRefused
 from docgraph.graphql.limits import check_limits, parse_query
-from docgraph.graphql.plan import Plan, build_plan
+from docgraph.graphql.plan import Plan, build_plan, select_operation
 
 __all__ = ["Operations", "may_introspect"]
 
 _MAX_PLANS = 1_000
 _LONGEST_KEPT = 16_384  # characters: with the number of plans it bounds the memory
+_SUGGESTION = re.compile(r" Did you mean .*\?$", re.DOTALL)
 
 _Key = tuple[VisibleApp, bool, str | None, str]
 
@@ -51,6 +53,7 @@ class Operations:
     def _build(self, app: VisibleApp, request: GraphqlRequest, *, introspection: bool) -> Plan:
         document = parse_query(request.query, app.limits)
         check_limits(document, app.limits)
+        select_operation(document, request.operation_name)  # says more of mutations than the rules
         rules = list(specified_rules)
         if not introspection:
             rules.append(NoSchemaIntrospectionCustomRule)
@@ -82,4 +85,5 @@ def _check_validity(
 
 def _describe(error: GraphQLError) -> GraphqlError:
     locations = tuple((place.line, place.column) for place in error.locations or ())
-    return GraphqlError(error.message, Classification.VALIDATION, "invalid-query", locations)
+    message = _SUGGESTION.sub("", error.message)  # some rules suggest, whatever they are told
+    return GraphqlError(message, Classification.VALIDATION, "invalid-query", locations)
