@@ -1,0 +1,217 @@
+"""`digestAuthMechanism`: the password never travels (RFC 7616, decision 36).
+
+Only `qop=auth` without session variants. The order of the checks matters: `stale=true` tells a
+client to try again without asking its user, and is told only to one whose digest was right.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import ClassVar, Protocol, cast
+from urllib.parse import urlsplit
+
+from docgraph.auth.headers import (
+    AuthenticationInfo,
+    DigestChallenge,
+    DigestCredentials,
+    MalformedCredentials,
+    read_credentials,
+)
+from docgraph.auth.mechanisms.counts import (
+    NonceCounts,
+    SharedCounts,
+    StoredCounts,
+    create_shared_counts,
+)
+from docgraph.auth.mechanisms.digests import compute_response, compute_rspauth
+from docgraph.auth.mechanisms.nonces import Nonce, Nonces
+from docgraph.auth.mechanisms.realm import require_authenticator
+from docgraph.config.section import Section
+from docgraph.config.sections import DbRealmAuthenticator, DigestAuthMechanism
+from docgraph.exchange import Account, Exchange, Request, StartupError
+from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Outcome, Rejected
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Blocking, Instance, Tasks, run_blocking
+from docgraph.store import Store
+
+__all__ = ["DigestAuthenticator", "DigestMechanism"]
+
+STALE = "digestAuthMechanism.stale"
+
+
+class DigestAuthenticator(Protocol):
+    """What an authenticator needs beside `verify` to be of use here."""
+
+    async def digest_secret(self, user: str, realm: str, algorithm: str) -> str | None:
+        """HA1 in lower-case hexadecimal digits; None for a user without one."""
+        ...
+
+    async def find(self, user: str) -> Account | None:
+        """The account, once the secret is proved; None when it has gone in the meantime."""
+        ...
+
+
+class DigestMechanism(AuthMechanism):
+    """One challenge per configured algorithm, in the order of the configuration."""
+
+    name: ClassVar[str] = "digestAuthMechanism"
+    description: ClassVar[str] = "Authorization: Digest"
+    enabled_by_default: ClassVar[bool] = False
+    priority: ClassVar[int] = 30
+    Config = DigestAuthMechanism
+
+    def __init__(  # noqa: PLR0913 - the providers
+        self,
+        config: DigestAuthMechanism,
+        *,
+        registry: PluginRegistry,
+        instance: Instance,
+        store: Store,
+        blocking: Blocking,
+        tasks: Tasks,
+        configuration: Mapping[str, Section],
+    ) -> None:
+        self.config = config
+        self._registry = registry
+        self._instance = instance
+        self._store = store
+        self._lane = blocking.lane("digest", concurrency=1)
+        self._tasks = tasks
+        self._db = _find_database(configuration)
+        self._nonces = Nonces(
+            config.key.encode() if config.key else instance.secret("digest nonces")
+        )
+        # The same everywhere: a client that an unknown instance sent here gets `stale`, no refusal.
+        self._opaque = sha256(f"docgraph {config.realm}".encode()).hexdigest()[:32]
+        self._nobody = secrets.token_hex()  # the secret of users that do not exist
+        self._authenticator: DigestAuthenticator
+        self._counts: NonceCounts | None = None
+
+    async def provision(self) -> None:
+        """Find the authenticator; open the counts, of this instance or of all with the same key."""
+        found = require_authenticator(self._registry, self.name, self.config.authenticator)
+        if not (hasattr(found, "digest_secret") and hasattr(found, "find")):
+            raise StartupError(
+                f"/{self.name}/authenticator: {found.name!r} knows no secrets for digest",
+                hint="name an authenticator that does, or use basicAuthMechanism",
+            )
+        self._authenticator = cast("DigestAuthenticator", found)
+        if self.config.key is not None:
+            stored = StoredCounts(self._store, self._db)
+            if self._instance.worker <= 1:  # one of the workers is enough
+                self._tasks.start("digest-nonces", stored.sweep)
+            self._counts = stored
+        else:
+            self._counts = await run_blocking(self._lane, self._open_shared)
+
+    async def close(self) -> None:
+        """Give back the counts."""
+        if self._counts is not None:
+            await self._counts.close()
+
+    async def authenticate(self, exchange: Exchange) -> Outcome:
+        """Digest first, then the nonce, then its count."""
+        credentials = read_credentials(exchange.request.headers)
+        if credentials is None or credentials.scheme != "digest":
+            return ABSENT
+        try:
+            given = DigestCredentials.parse(credentials.text)
+        except MalformedCredentials:
+            return Rejected("malformed")
+        flaw = self._find_flaw(given, exchange.request)
+        if flaw is not None:
+            return Rejected(flaw)
+        secret = await self._find_secret(given, exchange.request.method)
+        if secret is None:
+            return Rejected("wrong-password")
+        nonce = await self._use_nonce(given, exchange)
+        if nonce is None:
+            exchange.attributes[STALE] = True
+            return Rejected("stale-nonce")
+        account = await self._authenticator.find(given.username)
+        if account is None:
+            return Rejected("unknown-user")
+        exchange.headers.append(("Authentication-Info", self._confirm(given, secret, nonce)))
+        return Accepted(account)
+
+    def challenge(self, exchange: Exchange) -> Sequence[str]:
+        """A fresh nonce for everybody."""
+        stale = exchange.attributes.get(STALE, False)
+        nonce = self._nonces.make()
+        return [
+            DigestChallenge(
+                realm=self.config.realm,
+                domain=self.config.domain,
+                nonce=nonce,
+                opaque=self._opaque,
+                algorithm=algorithm,
+                stale=stale,
+            ).render()
+            for algorithm in self.config.algorithms
+        ]
+
+    def _find_flaw(self, given: DigestCredentials, request: Request) -> str | None:
+        """What makes the answer one to another question than ours."""
+        if given.realm != self.config.realm:
+            return "wrong-realm"
+        if given.opaque != self._opaque:
+            return "wrong-opaque"
+        if given.algorithm not in self.config.algorithms:
+            return "wrong-algorithm"
+        return None if _is_target(given.uri, request) else "wrong-uri"
+
+    async def _find_secret(self, given: DigestCredentials, method: str) -> str | None:
+        """The secret of the user if the digest was made with it; nobody's costs the same time."""
+        found = await self._authenticator.digest_secret(
+            given.username, self.config.realm, given.algorithm
+        )
+        expected = compute_response(found or self._nobody, given, method)
+        right = hmac.compare_digest(expected.encode(), given.response.encode())
+        return found if right else None
+
+    async def _use_nonce(self, given: DigestCredentials, exchange: Exchange) -> Nonce | None:
+        """The nonce if it is ours, fresh, and its count has not been used."""
+        nonce = self._nonces.read(given.nonce)
+        if nonce is None or not self._nonces.is_fresh(nonce) or self._counts is None:
+            return None
+        accepted = await self._counts.accept(nonce, given.count, exchange.deadline)
+        return nonce if accepted else None
+
+    def _confirm(self, given: DigestCredentials, secret: str, nonce: Nonce) -> str:
+        return AuthenticationInfo(
+            rspauth=compute_rspauth(secret, given),
+            cnonce=given.cnonce,
+            nc=given.nc,
+            nextnonce=self._nonces.make() if self._nonces.is_ageing(nonce) else None,
+        ).render()
+
+    def _open_shared(self) -> SharedCounts:
+        path = self._instance.directory / "digest-nonces"
+        create_shared_counts(path)
+        return SharedCounts(path)
+
+
+def _is_target(uri: str, request: Request) -> bool:
+    """Whether `uri` is what the request line asks for, as path or as address of this host."""
+    target = request.raw_path.decode("latin-1")
+    if request.query_string:
+        target += f"?{request.query_string.decode('latin-1')}"
+    if uri.startswith("/"):
+        return uri == target or (not request.query_string and uri == f"{target}?")
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return False
+    host = (request.headers.get("host") or "").lower()
+    if parts.scheme not in {"http", "https"} or parts.netloc.lower() != host:
+        return False
+    return uri.endswith(f"://{parts.netloc}{target}")
+
+
+def _find_database(configuration: Mapping[str, Section]) -> str:
+    """Where users are, there are the nonces they have used."""
+    realm = configuration.get("dbRealmAuthenticator")
+    return (realm if isinstance(realm, DbRealmAuthenticator) else DbRealmAuthenticator()).users_db

@@ -1,0 +1,252 @@
+"""`jwtAuthenticationMechanism`: `Authorization: Bearer` with a JSON Web Token (decision 31).
+
+    size → form → algorithm and type → key → signature → claims → revocation
+
+A verified token is remembered by its digest, so that a client which uses it again costs a lookup;
+time and revocation are asked at each use all the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from docgraph.auth.headers import (
+    BearerToken,
+    MalformedCredentials,
+    read_credentials,
+    render_bearer_challenge,
+)
+from docgraph.auth.mechanisms import sources
+from docgraph.auth.mechanisms.algorithms import Algorithm, Key, KeyRefused
+from docgraph.auth.mechanisms.claims import Claims, Verified
+from docgraph.auth.mechanisms.jwks import FixedKey, KeySet, KeySource
+from docgraph.auth.mechanisms.jws import decode_object, parse_jws, unwrap_base64
+from docgraph.auth.mechanisms.refusal import TokenRefused
+from docgraph.config.sections import JwtAuthenticationMechanism
+from docgraph.exchange import Account, Exchange, StartupError
+from docgraph.observe import emit
+from docgraph.observe.events import BackgroundFailed, ConfigWarning
+from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Outcome, Rejected
+from docgraph.runtime import Blocking, Generations, LoadingCache, run_blocking
+
+__all__ = ["JwtMechanism", "Revocations", "TokenVerifier"]
+
+REALM = "docgraph"
+REFUSED = "jwtAuthenticationMechanism.refused"
+REMEMBERED = 2048
+FILE_AGE = 10.0  # seconds until a file is read again
+ADDRESS_AGE = 300.0
+
+
+class Revocations(Protocol):
+    """The provider `token-revocations`: what has been ended before its time, in memory."""
+
+    def is_revoked(self, jti: str | None, user: str, issued_at: float | None) -> bool:
+        """Whether that token no longer counts."""
+        ...
+
+
+class JwtMechanism(AuthMechanism):
+    """Reads the token, has it verified, and says nothing of the reasons to the caller."""
+
+    name: ClassVar[str] = "jwtAuthenticationMechanism"
+    description: ClassVar[str] = "Authorization: Bearer with a JSON Web Token"
+    enabled_by_default: ClassVar[bool] = False
+    priority: ClassVar[int] = 40
+    Config = JwtAuthenticationMechanism
+
+    def __init__(
+        self,
+        config: JwtAuthenticationMechanism,
+        blocking: Blocking,
+        generations: Generations,
+        token_revocations: Revocations | None = None,
+        configuration_directory: Path | None = None,
+    ) -> None:
+        self.config = config
+        self._lane = blocking.lane("jwks", concurrency=2)
+        self._generations = generations
+        self._revocations = token_revocations
+        self._directory = configuration_directory or Path()
+        self._algorithm = Algorithm.named(config.algorithm, allow_weak_key=config.allow_weak_key)
+        self._keys: KeySource | None = None
+        self._verifier: TokenVerifier
+
+    async def provision(self) -> None:
+        """Load the key or the set of keys."""
+        self._keys = await self._open_keys()
+        self._verifier = TokenVerifier(
+            self._algorithm,
+            Claims.from_section(self.config),
+            self._keys,
+            revocations=self._revocations,
+            generation=lambda: self._generations.read("tokens"),
+        )
+
+    async def close(self) -> None:
+        """Give up what runs in the background."""
+        if self._keys is not None:
+            await self._keys.close()
+
+    async def authenticate(self, exchange: Exchange) -> Outcome:
+        """Who the token says it is."""
+        credentials = read_credentials(exchange.request.headers)
+        if credentials is None or credentials.scheme != "bearer":
+            return ABSENT
+        try:
+            token = BearerToken.parse(credentials.text).token
+            if self.config.base64_encoded:
+                token = unwrap_base64(token)
+            return Accepted(await self._verifier.verify(token))
+        except MalformedCredentials:
+            reason = "malformed"
+        except TokenRefused as refusal:
+            reason = refusal.reason
+        exchange.attributes[REFUSED] = True
+        return Rejected(reason)
+
+    def challenge(self, exchange: Exchange) -> Sequence[str]:
+        """With `error="invalid_token"` for those who sent one (RFC 6750 3.1)."""
+        return (render_bearer_challenge(REALM, refused=exchange.attributes.get(REFUSED, False)),)
+
+    async def _open_keys(self) -> KeySource:
+        key, jwks = self.config.key, self.config.jwks
+        if (key is None) == (jwks is None):
+            raise self._refuse("key", "set either 'key' or 'jwks'", "'jwks' stands in its place")
+        if jwks is not None:
+            return await self._open_set(jwks)
+        assert key is not None  # noqa: S101 - one of the two is there
+        try:
+            return FixedKey(await self._load_key(key))
+        except KeyRefused as error:
+            raise self._refuse("key", str(error), self._describe_key()) from None
+
+    async def _load_key(self, key: str) -> Key:
+        if self._algorithm.is_symmetric:
+            return self._algorithm.load_secret(key.encode())
+        if "-----BEGIN" in key:
+            return self._algorithm.load_pem(key.encode())
+        path = self._directory / key
+        try:
+            pem = await run_blocking(self._lane, sources.read, path)
+        except (OSError, ValueError) as error:
+            # The option holds a secret as far as anybody knows: its text is not repeated.
+            raise KeyRefused(
+                f"neither PEM text nor the path of a readable file ({type(error).__name__})"
+            ) from None
+        return self._algorithm.load_pem(pem)
+
+    async def _open_set(self, jwks: str) -> KeySet:
+        if not sources.is_address(jwks):
+            return await self._open_file(self._directory / jwks)
+        if sources.is_plain_address(jwks):
+            message = "keys fetched over http can be replaced on the way; use https"
+            emit(ConfigWarning("configuration", f"/{self.name}/jwks", message))
+        keys = KeySet(
+            lambda: run_blocking(self._lane, sources.fetch, jwks),
+            self._algorithm,
+            max_age=ADDRESS_AGE,
+        )
+        try:
+            await keys.load()
+        except Exception as error:
+            # An issuer that is away keeps nobody else from being served: it is tried again when
+            # a token comes, which is answered with 503 as long as there are no keys.
+            emit(BackgroundFailed("jwks", error))
+        return keys
+
+    async def _open_file(self, path: Path) -> KeySet:
+        keys = KeySet(
+            lambda: run_blocking(self._lane, sources.read, path), self._algorithm, max_age=FILE_AGE
+        )
+        try:
+            loaded = await keys.load()
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise self._refuse("jwks", f"{path}: {reason}", "name a file with a key set") from None
+        if not loaded.all:
+            raise self._refuse("jwks", f"{path}: no key fits {self._algorithm.name}")
+        return keys
+
+    def _describe_key(self) -> str:
+        if self._algorithm.is_symmetric:
+            return f"use a random text of at least {self._algorithm.hash_bytes} bytes"
+        return "give a PEM public key or certificate, as text or as the path of a file"
+
+    def _refuse(self, option: str, message: str, hint: str | None = None) -> StartupError:
+        return StartupError(f"/{self.name}/{option}: {message}", hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What remembered tokens depend on: other keys or a bump of the tokens make them void."""
+
+    keys: int
+    generation: int
+
+
+class TokenVerifier:
+    """From the text of a token to an account; raises `TokenRefused`."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        claims: Claims,
+        keys: KeySource,
+        *,
+        revocations: Revocations | None = None,
+        generation: Callable[[], int] = lambda: 0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._algorithm = algorithm
+        self._claims = claims
+        self._keys = keys
+        self._revocations = revocations
+        self._generation = generation
+        self._clock = clock
+        self._state = self._read_state()
+        self._remembered: LoadingCache[bytes, Verified] = LoadingCache(REMEMBERED)
+
+    async def verify(self, token: str) -> Account:
+        """The account of the token."""
+        self._keys.keep_fresh()
+        state = self._read_state()
+        if state != self._state:
+            self._remembered.clear()
+            self._state = state
+        digest = sha256(token.encode()).digest()
+        verified = self._remembered.peek(digest)
+        if verified is None:
+            verified = await self._check(token)
+            if self._read_state() == self._state:  # else checked with keys that are gone by now
+                self._remembered.put(digest, verified)
+        elif self._claims.is_over(verified.expires, self._clock()):
+            self._remembered.invalidate(digest)
+            raise TokenRefused("expired-token")
+        if self._is_revoked(verified):
+            raise TokenRefused("revoked-token")
+        return verified.account
+
+    async def _check(self, token: str) -> Verified:
+        jws = parse_jws(token, self._algorithm.name)
+        candidates = await self._keys.find(jws.kid)
+        if not candidates:
+            raise TokenRefused("unknown-key")
+        if not any(
+            self._algorithm.verify(jws.signing_input, key, jws.signature) for key in candidates
+        ):
+            raise TokenRefused("bad-signature")
+        return self._claims.read(decode_object(jws.payload), self._clock())
+
+    def _is_revoked(self, verified: Verified) -> bool:
+        return self._revocations is not None and self._revocations.is_revoked(
+            verified.id, verified.account.name, verified.issued
+        )
+
+    def _read_state(self) -> _State:
+        return _State(self._keys.version, self._generation())

@@ -1,0 +1,30 @@
+"""Why a token is not accepted, in a word for the log; the caller learns only that it is not."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+__all__ = ["Reason", "TokenRefused"]
+
+Reason = Literal[
+    "malformed",
+    "too-large",
+    "wrong-algorithm",
+    "wrong-type",
+    "unknown-key",
+    "bad-signature",
+    "bad-claims",
+    "expired-token",
+    "not-yet-valid",
+    "wrong-issuer",
+    "wrong-audience",
+    "revoked-token",
+]
+
+
+class TokenRefused(Exception):
+    """The token is not one that we accept."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason: Reason = reason

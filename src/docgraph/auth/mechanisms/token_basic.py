@@ -1,0 +1,96 @@
+"""`tokenBasicAuthMechanism`: user id and token in the place of a password.
+
+It shares its scheme with `basicAuthMechanism` and comes first. What is no token may still be a
+password, so that a mismatch is a rejection only where nobody else reads the scheme: a login by
+password must not count as a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from docgraph.auth.headers import (
+    BasicCredentials,
+    MalformedCredentials,
+    read_credentials,
+    render_basic_challenge,
+)
+from docgraph.config.section import Section
+from docgraph.config.sections import BasicAuthMechanism, TokenBasicAuthMechanism
+from docgraph.exchange import Exchange
+from docgraph.observe import emit
+from docgraph.observe.events import ConfigWarning
+from docgraph.plugins.kinds import (
+    ABSENT,
+    Accepted,
+    AuthMechanism,
+    Kind,
+    Outcome,
+    Rejected,
+    TokenManager,
+)
+from docgraph.plugins.registry import PluginRegistry
+
+__all__ = ["TokenBasicMechanism"]
+
+BASIC = "basicAuthMechanism"
+
+
+class TokenBasicMechanism(AuthMechanism):
+    """Asks the token manager; without one it never attempts anything."""
+
+    name: ClassVar[str] = "tokenBasicAuthMechanism"
+    description: ClassVar[str] = "Authorization: Basic with user id and token"
+    enabled_by_default: ClassVar[bool] = True
+    priority: ClassVar[int] = 10
+    Config = TokenBasicAuthMechanism
+
+    def __init__(
+        self,
+        config: TokenBasicAuthMechanism,
+        registry: PluginRegistry,
+        configuration: Mapping[str, Section],
+    ) -> None:
+        self.config = config
+        self._registry = registry
+        self._challenge = (render_basic_challenge(_find_realm(configuration)),)
+        self._manager: TokenManager | None = None
+        self._refusal: Outcome = ABSENT
+
+    async def provision(self) -> None:
+        """Find the token manager, and whether passwords come by the same scheme."""
+        managers = self._registry.of_kind(Kind.TOKEN_MANAGER)
+        self._manager = managers[0] if managers else None
+        if self._manager is None:
+            emit(
+                ConfigWarning(
+                    "configuration",
+                    f"/{self.name}/enabled",
+                    "no token manager is on, so that no token can be verified; "
+                    "enable rndTokenManager or jwtTokenManager",
+                )
+            )
+        if self._registry.find(BASIC) is None:
+            self._refusal = Rejected("wrong-token")
+
+    async def authenticate(self, exchange: Exchange) -> Outcome:
+        """Accepted when the token manager knows user and token together."""
+        credentials = read_credentials(exchange.request.headers)
+        if self._manager is None or credentials is None or credentials.scheme != "basic":
+            return ABSENT
+        try:
+            given = BasicCredentials.parse(credentials.text)
+        except MalformedCredentials:
+            return ABSENT if self._refusal is ABSENT else Rejected("malformed")
+        account = await self._manager.verify(given.user, given.password)
+        return Accepted(account) if account is not None else self._refusal
+
+    def challenge(self, exchange: Exchange) -> Sequence[str]:
+        """The one of `basicAuthMechanism`, so that the two together offer it once."""
+        return self._challenge
+
+
+def _find_realm(configuration: Mapping[str, Section]) -> str:
+    basic = configuration.get(BASIC)
+    return basic.realm if isinstance(basic, BasicAuthMechanism) else BasicAuthMechanism().realm
