@@ -1,0 +1,134 @@
+"""`authCookieHandler`: the cookie, taken as an `Authorization` header (decisions 27, 30).
+
+The header is shown to the mechanisms that verify tokens and to nobody else: not to those that check
+passwords, for the cookie never holds one, and a stale cookie must cost neither a hash nor an
+attempt. A real `Authorization` header wins. A cookie that nobody accepts counts as none and is
+cleared; two cookies of the name that differ are such a cookie.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar, Final
+
+from docgraph.auth.cookies import Cookie, find_values, read_authorization
+from docgraph.auth.cookies_forgery import check_forgery
+from docgraph.config.section import PluginConfig, Section
+from docgraph.config.sections import AuthCookieHandler, AuthCookieSetter, Cors
+from docgraph.exchange import Answer, Exchange, Headers
+from docgraph.plugins.kinds import (
+    ABSENT,
+    Accepted,
+    AuthMechanism,
+    Interceptor,
+    Outcome,
+    Point,
+    Rejected,
+)
+from docgraph.plugins.registry import PluginRegistry
+
+__all__ = ["CookieClearer", "CookieClearerOnRefusal", "CookieHandler", "cookie_of"]
+
+_VERIFIERS: Final = ("tokenBasicAuthMechanism", "jwtAuthenticationMechanism")
+_REJECTED: Final = "authCookieHandler.rejected"
+
+
+def cookie_of(configuration: Mapping[str, Section]) -> Cookie:
+    """The cookie as `authCookieSetter` describes it."""
+    section = configuration["authCookieSetter"]
+    if not isinstance(section, AuthCookieSetter):
+        raise TypeError("the section 'authCookieSetter' has another shape")
+    return Cookie(section)
+
+
+class CookieHandler(AuthMechanism):
+    """A mechanism without a challenge: a cookie is not asked for, it is there or not."""
+
+    name: ClassVar[str] = "authCookieHandler"
+    description: ClassVar[str] = "takes the authentication cookie as credentials"
+    enabled_by_default: ClassVar[bool] = False
+    priority: ClassVar[int] = 5
+    Config = AuthCookieHandler
+
+    def __init__(
+        self,
+        config: AuthCookieHandler,
+        registry: PluginRegistry,
+        configuration: Mapping[str, Section],
+    ) -> None:
+        self.config = config
+        self._registry = registry
+        self._name = cookie_of(configuration).name
+        cors = configuration.get("cors")
+        self._allowed = frozenset(cors.allow_origins) if isinstance(cors, Cors) else frozenset()
+        self._verifiers: list[AuthMechanism] = []
+
+    async def provision(self) -> None:
+        """Find the mechanisms that verify tokens."""
+        found = [self._registry.find(name) for name in _VERIFIERS]
+        self._verifiers = [one for one in found if one is not None]
+
+    async def authenticate(self, exchange: Exchange) -> Outcome:
+        """What the mechanisms make of the cookie."""
+        headers = exchange.request.headers
+        if "authorization" in headers:
+            return ABSENT
+        values = find_values(headers, self._name)
+        if not values:
+            return ABSENT
+        outcome = await self._verify(exchange, values)
+        if isinstance(outcome, Accepted):
+            check_forgery(exchange.request, self._allowed)
+        else:
+            exchange.attributes[_REJECTED] = True
+        return outcome
+
+    async def _verify(self, exchange: Exchange, values: list[str]) -> Outcome:
+        authorization = read_authorization(values[0]) if len(values) == 1 else None
+        if authorization is None:
+            return Rejected("malformed")
+        shown = _show(exchange, authorization)
+        for verifier in self._verifiers:
+            outcome = await verifier.authenticate(shown)
+            if isinstance(outcome, Accepted):
+                return outcome
+        return Rejected("wrong-token")
+
+
+class CookieClearer(Interceptor):
+    """Clears a cookie that nobody accepted."""
+
+    name: ClassVar[str] = "authCookieClearer"
+    description: ClassVar[str] = "clears an authentication cookie that is not valid any more"
+    point: ClassVar[Point] = Point.AFTER_AUTH
+    priority: ClassVar[int] = 5
+
+    def __init__(self, config: PluginConfig, configuration: Mapping[str, Section]) -> None:
+        self.config = config
+        self._cleared = ("Set-Cookie", cookie_of(configuration).clear())
+
+    def resolve(self, exchange: Exchange) -> bool:
+        """Only where the handler has refused one."""
+        return _REJECTED in exchange.attributes
+
+    async def handle(self, exchange: Exchange) -> Answer | None:
+        """Goes on in any case."""
+        exchange.headers.append(self._cleared)
+        return None
+
+
+class CookieClearerOnRefusal(CookieClearer):
+    """The same for requests that are refused for want of an account."""
+
+    name: ClassVar[str] = "authCookieClearerOnRefusal"
+    description: ClassVar[str] = "clears an invalid authentication cookie, also with a 401"
+    point: ClassVar[Point] = Point.AFTER_FAILED_AUTH
+
+
+def _show(exchange: Exchange, authorization: str) -> Exchange:
+    """The exchange as it would be with that header; whatever is noted in it is gone afterwards."""
+    request = copy.copy(exchange.request)
+    request.headers = Headers.of(authorization=authorization)
+    return replace(exchange, request=request, headers=[], attributes={})

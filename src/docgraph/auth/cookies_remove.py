@@ -1,0 +1,66 @@
+"""`authCookieRemover`: logging out clears the cookie and ends the token (decision 30)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from docgraph.auth.cookies_read import cookie_of
+from docgraph.auth.tokens.ending import end_session
+from docgraph.auth.tokens.headers import find_manager, withdraw_token
+from docgraph.auth.tokens.revocation import Revocations
+from docgraph.config.section import Section
+from docgraph.config.sections import AuthCookieRemover
+from docgraph.exchange import Answer, Body, Exchange
+from docgraph.exchange.errors import Unauthenticated
+from docgraph.plugins.kinds import Service, TokenManager
+from docgraph.plugins.registry import PluginRegistry
+
+__all__ = ["CookieRemover"]
+
+
+class CookieRemover(Service):
+    """Works without credentials, too, unless `secure` asks for them."""
+
+    name: ClassVar[str] = "authCookieRemover"
+    description: ClassVar[str] = "clears the authentication cookie and ends the token"
+    enabled_by_default: ClassVar[bool] = False
+    uri: ClassVar[str] = "/logout"
+    exact: ClassVar[bool] = True
+    methods: ClassVar[tuple[str, ...]] = ("POST",)
+    secured: ClassVar[bool] = False
+    security: ClassVar[bool] = True
+    Config = AuthCookieRemover
+
+    def __init__(
+        self,
+        config: AuthCookieRemover,
+        registry: PluginRegistry,
+        configuration: Mapping[str, Section],
+        token_revocations: Revocations | None = None,
+    ) -> None:
+        self.config = config
+        self.uri = config.uri  # type: ignore[misc]
+        self._registry = registry
+        self._cleared = ("Set-Cookie", cookie_of(configuration).clear())
+        self._revocations = token_revocations
+        self._manager: TokenManager | None = None
+
+    async def provision(self) -> None:
+        """Find the token manager."""
+        self._manager = find_manager(self._registry)
+
+    def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
+        """Asked before a method is refused, so that 401 comes first."""
+        is_known = exchange.account is not None or exchange.request.method == "OPTIONS"
+        if self.config.secure and not is_known:
+            raise Unauthenticated("authentication required")
+        return self.methods
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        """The cookie is cleared whatever else happens; 200 says that the token has ended, too."""
+        withdraw_token(exchange)
+        exchange.headers.append(self._cleared)
+        if exchange.account is not None:
+            await end_session(self._manager, self._revocations, exchange.account)
+        return Body(200)

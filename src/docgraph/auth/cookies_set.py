@@ -1,0 +1,90 @@
+"""`authCookieSetter`: a cookie for callers who ask for it with `set-auth-cookie` (decision 30).
+
+The cookie holds the token of the answer, never what the caller logged in with. It is set over https
+only, unless `secure` is off.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from docgraph.auth.cookies import CookieTooLarge
+from docgraph.auth.cookies_read import cookie_of
+from docgraph.auth.headers import BasicCredentials, BearerToken
+from docgraph.auth.tokens.headers import find_token
+from docgraph.config.section import Section
+from docgraph.config.sections import AuthCookieSetter
+from docgraph.exchange import Answer, Exchange
+from docgraph.exchange.errors import NotSupported
+from docgraph.plugins.kinds import Interceptor, Point
+from docgraph.plugins.registry import PluginRegistry
+
+__all__ = ["CookieSetter"]
+
+_ASKED: Final = "set-auth-cookie"
+
+
+class CookieSetter(Interceptor):
+    """Stands at the response, after everything that may have renewed or ended the token."""
+
+    name: ClassVar[str] = "authCookieSetter"
+    description: ClassVar[str] = "sets the authentication cookie for those who ask for it"
+    enabled_by_default: ClassVar[bool] = False
+    security: ClassVar[bool] = True
+    point: ClassVar[Point] = Point.RESPONSE
+    priority: ClassVar[int] = 50
+    Config = AuthCookieSetter
+
+    def __init__(
+        self,
+        config: AuthCookieSetter,
+        registry: PluginRegistry,
+        configuration: Mapping[str, Section],
+    ) -> None:
+        self.config = config
+        self._registry = registry
+        self._cookie = cookie_of(configuration)
+        self._bearer = False
+
+    async def provision(self) -> None:
+        """A JWT is carried as such where the JWT mechanism reads it, else like a password."""
+        self._bearer = all(
+            self._registry.find(name) is not None
+            for name in ("jwtTokenManager", "jwtAuthenticationMechanism")
+        )
+
+    def validate(self) -> None:
+        """Refuse names and attributes that browsers do not take together."""
+        self._cookie.check()
+
+    def resolve(self, exchange: Exchange) -> bool:
+        """Known callers who ask for it, where it may be set."""
+        request = exchange.request
+        return (
+            exchange.account is not None
+            and _ASKED.encode() in request.query_string
+            and _ASKED in request.query
+            and (not self.config.secure or request.connection.scheme == "https")
+        )
+
+    async def handle(self, exchange: Exchange) -> Answer | None:
+        """Adds the cookie to the answer."""
+        token, account = find_token(exchange), exchange.account
+        if token is None or account is None:
+            return None
+        authorization = (
+            BearerToken(token.text).render()
+            if self._bearer
+            else BasicCredentials(account.name, token.text).render()
+        )
+        try:
+            cookie = self._cookie.set(authorization, time.time())
+        except CookieTooLarge as error:
+            raise NotSupported(
+                f"the token of this account does not fit into a cookie ({error})",
+                hint="send it in the Authorization header",
+            ) from None
+        exchange.headers.append(("Set-Cookie", cookie))
+        return None

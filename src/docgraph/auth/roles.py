@@ -1,0 +1,56 @@
+"""`GET /roles/<userid>`: a caller's own roles. Its code checks the user id; it needs no rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import orjson
+
+from docgraph.config.sections import Roles
+from docgraph.exchange import Account, Answer, Body, Exchange
+from docgraph.exchange.errors import Forbidden, Unauthenticated
+from docgraph.exchange.path import parse_path
+from docgraph.plugins.kinds import Service
+
+__all__ = ["RolesService", "check_own_path"]
+
+
+def check_own_path(exchange: Exchange, prefix: tuple[str, ...]) -> Account | None:
+    """Refuse everybody but the user whose id follows the prefix; OPTIONS asks nothing of anybody.
+
+    Decoded segments are compared, so that no spelling of a path can name somebody else.
+    """
+    if exchange.request.method == "OPTIONS":
+        return None
+    if exchange.account is None:
+        raise Unauthenticated("authentication required")
+    if exchange.request.segments[len(prefix) :] != (exchange.account.name,):
+        raise Forbidden("the path is not the caller's own")
+    return exchange.account
+
+
+class RolesService(Service):
+    """Tells callers who they are taken for."""
+
+    name: ClassVar[str] = "roles"
+    description: ClassVar[str] = "tells callers their roles"
+    uri: ClassVar[str] = "/roles"
+    secured: ClassVar[bool] = False
+    security: ClassVar[bool] = True
+    Config = Roles
+
+    def __init__(self, config: Roles) -> None:
+        self.config = config
+        self._prefix = parse_path(config.uri.encode())
+
+    def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
+        """Asked before a method is refused, so that 401 and 403 come first."""
+        check_own_path(exchange, self._prefix)
+        return self.methods
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        """The roles, in the order of the account."""
+        check_own_path(exchange, self._prefix)
+        answer = {"authenticated": True, "roles": list(exchange.roles)}
+        return Body(200, orjson.dumps(answer), "application/json")

@@ -1,0 +1,131 @@
+"""`Auth-Token`, `Auth-Token-Valid-Until`, `Auth-Token-Location`: known callers learn their token.
+
+A token that cannot be made at the moment is left out rather than turned into an error, unless the
+caller asked for it with `renew-auth-token`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import ClassVar, Final
+from urllib.parse import quote
+
+from docgraph.auth.tokens.token import Token
+from docgraph.config.section import PluginConfig
+from docgraph.exchange import Answer, Exchange
+from docgraph.observe import emit
+from docgraph.observe.events import InterceptorFailed
+from docgraph.plugins.kinds import Interceptor, Kind, Point, TokenManager
+from docgraph.plugins.registry import PluginRegistry
+
+__all__ = [
+    "TokenHeaders",
+    "TokenHeadersOnRefusal",
+    "find_manager",
+    "find_token",
+    "give_token",
+    "render_instant",
+    "service_uri",
+    "withdraw_token",
+]
+
+_NAMES: Final = ("Auth-Token", "Auth-Token-Valid-Until", "Auth-Token-Location")
+_TOKEN: Final = "authTokenHeaders.token"  # noqa: S105 - the name of an attribute
+_RENEW: Final = "renew-auth-token"
+
+
+def find_manager(registry: PluginRegistry) -> TokenManager | None:
+    """The token manager that is on; the configuration admits one at most."""
+    managers = registry.of_kind(Kind.TOKEN_MANAGER)
+    return managers[0] if managers else None
+
+
+def find_token(exchange: Exchange) -> Token | None:
+    """The token that this answer carries."""
+    token: Token | None = exchange.attributes.get(_TOKEN)
+    return token
+
+
+def give_token(exchange: Exchange, token: Token, uri: str) -> None:
+    """Let the answer carry this token; `uri` is the one of the token service."""
+    assert exchange.account is not None  # noqa: S101 - nobody else gets a token
+    withdraw_token(exchange)
+    exchange.attributes[_TOKEN] = token
+    exchange.headers.extend(_render(token, f"{uri}/{quote(exchange.account.name, safe='')}"))
+
+
+def withdraw_token(exchange: Exchange) -> None:
+    """Let the answer carry no token: the one that it had is over."""
+    if exchange.attributes.pop(_TOKEN, None) is not None:
+        exchange.headers[:] = [pair for pair in exchange.headers if pair[0] not in _NAMES]
+
+
+def service_uri(manager: TokenManager | None) -> str:
+    """Where the token service is, without a slash at the end; the `srv-uri` of the manager."""
+    uri: str = getattr(getattr(manager, "config", None), "srv_uri", "/tokens")
+    return uri.rstrip("/")
+
+
+def render_instant(seconds: float) -> str:
+    """`2026-05-01T12:00:00Z`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class TokenHeaders(Interceptor):
+    """Adds the headers after the caller is known and admitted."""
+
+    name: ClassVar[str] = "authTokenHeaders"
+    description: ClassVar[str] = "tells known callers their token"
+    point: ClassVar[Point] = Point.AFTER_AUTH
+    priority: ClassVar[int] = 5
+
+    def __init__(self, config: PluginConfig, registry: PluginRegistry) -> None:
+        self.config = config
+        self._registry = registry
+        self._manager: TokenManager | None = None
+        self._uri = ""
+
+    async def provision(self) -> None:
+        """Find the token manager."""
+        self._manager = find_manager(self._registry)
+        self._uri = service_uri(self._manager)
+
+    def resolve(self, exchange: Exchange) -> bool:
+        """Every known caller; OPTIONS has none."""
+        return self._manager is not None and exchange.account is not None
+
+    async def handle(self, exchange: Exchange) -> Answer | None:
+        """Goes on in any case."""
+        manager, account = self._manager, exchange.account
+        if manager is None or account is None:
+            return None
+        renew = _asks_for_renewal(exchange) and getattr(manager, "renewable", False)
+        try:
+            token = Token(*await manager.issue(account, renew=renew))
+        except Exception as error:  # the manager may be anybody's plugin
+            if renew:
+                raise
+            emit(InterceptorFailed(self.name, self.point, error, exchange.id))
+            return None
+        give_token(exchange, token, self._uri)
+        return None
+
+
+class TokenHeadersOnRefusal(TokenHeaders):
+    """The same for callers who are known and may not do what they asked for."""
+
+    name: ClassVar[str] = "authTokenHeadersOnRefusal"
+    description: ClassVar[str] = "tells known callers their token, also with a 403"
+    point: ClassVar[Point] = Point.AFTER_FAILED_AUTH
+
+
+def _asks_for_renewal(exchange: Exchange) -> bool:
+    request = exchange.request
+    return _RENEW.encode() in request.query_string and _RENEW in request.query
+
+
+@lru_cache(maxsize=1024)
+def _render(token: Token, location: str) -> tuple[tuple[str, str], ...]:
+    values = (token.text, render_instant(token.expires_at), location)
+    return tuple(zip(_NAMES, values, strict=True))

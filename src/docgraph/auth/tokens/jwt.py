@@ -1,0 +1,191 @@
+"""`jwtTokenManager`: signed tokens, known to every instance that shares the key (decision 31).
+
+Making one is costly, so that all workers of an instance give out the same one until it is renewed
+or nearly over: they share its `jti` and times and sign alike. Verifying asks nobody.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
+
+import jwt
+
+from docgraph.auth.mechanisms.algorithms import Algorithm, KeyRefused
+from docgraph.auth.mechanisms.claims import Claims
+from docgraph.auth.mechanisms.jwks import FixedKey
+from docgraph.auth.mechanisms.jwt import TokenVerifier
+from docgraph.auth.mechanisms.refusal import TokenRefused
+from docgraph.auth.tokens.claims import build_claims, is_own, restore_account
+from docgraph.auth.tokens.issued import Ended, Issued, IssuedTokens
+from docgraph.auth.tokens.realms import Realms
+from docgraph.auth.tokens.revocation import Revocations
+from docgraph.auth.tokens.token import AccountMemo, Token, TokenAccount
+from docgraph.config.section import Section
+from docgraph.config.sections import JwtAuthenticationMechanism, JwtTokenManager
+from docgraph.exchange import Account, StartupError
+from docgraph.exchange.errors import Unauthenticated
+from docgraph.plugins.kinds import TokenManager
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Blocking, Generations, Instance
+
+__all__ = ["JwtTokens"]
+
+ALGORITHM: Final = "HS256"
+_CLOCKS_DIFFER: Final = 5.0  # seconds that a token of another instance may be from the future
+
+
+class JwtTokens(TokenManager):
+    """One token per login and instance is given out; any that is signed with the key is known."""
+
+    name: ClassVar[str] = "jwtTokenManager"
+    description: ClassVar[str] = "signed tokens, known to every instance with the key"
+    enabled_by_default: ClassVar[bool] = False
+    renewable: ClassVar[bool] = True
+    Config = JwtTokenManager
+
+    def __init__(  # noqa: PLR0913 - the providers it needs
+        self,
+        config: JwtTokenManager,
+        *,
+        instance: Instance,
+        blocking: Blocking,
+        generations: Generations,
+        registry: PluginRegistry,
+        token_revocations: Revocations,
+        configuration: Mapping[str, Section],
+    ) -> None:
+        self.config = config
+        self._clock: Callable[[], float] = time.time
+        self._revocations = token_revocations
+        self._key = _require_key(config)
+        self._issued = IssuedTokens(
+            instance.directory / "tokens.sqlite",
+            config.ttl * 60,
+            blocking=blocking,
+            generations=generations,
+            revocations=token_revocations,
+            read_again=Realms(registry).read_again,
+        )
+        self._verifier = _build_verifier(config, self._key, token_revocations, generations)
+        self._believes_mechanism = _shares_key(config, configuration)
+        self._restored = AccountMemo(_restore)
+        self._signed: AccountMemo[str] = AccountMemo(self._sign)
+
+    async def provision(self) -> None:
+        """Open what the workers share."""
+        await self._issued.open()
+
+    async def close(self) -> None:
+        """Give it back."""
+        await self._issued.close()
+
+    async def issue(self, account: Account, *, renew: bool = False) -> Token:
+        """The login's token; `renew` makes a new one. The old one is good until its end."""
+        account = self._find_login(account)
+        try:
+            issued = await (self._issued.renew(account) if renew else self._issued.current(account))
+        except Ended:
+            raise Unauthenticated("the user does not exist any more") from None
+        return self._render(issued)
+
+    async def verify(self, user: str, token: str) -> Account | None:
+        """The account that the token was made for, if that is `user`."""
+        try:
+            account = await self._verifier.verify(token)
+        except TokenRefused:
+            return None
+        if account.name != user or account.properties["exp"] <= self._clock():
+            return None
+        return self._restored.get(account) if is_own(account) else account
+
+    async def revoke(self, account: Account) -> None:
+        """End the token that is given out, and the one that the caller came with."""
+        account = self._find_login(account)
+        life = self._clock() + self.config.ttl * 60
+        ended = {id.hex(): life for id in await self._issued.end(account)}
+        if isinstance(account, TokenAccount):
+            ended[account.token_id] = account.token_expires_at
+        for jti, expires_at in ended.items():
+            await self._revocations.revoke(jti, expires_at)
+
+    def _find_login(self, account: Account) -> Account:
+        """Our own token, verified by the JWT mechanism, stands for the login that made it.
+
+        Only where the mechanism has our key: an issuer with another one must not name logins.
+        """
+        if self._believes_mechanism and is_own(account):
+            return self._restored.get(account)
+        return account
+
+    def _render(self, issued: Issued) -> Token:
+        return Token(self._signed.get(issued.account), issued.expires_at)
+
+    def _sign(self, account: Account) -> str:
+        assert isinstance(account, TokenAccount)  # noqa: S101 - made by `IssuedTokens`
+        audience = self.config.audience
+        claims: dict[str, Any] = {
+            **build_claims(account),
+            "iss": self.config.issuer,
+            "exp": int(account.token_expires_at),
+            "iat": account.token_issued_at,  # fractions count: what is older than a stamp is over
+            "jti": account.token_id,
+        }
+        if audience is not None:
+            claims["aud"] = audience if isinstance(audience, str) else list(audience)
+        return jwt.encode(claims, self._key, algorithm=ALGORITHM)
+
+
+def _restore(account: Account) -> TokenAccount:
+    login, claims = restore_account(account), account.properties
+    return TokenAccount(
+        login.name,
+        login.roles,
+        login.properties,
+        login.kind,
+        token_id=str(claims.get("jti", "")),
+        token_issued_at=float(claims.get("iat", 0)),
+        token_expires_at=float(claims.get("exp", 0)),
+    )
+
+
+def _require_key(config: JwtTokenManager) -> str:
+    if config.key is None:
+        raise StartupError(
+            "/jwtTokenManager/key: there is none", hint="set a random text of at least 32 bytes"
+        )
+    return config.key
+
+
+def _shares_key(config: JwtTokenManager, configuration: Mapping[str, Section]) -> bool:
+    mechanism = configuration.get("jwtAuthenticationMechanism")
+    return isinstance(mechanism, JwtAuthenticationMechanism) and mechanism.key == config.key
+
+
+def _build_verifier(
+    config: JwtTokenManager, key: str, revocations: Revocations, generations: Generations
+) -> TokenVerifier:
+    algorithm = Algorithm.named(ALGORITHM, allow_weak_key=False)
+    audience = config.audience
+    audiences = (audience,) if isinstance(audience, str) else audience
+    claims = Claims(
+        username_claim="sub",
+        roles_claim="roles",
+        fixed_roles=(),
+        issuer=config.issuer,
+        audiences=None if audiences is None else frozenset(audiences),
+        require_exp=True,
+        leeway=_CLOCKS_DIFFER,
+    )
+    try:
+        source = FixedKey(algorithm.load_secret(key.encode()))
+    except KeyRefused as error:
+        raise StartupError(f"/jwtTokenManager/key: {error}") from None
+    return TokenVerifier(
+        algorithm,
+        claims,
+        source,
+        revocations=revocations,
+        generation=lambda: generations.read("tokens"),
+    )

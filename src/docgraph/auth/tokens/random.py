@@ -1,0 +1,111 @@
+"""`rndTokenManager`: random tokens, known to the instance that issued them (decision 33).
+
+A token is 192 random bits and a seal over them and the user, made with the secret of the instance.
+What does not carry the seal is refused without a look at the table: neither guesses nor passwords
+cost more than a hash. The table holds the random part only.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import re
+from typing import ClassVar, Final
+
+from docgraph.auth.tokens.issued import ID_BYTES, Ended, Issued, IssuedTokens
+from docgraph.auth.tokens.realms import Realms
+from docgraph.auth.tokens.revocation import Revocations
+from docgraph.auth.tokens.token import Token
+from docgraph.config.sections import RndTokenManager
+from docgraph.exchange import Account
+from docgraph.exchange.errors import Unauthenticated
+from docgraph.plugins.kinds import TokenManager
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Blocking, Generations, Instance
+
+__all__ = ["RandomTokens", "Seal"]
+
+_SEAL_BYTES: Final = 18  # with the 24 random ones a multiple of three: one spelling in base64
+_FORM: Final = re.compile(rf"[A-Za-z0-9_-]{{{(ID_BYTES + _SEAL_BYTES) // 3 * 4}}}")
+
+
+class Seal:
+    """Makes the text of a token from its random part, and finds the random part in a text."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def close(self, id: bytes, user: str) -> str:
+        """The text of the token."""
+        return base64.urlsafe_b64encode(id + self._sign(id, user)).decode()
+
+    def open(self, text: str, user: str) -> bytes | None:
+        """The random part; None when the text was not made here, or for somebody else."""
+        if not _FORM.fullmatch(text):
+            return None
+        data = base64.urlsafe_b64decode(text)
+        id, seal = data[:ID_BYTES], data[ID_BYTES:]
+        return id if hmac.compare_digest(seal, self._sign(id, user)) else None
+
+    def _sign(self, id: bytes, user: str) -> bytes:
+        name = user.encode("utf-8", "surrogatepass")
+        return hmac.digest(self._secret, id + name, "sha256")[:_SEAL_BYTES]
+
+
+class RandomTokens(TokenManager):
+    """One live token per login; a fixed life."""
+
+    name: ClassVar[str] = "rndTokenManager"
+    description: ClassVar[str] = "random tokens, known to this instance"
+    renewable: ClassVar[bool] = False  # `renew-auth-token` is for JWTs; POST makes a fresh one
+    Config = RndTokenManager
+
+    def __init__(
+        self,
+        config: RndTokenManager,
+        *,
+        instance: Instance,
+        blocking: Blocking,
+        generations: Generations,
+        registry: PluginRegistry,
+        token_revocations: Revocations,
+    ) -> None:
+        self.config = config
+        self._seal = Seal(instance.secret("rnd-tokens"))
+        self._issued = IssuedTokens(
+            instance.directory / "tokens.sqlite",
+            config.ttl * 60,
+            blocking=blocking,
+            generations=generations,
+            revocations=token_revocations,
+            read_again=Realms(registry).read_again,
+        )
+
+    async def provision(self) -> None:
+        """Open what the workers share."""
+        await self._issued.open()
+
+    async def close(self) -> None:
+        """Give it back."""
+        await self._issued.close()
+
+    async def issue(self, account: Account, *, renew: bool = False) -> Token:
+        """The login's token; `renew` puts a fresh one in the place of it."""
+        try:
+            issued = await (self._issued.renew(account) if renew else self._issued.current(account))
+        except Ended:
+            raise Unauthenticated("the user does not exist any more") from None
+        return self._render(issued)
+
+    async def verify(self, user: str, token: str) -> Account | None:
+        """The account of the login that the token was made for."""
+        id = self._seal.open(token, user)
+        issued = None if id is None else await self._issued.find(id)
+        return issued.account if issued is not None and issued.account.name == user else None
+
+    async def revoke(self, account: Account) -> None:
+        """End the login's token, for all who use it."""
+        await self._issued.end(account)
+
+    def _render(self, issued: Issued) -> Token:
+        return Token(self._seal.close(issued.id, issued.account.name), issued.expires_at)

@@ -1,0 +1,214 @@
+"""Tokens that ended before their time (decision 32).
+
+A stamp says that one token is over, or every token of a user that is older than the stamp. Stamps
+are kept in a collection that all instances share; each process holds all of them in memory, so that
+no request waits for the database. When the database is away, what is known stays in force.
+
+    {_id: "token:<jti>", until}    {_id: "user:<name>", at, until}    {_id: "everyone", at, until}
+
+`written` is the database's own time; from it a process sees what it has not read yet. The index on
+`until` lets the database remove what no token can outlive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any, Final
+
+from docgraph.exchange import Deadline, Document, Resource, ResourceType, Write, WriteKind
+from docgraph.exchange.errors import StoreError, StoreUnavailable
+from docgraph.observe import emit
+from docgraph.observe.events import BackgroundFailed
+from docgraph.runtime import Generations
+from docgraph.store import Store
+from docgraph.store.errors import translated
+
+__all__ = ["COLLECTION", "Revocations"]
+
+COLLECTION: Final = "_revocations"
+_EPOCH: Final = datetime(1970, 1, 1)
+_KEPT: Final = timedelta(days=400)  # longer than any token that we make
+_CLOCKS_DIFFER: Final = 3600.0  # seconds that others may accept a token beyond its end
+_OVERLAP: Final = timedelta(seconds=15)  # writes that began earlier may become visible later
+_PAGE: Final = 10_000
+_SHORT_ID: Final = 64
+_READ_MS: Final = 2_000
+_WRITE_MS: Final = 10_000
+_SWEEP_EVERY: Final = 60.0
+
+
+class Revocations:
+    """The provider `token-revocations`: one per process."""
+
+    def __init__(
+        self,
+        store: Store,
+        db: str,
+        generations: Generations,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._db = db
+        self._generations = generations
+        self._clock = clock
+        self._tokens: dict[str, float] = {}  # to the time from which on the stamp is not needed
+        self._users: dict[str, float] = {}  # to the time of the stamp
+        self._everyone = 0.0
+        self._read_until: datetime | None = None
+        self._seen = -1
+        self._swept = 0.0
+        self._reading = asyncio.Lock()
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def is_revoked(self, jti: str | None, user: str, issued_at: float | None) -> bool:
+        """Whether that token no longer counts. Without `issued_at` any stamp of the user ends it.
+
+        Raises `StoreUnavailable` as long as the stamps could never be read: nobody can say.
+        """
+        if self._read_until is None:
+            raise StoreUnavailable("it is not known yet which tokens have been revoked")
+        if jti is not None and _shorten(jti) in self._tokens:
+            return True
+        stamp = max(self._users.get(user, 0.0), self._everyone)
+        return stamp > 0 and (issued_at is None or issued_at <= stamp)
+
+    # --- ending -----------------------------------------------------------------------------------
+
+    async def revoke(self, jti: str, expires_at: float | None = None) -> None:
+        """End one token; None: it is not known when it would have ended."""
+        id = f"token:{_shorten(jti)}"
+        end = self._clock() + _KEPT.total_seconds() if expires_at is None else expires_at
+        await self._stamp(id, {"until": _date(end + _CLOCKS_DIFFER)})
+
+    async def stamp(self, user: str, at: float | None = None) -> None:
+        """End every token of the user that was made until now, or until `at`."""
+        await self._stamp(f"user:{user}", self._moment(at))
+
+    async def stamp_everyone(self, at: float | None = None) -> None:
+        """End every token that was made until now, or until `at`."""
+        await self._stamp("everyone", self._moment(at))
+
+    def knows(self, user: str, at: float) -> bool:
+        """Whether a stamp of the user as young as that is there already."""
+        return self._users.get(user, 0.0) >= at
+
+    def _moment(self, at: float | None) -> Document:
+        at = self._clock() if at is None else at
+        return {"at": at, "until": _date(at) + _KEPT}
+
+    async def _stamp(self, id: str, fields: Document) -> None:
+        await self._store.write(
+            Resource(ResourceType.DOCUMENT, self._db, COLLECTION, id),
+            Write(
+                WriteKind.UPDATE,
+                update={"$max": fields, "$currentDate": {"written": True}},
+                filter={"_id": id},
+                upsert=True,
+            ),
+            deadline=Deadline.after_ms(_WRITE_MS),
+            majority=True,
+        )
+        self.apply({"_id": id, **fields})
+        generation = self._generations.bump("tokens")
+        if generation == self._seen + 1:
+            self._seen = generation  # nobody else has ended anything in the meantime
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def apply(self, document: Document) -> None:
+        """Take a stamp into account; one that is known already changes nothing."""
+        kind, _, name = str(document.get("_id")).partition(":")
+        at, until = document.get("at"), document.get("until")
+        if kind == "token" and isinstance(until, datetime):
+            self._tokens[name] = max((until - _EPOCH).total_seconds(), self._tokens.get(name, 0.0))
+        elif kind == "user" and isinstance(at, int | float):
+            self._users[name] = max(float(at), self._users.get(name, 0.0))
+        elif kind == "everyone" and isinstance(at, int | float):
+            self._everyone = max(float(at), self._everyone)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether another worker of this instance has ended something since the last look."""
+        return self._read_until is None or self._generations.read("tokens") != self._seen
+
+    async def keep_up(self) -> None:
+        """Read what is new, if anything may be; a database that is away changes nothing."""
+        if not self.is_behind or not self._store.is_available:
+            return
+        try:
+            await self.read()
+        except StoreError as error:
+            # It is read again within seconds; until then nobody waits for it a second time.
+            self._seen = self._generations.read("tokens")
+            emit(BackgroundFailed("token-revocations", error))
+
+    async def read(self) -> None:
+        """Read the stamps that were written since the last time, at the first time all of them."""
+        async with self._reading:
+            generation = self._generations.read("tokens")
+            since = self._read_until
+            latest = since or _EPOCH
+            skip = 0
+            while True:
+                page = await self._read_page(since, skip)
+                for document in page:
+                    self.apply(document)
+                    latest = max(latest, _written(document))
+                skip += len(page)
+                if len(page) < _PAGE:
+                    break
+            self._read_until = latest
+            self._seen = generation
+            self._sweep()
+
+    async def _read_page(self, since: datetime | None, skip: int) -> list[Document]:
+        new = {} if since in (None, _EPOCH) else {"written": {"$gte": _before(since)}}
+        return await self._store.find(
+            self._db,
+            COLLECTION,
+            new,
+            limit=_PAGE,
+            skip=skip,
+            sort={"written": 1, "_id": 1},
+            deadline=Deadline.after_ms(_READ_MS),
+        )
+
+    async def prepare(self) -> None:
+        """Make the indexes: one that removes old stamps, one by which new ones are found."""
+        collection = self._store.client[self._db][COLLECTION]
+        with translated():
+            await collection.create_index("until", expireAfterSeconds=0)
+            await collection.create_index([("written", 1), ("_id", 1)])
+
+    def _sweep(self) -> None:
+        now = self._clock()
+        if now - self._swept > _SWEEP_EVERY:
+            self._swept = now
+            self._tokens = dict(self._still_needed(now))
+
+    def _still_needed(self, now: float) -> Iterator[tuple[str, float]]:
+        return ((name, until) for name, until in self._tokens.items() if until > now)
+
+
+def _shorten(jti: str) -> str:
+    """Others may put anything into a `jti`; the stamp of a long one stays small."""
+    return jti if len(jti) <= _SHORT_ID else sha256(jti.encode()).hexdigest() + "+"
+
+
+def _date(seconds: float) -> datetime:
+    return _EPOCH + timedelta(seconds=min(max(seconds, 0.0), 250e9))
+
+
+def _written(document: Document) -> datetime:
+    written: Any = document.get("written")
+    return written if isinstance(written, datetime) else _EPOCH
+
+
+def _before(moment: datetime | None) -> datetime:
+    return (moment or _EPOCH) - _OVERLAP

@@ -1,0 +1,220 @@
+"""How a process learns of revocations: at its start, by a change stream, by asking now and then.
+
+The stream also tells of users that somebody changes in the database itself: who is deleted, or gets
+another password, loses the tokens just as if it had been done through docgraph.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, ClassVar, Final
+
+from docgraph.auth.tokens.revocation import COLLECTION, Revocations
+from docgraph.config.section import PluginConfig, Section
+from docgraph.config.sections import DbRealmAuthenticator
+from docgraph.exchange import Answer, Document, Exchange
+from docgraph.exchange.errors import NotSupported, StoreError, StoreUnavailable
+from docgraph.observe import emit
+from docgraph.observe.events import BackgroundFailed
+from docgraph.plugins.kinds import Initializer, Interceptor, Point, Provider
+from docgraph.runtime import Generations, Instance, Tasks
+from docgraph.store import ChangeEvents, Store
+
+__all__ = ["RevocationsGate", "RevocationsProvider", "RevocationsWatcher"]
+
+ROUND: Final = 4.0  # seconds between two looks, so that a stamp counts within 5 without a stream
+_EPOCH: Final = datetime(1970, 1, 1)
+_PAUSE: Final = 0.2
+_GONE: Final = frozenset({"drop", "dropDatabase", "rename"})
+
+
+class RevocationsProvider(Provider):
+    """`token-revocations`: which tokens ended before their time."""
+
+    name: ClassVar[str] = "tokenRevocations"
+    description: ClassVar[str] = "which tokens ended before their time"
+    provides: ClassVar[str] = "token-revocations"
+    security: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        config: PluginConfig,
+        store: Store,
+        generations: Generations,
+        configuration: Mapping[str, Section],
+    ) -> None:
+        self.config = config
+        self._revocations = Revocations(store, _users(configuration).users_db, generations)
+
+    def get(self) -> Revocations:
+        """The same for everybody."""
+        return self._revocations
+
+
+class RevocationsGate(Interceptor):
+    """What one worker has ended, every other knows before it looks at its next credentials."""
+
+    name: ClassVar[str] = "tokenRevocationsGate"
+    description: ClassVar[str] = "reads new revocations before credentials are looked at"
+    point: ClassVar[Point] = Point.BEFORE_AUTH
+    priority: ClassVar[int] = 1
+    security: ClassVar[bool] = True
+
+    def __init__(self, config: PluginConfig, token_revocations: Revocations) -> None:
+        self.config = config
+        self._revocations = token_revocations
+
+    def resolve(self, exchange: Exchange) -> bool:
+        """Only when something may be new, and only for those who could show a token."""
+        if not self._revocations.is_behind:
+            return False
+        headers = exchange.request.headers
+        return "authorization" in headers or "cookie" in headers
+
+    async def handle(self, exchange: Exchange) -> Answer | None:
+        """Goes on in any case."""
+        await self._revocations.keep_up()
+        return None
+
+
+class RevocationsWatcher(Initializer):
+    """Keeps the stamps of this process up to date."""
+
+    name: ClassVar[str] = "tokenRevocationsWatcher"
+    description: ClassVar[str] = "learns of tokens that other instances revoke"
+    priority: ClassVar[int] = 1
+    security: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        config: PluginConfig,
+        store: Store,
+        tasks: Tasks,
+        instance: Instance,
+        token_revocations: Revocations,
+        configuration: Mapping[str, Section],
+    ) -> None:
+        self.config = config
+        self._store = store
+        self._tasks = tasks
+        self._writes = instance.worker <= 1  # one worker of the instance makes stamps lasting
+        self._revocations = token_revocations
+        self._users = _users(configuration)
+        self._resume: Mapping[str, Any] | None = None
+
+    async def initialize(self) -> None:
+        """Read everything there is, then follow."""
+        await self._revocations.read()
+        if self._writes:
+            await self._revocations.prepare()
+        self._tasks.start("token-revocations-round", self._go_round)
+        self._tasks.start("token-revocations-watch", self._watch)
+
+    async def _go_round(self) -> None:
+        while True:
+            await asyncio.sleep(ROUND)
+            try:
+                await self._revocations.read()
+            except StoreError as error:
+                emit(BackgroundFailed("token-revocations-round", error))
+
+    async def _watch(self) -> None:
+        """Follow for as long as the process lives, after a pause from where it was left."""
+        while True:
+            try:
+                await self._follow()
+            except NotSupported:
+                return  # no replica set: the round has to do
+            except StoreUnavailable:
+                raise  # `Tasks` tries again, and the stream goes on where it was
+            except StoreError:
+                self._resume = None  # what it stood for may be gone from the log of the database
+                raise
+            self._resume = None  # the database was dropped: nothing to go on from
+            await asyncio.sleep(_PAUSE)
+
+    async def _follow(self) -> None:
+        async with self._open() as events:
+            await self._revocations.read()  # what happened before the stream was open
+            async for event in events:
+                await self._take(event)
+                self._resume = events.resume_token
+
+    def _open(self) -> ChangeEvents:
+        """Not by `Store.watch`: its guard hides even that a password was written."""
+        users = self._users
+        options = {
+            "full_document": "updateLookup",
+            "resume_after": self._resume,
+            "max_await_time_ms": 1000,
+        }
+        return ChangeEvents(self._store.client, users.users_db, None, _stages(users), options)
+
+    async def _take(self, event: Document) -> None:
+        if event.get("coll") == COLLECTION:
+            if isinstance(event.get("stamp"), dict):
+                self._revocations.apply(event["stamp"])
+            return
+        earliest, at = _read_time(event)
+        user = event.get("user")
+        if event["operationType"] in _GONE:
+            await self._end("everyone", None, at)
+        elif isinstance(user, str) and not self._revocations.knows(user, earliest):
+            await self._end(f"user:{user}", user, at)
+
+    async def _end(self, id: str, user: str | None, at: float) -> None:
+        self._revocations.apply({"_id": id, "at": at})
+        if not self._writes or not self._store.is_available:
+            return
+        if user is None:
+            await self._revocations.stamp_everyone(at)
+        else:
+            await self._revocations.stamp(user, at)
+
+
+def _stages(users: DbRealmAuthenticator) -> list[Document]:
+    """Stamps, deleted users and written passwords; of a password not more than that it was."""
+    written = f"updateDescription.updatedFields.{users.prop_password}"
+    removed = {"updateDescription.removedFields": users.prop_password}
+    ends_tokens = {
+        "ns.coll": users.users_collection,
+        "$or": [
+            {"operationType": {"$in": ["delete", "replace", *sorted(_GONE)]}},
+            {"operationType": "update", "$or": [{written: {"$exists": True}}, removed]},
+        ],
+    }
+    gone = {"operationType": "dropDatabase"}
+    user = "$documentKey._id" if users.prop_id == "_id" else f"$fullDocument.{users.prop_id}"
+    stamp = {"$cond": [{"$eq": ["$ns.coll", COLLECTION]}, "$fullDocument", "$$REMOVE"]}
+    return [
+        {"$match": {"$or": [{"ns.coll": COLLECTION}, ends_tokens, gone]}},
+        {
+            "$project": {
+                "operationType": 1,
+                "coll": "$ns.coll",
+                "clusterTime": 1,
+                "wallTime": 1,
+                "user": user,
+                "stamp": stamp,
+            }
+        },
+    ]
+
+
+def _read_time(event: Document) -> tuple[float, float]:
+    """Between which times it happened: before MongoDB 6.0 only the second is known."""
+    wall: Any = event.get("wallTime")
+    if isinstance(wall, datetime):
+        at = (wall - _EPOCH).total_seconds() + 0.001  # the rest of the millisecond
+        return at, at
+    second = float(event["clusterTime"].time)
+    return second, second + 1
+
+
+def _users(configuration: Mapping[str, Section]) -> DbRealmAuthenticator:
+    section = configuration["dbRealmAuthenticator"]
+    if not isinstance(section, DbRealmAuthenticator):
+        raise TypeError("the section 'dbRealmAuthenticator' has another shape")
+    return section

@@ -1,0 +1,96 @@
+"""`authTokenService`: the caller's own token at `<srv-uri>/<userid>` (decision 29).
+
+GET     the token, the same as in `Auth-Token`        POST   a fresh one
+DELETE  ends it                                       anybody else's: 403
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import orjson
+
+from docgraph.auth.roles import check_own_path
+from docgraph.auth.tokens.ending import end_session
+from docgraph.auth.tokens.headers import (
+    find_manager,
+    find_token,
+    give_token,
+    render_instant,
+    service_uri,
+    withdraw_token,
+)
+from docgraph.auth.tokens.revocation import Revocations
+from docgraph.auth.tokens.token import Token
+from docgraph.config.sections import AuthTokenService
+from docgraph.exchange import Account, Answer, Body, Exchange
+from docgraph.exchange.errors import NotFound
+from docgraph.exchange.path import parse_path
+from docgraph.plugins.kinds import Service, TokenManager
+from docgraph.plugins.registry import PluginRegistry
+
+__all__ = ["TokenService"]
+
+
+class TokenService(Service):
+    """Needs no rule: who may do what here is decided by the user id in the path."""
+
+    name: ClassVar[str] = "authTokenService"
+    description: ClassVar[str] = "gives and ends the caller's token"
+    uri: ClassVar[str] = "/tokens"  # or where the token manager says
+    methods: ClassVar[tuple[str, ...]] = ("GET", "POST", "DELETE")
+    secured: ClassVar[bool] = False
+    security: ClassVar[bool] = True
+    Config = AuthTokenService
+
+    def __init__(
+        self,
+        config: AuthTokenService,
+        registry: PluginRegistry,
+        token_revocations: Revocations | None = None,
+    ) -> None:
+        self.config = config
+        self._registry = registry
+        self._revocations = token_revocations
+        self._manager: TokenManager | None = None
+
+    async def provision(self) -> None:
+        """Find the token manager, which says where its service is."""
+        self._manager = find_manager(self._registry)
+        self.uri = service_uri(self._manager)  # type: ignore[misc]
+
+    def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
+        """The same for every user; asked before a method is refused, so that 401 comes first."""
+        check_own_path(exchange, parse_path(self.uri.encode()))
+        return self.methods
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        """The caller is known, and the path is the caller's own."""
+        account = check_own_path(exchange, parse_path(self.uri.encode()))
+        if account is None or self._manager is None:
+            raise NotFound("no token manager is on")
+        match exchange.request.method:
+            case "DELETE":
+                return await self._end(exchange, account)
+            case "POST":
+                token = Token(*await self._manager.issue(account, renew=True))
+                give_token(exchange, token, self.uri)
+            case _:
+                token = find_token(exchange) or Token(*await self._manager.issue(account))
+        return Body(
+            200,
+            orjson.dumps(
+                {
+                    "auth_token": token.text,
+                    "auth_token_valid_until": render_instant(token.expires_at),
+                }
+            ),
+            "application/json",
+            [("Cache-Control", "no-store")],
+        )
+
+    async def _end(self, exchange: Exchange, account: Account) -> Answer:
+        await end_session(self._manager, self._revocations, account)
+        withdraw_token(exchange)
+        return Body(204, headers=[("Cache-Control", "no-store")])

@@ -1,0 +1,130 @@
+"""The tokens of an instance, in a small database file that all its workers open.
+
+It holds no token: only the random part that each was made with, which is worth nothing without
+the secret of the instance or the key. The file lives in the private directory of the instance and
+vanishes with it. Everything here blocks and is called off the event loop.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+__all__ = ["Row", "TokenTable"]
+
+MOST_ROWS: Final = 100_000
+_SWEEP_EVERY: Final = 64  # insertions
+_SCHEMA: Final = """
+    CREATE TABLE IF NOT EXISTS issued (
+        id BLOB PRIMARY KEY, login TEXT NOT NULL, account BLOB NOT NULL,
+        issued_at REAL NOT NULL, expires_at REAL NOT NULL
+    ) WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS by_login ON issued (login, issued_at);
+    CREATE INDEX IF NOT EXISTS by_end ON issued (expires_at);
+"""
+_FIND: Final = "SELECT id, login, account, issued_at, expires_at FROM issued WHERE "
+
+
+class Row(NamedTuple):
+    """A token that was issued."""
+
+    id: bytes
+    login: str
+    account: bytes
+    issued_at: float
+    expires_at: float
+
+
+class TokenTable:
+    """One connection per process; its calls must not overlap."""
+
+    def __init__(self, path: Path, *, most_rows: int = MOST_ROWS) -> None:
+        self._most_rows = most_rows
+        self._inserted = 0
+        # Which thread calls does not matter, since no two calls overlap.
+        self._connection = sqlite3.connect(
+            path, timeout=5, isolation_level=None, check_same_thread=False
+        )
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = OFF")  # it need not outlive the machine
+        with self._transaction():
+            for statement in filter(str.strip, _SCHEMA.split(";")):
+                self._connection.execute(statement)
+
+    def close(self) -> None:
+        """The file stays for the others."""
+        self._connection.close()
+
+    def find(self, id: bytes) -> Row | None:
+        """The token with that random part."""
+        return self._read(_FIND + "id = ?", id)
+
+    def find_latest(self, login: str) -> Row | None:
+        """The youngest token of the login."""
+        return self._read(_FIND + "login = ? ORDER BY issued_at DESC LIMIT 1", login)
+
+    def put(self, row: Row, *, usable_until: float) -> Row:
+        """The login's token with the account of `row`: the live one, else `row` itself.
+
+        Whoever comes second of two workers that issue at the same time gets what the first made.
+        """
+        with self._transaction():
+            latest = self.find_latest(row.login)
+            if latest is None or latest.expires_at < usable_until:
+                self._insert(row)
+                return row
+            self._connection.execute(
+                "UPDATE issued SET account = ? WHERE login = ?", (row.account, row.login)
+            )
+            return latest._replace(account=row.account)
+
+    def replace(self, row: Row) -> None:
+        """`row` is the login's only token from now on."""
+        with self._transaction():
+            self._delete(row.login)
+            self._insert(row)
+
+    def end(self, login: str) -> list[bytes]:
+        """Take away every token of the login; their random parts."""
+        with self._transaction():
+            found = self._connection.execute("SELECT id FROM issued WHERE login = ?", (login,))
+            ids = [id for (id,) in found.fetchall()]
+            self._delete(login)
+        return ids
+
+    def _insert(self, row: Row) -> None:
+        self._connection.execute("INSERT INTO issued VALUES (?, ?, ?, ?, ?)", row)
+        self._inserted += 1
+        if self._inserted % _SWEEP_EVERY == 0:
+            self._sweep(row.issued_at)
+
+    def _delete(self, login: str) -> None:
+        self._connection.execute("DELETE FROM issued WHERE login = ?", (login,))
+
+    def _sweep(self, now: float) -> None:
+        self._connection.execute("DELETE FROM issued WHERE expires_at <= ?", (now,))
+        (count,) = self._connection.execute("SELECT count(*) FROM issued").fetchone()
+        excess = count - self._most_rows
+        if excess > 0:
+            self._connection.execute(
+                "DELETE FROM issued WHERE id IN "
+                "(SELECT id FROM issued ORDER BY expires_at LIMIT ?)",
+                (excess,),
+            )
+
+    def _read(self, statement: str, value: bytes | str) -> Row | None:
+        found = self._connection.execute(statement, (value,)).fetchone()
+        return None if found is None else Row(*found)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
