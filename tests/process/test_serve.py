@@ -1,0 +1,229 @@
+"""`docgraph serve` as a user runs it: embedded MongoDB, signals, a database that comes and goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from docgraph.store.embedded import EmbeddedMongo
+from tests.process.harness import eventually
+
+OPEN = ("/fullAuthorizer/enabled=true", "/fullAuthorizer/authentication-required=false")
+
+
+def docgraph(*arguments: str, cwd: Path, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "docgraph", *arguments],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@contextmanager
+def serving(cwd: Path, *settings: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server on a free port and its address; killed at the end if it still runs."""
+    options = [f"--set={one}" for one in (*OPEN, "/http-listener/port=0", *settings)]
+    process = docgraph("serve", *options, cwd=cwd)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("docgraph ready http://127.0.0.1:"), process.communicate()
+        yield process, line.split()[2]
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def ask(url: str, body: bytes | None = None) -> tuple[int, bytes]:
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return response.status, response.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def mongods(directory: Path) -> list[psutil.Process]:
+    return [
+        one
+        for one in psutil.process_iter(["cmdline", "status"])
+        if str(directory) in " ".join(one.info["cmdline"] or ())
+        and "mongod" in " ".join(one.info["cmdline"] or ())
+        and one.info["status"] != psutil.STATUS_ZOMBIE
+    ]
+
+
+def test_one_line_on_stdout_then_a_clean_end(tmp_path: Path) -> None:
+    with serving(tmp_path) as (process, url):
+        assert ask(f"{url}/ping")[0] == 200
+        eventually(lambda: ask(f"{url}/health/db")[0] == 200)
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert output == ""
+    assert mongods(tmp_path) == []
+
+
+def test_killed_and_started_again_it_starts_and_leaves_no_orphan(tmp_path: Path) -> None:
+    with serving(tmp_path) as (process, _):
+        process.kill()
+        process.wait()
+    with serving(tmp_path) as (process, url):
+        eventually(lambda: ask(f"{url}/health/db")[0] == 200)
+        assert len(mongods(tmp_path)) == 1
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    assert mongods(tmp_path) == []
+
+
+def test_a_database_that_dies_is_500_until_it_is_back_by_itself(tmp_path: Path) -> None:
+    """Decision 25, 45."""
+    body = json.dumps({"query": "{ __typename }"}).encode()
+    with serving(tmp_path) as (_, url):
+        eventually(lambda: ask(f"{url}/graphql/nothing", body)[0] == 404)
+        (mongod,) = mongods(tmp_path)
+        mongod.kill()
+        seen = set()
+
+        def is_back() -> bool:
+            started = time.monotonic()
+            status = ask(f"{url}/health/db")[0]
+            assert time.monotonic() - started < 16
+            seen.add(status)
+            return status == 200 and len(seen) > 1
+
+        eventually(is_back, seconds=40)
+        assert seen <= {200, 503, 504}
+        assert ask(f"{url}/graphql/nothing", body)[0] == 404
+
+
+def test_a_database_that_is_not_there_at_start_does_not_stop_the_server(tmp_path: Path) -> None:
+    """Decision 45: bad configuration stops the start, an unreachable database does not."""
+    with EmbeddedMongo(tmp_path / "db") as address:
+        port = address.split(":")[2].split("/")[0]
+    settings = f"/mclient/connection-string=mongodb://127.0.0.1:{port}/?directConnection=true"
+    body = json.dumps({"query": "{ __typename }"}).encode()
+    with serving(tmp_path, settings, "/mclient/server-selection-timeout-ms=500") as (_, url):
+        assert ask(f"{url}/ping")[0] == 200
+        assert ask(f"{url}/health/db")[0] in (503, 504)
+        status, content = ask(f"{url}/graphql/x", body)
+        assert status == 500
+        assert json.loads(content)["errors"][0]["extensions"]["code"] == "database-unavailable"
+        with EmbeddedMongo(tmp_path / "db") as again:
+            assert port in again
+            eventually(lambda: ask(f"{url}/graphql/x", body)[0] == 404, seconds=20)
+
+
+def test_metrics_of_two_workers_are_one_truth(tmp_path: Path) -> None:
+    with serving(tmp_path, "/core/workers=2") as (_, url):
+        for _ in range(20):
+            assert ask(f"{url}/ping")[0] == 200
+
+        def count() -> float:
+            text = ask(f"{url}/metrics")[1].decode()
+            return sum(
+                float(line.rsplit(" ", 1)[1])
+                for line in text.splitlines()
+                if line.startswith("docgraph_http_requests_total") and 'service="ping"' in line
+            )
+
+        eventually(lambda: count() == 20)
+
+
+def test_without_an_allower_there_is_no_start(tmp_path: Path) -> None:
+    """Decision 38."""
+    settings = ("--set=/dbAclAuthorizer/enabled=false",)
+    process = docgraph("serve", *settings, cwd=tmp_path)
+    output, errors = process.communicate(timeout=30)
+    assert (process.returncode, output) == (2, "")
+    assert "no allower is enabled" in errors
+
+
+def test_ten_mistakes_in_one_file_are_ten_messages_with_line_and_way_out(tmp_path: Path) -> None:
+    (tmp_path / "docgraph.yml").write_text(
+        """\
+grafql: {}
+core:
+  workers: many
+  nmae: x
+http-listener:
+  port: 99999
+graphql:
+  max-limit: -1
+  json-mode: fancy
+  limits:
+    dept: 3
+cors:
+  allow-origins: nowhere
+logging:
+  level: loud
+mclient:
+  connection-string: postgres://x
+"""
+    )
+    process = docgraph("config", "check", "docgraph.yml", cwd=tmp_path)
+    _, errors = process.communicate(timeout=30)
+    problems = [line for line in errors.splitlines() if "docgraph.yml:" in line]
+    assert process.returncode == 2
+    assert len(problems) == 10
+    assert "did you mean 'graphql'?" in errors
+    assert "docgraph.yml:4:3: /core/nmae" in errors
+
+
+def test_config_show_masks_secrets_and_names_origins(tmp_path: Path) -> None:
+    secret = "mongodb://ada:geheim@127.0.0.1/"
+    process = docgraph(
+        "config",
+        "show",
+        "--set=/graphql/max-limit=500",
+        cwd=tmp_path,
+        DOCGRAPH_OVERRIDES=f'/mclient/connection-string -> "{secret}"',
+    )
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "geheim" not in output
+    assert "max-limit: 500" in output
+    assert "# --set" in output
+    assert "# DOCGRAPH_OVERRIDES" in output
+
+
+@pytest.mark.parametrize("command", [("--help",), ("version",), ("serve", "--help"), ("plugins",)])
+def test_commands_that_only_tell_exit_with_0(command: tuple[str, ...], tmp_path: Path) -> None:
+    process = docgraph(*command, cwd=tmp_path)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == 0, errors
+    assert output
+
+
+@pytest.mark.parametrize("command", [("nonsense",), ("serve", "--nonsense"), ("config", "check")])
+def test_wrong_usage_exits_with_2(command: tuple[str, ...], tmp_path: Path) -> None:
+    process = docgraph(*command, cwd=tmp_path)
+    output, errors = process.communicate(timeout=30)
+    assert (process.returncode, output) == (2, "")
+    assert errors
+
+
+def test_mongod_alone_prints_its_address_and_stops_cleanly(tmp_path: Path) -> None:
+    process = docgraph("mongod", cwd=tmp_path)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("mongodb://127.0.0.1:")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert mongods(tmp_path) == []
