@@ -1,0 +1,267 @@
+"""Path → resource: which part of the database a path of the REST API addresses.
+
+A mount binds a part of the database (`what`) to a path (`where`); the longest `where` that the path
+begins with wins. What follows it is read as `<database>/<collection>/<document>` with a few special
+names in between. Nothing is asked of the database here, and nothing is refused: `check_names` is
+for those who are about to serve the resource.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from docgraph.config.sections import MongoMount
+from docgraph.exchange.data import Resource, ResourceType
+from docgraph.exchange.errors import RequestError, StartupError
+from docgraph.exchange.path import parse_path
+
+__all__ = [
+    "METADATA_STORE",
+    "SCHEMA_STORE",
+    "Mounts",
+    "ReservedResource",
+    "check_names",
+    "is_reserved_collection",
+    "is_reserved_database",
+    "is_reserved_id",
+]
+
+METADATA_STORE = "_properties"
+SCHEMA_STORE = "_schemas"
+
+_SIZE, _META, _ALL = "_size", "_meta", "*"
+_LISTS = {
+    "_indexes": (ResourceType.INDEXES, ResourceType.INDEX),
+    # These two have no listing: without a name they are resources that take no method.
+    "_aggrs": (ResourceType.AGGREGATION, ResourceType.AGGREGATION),
+    "_streams": (ResourceType.STREAM, ResourceType.STREAM),
+}
+_SERVER_DATABASES = frozenset({"admin", "config", "local"})
+_DATABASE_FORBIDS = frozenset('/\\. "$\0')
+_COLLECTION_FORBIDS = frozenset("$\0")
+_MAX_DATABASE = 63  # bytes
+_VARIABLE = re.compile(r"\{([^{}/]+)\}")
+_LABEL = re.compile(r"host\[(\d+)\]")
+
+Segments = tuple[str, ...]
+
+
+class ReservedResource(RequestError):
+    """A name that belongs to the database or to docgraph itself."""
+
+    status, code = 403, "reserved-resource"
+
+    def __init__(self, message: str = "reserved resource") -> None:
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mount:
+    """A mount with its two paths as segments; `*` as `what` is no segment at all."""
+
+    what: Segments
+    where: Segments
+    is_template: bool
+
+    def bind(self, segments: Segments, host: str) -> Segments | None:
+        """The path inside the database, or None when the path does not begin with `where`."""
+        if len(segments) < len(self.where):
+            return None
+        variables = _host_variables(host)
+        for pattern, segment in zip(self.where, segments, strict=False):
+            name = _VARIABLE.fullmatch(pattern)
+            if name is None:
+                if pattern != segment:
+                    return None
+            elif variables.setdefault(name[1], segment) != segment:
+                return None
+        what = tuple(_fill(part, variables) for part in self.what)
+        return None if None in what else (*what, *segments[len(self.where) :])  # type: ignore[arg-type]
+
+
+class Mounts:
+    """The mounts of the REST API below `prefix`, the path that the service is bound to."""
+
+    def __init__(self, mounts: Sequence[MongoMount], prefix: str = "/") -> None:
+        self._prefix = parse_path(prefix.encode())
+        parsed = [_parse(mount) for mount in mounts]
+        self._templates = [mount for mount in parsed if mount.is_template]
+        if self._templates and len(self._templates) != len(parsed):
+            raise StartupError(
+                "of mongo.mongo-mounts some have a path template as `where` and some have not",
+                hint="make all of them templates, or none",
+            )
+        # The longest first; of two that are as long, the one with more literal segments.
+        self._templates.sort(key=lambda one: (-len(one.where), _count_variables(one.where)))
+        self._plain = {} if self._templates else _index(parsed)
+        self._longest = max((len(mount.where) for mount in parsed), default=0)
+
+    def resolve(self, segments: Segments, host: str = "") -> Resource | None:
+        """The resource at the path of a request, or None when nothing is mounted there.
+
+        The `id` of a document, index, aggregation, stream or schema is the segment as it stands;
+        what a document's id means depends on `id_type`.
+        """
+        depth = len(self._prefix)
+        if depth:
+            if segments[:depth] != self._prefix:
+                return None
+            segments = segments[depth:]
+        inside = self._bind(segments, host) if self._templates else self._find(segments)
+        return None if inside is None else classify(inside)
+
+    def _find(self, segments: Segments) -> Segments | None:
+        for length in range(min(len(segments), self._longest), -1, -1):
+            what = self._plain.get(segments[:length])
+            if what is not None:
+                return (*what, *segments[length:])
+        return None
+
+    def _bind(self, segments: Segments, host: str) -> Segments | None:
+        for mount in self._templates:
+            inside = mount.bind(segments, host)
+            if inside is not None:
+                return inside
+        return None
+
+
+def classify(path: Segments) -> Resource | None:
+    """The resource at `<database>/<collection>/<document>` with its special names."""
+    match path:
+        case ():
+            return Resource(ResourceType.ROOT)
+        case (name,) if name.lower() == _SIZE:
+            return Resource(ResourceType.SIZE)
+        case (db,):
+            return Resource(ResourceType.DATABASE, db)
+        case (db, name):
+            return _classify_in_database(db, name)
+        case (db, collection, name):
+            return _classify_in_collection(db, collection, name)
+        case (db, collection, list_name, name) if collection.lower() != SCHEMA_STORE:
+            types = _LISTS.get(list_name.lower())
+            return None if types is None else Resource(types[1], db, collection, name)
+    return None
+
+
+def _classify_in_database(db: str, name: str) -> Resource:
+    match name.lower():
+        case "_size":
+            return Resource(ResourceType.SIZE, db)
+        case "_meta":
+            return Resource(ResourceType.METADATA, db)
+        case "_schemas":
+            return Resource(ResourceType.SCHEMA_STORE, db, SCHEMA_STORE)
+    return Resource(ResourceType.COLLECTION, db, name)
+
+
+def _classify_in_collection(db: str, collection: str, name: str) -> Resource:
+    in_schemas = collection.lower() == SCHEMA_STORE
+    if in_schemas:
+        collection = SCHEMA_STORE
+    special = name.lower() if name[:1] == "_" else name
+    if special == _SIZE:
+        return Resource(ResourceType.SIZE, db, collection)
+    if special == _META:
+        return Resource(ResourceType.METADATA, db, collection)
+    if in_schemas:
+        return Resource(ResourceType.SCHEMA, db, collection, name)
+    if special == _ALL:
+        return Resource(ResourceType.BULK, db, collection)
+    if special in _LISTS:
+        return Resource(_LISTS[special][0], db, collection)
+    return Resource(ResourceType.DOCUMENT, db, collection, name)
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def check_names(resource: Resource) -> None:
+    """Refuse names that cannot be, and those that nobody reaches by this API."""
+    if resource.db is not None:
+        if is_reserved_database(resource.db):
+            raise ReservedResource
+        _check_database(resource.db)
+    if resource.collection is not None:
+        if is_reserved_collection(resource.collection):
+            raise ReservedResource
+        if not resource.collection or not _COLLECTION_FORBIDS.isdisjoint(resource.collection):
+            raise RequestError("illegal collection name: it may hold neither NUL nor '$'")
+    if resource.type is ResourceType.DOCUMENT and is_reserved_id(resource.id):
+        raise ReservedResource
+
+
+def is_reserved_database(name: str) -> bool:
+    """Whether the database belongs to the server."""
+    return name.lower() in _SERVER_DATABASES or name.startswith("system.")
+
+
+def is_reserved_collection(name: str) -> bool:
+    """Whether the collection belongs to the server, to a file store or to the metadata."""
+    return name.startswith("system.") or name.endswith(".chunks") or name == METADATA_STORE
+
+
+def is_reserved_id(id: object) -> bool:
+    """Whether the id is one of the metadata documents."""
+    return isinstance(id, str) and (id == METADATA_STORE or id.startswith(f"{METADATA_STORE}."))
+
+
+def _check_database(name: str) -> None:
+    if not name or not _DATABASE_FORBIDS.isdisjoint(name) or len(name.encode()) > _MAX_DATABASE:
+        raise RequestError(
+            "illegal database name: it has 1 to 63 bytes and none of / \\ . ' $, space and NUL"
+        )
+
+
+# --- reading mounts -------------------------------------------------------------------------------
+
+
+def _parse(mount: MongoMount) -> _Mount:
+    where = parse_path(mount.where.encode())
+    is_template = _VARIABLE.search(mount.where) is not None
+    if is_template and where[-1:] == ("*",):
+        where = where[:-1]  # what follows a `where` belongs to it, with or without saying so
+    what = () if mount.what == "*" else parse_path(mount.what.encode())
+    used = {name for part in what for name in _VARIABLE.findall(part)}
+    given = {name for part in where for name in _VARIABLE.findall(part)}
+    unknown = {name for name in used - given if name != "host" and not _LABEL.fullmatch(name)}
+    if unknown:
+        raise StartupError(
+            f"mongo.mongo-mounts: {mount.what!r} uses {{{min(unknown)}}}, which {mount.where!r} "
+            "does not give",
+            hint="`what` may use the variables of `where`, {host}, and {host[0]}, {host[1]}, …",
+        )
+    return _Mount(what, where, is_template)
+
+
+def _index(mounts: Sequence[_Mount]) -> dict[Segments, Segments]:
+    table: dict[Segments, Segments] = {}
+    for mount in mounts:
+        if mount.where in table:
+            raise StartupError(
+                f"mongo.mongo-mounts has two mounts at /{'/'.join(mount.where)}",
+                hint="give each `where` once",
+            )
+        table[mount.where] = mount.what
+    return table
+
+
+def _count_variables(where: Segments) -> int:
+    return sum(1 for part in where if _VARIABLE.fullmatch(part))
+
+
+def _host_variables(host: str) -> dict[str, str]:
+    name = host.rpartition(":")[0] if re.search(r":\d+\Z", host) else host
+    if not name:
+        return {}
+    labels = {f"host[{index}]": label for index, label in enumerate(name.split("."))}
+    return {"host": name, **labels}
+
+
+def _fill(part: str, variables: Mapping[str, str]) -> str | None:
+    """The part with its variables replaced; None when the request does not give one of them."""
+    if any(name not in variables for name in _VARIABLE.findall(part)):
+        return None
+    return _VARIABLE.sub(lambda match: variables[match[1]], part)
