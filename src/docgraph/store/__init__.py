@@ -1,1 +1,22 @@
+"""MongoDB: find, aggregate, write, watch, with checks and guards that cannot be skipped."""
 
+from docgraph.store.client import Client
+from docgraph.store.guard import Guard, Key, Rows
+from docgraph.store.provider import ClientProvider
+from docgraph.store.security import Policy, check_filter, check_pipeline
+from docgraph.store.store import Store, open_store
+from docgraph.store.watch import ChangeEvents
+
+__all__ = [
+    "ChangeEvents",
+    "Client",
+    "ClientProvider",
+    "Guard",
+    "Key",
+    "Policy",
+    "Rows",
+    "Store",
+    "check_filter",
+    "check_pipeline",
+    "open_store",
+]

@@ -1,0 +1,96 @@
+"""Whether the database answers, as the driver's own monitors see it.
+
+What has to be done once the database is there (initializers, indexes, the first administrator)
+waits here; being lost and found is said once each, not by every request that notices.
+
+The driver's events of its monitors are not used: they need a running loop when the client is made,
+and come with a delay. Looking at what it knows costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from docgraph.observe import emit
+from docgraph.observe.events import DatabaseFound, DatabaseLost
+from docgraph.store.client import Client
+from docgraph.store.errors import DRIVER_ERRORS
+
+if TYPE_CHECKING:
+    from pymongo.topology_description import TopologyDescription
+
+__all__ = ["Availability"]
+
+_INTERVAL = 0.2  # seconds between two looks
+
+
+class Availability:
+    """Available means: there is a server that takes writes."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._first = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._available: bool | None = None  # None: not known yet
+        self._lost_at = 0.0
+
+    def __bool__(self) -> bool:
+        return self._client.topology_description.has_writable_server()
+
+    async def wait(self) -> None:
+        """Return when the database has answered for the first time, or at once if it has."""
+        await self._first.wait()
+
+    def start(self) -> None:
+        """Begin to connect and to look, in the background."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._watch(), name="docgraph-availability")
+
+    async def stop(self) -> None:
+        """End the background task."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            self._task = None
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                await self._client.aconnect()
+            except DRIVER_ERRORS as error:  # a host name that is not found, for instance
+                self._lost(f"no connection ({type(error).__name__})")
+            else:
+                self._look(self._client.topology_description)
+            await asyncio.sleep(_INTERVAL)
+
+    def _look(self, known: TopologyDescription) -> None:
+        if known.has_writable_server():
+            self._found()
+        elif reason := _failure(known):
+            self._lost(reason)
+
+    def _found(self) -> None:
+        if self._available:
+            return
+        down = 0.0 if self._available is None else time.monotonic() - self._lost_at
+        self._available = True
+        self._first.set()
+        emit(DatabaseFound(down_seconds=round(down, 3)))
+
+    def _lost(self, reason: str) -> None:
+        if self._available is not False:
+            self._available, self._lost_at = False, time.monotonic()
+            emit(DatabaseLost(reason=reason))
+
+
+def _failure(known: TopologyDescription) -> str:
+    """Why there is no such server; empty while the first look at them is still under way."""
+    servers = known.server_descriptions().values()
+    errors = {type(server.error).__name__ for server in servers if server.error is not None}
+    if errors:
+        return f"no server answers ({', '.join(sorted(errors))})"
+    if any(server.is_server_type_known for server in servers):
+        return "no server is primary"
+    return ""

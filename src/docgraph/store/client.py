@@ -1,0 +1,71 @@
+"""The one client of the process, built from the section `mclient`.
+
+Pool and timeouts are docgraph's unless the connection string says otherwise: whoever writes
+`maxPoolSize=20` there means it. How values are decoded is not negotiable, the rest of docgraph
+relies on it. The client connects when it is first used, or by `aconnect`; a database that is down
+is no reason not to start.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from bson.codec_options import DatetimeConversion
+from pymongo import AsyncMongoClient
+from pymongo.driver_info import DriverInfo
+from pymongo.errors import PyMongoError
+
+from docgraph import __version__
+from docgraph.config.sections import MClient
+from docgraph.exchange.data import Document
+from docgraph.exchange.errors import StartupError
+
+__all__ = ["Client", "build_client"]
+
+Client = AsyncMongoClient[Document]
+
+
+def build_client(section: MClient, connection_string: str) -> Client:
+    """A client that is not connected yet; a connection string that cannot work is a start error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # an option the driver does not know
+        try:
+            return AsyncMongoClient(
+                connection_string,
+                driver=DriverInfo("docgraph", __version__),
+                document_class=dict,
+                tz_aware=False,
+                uuidRepresentation="unspecified",
+                datetime_conversion=DatetimeConversion.DATETIME_AUTO.name,
+                **_defaults(section, connection_string),
+            )
+        # The texts of the driver may hold pieces of the password, so none of them is shown.
+        except (PyMongoError, UserWarning, ValueError, TypeError):
+            raise StartupError(
+                "mclient.connection-string cannot be used",
+                hint="it reads mongodb://user:password@host:port/?option=value, with ':', '/', '@' "
+                "and '%' in user and password percent-encoded, and options that the driver knows",
+            ) from None
+
+
+def _defaults(section: MClient, connection_string: str) -> dict[str, Any]:
+    """The options that the connection string leaves open."""
+    defaults = {
+        "maxPoolSize": section.max_pool_size,
+        "minPoolSize": min(section.min_pool_size, section.max_pool_size),
+        "maxConnecting": section.max_connecting,
+        "waitQueueTimeoutMS": section.wait_queue_timeout_ms,
+        "connectTimeoutMS": section.connect_timeout_ms,
+        "heartbeatFrequencyMS": section.heartbeat_frequency_ms,
+        "serverSelectionTimeoutMS": section.server_selection_timeout_ms,
+        "retryReads": True,
+        "retryWrites": True,
+        "appname": "docgraph",
+    }
+    given = {name.lower() for name, _ in parse_qsl(urlsplit(connection_string).query)}
+    chosen = {name: value for name, value in defaults.items() if name.lower() not in given}
+    if "maxpoolsize" in given:
+        chosen.pop("minPoolSize", None)  # ours might be more than theirs
+    return chosen

@@ -1,0 +1,229 @@
+"""Runs one reading command: its time, its second try, its errors, its observation.
+
+Reads are sent with `AsyncDatabase.command` and not with `find().to_list()`: the driver's cursor
+objects cost a noticeable part of a small read, and an answer of one batch needs none. What the
+driver's cursors do beside that is done here: the second try of the retryable reads specification,
+read preference and read concern of the client (the implicit session is the driver's), and a real
+cursor when the answer does not fit into one batch.
+
+Time is bounded twice. The server stops the command by `maxTimeMS`, and says so; a moment later we
+stop waiting, for servers that do not answer. Giving up, and being cancelled, closes the connection
+inside the driver, and the server ends a read whose client is gone. The driver's own `timeout()`
+is not used for reads: it would also replace the bound on waiting for a connection, and costs a task
+for every message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from pymongo import ReadPreference
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.asynchronous.mongo_client import AsyncMongoClient
+from pymongo.errors import (
+    AutoReconnect,
+    OperationFailure,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+    WaitQueueTimeoutError,
+)
+
+from docgraph.exchange.data import Document
+from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.errors import DocgraphError, TimeLimitExceeded
+from docgraph.observe import emit
+from docgraph.observe.events import CommandFinished
+from docgraph.store.errors import DRIVER_ERRORS, translate, unreachable
+
+__all__ = ["Commands"]
+
+T = TypeVar("T")
+
+_GRACE = 0.25  # seconds between the server's end of a command and ours
+_KEPT_DATABASES = 256
+
+# After these the same read may well succeed, often on another server; from the specification of
+# retryable reads. Errors of the connection come as exceptions of their own.
+_WORTH_ANOTHER_TRY = frozenset(
+    {
+        6,  # HostUnreachable
+        7,  # HostNotFound
+        89,  # NetworkTimeout
+        91,  # ShutdownInProgress
+        134,  # ReadConcernMajorityNotAvailableYet
+        189,  # PrimarySteppedDown
+        262,  # ExceededTimeLimit
+        9001,  # SocketException
+        10107,  # NotWritablePrimary
+        11600,  # InterruptedAtShutdown
+        11602,  # InterruptedDueToReplStateChange
+        13435,  # NotPrimaryNoSecondaryOk
+        13436,  # NotPrimaryOrSecondary
+    }
+)
+
+
+class Commands:
+    """Sends commands to the database of a client, none of them without an end."""
+
+    def __init__(self, client: AsyncMongoClient[Document], *, ceiling_ms: int) -> None:
+        self.client = client
+        self._ceiling = ceiling_ms / 1000 if ceiling_ms > 0 else None
+        self._options = client.codec_options
+        self._read_concern = client.read_concern.document
+        self._tries = 2 if client.options.retry_reads else 1
+        self._databases: dict[str, AsyncDatabase[Document]] = {}
+
+    async def fetch(self, db: str, command: Document, deadline: Deadline) -> list[Document]:
+        """The documents of `find` or `aggregate`, all of them."""
+        return await self.observe(db, command, self._fetch(db, command, deadline))
+
+    def budget(self, deadline: Deadline) -> float | None:
+        """Seconds for one command: what is left, at most the ceiling."""
+        left = deadline.remaining()
+        if left is None or self._ceiling is None:
+            return left or self._ceiling
+        return min(left, self._ceiling)
+
+    async def observe(self, db: str, command: Document, work: Awaitable[T]) -> T:
+        """Await the work, and say afterwards how it went."""
+        started = time.perf_counter()
+        error = ""
+        try:
+            return await work
+        except DocgraphError as problem:
+            error = problem.code
+            raise
+        except asyncio.CancelledError:
+            error = "cancelled"
+            raise
+        finally:
+            emit(_finished(db, command, time.perf_counter() - started, error))
+
+    async def within(
+        self, seconds: float | None, work: Callable[[], Awaitable[T]], *, writing: bool = False
+    ) -> T:
+        """Await the work, for that long, with errors of docgraph only."""
+        timeout = asyncio.timeout(None if seconds is None else seconds + _GRACE)
+        try:
+            async with timeout:
+                return await work()
+        except DRIVER_ERRORS as error:
+            if timeout.expired() or (_is_timeout(error) and _is_close(timeout)):
+                raise self._out_of_time(writing) from error
+            raise translate(error) from error
+
+    def has_server(self, *, writing: bool) -> bool:
+        """Whether a server is known that takes such commands."""
+        known = self.client.topology_description
+        if writing:
+            return known.has_writable_server()
+        return known.has_readable_server(self.client.read_preference)
+
+    def _out_of_time(self, writing: bool) -> DocgraphError:
+        """Time was up: because the work took long, or because there was no server to do it."""
+        if not self.has_server(writing=writing):
+            return unreachable()
+        return TimeLimitExceeded("operation exceeded its time limit")
+
+    async def ping(self, seconds: float | None, *, writing: bool = False) -> None:
+        """Return when the database answers, by a server that takes such commands."""
+        preference = ReadPreference.PRIMARY if writing else self.client.read_preference
+        admin = self._database("admin")
+        await self.within(
+            seconds, lambda: admin.command({"ping": 1}, read_preference=preference), writing=writing
+        )
+
+    async def _fetch(self, db: str, command: Document, deadline: Deadline) -> list[Document]:
+        seconds = self.budget(deadline)
+        if seconds is not None:
+            command["maxTimeMS"] = max(1, int(seconds * 1000))
+        if self._read_concern:
+            command["readConcern"] = self._read_concern
+        return await self.within(seconds, lambda: self._read(self._database(db), command))
+
+    async def _read(self, database: AsyncDatabase[Document], command: Document) -> list[Document]:
+        reply = await self._send(database, command)
+        cursor: Document = reply["cursor"]
+        if cursor["id"]:
+            return await self._read_batches(database, command, cursor["id"])
+        documents: list[Document] = cursor["firstBatch"]
+        return documents
+
+    async def _send(self, database: AsyncDatabase[Document], command: Document) -> Document:
+        tries = self._tries
+        while True:
+            tries -= 1
+            try:
+                return await database.command(
+                    dict(command),  # the driver adds to it
+                    read_preference=self.client.read_preference,
+                    codec_options=self._options,
+                )
+            except (AutoReconnect, OperationFailure) as error:
+                if tries == 0 or not _is_worth_another_try(error):
+                    raise
+
+    async def _read_batches(
+        self, database: AsyncDatabase[Document], command: Document, opened: int
+    ) -> list[Document]:
+        """Read an answer of more than one batch with a cursor, from the beginning.
+
+        Further batches come from the server that gave the first one, and which one that was is
+        known to the driver's cursors only. Such answers exceed 16 MiB and are rare.
+        """
+        collection = next(iter(command.values()))
+        await database.command({"killCursors": collection, "cursors": [opened]})
+        cursor = await database.cursor_command(
+            dict(command),
+            read_preference=self.client.read_preference,
+            codec_options=self._options,
+        )
+        async with cursor:
+            return await cursor.to_list()
+
+    def _database(self, name: str) -> AsyncDatabase[Document]:
+        database = self._databases.get(name)
+        if database is None:
+            if len(self._databases) >= _KEPT_DATABASES:
+                self._databases.clear()
+            database = self._databases[name] = self.client.get_database(name)
+        return database
+
+
+def _is_worth_another_try(error: AutoReconnect | OperationFailure) -> bool:
+    if isinstance(error, OperationFailure):
+        return error.code in _WORTH_ANOTHER_TRY
+    return not isinstance(error, (ServerSelectionTimeoutError, WaitQueueTimeoutError))
+
+
+def _is_timeout(error: BaseException) -> bool:
+    """Whether the driver gave up because time was up, its own (of the pool, …) or ours."""
+    return isinstance(error, PyMongoError) and error.timeout
+
+
+def _is_close(timeout: asyncio.Timeout) -> bool:
+    """Whether the time of the server is over and at most the grace is left."""
+    end = timeout.when()
+    return end is not None and end - asyncio.get_running_loop().time() < 2 * _GRACE
+
+
+def _finished(db: str, command: Document, duration: float, error: str) -> CommandFinished:
+    name, collection = next(iter(command.items()))
+    comment = command.get("comment")
+    origin: Mapping[str, Any] = comment if isinstance(comment, Mapping) else {}
+    return CommandFinished(
+        command=name,
+        db=db,
+        collection=str(collection),
+        duration=duration,
+        ok=not error,
+        request_id=str(origin.get("request", "")),
+        app=str(origin.get("app", "")),
+        operation=str(origin.get("operation", "")),
+        field=str(origin.get("field", "")),
+        error=error,
+    )

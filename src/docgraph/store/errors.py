@@ -1,0 +1,210 @@
+"""What the driver raises, told in docgraph's own words.
+
+Everything that leaves this package is one of `docgraph.exchange.errors`: the statuses are those of
+the table below, the texts are ours, and nothing of the database's text reaches the caller (it may
+hold names of hosts, indexes or other people's data). The original is chained for the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from bson.errors import BSONError, InvalidBSON, InvalidDocument
+from pymongo.errors import (
+    ConfigurationError,
+    ConnectionFailure,
+    DocumentTooLarge,
+    InvalidOperation,
+    OperationFailure,
+    PyMongoError,
+    WaitQueueTimeoutError,
+    WTimeoutError,
+)
+
+from docgraph.exchange.errors import (
+    Conflict,
+    DocgraphError,
+    NotSupported,
+    QueryError,
+    StoreError,
+    StoreForbidden,
+    StoreRejected,
+    StoreUnavailable,
+    TimeLimitExceeded,
+)
+
+__all__ = ["DRIVER_ERRORS", "DUPLICATE_KEY", "describe_write_error", "translate", "translated"]
+
+# BSON is encoded inside the driver's calls: numbers that do not fit, lone surrogates and documents
+# nested too deeply come out of them as Python's own errors.
+DRIVER_ERRORS = (PyMongoError, BSONError, OverflowError, RecursionError, UnicodeError, OSError)
+
+DUPLICATE_KEY = 11000
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    kind: type[DocgraphError]
+    message: str
+    hint: str | None = None
+
+
+_QUERY = _Rule(StoreRejected, "invalid query: the database does not understand it")
+_TRANSACTION = _Rule(StoreRejected, "the given transaction is not in progress")
+_FIELD_END = _Rule(StoreRejected, "a field path must not end with a '.'")
+_PROJECTION = _Rule(
+    StoreRejected,
+    "a projection cannot both include and exclude properties",
+    "only _id can be excluded from a projection that includes",
+)
+_SORT = _Rule(StoreRejected, "invalid sort", "a sort is an object of property and 1 or -1")
+_DUPLICATE = _Rule(
+    Conflict,
+    "duplicate key: the write collides with an existing _id or a unique index",
+    "an update with upsert whose filter does not match an existing document collides, too",
+)
+_TIME = _Rule(TimeLimitExceeded, "operation exceeded its time limit")
+_MEMORY = _Rule(
+    StoreRejected,
+    "the query needs more memory than the database gives one",
+    "reduce it with a filter or a limit, or allow the use of disk",
+)
+_RESUME = _Rule(
+    StoreRejected,
+    "the change stream cannot be resumed from this token",
+    "start it again without one",
+)
+
+# The names of the codes are the server's own.
+_RULES: dict[int, _Rule] = {
+    2: _QUERY,  # BadValue
+    9: _QUERY,  # FailedToParse
+    13: _Rule(  # Unauthorized
+        StoreForbidden,
+        "the database user does not have enough permissions to execute this operation",
+    ),
+    14: _QUERY,  # TypeMismatch
+    15: _Rule(StoreRejected, "the query or document is nested too deeply"),  # Overflow
+    18: _Rule(StoreForbidden, "the database does not accept its user"),  # AuthenticationFailed
+    50: _TIME,  # MaxTimeMSExpired
+    52: _Rule(StoreRejected, "a property may not start with '$'"),  # DollarPrefixedFieldName
+    56: _FIELD_END,  # EmptyFieldName
+    57: _Rule(StoreRejected, "a property may not contain '.'"),  # DottedFieldName
+    61: _Rule(  # ShardKeyNotFound
+        StoreRejected,
+        "a write to a sharded collection must specify the shard key",
+        "give it with the query parameter 'shardkey'",
+    ),
+    66: _Rule(StoreForbidden, "the update would change _id or the shard key"),  # ImmutableField
+    73: _Rule(StoreRejected, "invalid database or collection name"),  # InvalidNamespace
+    112: _Rule(  # WriteConflict
+        Conflict, "write conflict with another operation", "try again"
+    ),
+    121: _Rule(StoreRejected, "document failed validation"),  # DocumentValidationFailure
+    146: _MEMORY,  # ExceededMemoryLimit
+    168: _QUERY,  # InvalidPipelineOperator
+    225: _TRANSACTION,  # TransactionTooOld
+    241: _Rule(StoreRejected, "failed to convert a value"),  # ConversionFailure
+    251: _TRANSACTION,  # NoSuchTransaction
+    256: _TRANSACTION,  # TransactionCommitted
+    260: _RESUME,  # InvalidResumeToken
+    262: _TIME,  # ExceededTimeLimit
+    280: _RESUME,  # ChangeStreamFatalError
+    286: _RESUME,  # ChangeStreamHistoryLost
+    292: _MEMORY,  # QueryExceededMemoryLimitNoDiskUseAllowed
+    10334: _Rule(StoreRejected, "the document is too large"),  # BSONObjectTooLarge
+    DUPLICATE_KEY: _DUPLICATE,
+    11001: _DUPLICATE,
+    12582: _DUPLICATE,
+    13297: _Rule(  # DatabaseDifferCase
+        Conflict, "a database of this name exists with different case"
+    ),
+    15974: _SORT,
+    15975: _Rule(StoreRejected, "a sort order must be 1 (ascending) or -1 (descending)"),
+    15998: _Rule(StoreRejected, "a field path may not contain an empty name"),
+    16410: _Rule(StoreRejected, "a name in a field path may not start with '$'"),
+    17276: _QUERY,  # use of an undefined variable
+    17287: _PROJECTION,
+    17312: _SORT,
+    31138: _Rule(StoreRejected, "invalid $meta sort"),
+    31249: _QUERY,  # path collision in a projection
+    31253: _PROJECTION,
+    31254: _PROJECTION,
+    40323: _Rule(StoreRejected, "a pipeline stage must be an object with exactly one property"),
+    40324: _QUERY,  # unrecognised stage
+    40352: _Rule(StoreRejected, "a field path cannot be empty"),
+    40353: _FIELD_END,
+    40573: _Rule(  # change streams on a standalone server
+        NotSupported,
+        "change streams need a replica set or a sharded cluster",
+        "turn the server into a replica set; one of a single member is enough",
+    ),
+    51091: _Rule(StoreRejected, "invalid regular expression"),
+    51108: _Rule(StoreRejected, "invalid option of a regular expression"),
+    4031700: _MEMORY,  # $facet beyond its bound
+}
+
+_UNKNOWN = _Rule(StoreError, "the database could not do what was asked", "the log has the reason")
+
+
+def translate(error: BaseException) -> DocgraphError:
+    """The error of docgraph that stands for this one; the caller raises it `from` the original."""
+    if isinstance(error, DocgraphError):
+        return error
+    if isinstance(error, OperationFailure) and not isinstance(error, WTimeoutError):
+        return _render(_RULES.get(error.code or 0, _UNKNOWN))
+    if isinstance(error, WTimeoutError):
+        return TimeLimitExceeded("the write was not confirmed by a majority of servers in time")
+    if isinstance(error, WaitQueueTimeoutError):
+        return StoreUnavailable("no connection to the database became free in time")
+    if isinstance(error, (ConnectionFailure, ConfigurationError, InvalidOperation)):
+        return unreachable()
+    return _translate_encoding(error)
+
+
+def _translate_encoding(error: BaseException) -> DocgraphError:
+    """Errors of turning values into BSON and back, which need no database."""
+    match error:
+        case InvalidBSON():
+            return StoreError("a stored document cannot be read", hint="the log has the reason")
+        case DocumentTooLarge():
+            return QueryError("the query or document is too large for the database")
+        case RecursionError():
+            return QueryError("the query or document is nested too deeply")
+        case OverflowError():
+            return QueryError("a number is out of the range of BSON")
+        case UnicodeError():
+            return QueryError("a text is not valid Unicode")
+        case InvalidDocument() | BSONError():
+            return QueryError("a value or key cannot be expressed in BSON")
+        case OSError():
+            return unreachable()
+        case _:
+            return _render(_UNKNOWN)
+
+
+def unreachable() -> StoreUnavailable:
+    """The database does not answer; where it should be is nobody's business."""
+    return StoreUnavailable("the database cannot be reached", hint="is it running?")
+
+
+def describe_write_error(code: int | None) -> str:
+    """The text for one failed element of a write of many."""
+    return _RULES.get(code or 0, _UNKNOWN).message
+
+
+def _render(rule: _Rule) -> DocgraphError:
+    error = rule.kind(rule.message)
+    error.hint = rule.hint
+    return error
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Around calls of the driver: only errors of docgraph come out."""
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        raise translate(error) from error

@@ -1,0 +1,267 @@
+"""Stages and operators: the one checker for GraphQL mappings, REST aggregations and streams.
+
+It runs when a definition is written and inside every call of the store, after substitution, so it
+is written to be cheap: one walk over the value that only answers yes or no, and a second, slower
+one that finds the place when the answer is yes. Stages are allowed by list, since every version of
+the server brings new ones; operators are refused by list, on exact keys. A block-list on text
+would be no check: `{"a": "$where"}` is harmless and `{"\\u0024where": …}` is not.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
+from bson.timestamp import Timestamp
+
+from docgraph.config.sections import AggregationSecurity
+from docgraph.exchange.errors import QueryError, SecurityViolation
+from docgraph.store.names import check_database, check_namespace
+from docgraph.store.references import Reference, nested_pipelines, read_reference
+
+__all__ = [
+    "READ_STAGES",
+    "STREAM_STAGES",
+    "UPDATE_STAGES",
+    "Policy",
+    "check_filter",
+    "check_pipeline",
+    "has_key",
+]
+
+_WRITES: Final = "it writes to the database"
+_RUNS_CODE: Final = "it runs JavaScript on the database"
+_SHOWS_STATE: Final = "it shows the state of the server"
+_CONFIGURED: Final = "the section aggregationSecurity refuses it"
+_UNKNOWN: Final = "it is not one of the stages that are allowed here"
+_FROM_CALLER: Final = "a value supplied by a caller may not hold it"
+
+_LONGEST: Final = 200
+
+_JAVASCRIPT = ("$where", "$function", "$accumulator", "$_internaljsemit", "$_internaljsreduce")
+_STATE = (
+    "$changestream",
+    "$changestreamsplitlargeevent",
+    "$collstats",
+    "$currentop",
+    "$indexstats",
+    "$listcatalog",
+    "$listclustercatalog",
+    "$listlocalsessions",
+    "$listsampledqueries",
+    "$listsearchindexes",
+    "$listsessions",
+    "$plancachestats",
+    "$querysettings",
+    "$querystats",
+    "$shardeddatadistribution",
+)
+
+# Always refused, as stage or operator, at any depth; in lower case.
+_ALWAYS: dict[str, str] = {
+    "$out": _WRITES,
+    "$merge": _WRITES,
+    **dict.fromkeys(_JAVASCRIPT, _RUNS_CODE),
+    **dict.fromkeys(_STATE, _SHOWS_STATE),
+}
+
+UPDATE_STAGES: Final = frozenset(
+    {"$addFields", "$project", "$replaceRoot", "$replaceWith", "$set", "$unset"}
+)
+STREAM_STAGES: Final = UPDATE_STAGES | {"$match", "$redact"}
+READ_STAGES: Final = STREAM_STAGES | {
+    "$bucket",
+    "$bucketAuto",
+    "$count",
+    "$densify",
+    "$documents",
+    "$facet",
+    "$fill",
+    "$geoNear",
+    "$graphLookup",
+    "$group",
+    "$limit",
+    "$lookup",
+    "$sample",
+    "$search",
+    "$searchMeta",
+    "$setWindowFields",
+    "$skip",
+    "$sort",
+    "$sortByCount",
+    "$unionWith",
+    "$unwind",
+    "$vectorSearch",
+}
+
+# Types that hold no keys. Whatever is neither here nor a dict or list is looked at more closely.
+_SCALARS = frozenset(
+    {str, int, float, bool, type(None), bytes, ObjectId, Int64, Decimal128, Binary, Regex, Code}
+    | {Timestamp, DatetimeMS, MinKey, MaxKey, datetime.datetime, uuid.UUID, re.Pattern}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The configurable lists, on top of what is refused always."""
+
+    stages: frozenset[str] = frozenset()
+    operators: frozenset[str] = frozenset()
+    allow_cross_database: bool = False
+    refused: frozenset[str] = field(init=False, default=frozenset())
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stages", _lower(self.stages))
+        object.__setattr__(self, "refused", frozenset(_ALWAYS) | _lower(self.operators))
+
+    @classmethod
+    def from_section(cls, section: AggregationSecurity) -> Policy:
+        """What the section asks for; switched off, only its lists are."""
+        if not section.enabled:
+            return cls()
+        return cls(
+            frozenset(section.stage_blacklist),
+            frozenset(section.operator_blacklist),
+            section.allow_cross_database_operations,
+        )
+
+
+def _lower(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.lower() for name in names)
+
+
+def check_filter(
+    value: Any, *, policy: Policy, from_caller: bool = False, origin: str = "filter"
+) -> None:
+    """Refuse operators in a filter or projection; a value of a caller may not hold `$expr` either.
+
+    `value` may be any part of a filter, such as what a caller supplies for one argument.
+    """
+    refused = policy.refused | {"$expr"} if from_caller else policy.refused
+    _check_keys(value, refused, origin)
+
+
+def check_pipeline(
+    pipeline: Sequence[Mapping[str, Any]],
+    *,
+    db: str,
+    policy: Policy,
+    origin: str = "pipeline",
+    allowed: frozenset[str] = READ_STAGES,
+) -> None:
+    """Refuse stages, operators and namespaces, through nested pipelines."""
+    try:
+        _check_stages(pipeline, _Place(db, origin), policy, allowed)
+    except RecursionError:
+        raise QueryError(f"{origin} is nested too deeply") from None
+    for index, stage in enumerate(pipeline):
+        _check_keys(stage, policy.refused, f"{origin}[{index}]")
+
+
+class _Place(NamedTuple):
+    """The database whose collections a pipeline names, and where the pipeline stands."""
+
+    db: str
+    location: str
+
+
+def _check_stages(pipeline: Any, place: _Place, policy: Policy, allowed: frozenset[str]) -> None:
+    if not isinstance(pipeline, (list, tuple)):
+        raise QueryError(f"{place.location} must be a list of stages")
+    for index, stage in enumerate(pipeline):
+        location = f"{place.location}[{index}]"
+        if not isinstance(stage, Mapping) or len(stage) != 1:
+            raise QueryError(f"{location} must be an object with exactly one property")
+        ((name, body),) = stage.items()
+        _check_stage(name, location, policy, allowed)
+        reference = read_reference(name, body, place.db, location)
+        if reference is not None:
+            _check_reference(name, reference, _Place(place.db, location), policy)
+        db = reference.db if reference is not None else place.db
+        for key, nested in nested_pipelines(name, body):
+            _check_stages(nested, _Place(db, f"{location}.{name}.{key}"), policy, allowed)
+
+
+def _check_stage(name: Any, location: str, policy: Policy, allowed: frozenset[str]) -> None:
+    if name in allowed and not policy.stages:
+        return
+    lowered = str(name).lower()
+    if lowered in _JAVASCRIPT:
+        raise _violation("JAVASCRIPT_EXECUTION", name, location, _RUNS_CODE)
+    if lowered in _ALWAYS:
+        raise _violation("BLACKLISTED_STAGE", name, location, _ALWAYS[lowered])
+    if lowered in policy.stages:
+        raise _violation("BLACKLISTED_STAGE", name, location, _CONFIGURED)
+    if name not in allowed:
+        raise _violation("BLACKLISTED_STAGE", name, location, _UNKNOWN)
+
+
+def _check_reference(name: str, reference: Reference, place: _Place, policy: Policy) -> None:
+    other = reference.dotted or reference.db
+    if other != place.db and not policy.allow_cross_database:
+        reason = "it may only read its own database"
+        raise _violation("CROSS_DATABASE_ACCESS", name, place.location, reason)
+    try:
+        check_namespace(reference.db, reference.collection)
+        check_database(other)
+    except SecurityViolation as error:
+        raise _violation("CROSS_DATABASE_ACCESS", name, place.location, error.message) from None
+
+
+def _check_keys(value: Any, refused: frozenset[str], location: str) -> None:
+    try:
+        if type(value) in _SCALARS or not has_key(value, refused):
+            return
+        place, operator = _locate(value, refused, location) or (location, "?")
+    except (TypeError, AttributeError):
+        raise QueryError(f"{location}: every key must be text") from None
+    except RecursionError:
+        raise QueryError(f"{location} is nested too deeply") from None
+    lowered = operator.lower()
+    reason = _FROM_CALLER if lowered == "$expr" else _ALWAYS.get(lowered, _CONFIGURED)
+    raise _violation("BLACKLISTED_OPERATOR", operator, place, reason)
+
+
+def has_key(value: Any, keys: frozenset[str]) -> bool:
+    """Whether one of `keys` (operators in lower case) is a key at any depth of the value."""
+    kind = type(value)
+    if kind is dict:
+        for key, inner in value.items():
+            if key[:1] == "$" and key.lower() in keys:
+                return True
+            if type(inner) not in _SCALARS and has_key(inner, keys):
+                return True
+        return False
+    if kind is list or isinstance(value, (list, tuple)):
+        # Long lists are lists of ids, and `issuperset` runs through them without our help.
+        if _SCALARS.issuperset(map(type, value)):
+            return False
+        return any(has_key(inner, keys) for inner in value)
+    if isinstance(value, Mapping):  # SON, RawBSONDocument: encoded like a dict, so read like one
+        return has_key(dict(value), keys)
+    return False
+
+
+def _locate(value: Any, keys: frozenset[str], location: str) -> tuple[str, str] | None:
+    """The place that holds one of the keys, and the key."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key.startswith("$") and key.lower() in keys:
+                return location, key
+            if found := _locate(inner, keys, f"{location}.{key}"):
+                return found
+    elif isinstance(value, (list, tuple)):
+        for index, inner in enumerate(value):
+            if found := _locate(inner, keys, f"{location}[{index}]"):
+                return found
+    return None
+
+
+def _violation(type: str, operator: Any, location: str, reason: str) -> SecurityViolation:
+    place, name = location[:_LONGEST], str(operator)[:_LONGEST]  # both may be a caller's text
+    return SecurityViolation(f"Security violation: {type} operator '{name}' at {place} - {reason}")

@@ -1,0 +1,332 @@
+"""Everything that docgraph asks of MongoDB passes here.
+
+Each operation does the same things in the same order: names, checks of stages and operators,
+guards, the command with its deadline and limit, errors. None of them can be left out by a caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from docgraph.config.sections import AggregationSecurity, MClient
+from docgraph.exchange.data import DataPoint, Document, Read, Resource, Write, WriteResult
+from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.errors import QueryError
+from docgraph.exchange.exchange import Exchange
+from docgraph.store.availability import Availability
+from docgraph.store.client import Client, build_client
+from docgraph.store.command import Commands
+from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
+from docgraph.store.guard import (
+    Guard,
+    Key,
+    Paths,
+    Rows,
+    Shield,
+    check_filter_paths,
+    check_order,
+    check_projection,
+    strip,
+)
+from docgraph.store.intercept import Interceptors
+from docgraph.store.names import check_database, check_namespace
+from docgraph.store.rewrite import check_update, guard_pipeline
+from docgraph.store.security import (
+    STREAM_STAGES,
+    UPDATE_STAGES,
+    Policy,
+    check_filter,
+    check_pipeline,
+)
+from docgraph.store.watch import ChangeEvents, guard_events
+from docgraph.store.write import execute
+
+__all__ = ["Store", "open_store"]
+
+
+def open_store(
+    mclient: MClient, security: AggregationSecurity, *, connection_string: str | None = None
+) -> Store:
+    """The store of this process; `connection_string` is that of the embedded database."""
+    address = mclient.connection_string or connection_string
+    if address is None:
+        raise ValueError("neither configured nor embedded: there is no connection string")
+    return Store(
+        build_client(mclient, address),
+        policy=Policy.from_section(security),
+        ceiling_ms=mclient.command_ceiling_ms,
+    )
+
+
+class Store:
+    """The operations on the database; one per process."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        policy: Policy | None = None,
+        guard: Guard | None = None,
+        ceiling_ms: int = 300_000,
+    ) -> None:
+        self.client = client
+        self.policy = policy or Policy()
+        self.guard = guard or Guard()
+        self.interceptors = Interceptors()
+        self._availability = Availability(client)
+        self._commands = Commands(client, ceiling_ms=ceiling_ms)
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def connect(self) -> None:
+        """Begin to look for the servers, in the background."""
+        self._availability.start()
+
+    async def close(self) -> None:
+        """End all connections."""
+        await self._availability.stop()
+        await self.client.close()
+
+    async def available(self) -> None:
+        """Return when the database has answered for the first time, or at once if it has."""
+        await self._availability.wait()
+
+    @property
+    def is_available(self) -> bool:
+        """Whether there is a server that takes writes, as far as is known."""
+        return bool(self._availability)
+
+    async def ping(self, timeout: float) -> None:  # noqa: ASYNC109 - that is what it is about
+        """Return when the database answers, within that many seconds."""
+        await self._commands.ping(timeout)
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    async def find(  # noqa: PLR0913 - the parts of a query
+        self,
+        db: str,
+        collection: str,
+        filter: Mapping[str, Any],
+        *,
+        limit: int,
+        deadline: Deadline,
+        projection: Mapping[str, Any] | None = None,
+        sort: Sort | None = None,
+        skip: int = 0,
+        hint: Any = None,
+        comment: Any = None,
+        rows: Rows | None = None,
+        reveal: Iterable[Key] = (),
+    ) -> list[Document]:
+        """The documents that match, at most `limit`."""
+        namespace = check_namespace(db, collection)
+        shield = self._shield(rows, reveal)
+        order = read_sort(sort)
+        hidden = shield.hidden.get(namespace, ())
+        if hidden:
+            _check_hidden(filter, projection or {}, order, hint, hidden)
+        check_filter(filter, policy=self.policy)
+        filter = shield.restrict(namespace, filter)
+        if projection:
+            check_filter(projection, policy=self.policy, origin="projection")
+        options = {"projection": projection, "sort": order, "hint": hint, "comment": comment}
+        command = build_find(collection, filter, limit=limit, skip=skip, options=options)
+        documents = await self._commands.fetch(db, command, deadline)
+        if hidden:
+            strip(documents, hidden)
+        return documents
+
+    async def find_one(  # noqa: PLR0913 - the parts of a query
+        self,
+        db: str,
+        collection: str,
+        filter: Mapping[str, Any],
+        *,
+        deadline: Deadline,
+        projection: Mapping[str, Any] | None = None,
+        sort: Sort | None = None,
+        comment: Any = None,
+        rows: Rows | None = None,
+        reveal: Iterable[Key] = (),
+    ) -> Document | None:
+        """The first document that matches, or None."""
+        documents = await self.find(
+            db,
+            collection,
+            filter,
+            limit=1,
+            deadline=deadline,
+            projection=projection,
+            sort=sort,
+            comment=comment,
+            rows=rows,
+            reveal=reveal,
+        )
+        return documents[0] if documents else None
+
+    async def aggregate(  # noqa: PLR0913 - the parts of a query
+        self,
+        db: str,
+        collection: str,
+        pipeline: Sequence[Mapping[str, Any]],
+        *,
+        limit: int,
+        deadline: Deadline,
+        allow_disk_use: bool = False,
+        comment: Any = None,
+        rows: Rows | None = None,
+        reveal: Iterable[Key] = (),
+    ) -> list[Document]:
+        """The results of the pipeline, at most `limit`; ask for one more to see whether it is."""
+        check_namespace(db, collection)
+        check_pipeline(pipeline, db=db, policy=self.policy)
+        shield = self._shield(rows, reveal)
+        if shield:
+            pipeline = guard_pipeline(pipeline, db, collection, shield)
+        command = build_aggregate(
+            collection, pipeline, limit=limit, allow_disk_use=allow_disk_use, comment=comment
+        )
+        return await self._commands.fetch(db, command, deadline)
+
+    async def count(  # noqa: PLR0913 - the parts of a query
+        self,
+        db: str,
+        collection: str,
+        filter: Mapping[str, Any],
+        *,
+        limit: int,
+        deadline: Deadline,
+        comment: Any = None,
+        rows: Rows | None = None,
+        reveal: Iterable[Key] = (),
+    ) -> int:
+        """How many documents match; counting stops at `limit`."""
+        namespace = check_namespace(db, collection)
+        shield = self._shield(rows, reveal)
+        if hidden := shield.hidden.get(namespace):
+            check_filter_paths(filter, hidden)
+        check_filter(filter, policy=self.policy)
+        filter = shield.restrict(namespace, filter)
+        command = build_count(collection, filter, limit=limit, comment=comment)
+        results = await self._commands.fetch(db, command, deadline)
+        return int(results[0]["n"]) if results else 0
+
+    async def read(
+        self,
+        resource: Resource,
+        read: Read,
+        *,
+        deadline: Deadline,
+        exchange: Exchange | None = None,
+        rows: Rows | None = None,
+    ) -> list[Document]:
+        """The documents of a resource, with the data interceptors around it."""
+        db, collection = _place(resource)
+        read = await self.interceptors.run(DataPoint.BEFORE_READ, exchange, resource, read)
+        documents: Any = await self.find(
+            db,
+            collection,
+            read.filter,
+            limit=read.limit,
+            deadline=deadline,
+            projection=read.projection,
+            sort=read.sort,
+            skip=read.skip,
+            hint=read.hint,
+            comment={"request": exchange.id} if exchange else None,
+            rows=rows,
+        )
+        found: list[Document] = await self.interceptors.run(
+            DataPoint.AFTER_READ, exchange, resource, documents
+        )
+        return found
+
+    def watch(  # noqa: PLR0913 - the parts of a stream
+        self,
+        db: str,
+        collection: str | None,
+        pipeline: Sequence[Mapping[str, Any]] = (),
+        *,
+        resume_after: Mapping[str, Any] | None = None,
+        full_document: str | None = "updateLookup",
+        rows: Rows | None = None,
+        comment: Any = None,
+    ) -> ChangeEvents:
+        """The changes of a collection, or of a whole database, from now or from a token on."""
+        if collection is None:
+            check_database(db)
+        else:
+            check_namespace(db, collection)
+        check_pipeline(list(pipeline), db=db, policy=self.policy, allowed=STREAM_STAGES)
+        shield = self._shield(rows)
+        stages = [*guard_events(db, collection, shield), *pipeline] if shield else list(pipeline)
+        options = {
+            # Row filters are asked of the document, so that there has to be one.
+            "full_document": "updateLookup" if shield.rows else full_document,
+            "resume_after": resume_after,
+            "comment": comment,
+            "max_await_time_ms": 1000,
+        }
+        return ChangeEvents(self.client, db, collection, stages, options)
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    async def write(
+        self,
+        resource: Resource,
+        write: Write,
+        *,
+        deadline: Deadline,
+        exchange: Exchange | None = None,
+        majority: bool = False,
+        reveal: Iterable[Key] = (),
+    ) -> WriteResult:
+        """Run a write, with the data interceptors around it."""
+        db, collection = _place(resource)
+        write = await self.interceptors.run(DataPoint.BEFORE_WRITE, exchange, resource, write)
+        self._check_write(db, collection, write, reveal)
+        result = await execute(
+            self._commands, db, collection, write, deadline=deadline, majority=majority
+        )
+        done: WriteResult = await self.interceptors.run_after_write(
+            exchange, resource, write, result
+        )
+        return done
+
+    def _shield(self, rows: Rows | None, reveal: Iterable[Key] = ()) -> Shield:
+        """What the call has to respect; row filters are checked like any other filter."""
+        if rows:
+            for row in rows.values():
+                check_filter(row, policy=self.policy, origin="row filter")
+        return self.guard.shield(rows, reveal)
+
+    def _check_write(self, db: str, collection: str, write: Write, reveal: Iterable[Key]) -> None:
+        namespace = check_namespace(db, collection)
+        check_filter(write.filter, policy=self.policy)
+        if write.pipeline is not None:
+            check_pipeline(
+                write.pipeline, db=db, policy=self.policy, origin="update", allowed=UPDATE_STAGES
+            )
+        hidden = self.guard.shield(None, reveal).hidden.get(namespace)
+        if hidden:
+            check_filter_paths(write.filter, hidden)
+            check_update(write.update or write.pipeline or {}, hidden)
+
+
+def _place(resource: Resource) -> tuple[str, str]:
+    if resource.db is None or resource.collection is None:
+        raise QueryError(f"a {resource.type} holds no documents")
+    return resource.db, resource.collection
+
+
+def _check_hidden(
+    filter: Mapping[str, Any],
+    projection: Mapping[str, Any],
+    order: Mapping[str, Any],
+    hint: Any,
+    hidden: Paths,
+) -> None:
+    check_filter_paths(filter, hidden)
+    check_projection(projection, hidden)
+    check_order(order, hint, hidden)

@@ -1,0 +1,179 @@
+"""Executes a `Write`: insert, replace, update, delete, one document or many.
+
+Writes go through the driver's collection methods, which number them so that a second try after a
+lost connection cannot happen twice. A write of one document raises what went wrong; a write of
+several tells it per document in `WriteResult.failures` and keeps what succeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pymongo
+from bson import ObjectId
+from pymongo import ReplaceOne, WriteConcern
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.errors import BulkWriteError
+from pymongo.results import UpdateResult
+
+from docgraph.exchange.data import Document, Write, WriteKind, WriteResult
+from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.errors import QueryError
+from docgraph.store.command import Commands
+from docgraph.store.errors import describe_write_error
+
+__all__ = ["execute", "updates_of"]
+
+_MAJORITY = WriteConcern("majority")
+
+
+async def execute(
+    commands: Commands,
+    db: str,
+    collection: str,
+    write: Write,
+    *,
+    deadline: Deadline,
+    majority: bool,
+) -> WriteResult:
+    """Run the write and tell what it did."""
+    _check_shape(write)
+    if not commands.has_server(writing=True):
+        # The driver's `timeout()` below would let the whole time go by in waiting for a server;
+        # this waits as long as a read would.
+        await commands.ping(commands.budget(deadline), writing=True)
+    seconds = commands.budget(deadline)
+    target = commands.client.get_database(db).get_collection(
+        collection, write_concern=_MAJORITY if majority else None
+    )
+
+    async def run() -> WriteResult:
+        # Writes have no option for the time on the server; the driver derives it from this.
+        with pymongo.timeout(seconds):
+            return await _RUNNERS[write.kind](target, write)
+
+    command = {str(write.kind): collection}
+    return await commands.observe(db, command, commands.within(seconds, run, writing=True))
+
+
+def updates_of(write: Write) -> Document | list[Document] | None:
+    """The operators or the pipeline of an update, as the driver wants it."""
+    return list(write.pipeline) if write.pipeline is not None else write.update
+
+
+def _check_shape(write: Write) -> None:
+    match write.kind:
+        case WriteKind.INSERT | WriteKind.REPLACE:
+            if not write.documents:
+                raise QueryError(f"nothing to {write.kind}: there is no document")
+            if write.kind is WriteKind.REPLACE and len(write.documents) > 1:
+                _check_identified(write.documents)
+        case WriteKind.UPDATE:
+            if not updates_of(write):
+                raise QueryError("nothing to update: there are no operators")
+            if write.update is not None and not all(key[:1] == "$" for key in write.update):
+                raise QueryError("an update holds operators such as $set only")
+
+
+def _check_identified(documents: Sequence[Document]) -> None:
+    if any("_id" not in document for document in documents):
+        raise QueryError("each of several replacements needs an _id")
+
+
+async def _insert(target: AsyncCollection[Document], write: Write) -> WriteResult:
+    documents = [_with_id(document) for document in write.documents]
+    ids = [document["_id"] for document in documents]
+    if len(documents) == 1:
+        await target.insert_one(documents[0])
+        return WriteResult(inserted=tuple(ids))
+    try:
+        await target.insert_many(documents, ordered=write.ordered)
+    except BulkWriteError as error:
+        failures = _failures(error)
+        done = _done(ids, failures, write.ordered)
+        return WriteResult(inserted=tuple(done), failures=failures)
+    return WriteResult(inserted=tuple(ids))
+
+
+async def _replace(target: AsyncCollection[Document], write: Write) -> WriteResult:
+    if len(write.documents) > 1:
+        return await _replace_many(target, write)
+    (document,) = write.documents
+    filter = write.filter or {"_id": document.get("_id")}
+    if not write.filter and "_id" not in document:
+        raise QueryError("a replacement needs an _id or a filter")
+    result = await target.replace_one(filter, document, upsert=write.upsert)
+    return _changed(result)
+
+
+async def _replace_many(target: AsyncCollection[Document], write: Write) -> WriteResult:
+    requests = [
+        ReplaceOne({"$and": [{"_id": document["_id"]}, write.filter]}, document, write.upsert)
+        if write.filter
+        else ReplaceOne({"_id": document["_id"]}, document, write.upsert)
+        for document in write.documents
+    ]
+    try:
+        result = await target.bulk_write(requests, ordered=write.ordered)
+    except BulkWriteError as error:
+        return _bulk_result(error.details, _failures(error))
+    return _bulk_result(result.bulk_api_result, ())
+
+
+async def _update(target: AsyncCollection[Document], write: Write) -> WriteResult:
+    run = target.update_many if write.many else target.update_one
+    result = await run(write.filter, updates_of(write) or {}, upsert=write.upsert)
+    return _changed(result)
+
+
+async def _delete(target: AsyncCollection[Document], write: Write) -> WriteResult:
+    run = target.delete_many if write.many else target.delete_one
+    result = await run(write.filter)
+    return WriteResult(deleted=result.deleted_count)
+
+
+_RUNNERS = {
+    WriteKind.INSERT: _insert,
+    WriteKind.REPLACE: _replace,
+    WriteKind.UPDATE: _update,
+    WriteKind.DELETE: _delete,
+}
+
+
+def _with_id(document: Document) -> Document:
+    """The document with an `_id`, made here so that the caller's own is not changed."""
+    return document if "_id" in document else {"_id": ObjectId(), **document}
+
+
+def _changed(result: UpdateResult) -> WriteResult:
+    return WriteResult(
+        upserted=(result.upserted_id,) if result.did_upsert else (),
+        matched=result.matched_count,
+        modified=result.modified_count,
+    )
+
+
+def _failures(error: BulkWriteError) -> tuple[tuple[int, str], ...]:
+    """Position and reason of each failed element; what concerns all of them is raised."""
+    failed = error.details.get("writeErrors", [])
+    if not failed:
+        raise error
+    return tuple((one["index"], describe_write_error(one.get("code"))) for one in failed)
+
+
+def _done(ids: Sequence[Any], failures: Sequence[tuple[int, str]], ordered: bool) -> list[Any]:
+    """The ids that were inserted: an ordered write stops at its first failure."""
+    failed = {index for index, _ in failures}
+    if ordered and failed:
+        return list(ids[: min(failed)])
+    return [id for index, id in enumerate(ids) if index not in failed]
+
+
+def _bulk_result(details: Mapping[str, Any], failures: tuple[tuple[int, str], ...]) -> WriteResult:
+    return WriteResult(
+        upserted=tuple(one["_id"] for one in details.get("upserted", ())),
+        matched=details.get("nMatched", 0),
+        modified=details.get("nModified", 0),
+        failures=failures,
+    )

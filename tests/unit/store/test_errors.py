@@ -1,0 +1,126 @@
+"""What the driver raises, told in docgraph's own words (decision 41; statuses of its table)."""
+
+from __future__ import annotations
+
+import pytest
+from bson.errors import InvalidBSON, InvalidDocument
+from pymongo.errors import (
+    AutoReconnect,
+    ConfigurationError,
+    DocumentTooLarge,
+    ExecutionTimeout,
+    NetworkTimeout,
+    NotPrimaryError,
+    OperationFailure,
+    ServerSelectionTimeoutError,
+    WaitQueueTimeoutError,
+    WTimeoutError,
+    _OperationCancelled,
+)
+
+from docgraph.exchange.errors import NotFound, StoreError, StoreUnavailable
+from docgraph.store.errors import describe_write_error, translate, translated
+
+SECRET_TEXT = "db-7.internal:27017 index users.$email_1 dup key: { email: 'ann@x.org' }"
+
+REJECTED = [2, 56, 61, 73, 121, 168, 225, 241, 251, 256, 15974, 15975, 15998, 16410, 17276]
+REJECTED += [17287, 17312, 31138, 31249, 31253, 31254, 40323, 40352, 40353, 51091, 51108]
+BY_CODE = {
+    400: REJECTED,
+    403: [13, 18, 66],
+    409: [112, 11000, 13297],
+    408: [50],
+    500: [1, 8, 99999, None],
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(status, code) for status, codes in BY_CODE.items() for code in codes]
+)
+def test_code_of_the_database_gives_the_status_of_the_table(status: int, code: int | None) -> None:
+    """Decision 41."""
+    error = translate(OperationFailure(SECRET_TEXT, code))
+
+    assert error.status == status
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AutoReconnect("db-7.internal"),
+        NetworkTimeout("db-7.internal"),
+        NotPrimaryError("db-7.internal"),
+        ServerSelectionTimeoutError("db-7.internal"),
+        WaitQueueTimeoutError("db-7.internal"),
+        _OperationCancelled("operation cancelled"),
+        ConfigurationError("no such name in DNS"),
+        ConnectionRefusedError(111, "db-7.internal"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_everything_about_connections_is_unavailable(error: Exception) -> None:
+    """Decision 25: a database that cannot be reached is 500."""
+    translation = translate(error)
+
+    assert isinstance(translation, StoreUnavailable)
+    assert translation.status == 500
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidDocument("cannot encode object"),
+        DocumentTooLarge("too large"),
+        OverflowError("MongoDB can only handle up to 8-byte ints"),
+        RecursionError("maximum recursion depth exceeded"),
+        UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_values_that_are_no_bson_are_the_callers_mistake(error: Exception) -> None:
+    assert translate(error).status == 400
+
+
+def test_time_limit_of_the_server_is_408() -> None:
+    assert translate(ExecutionTimeout("operation exceeded time limit", 50)).status == 408
+
+
+def test_missing_confirmation_of_a_majority_is_408() -> None:
+    assert translate(WTimeoutError("waiting for replication timed out", 64)).status == 408
+
+
+def test_stored_document_that_is_no_bson_is_our_failure() -> None:
+    assert translate(InvalidBSON("bad eoo")).status == 500
+
+
+@pytest.mark.parametrize("code", [2, 13, 121, 11000, 99999])
+def test_text_of_the_database_never_reaches_the_caller(code: int) -> None:
+    error = translate(OperationFailure(SECRET_TEXT, code, {"errmsg": SECRET_TEXT}))
+
+    told = f"{error.message} {error.hint} {error.details} {error.headers}"
+    assert not any(piece in told for piece in ("internal", "email", "ann@x.org"))
+
+
+def test_our_own_errors_pass_unchanged() -> None:
+    ours = NotFound("nothing here")
+
+    assert translate(ours) is ours
+
+
+def test_original_is_chained_for_the_log() -> None:
+    original = OperationFailure(SECRET_TEXT, 1)
+
+    with pytest.raises(StoreError) as caught, translated():
+        raise original
+
+    assert caught.value.__cause__ is original
+
+
+def test_other_errors_are_not_swallowed() -> None:
+    with pytest.raises(KeyError), translated():
+        raise KeyError("a fault of ours")
+
+
+def test_failed_element_of_a_bulk_write_is_described_in_our_words() -> None:
+    assert describe_write_error(11000).startswith("duplicate key")
+    assert describe_write_error(None) == "the database could not do what was asked"
