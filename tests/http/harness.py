@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -104,7 +104,6 @@ class Service:
     mongo: Mongo
     db: str
     base: str = "/graphql"
-    defaults: Document = field(default_factory=dict)
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -217,21 +216,23 @@ async def running(
     """A started application, open to everybody unless the settings say otherwise."""
     db = db or f"test_{uuid4().hex[:16]}"
     merged = merge(OPEN, {"graphql": {"db": db}, "mclient": {"connection-string": uri}}, *settings)
-    tree = load(Sources(settings=flatten(merged), environ={}, directory=directory))
-    prepared = prepare(tree)
-    with create_instance() as instance:
-        app = Docgraph(prepared, instance, uri)
-        adapter = AsgiAdapter(app, ServerSettings.from_sections(prepared.config.sections))
-        transport = httpx2.ASGITransport(app=adapter, raise_app_exceptions=True)
+    sources = Sources(settings=flatten(merged), environ={}, directory=directory)
+    # A server reads its files before there is a loop, and removes them when it is over.
+    prepared = await asyncio.to_thread(lambda: prepare(load(sources)))
+    shared = create_instance()
+    app = Docgraph(prepared, await asyncio.to_thread(shared.__enter__), uri)
+    adapter = AsgiAdapter(app, ServerSettings.from_sections(prepared.config.sections))
+    transport = httpx2.ASGITransport(app=adapter)
+    try:
         await app.startup()
-        try:
-            async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
-                base = merged["graphql"].get("uri", "/graphql")
-                yield Service(app, client, mongo, db, base)
-        finally:
-            await app.shutdown()
-            if drop:
-                mongo.drop_database(db)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
+            base = merged["graphql"].get("uri", "/graphql")
+            yield Service(app, client, mongo, db, base)
+    finally:
+        await app.shutdown()
+        await asyncio.to_thread(shared.__exit__, None, None, None)
+        if drop:
+            mongo.drop_database(db)
 
 
 def merge(*layers: Mapping[str, Any]) -> Document:
@@ -267,9 +268,16 @@ def listening(kind: type[E]) -> Iterator[list[E]]:
 async def eventually(check: Callable[[], T], seconds: float = 10.0) -> T:
     """The first true value of `check`; fails when there is none in time."""
     async with asyncio.timeout(seconds):
-        while not (value := check()):
+        while not (value := check()):  # noqa: ASYNC110 - what is awaited tells nobody
             await asyncio.sleep(0.01)
     return value
+
+
+async def until(ask: Callable[[], Awaitable[T]], expected: T, seconds: float = 5.0) -> None:
+    """Ask until the answer is the expected one; fails when it is not in time."""
+    async with asyncio.timeout(seconds):
+        while await ask() != expected:  # noqa: ASYNC110 - what is awaited tells nobody
+            await asyncio.sleep(0.01)
 
 
 @contextmanager
