@@ -1,12 +1,9 @@
 """Tokens that ended before their time (decision 32).
 
-A stamp says that one token is over, or every token of a user that is older than the stamp. Stamps
-are kept in a collection that all instances share; each process holds all of them in memory, so that
-no request waits for the database. When the database is away, what is known stays in force.
+Stamps are kept in a collection that all instances share; each process holds all of them in memory,
+so that no request waits for the database. When the database is away, what is known stays in force.
 
-    {_id: "token:<jti>", until}    {_id: "user:<name>", at, until}    {_id: "everyone", at, until}
-
-`written` is the database's own time; from it a process sees what it has not read yet. The index on
+`written` is the database's own time; by it a process finds what it has not read yet. The index on
 `until` lets the database remove what no token can outlive.
 """
 
@@ -14,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from hashlib import sha256
 from typing import Any, Final
 
+from docgraph.auth.tokens.stamps import EPOCH, EVERYONE, Stamps, name_token, name_user
 from docgraph.exchange import Deadline, Document, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import StoreError, StoreUnavailable
 from docgraph.observe import emit
@@ -30,12 +27,11 @@ from docgraph.store.errors import translated
 __all__ = ["COLLECTION", "Revocations"]
 
 COLLECTION: Final = "_revocations"
-_EPOCH: Final = datetime(1970, 1, 1)
 _KEPT: Final = timedelta(days=400)  # longer than any token that we make
 _CLOCKS_DIFFER: Final = 3600.0  # seconds that others may accept a token beyond its end
+_LAST: Final = 250e9  # seconds; a date that both Python and the database know
 _OVERLAP: Final = timedelta(seconds=15)  # writes that began earlier may become visible later
 _PAGE: Final = 10_000
-_SHORT_ID: Final = 64
 _READ_MS: Final = 2_000
 _WRITE_MS: Final = 10_000
 _SWEEP_EVERY: Final = 60.0
@@ -56,9 +52,7 @@ class Revocations:
         self._db = db
         self._generations = generations
         self._clock = clock
-        self._tokens: dict[str, float] = {}  # to the time from which on the stamp is not needed
-        self._users: dict[str, float] = {}  # to the time of the stamp
-        self._everyone = 0.0
+        self._stamps = Stamps()
         self._read_until: datetime | None = None
         self._seen = -1
         self._swept = 0.0
@@ -67,36 +61,32 @@ class Revocations:
     # --- asking -----------------------------------------------------------------------------------
 
     def is_revoked(self, jti: str | None, user: str, issued_at: float | None) -> bool:
-        """Whether that token no longer counts. Without `issued_at` any stamp of the user ends it.
+        """Whether that token no longer counts.
 
         Raises `StoreUnavailable` as long as the stamps could never be read: nobody can say.
         """
         if self._read_until is None:
             raise StoreUnavailable("it is not known yet which tokens have been revoked")
-        if jti is not None and _shorten(jti) in self._tokens:
-            return True
-        stamp = max(self._users.get(user, 0.0), self._everyone)
-        return stamp > 0 and (issued_at is None or issued_at <= stamp)
+        return self._stamps.end(jti, user, issued_at)
+
+    def has_stamp(self, user: str, at: float) -> bool:
+        """Whether a stamp of the user as young as that is known already."""
+        return self._stamps.reach(user, at)
 
     # --- ending -----------------------------------------------------------------------------------
 
     async def revoke(self, jti: str, expires_at: float | None = None) -> None:
         """End one token; None: it is not known when it would have ended."""
-        id = f"token:{_shorten(jti)}"
         end = self._clock() + _KEPT.total_seconds() if expires_at is None else expires_at
-        await self._stamp(id, {"until": _date(end + _CLOCKS_DIFFER)})
+        await self._stamp(name_token(jti), {"until": _date(end + _CLOCKS_DIFFER)})
 
     async def stamp(self, user: str, at: float | None = None) -> None:
         """End every token of the user that was made until now, or until `at`."""
-        await self._stamp(f"user:{user}", self._moment(at))
+        await self._stamp(name_user(user), self._moment(at))
 
     async def stamp_everyone(self, at: float | None = None) -> None:
         """End every token that was made until now, or until `at`."""
-        await self._stamp("everyone", self._moment(at))
-
-    def knows(self, user: str, at: float) -> bool:
-        """Whether a stamp of the user as young as that is there already."""
-        return self._users.get(user, 0.0) >= at
+        await self._stamp(EVERYONE, self._moment(at))
 
     def _moment(self, at: float | None) -> Document:
         at = self._clock() if at is None else at
@@ -114,23 +104,16 @@ class Revocations:
             deadline=Deadline.after_ms(_WRITE_MS),
             majority=True,
         )
-        self.apply({"_id": id, **fields})
+        self.learn({"_id": id, **fields})
         generation = self._generations.bump("tokens")
         if generation == self._seen + 1:
             self._seen = generation  # nobody else has ended anything in the meantime
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def apply(self, document: Document) -> None:
-        """Take a stamp into account; one that is known already changes nothing."""
-        kind, _, name = str(document.get("_id")).partition(":")
-        at, until = document.get("at"), document.get("until")
-        if kind == "token" and isinstance(until, datetime):
-            self._tokens[name] = max((until - _EPOCH).total_seconds(), self._tokens.get(name, 0.0))
-        elif kind == "user" and isinstance(at, int | float):
-            self._users[name] = max(float(at), self._users.get(name, 0.0))
-        elif kind == "everyone" and isinstance(at, int | float):
-            self._everyone = max(float(at), self._everyone)
+    def learn(self, document: Document) -> None:
+        """Take a stamp into account, wherever it was heard of."""
+        self._stamps.add(document)
 
     @property
     def is_behind(self) -> bool:
@@ -152,32 +135,31 @@ class Revocations:
         """Read the stamps that were written since the last time, at the first time all of them."""
         async with self._reading:
             generation = self._generations.read("tokens")
-            since = self._read_until
-            latest = since or _EPOCH
-            skip = 0
-            while True:
-                page = await self._read_page(since, skip)
-                for document in page:
-                    self.apply(document)
-                    latest = max(latest, _written(document))
-                skip += len(page)
-                if len(page) < _PAGE:
-                    break
-            self._read_until = latest
+            latest = await self._read_since(self._read_until)
+            self._read_until = max(latest, self._read_until or EPOCH)
             self._seen = generation
             self._sweep()
 
-    async def _read_page(self, since: datetime | None, skip: int) -> list[Document]:
-        new = {} if since in (None, _EPOCH) else {"written": {"$gte": _before(since)}}
-        return await self._store.find(
-            self._db,
-            COLLECTION,
-            new,
-            limit=_PAGE,
-            skip=skip,
-            sort={"written": 1, "_id": 1},
-            deadline=Deadline.after_ms(_READ_MS),
-        )
+    async def _read_since(self, since: datetime | None) -> datetime:
+        """Take in what was written since then; when the last of it was."""
+        new = {} if since in (None, EPOCH) else {"written": {"$gte": since - _OVERLAP}}
+        latest, skip = EPOCH, 0
+        while True:
+            page = await self._store.find(
+                self._db,
+                COLLECTION,
+                new,
+                limit=_PAGE,
+                skip=skip,
+                sort={"written": 1, "_id": 1},
+                deadline=Deadline.after_ms(_READ_MS),
+            )
+            for document in page:
+                self.learn(document)
+                latest = max(latest, _written(document))
+            if len(page) < _PAGE:
+                return latest
+            skip += len(page)
 
     async def prepare(self) -> None:
         """Make the indexes: one that removes old stamps, one by which new ones are found."""
@@ -190,25 +172,13 @@ class Revocations:
         now = self._clock()
         if now - self._swept > _SWEEP_EVERY:
             self._swept = now
-            self._tokens = dict(self._still_needed(now))
-
-    def _still_needed(self, now: float) -> Iterator[tuple[str, float]]:
-        return ((name, until) for name, until in self._tokens.items() if until > now)
-
-
-def _shorten(jti: str) -> str:
-    """Others may put anything into a `jti`; the stamp of a long one stays small."""
-    return jti if len(jti) <= _SHORT_ID else sha256(jti.encode()).hexdigest() + "+"
+            self._stamps.forget(now)
 
 
 def _date(seconds: float) -> datetime:
-    return _EPOCH + timedelta(seconds=min(max(seconds, 0.0), 250e9))
+    return EPOCH + timedelta(seconds=min(max(seconds, 0.0), _LAST))
 
 
 def _written(document: Document) -> datetime:
     written: Any = document.get("written")
-    return written if isinstance(written, datetime) else _EPOCH
-
-
-def _before(moment: datetime | None) -> datetime:
-    return (moment or _EPOCH) - _OVERLAP
+    return written if isinstance(written, datetime) else EPOCH

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Final
 
 from docgraph.auth.tokens.revocation import COLLECTION, Revocations
+from docgraph.auth.tokens.stamps import EPOCH, EVERYONE, name_user
 from docgraph.config.section import PluginConfig, Section
 from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.exchange import Answer, Document, Exchange
@@ -25,7 +26,6 @@ from docgraph.store import ChangeEvents, Store
 __all__ = ["RevocationsGate", "RevocationsProvider", "RevocationsWatcher"]
 
 ROUND: Final = 4.0  # seconds between two looks, so that a stamp counts within 5 without a stream
-_EPOCH: Final = datetime(1970, 1, 1)
 _PAUSE: Final = 0.2
 _GONE: Final = frozenset({"drop", "dropDatabase", "rename"})
 
@@ -155,23 +155,18 @@ class RevocationsWatcher(Initializer):
     async def _take(self, event: Document) -> None:
         if event.get("coll") == COLLECTION:
             if isinstance(event.get("stamp"), dict):
-                self._revocations.apply(event["stamp"])
+                self._revocations.learn(event["stamp"])
             return
         earliest, at = _read_time(event)
         user = event.get("user")
         if event["operationType"] in _GONE:
-            await self._end("everyone", None, at)
-        elif isinstance(user, str) and not self._revocations.knows(user, earliest):
-            await self._end(f"user:{user}", user, at)
-
-    async def _end(self, id: str, user: str | None, at: float) -> None:
-        self._revocations.apply({"_id": id, "at": at})
-        if not self._writes or not self._store.is_available:
-            return
-        if user is None:
-            await self._revocations.stamp_everyone(at)
-        else:
-            await self._revocations.stamp(user, at)
+            self._revocations.learn({"_id": EVERYONE, "at": at})
+            if self._writes:
+                await self._revocations.stamp_everyone(at)
+        elif isinstance(user, str) and not self._revocations.has_stamp(user, earliest):
+            self._revocations.learn({"_id": name_user(user), "at": at})
+            if self._writes:
+                await self._revocations.stamp(user, at)
 
 
 def _stages(users: DbRealmAuthenticator) -> list[Document]:
@@ -207,7 +202,7 @@ def _read_time(event: Document) -> tuple[float, float]:
     """Between which times it happened: before MongoDB 6.0 only the second is known."""
     wall: Any = event.get("wallTime")
     if isinstance(wall, datetime):
-        at = (wall - _EPOCH).total_seconds() + 0.001  # the rest of the millisecond
+        at = (wall - EPOCH).total_seconds() + 0.001  # the rest of the millisecond
         return at, at
     second = float(event["clusterTime"].time)
     return second, second + 1

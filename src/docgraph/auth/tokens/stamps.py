@@ -1,0 +1,73 @@
+"""The stamps that end tokens before their time, in memory; pure. `revocation` reads and writes them.
+
+    {_id: "token:<jti>", until}    {_id: "user:<name>", at, until}    {_id: "everyone", at, until}
+
+A stamp of a token ends that one, a stamp of a user or of everyone ends what was made until `at`.
+`until` is when no such token can be alive any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, Final
+
+__all__ = ["EPOCH", "EVERYONE", "Stamps", "name_token", "name_user"]
+
+EPOCH: Final = datetime(1970, 1, 1)
+EVERYONE: Final = "everyone"
+_SHORT: Final = 64
+
+
+def name_token(jti: str) -> str:
+    """The `_id` of a token's stamp. Others may put anything into a `jti`; the stamp stays small."""
+    return f"token:{_shorten(jti)}"
+
+
+def name_user(user: str) -> str:
+    """The `_id` of a user's stamp."""
+    return f"user:{user}"
+
+
+class Stamps:
+    """All that are known."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[str, float] = {}  # to the time until which the stamp is needed
+        self._users: dict[str, float] = {}  # to the time of the stamp
+        self._everyone = 0.0
+
+    def __len__(self) -> int:
+        return len(self._tokens) + len(self._users)
+
+    def end(self, jti: str | None, user: str, issued_at: float | None) -> bool:
+        """Whether they end that token; one that does not tell its age is older than any stamp."""
+        if jti is not None and _shorten(jti) in self._tokens:
+            return True
+        stamp = max(self._users.get(user, 0.0), self._everyone)
+        return stamp > 0 and (issued_at is None or issued_at <= stamp)
+
+    def reach(self, user: str, at: float) -> bool:
+        """Whether a stamp of the user is there already that is as young as that."""
+        return max(self._users.get(user, 0.0), self._everyone) >= at
+
+    def add(self, document: Mapping[str, Any]) -> None:
+        """Take a stamp into account; one that is known, or has another shape, changes nothing."""
+        kind, _, name = str(document.get("_id")).partition(":")
+        at, until = document.get("at"), document.get("until")
+        if kind == "token" and isinstance(until, datetime):
+            needed = (until - EPOCH).total_seconds()
+            self._tokens[name] = max(needed, self._tokens.get(name, 0.0))
+        elif kind == "user" and isinstance(at, int | float):
+            self._users[name] = max(float(at), self._users.get(name, 0.0))
+        elif kind == EVERYONE and isinstance(at, int | float):
+            self._everyone = max(float(at), self._everyone)
+
+    def forget(self, now: float) -> None:
+        """Drop the stamps of tokens that are over by themselves."""
+        self._tokens = {name: until for name, until in self._tokens.items() if until > now}
+
+
+def _shorten(jti: str) -> str:
+    return jti if len(jti) <= _SHORT else sha256(jti.encode()).hexdigest() + "+"

@@ -1,0 +1,48 @@
+"""Whose path it is (`/roles/<userid>`, `/tokens/<userid>`)."""
+
+import pytest
+
+from docgraph.auth.roles import check_own_path
+from docgraph.exchange import Account, Exchange, Request
+from docgraph.exchange.errors import Forbidden, Unauthenticated
+
+
+def make_exchange(path, name, method="GET"):
+    account = None if name is None else Account(name)
+    return Exchange(Request(method, path.encode()), "1", account=account)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/roles/ada", "ada"),
+        ("/roles/ada/", "ada"),
+        ("//roles//ada", "ada"),
+        ("/roles/%61da", "ada"),
+        ("/roles/zo%C3%AB", "zoë"),
+        ("/roles/a%2Fb", "a/b"),
+        ("/roles/ada@example.org", "ada@example.org"),
+    ],
+)
+def test_the_own_path_in_any_spelling_is_let_through(path, name):
+    account = check_own_path(make_exchange(path, name), ("roles",))
+    assert account is not None
+    assert account.name == name
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/roles", "/roles/", "/roles/bob", "/roles/Ada", "/roles/ada/x", "/roles/ada%2Fx", "/roles/a"],
+)
+def test_any_other_path_is_forbidden(path):
+    with pytest.raises(Forbidden):
+        check_own_path(make_exchange(path, "ada"), ("roles",))
+
+
+def test_an_unknown_caller_has_to_log_in():
+    with pytest.raises(Unauthenticated):
+        check_own_path(make_exchange("/roles/ada", None), ("roles",))
+
+
+def test_options_asks_nothing_of_anybody():
+    assert check_own_path(make_exchange("/roles/ada", None, "OPTIONS"), ("roles",)) is None
