@@ -41,8 +41,8 @@ class AppDefinition:
 
 
 def normalise_uri(uri: str) -> str:
-    """The uri without its slashes at both ends (decision 1)."""
-    return uri.strip("/")
+    """The uri as request paths are read: no slash at an end, none doubled (decision 1)."""
+    return "/".join(segment for segment in uri.split("/") if segment)
 
 
 def decode_definition(document: Mapping[str, Any]) -> AppDefinition:
@@ -89,15 +89,18 @@ class _Decoder:
         return value
 
     def _require(self, key: str, kind: type, default: Any, hint: str) -> Any:
-        if self._document.get(key) is None:
+        if self._document.get(key) in (None, ""):
             self._problem(key, "is missing", hint)
         return self._read(self._document, key, kind, default)
 
     def _check_id(self, uri: str | None) -> None:
         """Decisions 1 to 3."""
         if uri is not None:
-            if not normalise_uri(uri):
+            segments = normalise_uri(uri).split("/")
+            if segments == [""]:
                 self._problem("descriptor.uri", "cannot be empty")
+            elif not {".", ".."}.isdisjoint(segments):
+                self._problem("descriptor.uri", "cannot have '.' or '..' as a segment")
             return
         identifier = self._document.get("_id")
         if not isinstance(identifier, str) or not identifier or "/" in identifier:
