@@ -8,6 +8,7 @@ below runs once for all of them; `rebuild` puts the completed objects in their p
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import chain
 from typing import Any
 
 from graphql import is_list_type, is_non_null_type
@@ -46,7 +47,7 @@ class Elements:
         self.slots: Sequence[int] | None = None
         if len(values) == 1 and type(values[0]) is list and isinstance(column, Fetch):
             self._take_all(values[0])
-        else:
+        elif self.roots is not None or selection.resolve is not None or not self._take_quickly():
             self._take_each()
 
     def _take_all(self, documents: list[Any]) -> None:
@@ -56,6 +57,28 @@ class Elements:
             own = self._parent_roots is None
             self.roots = documents if own else [self._root(0, item) for item in documents]
         self.slots = range(len(documents))
+
+    def _take_quickly(self) -> bool:
+        """Documents, or lists of them, and nothing else; False when there is something else."""
+        values: Any = self._values
+        if _is_list(self._column.type):
+            if any(type(value) is not list for value in values):
+                return False
+            values = chain.from_iterable(values)
+        index, documents = self._index, self.documents
+        slots: list[int] = []
+        for value in values:
+            if type(value) is not dict:
+                index.clear()
+                documents.clear()
+                return False
+            slot = index.get(id(value))
+            if slot is None:
+                slot = index[id(value)] = len(documents)
+                documents.append(value)
+            slots.append(slot)
+        self.slots = slots
+        return True
 
     def _take_each(self) -> None:
         depth = int(_is_list(self._column.type))

@@ -27,19 +27,19 @@ from docgraph.codec.types import (
     Timestamp,
 )
 
-__all__ = ["Key", "candidate_keys", "is_comparable", "join_key"]
+__all__ = ["OWN_KEY", "Key", "candidate_keys", "is_comparable", "join_key"]
 
 Key = Hashable
 
 # Values of these types are their own keys: Python compares them as MongoDB does.
-_OWN_KEY = frozenset({str, int, Int64, ObjectId, datetime})
+OWN_KEY = frozenset({str, int, Int64, ObjectId, datetime})
 _NAN = ("nan",)
 
 
 def join_key(value: Any) -> Key:
     """A hashable key; two values have the same one exactly when MongoDB finds them equal."""
     kind = type(value)
-    if kind in _OWN_KEY:
+    if kind in OWN_KEY:
         return value  # type: ignore[no-any-return]
     make = _KEYS.get(kind)
     if make is not None:

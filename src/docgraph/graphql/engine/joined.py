@@ -14,7 +14,7 @@ from typing import Any
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.engine.branches import MAX_KEYS, fetch_branches
-from docgraph.graphql.engine.join import Key, candidate_keys, is_comparable, join_key
+from docgraph.graphql.engine.join import OWN_KEY, Key, candidate_keys, is_comparable, join_key
 from docgraph.graphql.engine.run import Run, concurrently
 from docgraph.graphql.engine.window import Window
 from docgraph.graphql.errors import FieldFailure, describe_failure
@@ -39,9 +39,14 @@ class _Side:
     seekers: dict[Key, list[int]] = field(default_factory=dict)
 
     def add(self, number: int, keys: Keys) -> None:
+        """Let a parent look for these keys."""
         for key, value in keys.items():
-            self.values.setdefault(key, value)
-            self.seekers.setdefault(key, []).append(number)
+            seekers = self.seekers.get(key)
+            if seekers is None:
+                self.seekers[key] = [number]
+                self.values[key] = value
+            else:
+                seekers.append(number)
 
     def as_filter(self) -> Document:
         """The condition that documents for any of the parents satisfy."""
@@ -52,12 +57,10 @@ class _Side:
         odd = [value for value in self.values.values() if not is_comparable(value)]
         return {"$or": [{name: {"$in": plain}}, *({name: {"$eq": value}} for value in odd)]}
 
-    def find_seekers(self, document: Document) -> list[int]:
+    def find_seekers(self, document: Document) -> set[int]:
         """The parents that a document is for, as far as this join goes."""
-        found: list[int] = []
-        for key in candidate_keys(document, self.join.path):
-            found += self.seekers.get(key, ())
-        return found
+        keys = candidate_keys(document, self.join.path)
+        return {number for key in keys for number in self.seekers.get(key, ())}
 
 
 @dataclass(slots=True)
@@ -66,26 +69,30 @@ class _Batch:
 
     sides: list[_Side]
     numbers: list[int] = field(default_factory=list)
-    size: int = 0
 
-    def add(self, number: int, keys: Sequence[Keys]) -> None:
-        self.numbers.append(number)
-        for side, own in zip(self.sides, keys, strict=True):
-            side.add(number, own)
-        self.size = max(len(side.values) for side in self.sides)
+    @property
+    def size(self) -> int:
+        """The number of keys in the command."""
+        return max(len(side.values) for side in self.sides)
 
     def distribute(self, documents: Sequence[Document]) -> dict[int, list[Document]]:
         """The documents of each parent, in their order."""
         found: dict[int, list[Document]] = {number: [] for number in self.numbers}
-        first, *others = self.sides
+        if len(self.sides) > 1:
+            for document in documents:
+                for number in set.intersection(*(s.find_seekers(document) for s in self.sides)):
+                    found[number].append(document)
+            return found
+        seekers, path = self.sides[0].seekers, self.sides[0].join.path
+        name = path[0] if len(path) == 1 else None
         for document in documents:
-            seekers = first.find_seekers(document)
-            for side in others:
-                seekers = sorted(set(seekers).intersection(side.find_seekers(document)))
-            for number in seekers:
-                own = found[number]
-                if not own or own[-1] is not document:  # several keys may lead to one document
-                    own.append(document)
+            value = None if name is None else document.get(name)
+            if value.__class__ in OWN_KEY:
+                for number in seekers.get(value, ()):
+                    found[number].append(document)
+                continue
+            for number in self.sides[0].find_seekers(document):
+                found[number].append(document)
         return found
 
 
@@ -114,7 +121,10 @@ def _make_batches(fetch: Fetch, parents: Sequence[Any], answers: list[Any]) -> l
     """Parents with keys, in batches of a bounded number of keys; a parent is never divided."""
     joins = fetch.relation.joins
     size = min(fetch.mapping.loader.max_batch_size or MAX_KEYS, MAX_KEYS)
+    if len(joins) == 1 and not joins[0].many:
+        return _split(_make_simple_batch(joins[0], parents), size)
     batches: list[_Batch] = []
+    placed: dict[Any, _Batch] = {}  # parents with the same keys belong together
     for number, parent in enumerate(parents):
         try:
             keys = [_read_keys(fetch, join, parent) for join in joins]
@@ -123,11 +133,51 @@ def _make_batches(fetch: Fetch, parents: Sequence[Any], answers: list[Any]) -> l
             continue
         if not all(keys):
             continue  # decision 11: without a key nothing is joined, and nothing asked
-        longest = max(map(len, keys))
-        if not batches or batches[-1].size + longest > size:
-            batches.append(_Batch([_Side(join) for join in joins]))
-        batches[-1].add(number, keys)
+        sought = tuple(map(tuple, keys))
+        batch = placed.get(sought)
+        if batch is None:
+            if not batches or batches[-1].size + max(map(len, keys)) > size:
+                batches.append(_Batch([_Side(join) for join in joins]))
+            batch = placed[sought] = batches[-1]
+        for side, own in zip(batch.sides, keys, strict=True):
+            side.add(number, own)
+        batch.numbers.append(number)
     return batches
+
+
+def _make_simple_batch(join: Join, parents: Sequence[Any]) -> _Batch:
+    """The usual case: each parent has one key at most."""
+    side = _Side(join)
+    seekers, values, get = side.seekers, side.values, join.get
+    numbers: list[int] = []
+    for number, parent in enumerate(parents):
+        value = get(parent)
+        if value is None:
+            continue
+        numbers.append(number)
+        key = value if value.__class__ in OWN_KEY else join_key(value)
+        seeking = seekers.get(key)
+        if seeking is None:
+            seekers[key] = [number]
+            values[key] = value
+        else:
+            seeking.append(number)
+    return _Batch([side], numbers)
+
+
+def _split(batch: _Batch, size: int) -> list[_Batch]:
+    """A batch of one key per parent, as batches of so many keys."""
+    if batch.size <= size:
+        return [batch] if batch.numbers else []
+    (side,) = batch.sides
+    keys = list(side.values)
+    parts: list[_Batch] = []
+    for start in range(0, len(keys), size):
+        own = keys[start : start + size]
+        seekers = {key: side.seekers[key] for key in own}
+        part = _Side(side.join, {key: side.values[key] for key in own}, seekers)
+        parts.append(_Batch([part], [number for key in own for number in seekers[key]]))
+    return parts
 
 
 def _read_keys(fetch: Fetch, join: Join, parent: Any) -> Keys:
@@ -160,6 +210,11 @@ async def _fetch_batch(
         answers = await fetch_branches(fetch, own, None, run)
         return dict(zip(batch.numbers, answers, strict=True))
     found = batch.distribute(documents)
-    kept = {number: own[window.skip : window.end] for number, own in found.items()}
+    kept = {
+        number: own
+        if len(own) <= window.limit and not window.skip
+        else own[window.skip : window.end]
+        for number, own in found.items()
+    }
     run.count(min(len(documents), sum(map(len, kept.values()))))
     return kept

@@ -63,7 +63,7 @@ def compile_projection(name: str, fields: Sequence[Any]) -> Project:
 def _read_leaf(field: Leaf, number: int, given: dict[str, Any]) -> list[str]:
     value = f"v{number}"
     complete, name = f"f{number}", f"n{number}"
-    given[complete] = build_strict(field.type, field.serialize)
+    given[complete] = build_strict(field.type, field.serialize, field.unchanged)
     if len(field.path) == 1:
         given[name] = field.path[0]
         read = f"{value} = d.get({name})"
@@ -82,8 +82,8 @@ def _is_special(field: Leaf, value: str, number: int, given: dict[str, Any]) -> 
     given[kind] = field.unchanged
     test = f"{value}.__class__ is not {kind}"
     if field.unchanged is float:  # NaN and the infinities differ from themselves by more than 0
-        test = f"{test} or {value} - {value} != 0.0"
-    return f"{value} is not None and ({test})" if is_nullable(field.type) else test
+        test = f"({test} or {value} - {value} != 0.0)"
+    return f"{test} and {value} is not None" if is_nullable(field.type) else test
 
 
 def _unchanged(value: Any) -> Any:

@@ -52,10 +52,12 @@ def is_nullable(type_: GraphQLOutputType) -> bool:
     return not is_non_null_type(type_)
 
 
-def build_strict(type_: GraphQLOutputType, serialize: Serialize) -> Serialize:
+def build_strict(
+    type_: GraphQLOutputType, serialize: Serialize, unchanged: Kind | None = None
+) -> Serialize:
     """A function that completes a sound value and raises for any other."""
     if is_non_null_type(type_):
-        inner = build_strict(type_.of_type, serialize)
+        inner = build_strict(type_.of_type, serialize, unchanged)
 
         def complete_present(value: Any) -> Any:
             if value is None:
@@ -64,14 +66,29 @@ def build_strict(type_: GraphQLOutputType, serialize: Serialize) -> Serialize:
 
         return complete_present
     if is_list_type(type_):
-        complete = build_strict(type_.of_type, serialize)
-
-        def complete_list(value: Any) -> Any:
-            if value is None:
-                return None
-            if type(value) is not list:
-                raise ValueError
-            return [complete(item) for item in value]
-
-        return complete_list
+        return _build_strict_list(type_.of_type, serialize, unchanged)
     return lambda value: None if value is None else serialize(value)
+
+
+def _build_strict_list(
+    item_type: GraphQLOutputType, serialize: Serialize, unchanged: Kind | None
+) -> Serialize:
+    complete = build_strict(item_type, serialize, unchanged)
+    named = item_type.of_type if is_non_null_type(item_type) else item_type
+    # Lists of what is its own JSON are, too; a double may be one that JSON does not know.
+    kind = None if is_list_type(named) or unchanged is float else unchanged
+
+    def complete_list(value: Any) -> Any:
+        if value is None:
+            return None
+        if type(value) is not list:
+            raise ValueError
+        if kind is not None:
+            for item in value:
+                if item.__class__ is not kind:
+                    break
+            else:
+                return value
+        return [complete(item) for item in value]
+
+    return complete_list

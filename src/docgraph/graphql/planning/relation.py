@@ -11,10 +11,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from docgraph.exchange import Document
 from docgraph.graphql.mapping.aggregation import AggregationMapping
 from docgraph.graphql.mapping.query import QueryMapping
 from docgraph.variables import Template, compile_field, compile_template, parse_path
+from docgraph.variables.paths import get_value
 
 __all__ = ["Join", "Relation", "analyse", "combine"]
 
@@ -71,8 +71,8 @@ def analyse(mapping: QueryMapping | AggregationMapping) -> Relation:
     keys = frozenset[str]().union(*(t.foreign_keys for t in mapping.templates))
     roots = frozenset[str]().union(*(t.root_paths for t in mapping.templates))
     foreign_keys, root_paths = tuple(sorted(keys)), tuple(sorted(roots))
-    getters = tuple(map(_getter, foreign_keys))
-    root_getters = tuple(map(_getter, root_paths))
+    getters = tuple(compile_field(parse_path(key)) if key else id for key in foreign_keys)
+    root_getters = tuple(map(_root_getter, root_paths))
     if isinstance(mapping, AggregationMapping):
         is_per_parent = bool(keys or roots)
         return Relation((), None, is_per_parent, foreign_keys, root_paths, getters, root_getters)
@@ -82,12 +82,12 @@ def analyse(mapping: QueryMapping | AggregationMapping) -> Relation:
     return Relation(joins, rest, is_per_parent, foreign_keys, root_paths, getters, root_getters)
 
 
-def _getter(path: str) -> Callable[[Any], Any]:
-    return compile_field(parse_path(path)) if path else _whole
-
-
-def _whole(document: Document | None) -> Any:
-    return id(document)
+def _root_getter(path: str) -> Callable[[Any], Any]:
+    """What `rootDoc.<path>` is bound to; null and absent are two things there."""
+    if not path:
+        return id
+    steps = parse_path(path)
+    return lambda root: get_value(root, steps)
 
 
 def freeze(value: Any) -> Hashable:

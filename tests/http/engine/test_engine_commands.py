@@ -1,0 +1,278 @@
+"""How many commands a query costs, and what they ask for; never one per parent (decision 13)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+from docgraph.graphql.app import VisibleApp
+from docgraph.graphql.engine import joined
+from tests.http.engine.harness import Engine
+
+pytestmark = pytest.mark.anyio
+
+Client = MongoClient[dict[str, Any]]
+
+SCHEMA = """
+type Query {
+  post(id: Int!): Post
+  posts(limit: Int = 0): [Post]
+  users(limit: Int = 0): [User]
+}
+type Post {
+  _id: Int!
+  title: String
+  author: User
+  tagged: [Post]
+  after: [Post]
+  sameTag(first: Int = 2): [Post]
+  count: Count
+}
+type User { _id: Int! name: String posts(limit: Int = 3): [Post] }
+type Count { n: Int }
+"""
+
+MAPPINGS: dict[str, Any] = {
+    "Query": {
+        "post": {"collection": "posts", "find": {"_id": {"$arg": "id"}}},
+        "posts": {
+            "collection": "posts",
+            "find": {},
+            "sort": {"_id": 1},
+            "limit": {"$arg": "limit"},
+        },
+        "users": {
+            "collection": "users",
+            "find": {},
+            "sort": {"_id": 1},
+            "limit": {"$arg": "limit"},
+        },
+    },
+    "Post": {
+        "author": {"collection": "users", "find": {"_id": {"$fk": "authorId"}}},
+        "tagged": {
+            "collection": "posts",
+            "find": {"tags": {"$in": {"$fk": "tags"}}},
+            "sort": {"_id": 1},
+        },
+        "after": {
+            "collection": "posts",
+            "find": {"_id": {"$gt": {"$fk": "_id"}}},
+            "sort": {"_id": 1},
+            "limit": 2,
+        },
+        "sameTag": {
+            "collection": "posts",
+            "find": {"tag": {"$fk": "tag"}},
+            "sort": {"_id": -1},
+            "limit": {"$arg": "first"},
+        },
+        "count": {
+            "collection": "posts",
+            "stages": [{"$match": {"authorId": {"$fk": "authorId"}}}, {"$count": "n"}],
+        },
+    },
+    "User": {
+        "posts": {
+            "collection": "posts",
+            "find": {"authorId": {"$fk": "_id"}},
+            "sort": {"_id": 1},
+            "limit": {"$arg": "limit"},
+        }
+    },
+}
+
+
+@pytest.fixture
+def blog(mongo_client: Client, database: str) -> None:
+    """60 posts by 7 authors."""
+    db = mongo_client[database]
+    db.users.insert_many([{"_id": n, "name": f"user {n}", "secret": "x"} for n in range(7)])
+    db.posts.insert_many(
+        [
+            {
+                "_id": n,
+                "title": f"post {n}",
+                "authorId": n % 7,
+                "tag": n % 3,
+                "tags": [n % 3, n % 5],
+                "body": "long text",
+            }
+            for n in range(60)
+        ]
+    )
+
+
+@pytest.fixture
+def app(engine: Engine, blog: None) -> VisibleApp:
+    return engine.app(SCHEMA, MAPPINGS)
+
+
+@pytest.mark.parametrize("parents", [2, 60])
+async def test_list_with_to_one_relation_costs_two_commands(
+    engine: Engine, app: VisibleApp, parents: int
+) -> None:
+    data = await engine.data(app, f"{{ posts(limit: {parents}) {{ _id author {{ name }} }} }}")
+
+    assert len(engine.commands) == 2
+    assert len(data["posts"]) == parents
+    assert all(p["author"]["name"] == f"user {p['_id'] % 7}" for p in data["posts"])
+
+
+@pytest.mark.parametrize("parents", [2, 60])
+async def test_three_levels_cost_three_commands(
+    engine: Engine, app: VisibleApp, parents: int
+) -> None:
+    query = f"{{ posts(limit: {parents}) {{ author {{ _id posts(limit: 2) {{ _id }} }} }} }}"
+
+    data = await engine.data(app, query)
+
+    assert len(engine.commands) == 3
+    for post in data["posts"]:
+        author = post["author"]["_id"]
+        assert [p["_id"] for p in post["author"]["posts"]] == [author, author + 7]
+
+
+async def test_relation_by_an_array_of_keys_costs_one_command(
+    engine: Engine, app: VisibleApp
+) -> None:
+    data = await engine.data(app, "{ posts(limit: 5) { _id tagged { _id } } }")
+
+    assert len(engine.commands) == 2
+    for post in data["posts"]:
+        own = {post["_id"] % 3, post["_id"] % 5}
+        expected = [n for n in range(60) if own & {n % 3, n % 5}]
+        assert [p["_id"] for p in post["tagged"]] == expected
+
+
+async def test_key_under_another_operator_is_one_command_of_tagged_branches(
+    engine: Engine, app: VisibleApp
+) -> None:
+    data = await engine.data(app, "{ posts(limit: 20) { _id after { _id } } }")
+
+    assert [next(iter(command)) for command in engine.commands] == ["find", "aggregate"]
+    for post in data["posts"]:
+        assert [p["_id"] for p in post["after"]] == [post["_id"] + 1, post["_id"] + 2]
+
+
+async def test_equal_pipelines_run_once_and_different_ones_together(
+    engine: Engine, app: VisibleApp
+) -> None:
+    data = await engine.data(app, "{ posts(limit: 60) { count { n } } }")
+
+    assert len(engine.commands) == 2
+    branches = [stage for stage in engine.commands[1]["pipeline"] if "$unionWith" in stage]
+    assert len(branches) == 6
+    assert [post["count"]["n"] for post in data["posts"][:7]] == [9, 9, 9, 9, 8, 8, 8]
+
+
+async def test_result_that_a_bound_cut_short_is_fetched_another_way(
+    engine: Engine, app: VisibleApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decision 13: 60 documents for three keys do not fit into the first try of 30."""
+    monkeypatch.setattr(joined, "FIRST_TRY", 30)
+
+    data = await engine.data(app, "{ posts(limit: 3) { _id sameTag(first: 2) { _id } } }")
+
+    assert [next(iter(command)) for command in engine.commands] == ["find", "find", "aggregate"]
+    assert [[p["_id"] for p in post["sameTag"]] for post in data["posts"]] == [
+        [57, 54],
+        [58, 55],
+        [59, 56],
+    ]
+
+
+async def test_one_document_and_its_to_one_relation_cost_one_command(
+    engine: Engine, app: VisibleApp
+) -> None:
+    query = "query ($id: Int!) { post(id: $id) { title author { name } } }"
+
+    data = await engine.data(app, query, {"id": 9})
+
+    assert data == {"post": {"title": "post 9", "author": {"name": "user 2"}}}
+    assert [next(iter(command)) for command in engine.commands] == ["aggregate"]
+
+
+@pytest.mark.parametrize(
+    ("key", "author"), [(None, None), ([1], None), (99, None), (3.0, "user 3")]
+)
+async def test_folding_never_changes_the_answer(
+    engine: Engine, app: VisibleApp, mongo_client: Client, key: Any, author: str | None
+) -> None:
+    """`$lookup` would join a null with a missing field, and an array by its elements."""
+    mongo_client[engine.database].posts.insert_one({"_id": 100, "authorId": key})
+
+    data = await engine.data(app, "{ post(id: 100) { author { name } } }")
+
+    assert data == {"post": {"author": author and {"name": author}}}
+
+
+async def test_missing_key_sends_no_query(
+    engine: Engine, app: VisibleApp, mongo_client: Client
+) -> None:
+    """Decision 11."""
+    mongo_client[engine.database].posts.update_many({}, {"$unset": {"authorId": 1}})
+    mongo_client[engine.database].users.insert_one({"name": "no id"})
+
+    data = await engine.data(app, "{ posts(limit: 5) { author { name } } }")
+
+    assert data["posts"] == [{"author": None}] * 5
+    assert len(engine.commands) == 1
+
+
+async def test_only_needed_fields_are_fetched(engine: Engine, app: VisibleApp) -> None:
+    """Decision 15: what is selected, and what the relation needs; no `_id` unless it is needed."""
+    await engine.data(app, "{ posts(limit: 5) { title author { name } } }")
+
+    posts, users = engine.commands
+    assert posts["projection"] == {"authorId": 1, "title": 1, "_id": 0}
+    assert users["projection"] == {"_id": 1, "name": 1}
+
+
+async def test_every_command_says_whose_it_is(engine: Engine, app: VisibleApp) -> None:
+    await engine.run(app, "query Blog { posts(limit: 2) { author { name } } }")
+
+    assert [command["comment"] for command in engine.commands] == [
+        {"app": "test", "operation": "Blog", "field": name, "request": "request-1"}
+        for name in ("Query.posts", "Post.author")
+    ]
+
+
+async def test_statistics_name_commands_and_documents(engine: Engine, app: VisibleApp) -> None:
+    result = await engine.run(app, "{ posts(limit: 5) { author { name } } }")
+
+    assert [(c.field, c.kind, c.documents) for c in result.commands] == [
+        ("Query.posts", "find", 5),
+        ("Post.author", "find", 5),
+    ]
+    assert result.documents == 10
+
+
+@pytest.mark.parametrize(
+    ("loader", "commands"),
+    [({"batching": False}, 8), ({"maxBatchSize": 3}, 4), ({"batching": True}, 2)],
+)
+async def test_data_loader_rules_the_commands_of_a_field(
+    engine: Engine, blog: None, loader: dict[str, Any], commands: int
+) -> None:
+    """Decision 13: seven different keys of twenty parents."""
+    author = {**MAPPINGS["Post"]["author"], "dataLoader": loader}
+    app = engine.app(SCHEMA, {**MAPPINGS, "Post": {**MAPPINGS["Post"], "author": author}})
+
+    data = await engine.data(app, "{ posts(limit: 20) { _id author { name } } }")
+
+    assert len(engine.commands) == commands
+    assert all(p["author"]["name"] == f"user {p['_id'] % 7}" for p in data["posts"])
+
+
+async def test_siblings_of_one_level_share_nothing_but_time(
+    engine: Engine, app: VisibleApp
+) -> None:
+    query = "{ a: posts(limit: 1) { _id } b: posts(limit: 2) { _id } c: users(limit: 1) { _id } }"
+
+    data = await engine.data(app, query)
+
+    assert list(data) == ["a", "b", "c"]
+    assert len(engine.commands) == 3

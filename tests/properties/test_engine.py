@@ -1,0 +1,106 @@
+"""The engine answers as graphql-core's own executor does over naive resolvers, whatever the app."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+from graphql import parse, validate
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pymongo import MongoClient
+
+from docgraph.codec import decode
+from docgraph.config.sections import AggregationSecurity, Graphql, MClient
+from docgraph.exchange import Exchange, Request
+from docgraph.graphql import errors
+from docgraph.graphql.app import VisibleApp, build_app
+from docgraph.graphql.definition import decode_definition
+from docgraph.graphql.engine import joined
+from docgraph.graphql.execute import execute
+from docgraph.graphql.plan import build_plan
+from docgraph.store import Store, open_store
+from docgraph.variables import Resolvers
+from tests.properties.engine_cases import make_case
+from tests.properties.engine_queries import QueryMaker
+from tests.properties.oracle import Expected, Oracle
+
+SETTINGS = Graphql(default_limit=3, max_limit=6)
+QUERIES = 6
+
+
+class Engine:
+    """The engine on a loop of its own, for tests that are not asynchronous."""
+
+    def __init__(self, uri: str) -> None:
+        self._runner = asyncio.Runner()
+        self.store: Store = open_store(MClient(), AggregationSecurity(), connection_string=uri)
+        self._resolvers = Resolvers(decode)
+
+    def answer(self, app: VisibleApp, document: Any, variables: dict[str, Any]) -> Expected:
+        plan = build_plan(app, document, None, SETTINGS)
+        result = self._runner.run(
+            execute(
+                plan,
+                store=self.store,
+                exchange=Exchange(Request("POST", b"/graphql/case"), "test"),
+                variable_values=variables,
+                variables_resolver=self._resolvers,
+                settings=SETTINGS,
+                limits=app.limits,
+            )
+        )
+        problems = frozenset((error.path or (), error.code) for error in result.errors)
+        return Expected(orjson.loads(orjson.dumps(result.data)), problems)
+
+    def close(self) -> None:
+        self._runner.run(self.store.close())
+        self._runner.close()
+
+
+@pytest.fixture(scope="module")
+def engine(mongo_uri: str) -> Iterator[Engine]:
+    engine = Engine(mongo_uri)
+    yield engine
+    engine.close()
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+def test_engine_agrees_with_the_oracle(
+    engine: Engine, mongo_client: MongoClient[dict[str, Any]], seed: int
+) -> None:
+    """Decisions 9 to 16 and 18, in every combination that the seeds come to."""
+    check_seed(engine, mongo_client, seed)
+
+
+def check_seed(engine: Engine, client: MongoClient[dict[str, Any]], seed: int) -> None:
+    database = f"engine_{seed}"
+    case = make_case(seed, database)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(errors, "MAX_ERRORS", 100_000)
+        if seed % 2:
+            patch.setattr(joined, "FIRST_TRY", 1)
+        try:
+            for name, documents in case.data.items():
+                if documents:
+                    client[database][name].insert_many(documents)
+            app = build_app(decode_definition(case.definition), SETTINGS).visible_to(())
+            oracle = Oracle(app, client, SETTINGS)
+            for _ in range(QUERIES):
+                check_query(engine, oracle, app, QueryMaker(app.schema, case.random))
+        finally:
+            client.drop_database(database)
+
+
+def check_query(engine: Engine, oracle: Oracle, app: VisibleApp, maker: QueryMaker) -> None:
+    text = maker.make()
+    document = parse(text)
+    assert validate(app.schema, document, max_errors=3) == [], text
+    expected = oracle.answer(document, maker.variables)
+    found = engine.answer(app, document, maker.variables)
+    assert found.data == expected.data, text
+    assert found.problems == expected.problems, text
