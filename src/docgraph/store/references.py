@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 from docgraph.exchange.errors import QueryError
 
-__all__ = ["Reference", "nested_pipelines", "read_reference"]
+__all__ = ["READING_MORE", "Reference", "nested_pipelines", "read_reference"]
+
+READING_MORE = frozenset({"$facet", "$graphLookup", "$lookup", "$unionWith"})
 
 _TARGET_KEYS = {"db", "coll"}
 _WITH_PIPELINE = ("$lookup", "$unionWith")

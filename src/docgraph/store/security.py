@@ -22,7 +22,12 @@ from bson.timestamp import Timestamp
 from docgraph.config.sections import AggregationSecurity
 from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.store.names import check_database, check_namespace
-from docgraph.store.references import Reference, nested_pipelines, read_reference
+from docgraph.store.references import (
+    READING_MORE,
+    Reference,
+    nested_pipelines,
+    read_reference,
+)
 
 __all__ = [
     "READ_STAGES",
@@ -42,6 +47,9 @@ _UNKNOWN: Final = "it is not one of the stages that are allowed here"
 _FROM_CALLER: Final = "a value supplied by a caller may not hold it"
 
 _LONGEST: Final = 200
+# The server takes documents nested 180 deep, so that what is nested deeper need not be looked at,
+# and whatever walks over a checked value never runs out of stack.
+_DEEPEST: Final = 200
 
 _JAVASCRIPT = ("$where", "$function", "$accumulator", "$_internaljsemit", "$_internaljsreduce")
 _STATE = (
@@ -116,7 +124,8 @@ class Policy:
     refused: frozenset[str] = field(init=False, default=frozenset())
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "stages", _lower(self.stages))
+        # Without those that are refused anyway, which are the defaults: mostly nothing is left.
+        object.__setattr__(self, "stages", _lower(self.stages) - _ALWAYS.keys())
         object.__setattr__(self, "refused", frozenset(_ALWAYS) | _lower(self.operators))
 
     @classmethod
@@ -179,12 +188,21 @@ def _check_stages(pipeline: Any, place: _Place, policy: Policy, allowed: frozens
             raise QueryError(f"{location} must be an object with exactly one property")
         ((name, body),) = stage.items()
         _check_stage(name, location, policy, allowed)
-        reference = read_reference(name, body, place.db, location)
-        if reference is not None:
-            _check_reference(name, reference, _Place(place.db, location), policy)
-        db = reference.db if reference is not None else place.db
-        for key, nested in nested_pipelines(name, body):
-            _check_stages(nested, _Place(db, f"{location}.{name}.{key}"), policy, allowed)
+        if name in READING_MORE:
+            _check_inside(name, body, _Place(place.db, location), policy, allowed)
+
+
+def _check_inside(
+    name: str, body: Any, place: _Place, policy: Policy, allowed: frozenset[str]
+) -> None:
+    """The collection that the stage reads beside its own, and the pipelines that it carries."""
+    db = place.db
+    reference = read_reference(name, body, db, place.location)
+    if reference is not None:
+        _check_reference(name, reference, place, policy)
+        db = reference.db
+    for key, nested in nested_pipelines(name, body):
+        _check_stages(nested, _Place(db, f"{place.location}.{name}.{key}"), policy, allowed)
 
 
 def _check_stage(name: Any, location: str, policy: Policy, allowed: frozenset[str]) -> None:
@@ -227,23 +245,25 @@ def _check_keys(value: Any, refused: frozenset[str], location: str) -> None:
     raise _violation("BLACKLISTED_OPERATOR", operator, place, reason)
 
 
-def has_key(value: Any, keys: frozenset[str]) -> bool:
+def has_key(value: Any, keys: frozenset[str], depth: int = _DEEPEST) -> bool:
     """Whether one of `keys` (operators in lower case) is a key at any depth of the value."""
+    if depth == 0:
+        raise RecursionError
     kind = type(value)
     if kind is dict:
         for key, inner in value.items():
             if key[:1] == "$" and key.lower() in keys:
                 return True
-            if type(inner) not in _SCALARS and has_key(inner, keys):
+            if type(inner) not in _SCALARS and has_key(inner, keys, depth - 1):
                 return True
         return False
     if kind is list or isinstance(value, (list, tuple)):
         # Long lists are lists of ids, and `issuperset` runs through them without our help.
         if _SCALARS.issuperset(map(type, value)):
             return False
-        return any(has_key(inner, keys) for inner in value)
+        return any(has_key(inner, keys, depth - 1) for inner in value)
     if isinstance(value, Mapping):  # SON, RawBSONDocument: encoded like a dict, so read like one
-        return has_key(dict(value), keys)
+        return has_key(dict(value), keys, depth)
     return False
 
 

@@ -123,13 +123,13 @@ class Store:
         namespace = check_namespace(db, collection)
         shield = self._shield(rows, reveal)
         order = read_sort(sort)
+        check_filter(filter, policy=self.policy)
+        if projection:
+            check_filter(projection, policy=self.policy, origin="projection")
         hidden = shield.hidden.get(namespace, ())
         if hidden:
             _check_hidden(filter, projection or {}, order, hint, hidden)
-        check_filter(filter, policy=self.policy)
         filter = shield.restrict(namespace, filter)
-        if projection:
-            check_filter(projection, policy=self.policy, origin="projection")
         options = {"projection": projection, "sort": order, "hint": hint, "comment": comment}
         command = build_find(collection, filter, limit=limit, skip=skip, options=options)
         documents = await self._commands.fetch(db, command, deadline)
@@ -204,9 +204,9 @@ class Store:
         """How many documents match; counting stops at `limit`."""
         namespace = check_namespace(db, collection)
         shield = self._shield(rows, reveal)
+        check_filter(filter, policy=self.policy)
         if hidden := shield.hidden.get(namespace):
             check_filter_paths(filter, hidden)
-        check_filter(filter, policy=self.policy)
         filter = shield.restrict(namespace, filter)
         command = build_count(collection, filter, limit=limit, comment=comment)
         results = await self._commands.fetch(db, command, deadline)
@@ -304,6 +304,8 @@ class Store:
     def _check_write(self, db: str, collection: str, write: Write, reveal: Iterable[Key]) -> None:
         namespace = check_namespace(db, collection)
         check_filter(write.filter, policy=self.policy)
+        if write.update is not None and "$pull" in write.update:
+            check_filter(write.update["$pull"], policy=self.policy, origin="update.$pull")
         if write.pipeline is not None:
             check_pipeline(
                 write.pipeline, db=db, policy=self.policy, origin="update", allowed=UPDATE_STAGES

@@ -45,8 +45,8 @@ class Proxy:
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
-            self.cut()
             self._server = None
+            self.cut()
 
     def cut(self) -> None:
         """End every connection that is open now."""
@@ -55,8 +55,11 @@ class Proxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host, port = self._target
+        self._writers.add(writer)
         back_reader, back_writer = await asyncio.open_connection(host, int(port))
-        self._writers |= {writer, back_writer}
+        if self._server is None:  # closed in the meantime
+            back_writer.transport.abort()
+        self._writers.add(back_writer)
         await asyncio.gather(_pump(reader, back_writer), _pump(back_reader, writer))
         self._writers -= {writer, back_writer}
 
@@ -180,6 +183,7 @@ async def test_database_that_is_away_is_unavailable_by_the_deadline(
 ) -> None:
     """Decisions 25 and 45."""
     await proxy.close()
+    await until(lambda: not distant.is_available)
     posts = Resource(ResourceType.COLLECTION, database, "posts")
     started = asyncio.get_running_loop().time()
 
