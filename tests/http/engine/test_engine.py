@@ -1,0 +1,509 @@
+"""What the engine answers: limits, relations, root documents, values that do not fit, errors."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from pymongo import AsyncMongoClient, MongoClient
+
+from docgraph.config.sections import Graphql
+from docgraph.exchange import Account, Deadline, Permission
+from docgraph.exchange.errors import StoreUnavailable, TimeLimitExceeded
+from docgraph.graphql.errors import Classification, OperationRefused
+from docgraph.store import Store
+from tests.http.engine.harness import Engine, codes, only_error
+
+pytestmark = pytest.mark.anyio
+
+Client = MongoClient[dict[str, Any]]
+
+
+def listing(**parts: Any) -> dict[str, Any]:
+    """A mapping of a list of items, in the order of their ids."""
+    return {"collection": "items", "find": {}, "sort": {"_id": 1}, **parts}
+
+
+def insert(client: Client, engine: Engine, *documents: dict[str, Any]) -> None:
+    client[engine.database].items.insert_many(list(documents))
+
+
+# --- limits: decision 12 ------------------------------------------------------------------------
+
+LIMITED = "type Query { items(limit: Int, skip: Int): [Item] } type Item { _id: Int }"
+LIMITS = {"Query": {"items": listing(limit={"$arg": ["limit", None]}, skip={"$arg": ["skip", 0]})}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("", [0, 1, 2]),
+        ("(limit: 0)", [0, 1, 2]),
+        ("(limit: null)", [0, 1, 2]),
+        ("(limit: 5)", [0, 1, 2, 3, 4]),
+        ("(limit: 2, skip: 3)", [3, 4]),
+    ],
+)
+async def test_no_limit_zero_and_null_mean_the_default_limit(
+    engine: Engine, mongo_client: Client, arguments: str, expected: list[int]
+) -> None:
+    """Decision 12."""
+    engine.settings = Graphql(default_limit=3, max_limit=5)
+    insert(mongo_client, engine, *({"_id": n} for n in range(10)))
+
+    data = await engine.data(engine.app(LIMITED, LIMITS), f"{{ items{arguments} {{ _id }} }}")
+
+    assert [item["_id"] for item in data["items"]] == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ("limit: 6", "limit-too-high", "limit cannot be greater than 5"),
+        ("limit: -1", "negative-limit", "limit cannot be negative"),
+        ("skip: -1", "negative-skip", "skip cannot be negative"),
+    ],
+)
+async def test_limit_that_is_not_allowed_fails_the_field_without_a_command(
+    engine: Engine, arguments: str, code: str, message: str
+) -> None:
+    """Decision 12: partial data, since the field is nullable."""
+    engine.settings = Graphql(default_limit=3, max_limit=5)
+
+    result = await engine.run(engine.app(LIMITED, LIMITS), f"{{ items({arguments}) {{ _id }} }}")
+
+    assert result.data == {"items": None}
+    assert (only_error(result).code, only_error(result).message) == (code, message)
+    assert engine.commands == []
+
+
+async def test_aggregation_with_too_many_results_is_an_error_that_says_so(
+    engine: Engine, mongo_client: Client
+) -> None:
+    """Decision 12."""
+    engine.settings = Graphql(default_limit=3, max_limit=5)
+    insert(mongo_client, engine, *({"_id": n} for n in range(6)))
+    app = engine.app(
+        "type Query { all: [Item] five: [Item] } type Item { _id: Int }",
+        {
+            "Query": {
+                "all": {"collection": "items", "stages": [{"$sort": {"_id": 1}}]},
+                "five": {"collection": "items", "stages": [{"$sort": {"_id": 1}}, {"$limit": 5}]},
+            }
+        },
+    )
+
+    result = await engine.run(app, "{ all { _id } five { _id } }")
+
+    assert result.data is not None
+    assert result.data["all"] is None
+    assert len(result.data["five"]) == 5
+    assert only_error(result).message == "the aggregation gives more than 5 results"
+
+
+async def test_estimate_above_the_limit_is_refused_before_any_command(engine: Engine) -> None:
+    """Decision 26: a thousand times a thousand times a thousand."""
+    app = engine.app(
+        "type Query { items(n: Int): [Item] } type Item { items(n: Int): [Item] _id: Int }",
+        {
+            "Query": {"items": listing(limit={"$arg": "n"})},
+            "Item": {"items": listing(find={"p": {"$fk": "_id"}}, limit={"$arg": "n"})},
+        },
+    )
+
+    with pytest.raises(OperationRefused) as refused:
+        await engine.run(
+            app,
+            "query ($n: Int) { items(n: $n) { items(n: $n) { items(n: $n) { _id } } } }",
+            {"n": 1000},
+        )
+
+    assert refused.value.errors[0].code == "too-many-estimated-documents"
+    assert engine.commands == []
+
+
+async def test_more_documents_than_allowed_end_the_request(
+    engine: Engine, mongo_client: Client
+) -> None:
+    insert(mongo_client, engine, *({"_id": n} for n in range(20)))
+    app = engine.app(LIMITED, LIMITS, fetched_documents=10)
+
+    with pytest.raises(OperationRefused) as refused:
+        await engine.run(app, "{ a: items(limit: 8) { _id } b: items(limit: 8) { _id } }")
+
+    assert refused.value.errors[0].code == "too-many-documents"
+
+
+# --- relations -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "targets", "found"),
+    [
+        (1, [1.0], True),
+        (1, [True], False),
+        (True, [1], False),
+        ("1", [1], False),
+        (2, [[1, 2]], True),
+        ([1, 2], [[1, 2]], True),
+        ([1, 2], [1], False),
+        ({"a": 1, "b": 2}, [{"a": 1.0, "b": 2}], True),
+        ({"a": 1, "b": 2}, [{"b": 2, "a": 1}], False),
+        (float("nan"), [float("nan")], True),
+        (None, [None], False),
+    ],
+)
+async def test_joins_in_memory_use_the_equality_of_the_database(
+    engine: Engine, mongo_client: Client, key: Any, targets: list[Any], found: bool
+) -> None:
+    """Decisions 11 and 13; a second parent keeps the join in memory."""
+    db = mongo_client[engine.database]
+    db.items.insert_many([{"_id": 1, "key": key}, {"_id": 2, "key": "other"}])
+    db.targets.insert_many([{"target": target} for target in targets])
+    app = engine.app(
+        "type Query { items: [Item] } type Item { found: [Target] } type Target { _id: ObjectId }",
+        {
+            "Query": {"items": listing()},
+            "Item": {"found": {"collection": "targets", "find": {"target": {"$fk": "key"}}}},
+        },
+    )
+
+    data = await engine.data(app, "{ items { found { _id } } }")
+
+    assert bool(data["items"][0]["found"]) is found
+    assert data["items"][1]["found"] == []
+
+
+async def test_each_level_one_document_is_the_root_of_what_is_below_it(
+    engine: Engine, mongo_client: Client
+) -> None:
+    """Decision 14: the children are shared, their roots are not."""
+    insert(
+        mongo_client,
+        engine,
+        {"_id": 1, "kind": "root", "child": 9, "tone": "low"},
+        {"_id": 2, "kind": "root", "child": 9, "tone": "high"},
+        {"_id": 9, "kind": "child"},
+        {"_id": 11, "kind": "leaf", "tone": "low"},
+        {"_id": 12, "kind": "leaf", "tone": "high"},
+    )
+    app = engine.app(
+        "type Query { roots: [Root] } type Root { child: Child } "
+        "type Child { leaves: [Leaf] told: Told } "
+        "type Leaf { _id: Int } type Told { tone: String }",
+        {
+            "Query": {"roots": listing(find={"kind": "root"})},
+            "Root": {"child": {"collection": "items", "find": {"_id": {"$fk": "child"}}}},
+            "Child": {
+                "leaves": listing(find={"kind": "leaf", "tone": {"$arg": "rootDoc.tone"}}),
+                "told": {
+                    "collection": "items",
+                    "stages": [{"$limit": 1}, {"$project": {"tone": {"$arg": "rootDoc.tone"}}}],
+                },
+            },
+        },
+    )
+
+    data = await engine.data(app, "{ roots { child { leaves { _id } told { tone } } } }")
+
+    assert [root["child"]["leaves"] for root in data["roots"]] == [[{"_id": 11}], [{"_id": 12}]]
+    assert [root["child"]["told"]["tone"] for root in data["roots"]] == ["low", "high"]
+    assert len(engine.commands) == 4
+
+
+async def test_relations_of_embedded_documents_are_batched_too(
+    engine: Engine, mongo_client: Client
+) -> None:
+    insert(
+        mongo_client,
+        engine,
+        {"_id": 1, "lines": [{"product": 3}, {"product": 4}], "ship": {"to": 4}},
+        {"_id": 2, "lines": [{"product": 4}, None], "ship": None},
+        {"_id": 3, "name": "three"},
+        {"_id": 4, "name": "four"},
+    )
+    product = {"collection": "items", "find": {"_id": {"$fk": "product"}}}
+    app = engine.app(
+        "type Query { orders: [Order] } type Order { lines: [Line] ship: Ship } "
+        "type Line { product: Product } type Ship { to: Product } type Product { name: String }",
+        {
+            "Query": {"orders": listing(find={"lines": {"$exists": True}})},
+            "Line": {"product": product},
+            "Ship": {"to": {"collection": "items", "find": {"_id": {"$fk": "to"}}}},
+        },
+    )
+
+    data = await engine.data(app, "{ orders { lines { product { name } } ship { to { name } } } }")
+
+    three, four = {"product": {"name": "three"}}, {"product": {"name": "four"}}
+    assert data["orders"] == [
+        {"lines": [three, four], "ship": {"to": {"name": "four"}}},
+        {"lines": [four, None], "ship": None},
+    ]
+    assert len(engine.commands) == 3
+
+
+async def test_row_filters_of_the_permission_reach_every_way_of_fetching(
+    engine: Engine, mongo_client: Client
+) -> None:
+    """Decision 40."""
+    insert(mongo_client, engine, {"_id": 1, "next": 2}, {"_id": 2, "next": 3, "hidden": True})
+    app = engine.app(
+        "type Query { one: Item all: [Item] } type Item { _id: Int next: Item later: [Item] }",
+        {
+            "Query": {"one": listing(find={"_id": 1}), "all": listing()},
+            "Item": {
+                "next": {"collection": "items", "find": {"_id": {"$fk": "next"}}},
+                "later": listing(find={"_id": {"$gt": {"$fk": "_id"}}}),
+            },
+        },
+    )
+    namespace = f"{engine.database}.items"
+    permission = Permission("rule", read_filters={namespace: {"hidden": {"$ne": True}}})
+
+    result = await engine.run(
+        app,
+        "{ one { next { _id } } all { _id next { _id } later { _id } } }",
+        permission=permission,
+    )
+
+    assert result.data == {"one": {"next": None}, "all": [{"_id": 1, "next": None, "later": []}]}
+
+
+async def test_too_many_foreign_keys_fail_their_own_parent_only(
+    engine: Engine, mongo_client: Client
+) -> None:
+    insert(
+        mongo_client,
+        engine,
+        {"_id": 1, "keys": list(range(10_001))},
+        {"_id": 2, "keys": [1, 2]},
+    )
+    app = engine.app(
+        "type Query { items: [Item] } type Item { _id: Int found: [Item] }",
+        {
+            "Query": {"items": listing()},
+            "Item": {"found": listing(find={"_id": {"$in": {"$fk": "keys"}}})},
+        },
+    )
+
+    result = await engine.run(app, "{ items { found { _id } } }")
+
+    assert result.data == {"items": [{"found": None}, {"found": [{"_id": 1}, {"_id": 2}]}]}
+    assert codes(result) == {("items", 0, "found"): "too-many-keys"}
+
+
+async def test_query_that_the_database_refuses_fails_its_own_parents_only(
+    engine: Engine, mongo_client: Client
+) -> None:
+    insert(mongo_client, engine, {"_id": 1, "p": "("}, {"_id": 2, "p": "^b"}, {"_id": 3, "n": "bo"})
+    app = engine.app(
+        "type Query { items: [Item] } type Item { found: [Item] n: String }",
+        {
+            "Query": {"items": listing(find={"p": {"$exists": True}})},
+            "Item": {"found": listing(find={"n": {"$regex": {"$fk": "p"}}})},
+        },
+    )
+
+    result = await engine.run(app, "{ items { found { n } } }")
+
+    assert result.data == {"items": [{"found": None}, {"found": [{"n": "bo"}]}]}
+    assert codes(result) == {("items", 0, "found"): "rejected-by-database"}
+
+
+# --- values and errors ---------------------------------------------------------------------------
+
+
+async def test_value_that_does_not_fit_is_null_with_its_path(
+    engine: Engine, mongo_client: Client
+) -> None:
+    """Decision 16."""
+    insert(mongo_client, engine, {"_id": 1, "n": 1, "l": [1, "x"]}, {"_id": 2, "n": "x", "l": 7})
+    app = engine.app(
+        "type Query { items: [Item] } type Item { n: Int l: [Int] }",
+        {"Query": {"items": listing()}},
+    )
+
+    result = await engine.run(app, "{\n  items { n l }\n}")
+
+    assert result.data == {"items": [{"n": 1, "l": [1, None]}, {"n": None, "l": None}]}
+    assert codes(result) == dict.fromkeys(
+        [("items", 0, "l", 1), ("items", 1, "n"), ("items", 1, "l")], "value-does-not-fit"
+    )
+    assert {error.locations for error in result.errors} == {((2, 11),), ((2, 13),)}
+
+
+async def test_null_where_none_may_be_takes_its_parent_with_it(
+    engine: Engine, mongo_client: Client
+) -> None:
+    insert(mongo_client, engine, {"_id": 1, "n": 1}, {"_id": 2}, {"_id": 3, "n": 3})
+    app = engine.app(
+        "type Query { soft: [Item] hard: [Item!] hardest: [Item!]! } type Item { n: Int! }",
+        {"Query": dict.fromkeys(("soft", "hard", "hardest"), listing())},
+    )
+
+    soft = await engine.run(app, "{ soft { n } hard { n } }")
+    hardest = await engine.run(app, "{ soft { n } hardest { n } }")
+
+    assert soft.data == {"soft": [{"n": 1}, None, {"n": 3}], "hard": None}
+    assert codes(soft) == dict.fromkeys([("soft", 1, "n"), ("hard", 1, "n")], "null-in-non-null")
+    assert soft.errors[0].classification is Classification.NULL
+    assert hardest.data is None
+
+
+async def test_union_without_a_fitting_type_is_null_with_an_error(
+    engine: Engine, mongo_client: Client
+) -> None:
+    """Decision 18: predicates in the order of the definition."""
+    insert(mongo_client, engine, {"_id": 1, "a": 1, "b": 1}, {"_id": 2, "b": 2}, {"_id": 3})
+    app = engine.app(
+        "type Query { things: [Thing] } union Thing = A | B type A { a: Int } type B { b: Int }",
+        {
+            "Query": {"things": listing()},
+            "Thing": {"$typeResolver": {"A": "field-exists(a)", "B": "field-exists(b)"}},
+        },
+    )
+
+    result = await engine.run(app, "{ things { __typename ... on A { a } ... on B { b } } }")
+
+    assert result.data == {
+        "things": [{"__typename": "A", "a": 1}, {"__typename": "B", "b": 2}, None]
+    }
+    assert codes(result) == {("things", 2): "type-not-resolved"}
+
+
+async def test_unbound_variable_fails_its_field_only(engine: Engine, mongo_client: Client) -> None:
+    """Decision 9."""
+    insert(mongo_client, engine, {"_id": 1, "owner": "ada"})
+    app = engine.app(
+        "type Query { items: [Item] mine: [Item] } type Item { _id: Int }",
+        {
+            "Query": {
+                "items": listing(),
+                "mine": listing(find={"owner": {"$arg": "@user.userid"}}),
+            }
+        },
+    )
+
+    anonymous = await engine.run(app, "{ items { _id } mine { _id } }")
+    known = await engine.run(
+        app, "{ mine { _id } }", account=Account("ada", properties={"userid": "ada"})
+    )
+
+    assert anonymous.data == {"items": [{"_id": 1}], "mine": None}
+    assert only_error(anonymous).message == "variable not bound: @user.userid"
+    assert known.data == {"mine": [{"_id": 1}]}
+
+
+async def test_operators_in_a_document_argument_that_run_code_are_refused(engine: Engine) -> None:
+    app = engine.app(
+        "type Query { items(f: BsonDocument): [Item] } type Item { _id: Int }",
+        {"Query": {"items": listing(find={"$arg": "f"})}},
+    )
+
+    result = await engine.run(
+        app,
+        "query ($f: BsonDocument) { items(f: $f) { _id } }",
+        {"f": {"$where": "sleep(1000) || true"}},
+    )
+
+    assert only_error(result).message.startswith(
+        "GraphQL aggregation pipeline security violation: "
+    )
+    assert engine.commands == []
+
+
+async def test_errors_are_bounded_and_the_rest_is_counted(
+    engine: Engine, mongo_client: Client
+) -> None:
+    insert(mongo_client, engine, *({"_id": n, "n": "x"} for n in range(50)))
+    app = engine.app(
+        "type Query { items: [Item] } type Item { n: Int }", {"Query": {"items": listing()}}
+    )
+
+    result = await engine.run(app, "{ items { n } }")
+
+    assert len(result.errors) == 21
+    assert result.errors[20].message == "30 more errors are not shown"
+    assert result.total_errors == 50
+
+
+async def test_documents_as_values_need_no_selection(engine: Engine, mongo_client: Client) -> None:
+    insert(mongo_client, engine, {"_id": 1, "deep": {"x": [1, None]}})
+    app = engine.app(
+        "type Query { raw: [BsonDocument] one: BsonDocument wrong: [Int] }",
+        {"Query": dict.fromkeys(("raw", "one", "wrong"), listing())},
+    )
+
+    data = await engine.data(app, "{ raw one }")
+    wrong = await engine.run(app, "{ wrong }")
+
+    assert data == {
+        "raw": [{"_id": 1, "deep": {"x": [1, None]}}],
+        "one": {"_id": 1, "deep": {"x": [1, None]}},
+    }
+    assert codes(wrong) == {("wrong", 0): "value-does-not-fit"}
+
+
+# --- the whole request ---------------------------------------------------------------------------
+
+ENDLESS = [
+    {"$project": {"n": {"$range": [0, 100_000]}}},
+    {"$unwind": "$n"},
+    {"$project": {"m": {"$range": [0, 100_000]}}},
+    {"$unwind": "$m"},
+    {"$match": {"m": -1}},
+]
+
+
+async def test_time_limit_ends_the_request(engine: Engine, mongo_client: Client) -> None:
+    """Decision 25."""
+    insert(mongo_client, engine, {"_id": 1})
+    app = engine.app(
+        "type Query { slow: [Item] items: [Item] } type Item { _id: Int }",
+        {"Query": {"slow": {"collection": "items", "stages": ENDLESS}, "items": listing()}},
+    )
+
+    with pytest.raises(TimeLimitExceeded):
+        await engine.run(app, "{ items { _id } slow { _id } }", deadline=Deadline.after_ms(100))
+
+
+async def test_cancelling_stops_the_work_of_the_database(
+    engine: Engine, mongo_client: Client
+) -> None:
+    insert(mongo_client, engine, {"_id": 1})
+    app = engine.app(
+        "type Query { slow: [Item] } type Item { _id: Int }",
+        {"Query": {"slow": {"collection": "items", "stages": ENDLESS}}},
+    )
+    task = asyncio.create_task(engine.run(app, "{ a: slow { _id } b: slow { _id } }"))
+    while len(engine.commands) < 2:  # noqa: ASYNC110 - the driver tells by a list
+        await asyncio.sleep(0.01)
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    async with asyncio.timeout(10):
+        while count_running(mongo_client, engine.database):  # noqa: ASYNC110 - of the database
+            await asyncio.sleep(0.05)
+
+
+def count_running(client: Client, database: str) -> int:
+    """How many aggregations run in a database."""
+    stages = [{"$currentOp": {}}, {"$match": {"ns": f"{database}.items", "op": "command"}}]
+    return len(list(client.admin.aggregate(stages)))
+
+
+async def test_unreachable_database_ends_the_request(engine: Engine) -> None:
+    """Decision 25: never a field error."""
+    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(
+        "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=200"
+    )
+    engine.store = Store(client)
+
+    with pytest.raises(StoreUnavailable):
+        await engine.run(engine.app(LIMITED, LIMITS), "{ a: items { _id } b: items { _id } }")
+
+    await client.close()
