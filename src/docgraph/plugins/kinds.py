@@ -148,11 +148,15 @@ class DataInterceptor(Plugin, Protocol):
     `subject` is the `Write` at before-write, `(Write, WriteResult)` at after-write, the `Read` at
     before-read and the list of documents at after-read; what is returned takes its place (at
     after-write a `WriteResult`). `exchange` is None for commands of the command line.
+
+    One at before-write with `wants_whole_documents` sees updates of a single document as
+    replacements: the REST API applies them to what is stored and guards the write by its etag.
     """
 
     kind: ClassVar[Kind] = Kind.DATA_INTERCEPTOR
     point: ClassVar[DataPoint]
     priority: ClassVar[int] = 10
+    wants_whole_documents: ClassVar[bool] = False
 
     def resolve(self, resource: Resource) -> bool:
         """Whether this resource concerns the interceptor."""

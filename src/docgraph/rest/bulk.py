@@ -1,0 +1,188 @@
+"""Writes of many documents: an array to a collection, and all that match a filter.
+
+What succeeds is kept and what fails is told element by element; the whole is 207 when something
+failed. Every document that is touched gets a new etag, the same for all of one request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from docgraph.codec import JsonMode, encode
+from docgraph.codec.types import ObjectId
+from docgraph.exchange import Answer, Document, ResourceType, Write, WriteKind, WriteResult
+from docgraph.exchange.errors import DocgraphError, RequestError
+from docgraph.rest.bodies import read_object
+from docgraph.rest.call import Call, Handlers
+from docgraph.rest.etags import ETAG
+from docgraph.rest.flatten import prepare_document
+from docgraph.rest.ids import check_id
+from docgraph.rest.links import document_path
+from docgraph.rest.modes import WriteMode
+from docgraph.rest.patch import build_update
+from docgraph.store.errors import DUPLICATE_KEY, describe_write_error
+
+__all__ = ["HANDLERS", "insert_many"]
+
+_DUPLICATE = describe_write_error(DUPLICATE_KEY)
+_UNKNOWN = describe_write_error(None)
+_CREATED = 201
+
+
+async def insert_many(call: Call, bodies: Sequence[Document]) -> Answer:
+    """POST of an array to a collection."""
+    if not bodies:
+        return call.answer(_render_counts(WriteResult(), links=[]))
+    etag = ObjectId()
+    documents = [_prepare(call, body, index, etag) for index, body in enumerate(bodies)]
+    result = await call.write(_build_write(call, documents))
+    missing = await _find_missing(call, documents, result, etag)
+    return _render(call, documents, result, missing, etag)
+
+
+async def _patch_many(call: Call) -> Answer:
+    await call.require_collection()
+    filter = _require_filter(call)
+    body = await read_object(call.request)
+    if not body:
+        raise RequestError("no data provided")
+    if "_id" in body:
+        raise RequestError("_id cannot be changed, and even less of many documents")
+    etag = ObjectId()
+    write = Write(WriteKind.UPDATE, update=build_update(body, etag), filter=filter, many=True)
+    result = await call.write(write)
+    return call.answer(_render_counts(result), [("ETag", str(etag))])
+
+
+async def _delete_many(call: Call) -> Answer:
+    await call.require_collection()
+    result = await call.write(Write(WriteKind.DELETE, filter=_require_filter(call), many=True))
+    return call.answer(_render_counts(result))
+
+
+def _require_filter(call: Call) -> Document:
+    filter = call.parameters.filter
+    if filter is None:
+        raise RequestError("filter parameter is mandatory for bulk write requests")
+    shardkey = call.parameters.shardkey
+    return {"$and": [shardkey, filter]} if shardkey else dict(filter)
+
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+
+def _prepare(call: Call, body: Document, index: int, etag: ObjectId) -> Document:
+    try:
+        if "_id" in body:
+            check_id(body["_id"])
+        elif call.mode is WriteMode.UPDATE:
+            raise RequestError("_id in content body is mandatory to update a document")
+        else:
+            body = {"_id": ObjectId(), **body}
+        return {**prepare_document(body), ETAG: etag}
+    except DocgraphError as error:
+        error.details = {"index": index}
+        raise
+
+
+def _build_write(call: Call, documents: list[Document]) -> Write:
+    if call.mode is WriteMode.INSERT:
+        return Write(WriteKind.INSERT, tuple(documents), ordered=False)
+    filter: Any = call.parameters.filter or {}
+    if len(documents) == 1 and filter:
+        # The store finds a single replacement by the filter alone.
+        filter = {"$and": [{"_id": documents[0]["_id"]}, filter]}
+    return Write(
+        WriteKind.REPLACE,
+        tuple(documents),
+        filter=filter,
+        upsert=call.mode is WriteMode.UPSERT,
+        ordered=False,
+    )
+
+
+async def _find_missing(
+    call: Call, documents: Sequence[Document], result: WriteResult, etag: ObjectId
+) -> frozenset[bytes]:
+    """The ids that an update did not find; those that it did have the etag of this request."""
+    done = result.matched + len(result.failures)
+    if call.mode is not WriteMode.UPDATE or done >= len(documents):
+        return frozenset()
+    ids = [document["_id"] for document in documents]
+    found = await call.context.store.find(
+        call.db,
+        call.collection,
+        {"_id": {"$in": ids}, ETAG: etag},
+        projection={"_id": 1},
+        limit=len(ids),
+        deadline=call.exchange.deadline,
+    )
+    return frozenset(map(_key_of, ids)) - {_key_of(one["_id"]) for one in found}
+
+
+def _render(
+    call: Call,
+    documents: Sequence[Document],
+    result: WriteResult,
+    missing: frozenset[bytes],
+    etag: ObjectId,
+) -> Answer:
+    created = {_key_of(id) for id in (*result.inserted, *result.upserted)}
+    failures = dict(result.failures)
+    segments = call.request.segments
+    results: list[Document] = []
+    for index, document in enumerate(documents):
+        element: Document = {"index": index}
+        key = _key_of(document["_id"])
+        if index in failures:
+            element |= _render_failure(failures[index])
+        elif key in missing:
+            element |= {"httpStatus": 404, "message": "document does not exist"}
+        else:
+            element["httpStatus"] = _CREATED if key in created else 200
+            if link := document_path(segments, document["_id"]):
+                element["link"] = link
+        results.append(element)
+    return _finish(call, results, result, etag)
+
+
+def _finish(call: Call, results: list[Document], result: WriteResult, etag: ObjectId) -> Answer:
+    created = (one for one in results if one["httpStatus"] == _CREATED)
+    content = _render_counts(result, [one["link"] for one in created if "link" in one])
+    failed = dict(result.failures)
+    if failed:
+        content["errors"] = [one for one in results if one["index"] in failed]
+    content["results"] = results
+    return call.answer(content, [("ETag", str(etag))], 207 if failed else 200)
+
+
+def _render_counts(result: WriteResult, links: list[str] | None = None) -> Document:
+    content: Document = {"inserted": len(result.inserted) + len(result.upserted)}
+    if links is not None:
+        content["links"] = links
+    content |= {
+        "deleted": result.deleted,
+        "modified": result.modified,
+        "matched": result.matched,
+    }
+    if result.warnings:
+        content["_warnings"] = list(result.warnings)
+    return content
+
+
+def _render_failure(reason: str) -> Document:
+    if reason == _DUPLICATE:
+        return {"httpStatus": 409, "message": reason}
+    return {"httpStatus": 500 if reason == _UNKNOWN else 400, "message": reason}
+
+
+def _key_of(id: Any) -> bytes:
+    """An id as something that can be looked up: one that is a document cannot."""
+    return encode(id, JsonMode.EXTENDED)
+
+
+HANDLERS: Handlers = {
+    (ResourceType.BULK, "PATCH"): _patch_many,
+    (ResourceType.BULK, "DELETE"): _delete_many,
+}

@@ -1,0 +1,150 @@
+"""One request to the data, as its handler sees it: where, with which parameters, on what."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from docgraph.codec import encode
+from docgraph.config.sections import Mongo
+from docgraph.exchange import (
+    Answer,
+    Body,
+    Deadline,
+    Document,
+    Exchange,
+    Read,
+    Request,
+    Resource,
+    ResourceType,
+    Write,
+    WriteResult,
+)
+from docgraph.exchange.errors import NotFound
+from docgraph.plugins.kinds import DataInterceptor
+from docgraph.rest.modes import WriteMode, default_mode
+from docgraph.rest.parameters import Parameters
+from docgraph.store import Rows, Store
+from docgraph.store.catalog import Catalog
+from docgraph.store.metadata import Metadata
+
+__all__ = ["JSON", "Call", "Context", "Handler", "Handlers"]
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is the same for all requests of this process.
+
+    `services` are the paths that other services are bound to: they win over collections.
+    """
+
+    settings: Mongo
+    store: Store
+    catalog: Catalog
+    metadata: Metadata
+    base_url: str | None = None
+    writers: tuple[DataInterceptor, ...] = ()
+    services: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request, its resource and its parameters; handed to every handler."""
+
+    exchange: Exchange
+    resource: Resource
+    parameters: Parameters
+    context: Context
+
+    @property
+    def request(self) -> Request:
+        """The request itself."""
+        return self.exchange.request
+
+    @property
+    def db(self) -> str:
+        """The database of the resource."""
+        assert self.resource.db is not None  # noqa: S101 - resources below a database have one
+        return self.resource.db
+
+    @property
+    def collection(self) -> str:
+        """The collection of the resource."""
+        assert self.resource.collection is not None  # noqa: S101 - as above
+        return self.resource.collection
+
+    @property
+    def rows(self) -> Rows | None:
+        """The row filters that the caller was admitted under."""
+        permission = self.exchange.permission
+        return permission.read_filters if permission is not None else None
+
+    @property
+    def mode(self) -> WriteMode:
+        """The write mode that was asked for, or the one of the method."""
+        return self.parameters.mode or default_mode(self.request.method)
+
+    async def read(self, read: Read) -> list[Document]:
+        """Documents of the resource, as this caller may see them."""
+        return await self.context.store.read(
+            self.resource,
+            read,
+            deadline=self.exchange.deadline,
+            exchange=self.exchange,
+            rows=self.rows,
+        )
+
+    async def write(self, write: Write) -> WriteResult:
+        """Write to the resource. A write has no time limit of its own: half of one helps nobody."""
+        return await self.context.store.write(
+            self.resource, write, deadline=Deadline.never(), exchange=self.exchange
+        )
+
+    async def count(self, filter: Mapping[str, Any]) -> int:
+        """How many documents of the collection match, of those that this caller may see."""
+        return await self.context.store.count(
+            self.db,
+            self.collection,
+            filter,
+            limit=_UNLIMITED,
+            deadline=self.exchange.deadline,
+            comment={"request": self.exchange.id},
+            rows=self.rows,
+        )
+
+    async def find_metadata(self, collection: str | None) -> Document | None:
+        """The metadata of a collection of the database, or of the database itself."""
+        return await self.context.metadata.find(self.db, collection, fresh=self.parameters.no_cache)
+
+    async def require_collection(self) -> None:
+        """404 unless the collection exists; collections are never made by writing into them."""
+        catalog, deadline = self.context.catalog, self.exchange.deadline
+        if await catalog.has_collection(self.db, self.collection, deadline):
+            return
+        await self.require_database()
+        if self.resource.type in (ResourceType.SCHEMA_STORE, ResourceType.SCHEMA):
+            raise NotFound("Schema Store does not exist")
+        raise NotFound(
+            f"Collection '{self.collection}' does not exist",
+            hint="PUT on the path of the collection makes it",
+        )
+
+    async def require_database(self) -> None:
+        """404 unless the database exists."""
+        if not await self.context.catalog.has_database(self.db, self.exchange.deadline):
+            raise NotFound(f"Db '{self.db}' does not exist")
+
+    def answer(
+        self, content: Any, headers: list[tuple[str, str]] | None = None, status: int = 200
+    ) -> Body:
+        """A JSON body in the mode that was asked for."""
+        return Body(status, encode(content, self.parameters.json_mode), JSON, headers or [])
+
+
+Handler = Callable[[Call], Awaitable[Answer]]
+Handlers = dict[tuple[ResourceType, str], Handler]
+
+_UNLIMITED = (1 << 31) - 2

@@ -1,0 +1,138 @@
+"""Collections: a page of documents, and one more document."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from docgraph.exchange import Answer, Document, Read, ResourceType
+from docgraph.rest.bodies import read_content
+from docgraph.rest.bulk import insert_many
+from docgraph.rest.call import Call, Handlers
+from docgraph.rest.etags import etag_headers
+from docgraph.rest.keyset import (
+    EMPTY,
+    Key,
+    behind,
+    parse_token,
+    render_token,
+    with_tiebreak,
+)
+from docgraph.rest.links import next_page
+from docgraph.rest.parameters import Order
+from docgraph.rest.single import post_document
+from docgraph.rest.sizes import count_documents
+
+__all__ = ["HANDLERS", "combine", "list_documents"]
+
+_NEWEST_FIRST: Final[Order] = (("_id", -1),)
+_SORT_KEY: Final = "_docgraph_sort_key"
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The documents of a page, and the header that leads to the next one."""
+
+    documents: list[Document]
+    next: tuple[str, str] | None = None
+
+
+async def list_documents(call: Call) -> Answer:
+    """A page, newest first unless asked otherwise."""
+    await call.require_collection()
+    metadata = await call.find_metadata(call.collection)
+    headers = etag_headers(metadata)
+    if call.parameters.count is None:
+        page = await _read_page(call)
+    else:
+        page, counted = await asyncio.gather(_read_page(call), _count(call))
+        headers += counted
+    if page.next is not None:
+        headers.append(page.next)
+    return call.answer(page.documents, headers)
+
+
+async def _read_page(call: Call) -> _Page:
+    parameters = call.parameters
+    if parameters.pagesize == 0:
+        return _Page([])
+    order = _NEWEST_FIRST if parameters.sort is None else parameters.sort
+    if parameters.after is not None:
+        return await _read_keyset_page(call, with_tiebreak(order), parameters.after)
+    documents = await call.read(_build_read(call, order, parameters.filter))
+    if len(documents) < parameters.pagesize:
+        return _Page(documents)
+    if order == _NEWEST_FIRST and "_id" in documents[-1]:
+        token = render_token(order, [documents[-1]["_id"]])
+        return _Page(documents, next_page(call.request, after=token))
+    return _Page(documents, next_page(call.request, page=str(parameters.page + 1)))
+
+
+def _build_read(call: Call, order: Order, filter: Mapping[str, Any] | None) -> Read:
+    parameters = call.parameters
+    return Read(
+        filter=combine(parameters.shardkey, filter),
+        projection=parameters.keys,
+        sort=order,
+        skip=parameters.skip,
+        limit=parameters.pagesize,
+        hint=parameters.hint,
+    )
+
+
+async def _read_keyset_page(call: Call, order: Order, token: str) -> _Page:
+    """A page behind the place of the token; the database tells the sort keys along with it."""
+    filter = call.parameters.filter
+    if token:
+        filter = combine(filter, behind(order, parse_token(order, token)))
+    read = _build_read(call, order, filter)
+    projection = {**(read.projection or {}), _SORT_KEY: {"$meta": "sortKey"}}
+    documents = await call.read(replace(read, projection=projection))
+    keys = [document.pop(_SORT_KEY, None) for document in documents]
+    if len(documents) < call.parameters.pagesize or keys[-1] is None:
+        return _Page(documents)
+    next_token = render_token(order, await _tell_empty(call, order, keys[-1]))
+    return _Page(documents, next_page(call.request, after=next_token))
+
+
+async def _tell_empty(call: Call, order: Order, key: Key) -> Key:
+    """The key with its empty arrays: the driver reads both them and nulls as None."""
+    places = dict(order)
+    id = key[list(places).index("_id")]
+    told: list[Any] = []
+    for path, value in zip(places, key, strict=True):
+        if value is None and path != "_id":
+            filter = {"_id": id, path: {"$size": 0}}
+            told.append(EMPTY if await call.count(filter) else None)
+        else:
+            told.append(value)
+    return told
+
+
+async def _count(call: Call) -> list[tuple[str, str]]:
+    strategy, total = await count_documents(call)
+    return [("X-Total-Count", str(total)), ("X-Count-Strategy", strategy.value)]
+
+
+def combine(*filters: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """All of the filters that there are."""
+    given = [filter for filter in filters if filter]
+    if len(given) <= 1:
+        return given[0] if given else {}
+    return {"$and": given}
+
+
+async def _post(call: Call) -> Answer:
+    await call.require_collection()
+    content = await read_content(call.request)
+    if isinstance(content, list):
+        return await insert_many(call, content)
+    return await post_document(call, content)
+
+
+HANDLERS: Handlers = {
+    (ResourceType.COLLECTION, "GET"): list_documents,
+    (ResourceType.COLLECTION, "POST"): _post,
+}

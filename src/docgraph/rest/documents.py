@@ -1,0 +1,85 @@
+"""One document: read, replace, change, remove."""
+
+from __future__ import annotations
+
+from docgraph.codec.types import ObjectId
+from docgraph.exchange import Answer, Body, Document, Read, ResourceType, Write, WriteKind
+from docgraph.exchange.errors import NotFound, NotSupported, RequestError
+from docgraph.rest.bodies import read_content, read_object
+from docgraph.rest.call import Call, Handlers
+from docgraph.rest.etags import etag_headers, etag_of, parse_tags
+from docgraph.rest.ids import show_id
+from docgraph.rest.patch import build_pipeline, build_update
+from docgraph.rest.single import delete, put_document, update
+from docgraph.rest.whole import is_checked_whole, update_whole
+
+__all__ = ["HANDLERS"]
+
+
+async def _get(call: Call) -> Answer:
+    await call.require_collection()
+    parameters = call.parameters
+    restriction = [one for one in (parameters.shardkey, parameters.filter) if one is not None]
+    own: Document = {"_id": call.resource.id}
+    read = Read(
+        filter={"$and": [own, *restriction]} if restriction else own,
+        projection=parameters.keys,
+        limit=1,
+        hint=parameters.hint,
+    )
+    found = await call.read(read)
+    if not found:
+        raise NotFound(f"document '{show_id(call.resource.id)}' does not exist")
+    document = found[0]
+    headers = etag_headers(document)
+    known = parse_tags(call.request.headers.get_list("if-none-match"))
+    if known is not None and (known.any or etag_of(document) in known):
+        return Body(304, headers=headers)
+    return call.answer(document, headers)
+
+
+async def _put(call: Call) -> Answer:
+    await call.require_collection()
+    return await put_document(call, await read_object(call.request))
+
+
+async def _patch(call: Call) -> Answer:
+    await call.require_collection()
+    content = await read_content(call.request)
+    if not content:
+        raise RequestError("no data provided")
+    etag = ObjectId()
+    if isinstance(content, list):
+        if is_checked_whole(call):
+            raise NotSupported(
+                "documents of this collection cannot be updated with a pipeline",
+                hint="use $set, $unset or plain keys, or PUT the whole document",
+            )
+        pipeline = build_pipeline(content, etag)
+        return await update(call, Write(WriteKind.UPDATE, pipeline=pipeline), etag)
+    changes = build_update(_without_id(content, call), etag)
+    if is_checked_whole(call):
+        return await update_whole(call, changes, etag)
+    return await update(call, Write(WriteKind.UPDATE, update=changes), etag)
+
+
+def _without_id(body: Document, call: Call) -> Document:
+    if "_id" not in body:
+        return body
+    given, id = body["_id"], call.resource.id
+    if type(given) is not type(id) or given != id:
+        raise RequestError("_id in json data cannot be different than id in URL")
+    return {key: value for key, value in body.items() if key != "_id"}
+
+
+async def _delete(call: Call) -> Answer:
+    await call.require_collection()
+    return await delete(call)
+
+
+HANDLERS: Handlers = {
+    (ResourceType.DOCUMENT, "GET"): _get,
+    (ResourceType.DOCUMENT, "PUT"): _put,
+    (ResourceType.DOCUMENT, "PATCH"): _patch,
+    (ResourceType.DOCUMENT, "DELETE"): _delete,
+}

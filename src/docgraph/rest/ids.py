@@ -1,0 +1,174 @@
+"""Ids of documents: a segment of a path becomes a value by its `id_type`, and a value a segment."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+from urllib.parse import quote
+
+from docgraph.codec.types import DatetimeMS, Int64, MaxKey, MinKey, ObjectId, Regex
+from docgraph.exchange.errors import RequestError
+from docgraph.store.mounts import ReservedResource, is_reserved_id
+
+__all__ = ["IdType", "check_id", "parse_id", "parse_id_type", "render_id", "show_id"]
+
+
+class IdType(StrEnum):
+    """What the last segment of a document's path means."""
+
+    OID = "OID"
+    STRING_OID = "STRING_OID"
+    STRING = "STRING"
+    NUMBER = "NUMBER"
+    DATE = "DATE"
+    MINKEY = "MINKEY"
+    MAXKEY = "MAXKEY"
+    NULL = "NULL"
+    BOOLEAN = "BOOLEAN"
+
+
+_NAMED: Final[dict[str, Any]] = {
+    "_minkey": MinKey(),
+    "_maxkey": MaxKey(),
+    "_null": None,
+    "_true": True,
+    "_false": False,
+}
+_FIXED: Final[dict[IdType, Any]] = {
+    IdType.MINKEY: MinKey(),
+    IdType.MAXKEY: MaxKey(),
+    IdType.NULL: None,
+}
+_SPECIAL = frozenset({*_NAMED, "_size", "_meta", "_indexes", "_aggrs", "_streams", "*", ".", ".."})
+_HEX = re.compile(r"[0-9a-fA-F]{24}")
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
+_NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,4})?")
+_INT32, _INT64 = 1 << 31, 1 << 63
+_EPOCH = datetime(1970, 1, 1)  # stored dates are naive UTC
+
+
+def parse_id_type(text: str) -> IdType:
+    """The type that a parameter names, in any case."""
+    try:
+        return IdType(text.upper())
+    except ValueError:
+        known = ", ".join(IdType)
+        raise RequestError(f"illegal id_type parameter; must be [{known}]") from None
+
+
+def parse_id(segment: str, id_type: IdType = IdType.STRING_OID) -> Any:
+    """The id that the segment stands for."""
+    if id_type in _FIXED:
+        return _FIXED[id_type]
+    if segment[:1] == "_" and segment.lower() in _NAMED:
+        return _NAMED[segment.lower()]
+    match id_type:
+        case IdType.STRING_OID:
+            return ObjectId(segment) if _HEX.fullmatch(segment) else segment
+        case IdType.STRING:
+            return segment
+    try:
+        return _PARSERS[id_type](segment)
+    except (ValueError, OverflowError):
+        raise RequestError(f"wrong document id format: not a valid {id_type}") from None
+
+
+def render_id(id: Any) -> str | None:
+    """The last segment of the document's path, with `?id_type=` where one is needed.
+
+    None when no path leads to the document: an id that is a document, for example.
+    """
+    match id:
+        case ObjectId():
+            return str(id)
+        case bool():
+            return "_true" if id else "_false"
+        case None:
+            return "_null"
+        case str():
+            return _render_text(id)
+        case int() | float():
+            return f"{quote(_render_number(id))}?id_type=NUMBER"
+        case datetime() | DatetimeMS():
+            return f"{_millis_of(id)}?id_type=DATE"
+        case MinKey():
+            return "_MinKey"
+        case MaxKey():
+            return "_MaxKey"
+    return None
+
+
+def show_id(id: Any) -> str:
+    """The id in a message."""
+    return str(_millis_of(id)) if isinstance(id, datetime | DatetimeMS) else str(id)
+
+
+def check_id(id: Any) -> None:
+    """Refuse, in a body, an id that the database does not take or that is not the caller's."""
+    if isinstance(id, list):
+        raise RequestError("the type of _id in request data is not supported: ARRAY")
+    if isinstance(id, Regex):
+        raise RequestError("the type of _id in request data is not supported: REGULAR_EXPRESSION")
+    if is_reserved_id(id):
+        raise ReservedResource(f"id is reserved: {id}")
+
+
+def _render_text(id: str) -> str | None:
+    if not id or id.lower() in _SPECIAL or "\0" in id:
+        return None
+    suffix = "?id_type=STRING" if _HEX.fullmatch(id) else ""
+    return f"{quote(id, safe='')}{suffix}"
+
+
+def _render_number(id: int | float) -> str:
+    return str(int(id)) if isinstance(id, int) else repr(id)
+
+
+def _millis_of(date: datetime | DatetimeMS) -> int:
+    if isinstance(date, DatetimeMS):
+        return int(date)
+    return (date - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _parse_oid(segment: str) -> ObjectId:
+    if not _HEX.fullmatch(segment):
+        raise ValueError(segment)
+    return ObjectId(segment)
+
+
+def _parse_number(segment: str) -> int | float:
+    if _INTEGER.fullmatch(segment):
+        number = int(segment)
+        if not -_INT64 <= number < _INT64:
+            raise OverflowError(segment)
+        return number if -_INT32 <= number < _INT32 else Int64(number)
+    if not _NUMBER.fullmatch(segment):
+        raise ValueError(segment)
+    return float(segment)
+
+
+def _parse_date(segment: str) -> datetime | DatetimeMS:
+    if _INTEGER.fullmatch(segment):
+        millis = int(segment)
+        if not -_INT64 <= millis < _INT64:
+            raise OverflowError(segment)
+        try:
+            return _EPOCH + timedelta(milliseconds=millis)
+        except OverflowError:
+            return DatetimeMS(millis)
+    date = datetime.fromisoformat(segment)
+    return date if date.tzinfo is None else date.astimezone(UTC).replace(tzinfo=None)
+
+
+def _parse_boolean(segment: str) -> bool:
+    raise ValueError(segment)  # `_true` and `_false` were recognised before
+
+
+_PARSERS = {
+    IdType.OID: _parse_oid,
+    IdType.NUMBER: _parse_number,
+    IdType.DATE: _parse_date,
+    IdType.BOOLEAN: _parse_boolean,
+}

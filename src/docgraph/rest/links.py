@@ -1,0 +1,45 @@
+"""Addresses in answers: `Location`, the links of a bulk write, the next page."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from docgraph.exchange.request import Request
+from docgraph.rest.ids import render_id
+
+__all__ = ["build_location", "document_path", "next_page", "path_of"]
+
+
+def path_of(segments: tuple[str, ...]) -> str:
+    """The path of these segments, encoded; empty for the root."""
+    return "".join(f"/{quote(segment, safe='')}" for segment in segments)
+
+
+def document_path(collection: tuple[str, ...], id: Any) -> str | None:
+    """The path of a document of the collection at that path; None when there is none."""
+    segment = render_id(id)
+    return None if segment is None else f"{path_of(collection)}/{segment}"
+
+
+def build_location(request: Request, path: str, base_url: str | None) -> str:
+    """The absolute address: below the configured one, or where the client found us."""
+    if base_url is not None:
+        return f"{base_url.rstrip('/')}{path}"
+    host = request.headers.get("host")
+    if host is None:
+        server = request.connection.server
+        host = f"{server[0]}:{server[1]}" if server is not None else "localhost"
+    return f"{request.connection.scheme}://{quote(host, safe=':[]')}{path}"
+
+
+def next_page(request: Request, **changed: str) -> tuple[str, str]:
+    """The header that leads to the next page: this request with one parameter changed."""
+    left_out = {*changed, "page", "after"}
+    kept = [
+        (name, value)
+        for name in sorted(request.query.names() - left_out)
+        for value in request.query.get_list(name)
+    ]
+    query = urlencode([*kept, *changed.items()])
+    return "Link", f'<{path_of(request.segments) or "/"}?{query}>; rel="next"'

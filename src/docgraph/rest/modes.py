@@ -1,0 +1,31 @@
+"""Write modes: how a write treats what is already there."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = ["WriteMode", "default_mode", "parse_mode"]
+
+
+class WriteMode(StrEnum):
+    """`insert` only creates, `update` only changes, `upsert` does what is needed."""
+
+    INSERT = "insert"
+    UPDATE = "update"
+    UPSERT = "upsert"
+
+
+_DEFAULTS = {"POST": WriteMode.INSERT, "PUT": WriteMode.UPDATE, "PATCH": WriteMode.UPDATE}
+
+
+def default_mode(method: str) -> WriteMode:
+    """The mode of a request that does not name one."""
+    return _DEFAULTS[method]
+
+
+def parse_mode(text: str) -> WriteMode | None:
+    """The mode that a parameter names in any case; None, which means the default, for others."""
+    try:
+        return WriteMode(text.lower())
+    except ValueError:
+        return None

@@ -1,0 +1,268 @@
+"""Query parameters → typed values; each bad one is refused with its own message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from docgraph.codec import JsonMode, decode
+from docgraph.config.sections import Mongo
+from docgraph.exchange.errors import BodyError, NotSupported, RequestError
+from docgraph.exchange.request import QueryParameters
+from docgraph.rest.ids import IdType, parse_id_type
+from docgraph.rest.modes import WriteMode, parse_mode
+
+__all__ = ["Count", "Order", "Parameters", "parse_parameters"]
+
+Order = tuple[tuple[str, Any], ...]
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_MODES = {
+    mode.value: mode
+    for mode in (JsonMode.STRICT, JsonMode.EXTENDED, JsonMode.RELAXED, JsonMode.SHELL)
+}
+
+
+class Count(StrEnum):
+    """How the total is found."""
+
+    EXACT = "exact"
+    ESTIMATED = "estimated"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What the query string says, with defaults for what it leaves open.
+
+    `sort` None means the default order; `after` is None without keyset paging and empty for its
+    first page.
+    """
+
+    page: int = 1
+    pagesize: int = 100
+    filter: Mapping[str, Any] | None = None
+    shardkey: Mapping[str, Any] | None = None
+    sort: Order | None = None
+    keys: Mapping[str, Any] | None = None
+    hint: Any = None
+    count: Count | None = None
+    after: str | None = None
+    json_mode: JsonMode = JsonMode.STANDARD
+    id_type: IdType = IdType.STRING_OID
+    mode: WriteMode | None = None
+    check_etag: bool = False
+    no_cache: bool = False
+
+    @property
+    def skip(self) -> int:
+        """The documents before the page."""
+        return (self.page - 1) * self.pagesize
+
+
+def parse_parameters(query: QueryParameters, settings: Mongo, defaults: Parameters) -> Parameters:
+    """The parameters of a request; names that are not known here are somebody else's."""
+    given: dict[str, Any] = {}
+    names = query.names()
+    for name in names:
+        reader = _READERS.get(name)
+        if reader is not None:
+            given.update(reader(query.get_list(name), settings))
+        elif name.lower() == "checketag":
+            given["check_etag"] = True
+    if "sort_by" in names:  # wins when both are given
+        given.update(_read_sort(query.get_list("sort_by"), settings))
+    if "wm" in names:
+        given.update(_read_mode(query.get_list("wm"), settings))
+    if "after" in names and "page" in names:
+        raise RequestError("page cannot be used together with after", hint="leave one of them out")
+    return replace(defaults, **given) if given else defaults
+
+
+# --- one function for each parameter --------------------------------------------------------------
+
+
+def _read_page(values: list[str], settings: Mongo) -> dict[str, Any]:
+    page = _read_whole("page", values[0])
+    if page < 1:
+        raise RequestError("illegal page parameter, it is < 1")
+    return {"page": page}
+
+
+def _read_pagesize(values: list[str], settings: Mongo) -> dict[str, Any]:
+    size = _read_whole("pagesize", values[0])
+    if not 0 <= size <= settings.max_pagesize:
+        raise RequestError(
+            f"illegal pagesize parameter, pagesize must be >= 0 and <= {settings.max_pagesize}"
+        )
+    return {"pagesize": size}
+
+
+def _read_whole(name: str, text: str) -> int:
+    text = text.strip()
+    if not _WHOLE.fullmatch(text):
+        raise RequestError(f"illegal {name} parameter, it is not a number")
+    return int(text)
+
+
+def _read_filter(values: list[str], settings: Mongo) -> dict[str, Any]:
+    filters = [_read_filter_object(text) for text in values]
+    return {"filter": filters[0] if len(filters) == 1 else {"$and": filters}}
+
+
+def _read_filter_object(text: str) -> dict[str, Any]:
+    if not text.strip():
+        raise RequestError("illegal filter parameter (empty)")
+    try:
+        filter = decode(text)
+    except BodyError as error:
+        raise RequestError(f"illegal filter parameter: {_cut(text)}, {error.message}") from None
+    if not isinstance(filter, dict):
+        raise RequestError(
+            f"illegal filter parameter, it is not a json object: {_cut(text)} => "
+            f"{_name_type(filter)}"
+        )
+    if not filter:
+        raise RequestError("illegal filter parameter (empty json object)")
+    return filter
+
+
+def _read_shardkey(values: list[str], settings: Mongo) -> dict[str, Any]:
+    text = values[0]
+    if not text.strip():
+        raise RequestError("illegal shardkey parameter (empty)")
+    key = _decode_or_none(text)
+    if not isinstance(key, dict):
+        raise RequestError(f"illegal shardkey parameter: {_cut(text)}")
+    if not key:
+        raise RequestError("illegal shardkey parameter (empty json object)")
+    return {"shardkey": key}
+
+
+def _read_sort(values: list[str], settings: Mongo) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for value in values:
+        merged.update(_read_order(value.strip()))
+    return {"sort": tuple(merged.items())}
+
+
+def _read_order(text: str) -> dict[str, Any]:
+    if not text:
+        raise RequestError("Illegal sort parameter", hint="name a property, or send a JSON object")
+    if text[0] != "{":
+        return _read_signed(text, "Illegal sort parameter")
+    order = _decode_or_none(text)
+    if not isinstance(order, dict):
+        raise RequestError("Invalid sort parameter")
+    for value in order.values():
+        if not isinstance(value, dict) and (isinstance(value, bool) or value not in (1, -1)):
+            raise RequestError(
+                "Wrong sort parameter, key ordering must be 1 (for ascending) or -1 "
+                "(for descending)"
+            )
+    return {path: value if isinstance(value, dict) else int(value) for path, value in order.items()}
+
+
+def _read_signed(text: str, complaint: str) -> dict[str, Any]:
+    """`name`, `+name` or `-name`; the plus may have been decoded to a space and is gone then."""
+    path = text[1:].strip() if text[0] in "+-" else text
+    if not path:
+        raise RequestError(complaint)
+    return {path: -1 if text[0] == "-" else 1}
+
+
+def _read_keys(values: list[str], settings: Mongo) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for text in values:
+        if not text.strip():
+            raise RequestError("illegal keys parameter (empty)")
+        try:
+            keys = decode(text)
+        except BodyError:
+            raise RequestError(f"illegal keys parameter: {_cut(text)}") from None
+        if not isinstance(keys, dict):
+            raise RequestError(
+                f"illegal keys parameter, it is not a json object: {_cut(text)} => "
+                f"{_name_type(keys)}"
+            )
+        merged.update(keys)
+    return {"keys": merged}
+
+
+def _read_hint(values: list[str], settings: Mongo) -> dict[str, Any]:
+    value = values[-1]  # the last one is effective
+    text = value.strip()
+    if not text:
+        raise RequestError("illegal hint parameter")
+    if text[0] == "{":
+        hint = _decode_or_none(text)
+        if not isinstance(hint, dict) or not hint:
+            raise RequestError("illegal hint parameter")
+        return {"hint": hint}
+    if text[0] in "+-" or value[0] == " ":  # a plus that was decoded to a space
+        return {"hint": _read_signed(text, "illegal hint parameter")}
+    return {"hint": text}
+
+
+def _read_count(values: list[str], settings: Mongo) -> dict[str, Any]:
+    estimated = values[0].strip().lower() == Count.ESTIMATED
+    return {"count": Count.ESTIMATED if estimated else Count.EXACT}
+
+
+def _read_mode(values: list[str], settings: Mongo) -> dict[str, Any]:
+    return {"mode": parse_mode(values[0])}
+
+
+def _refuse_session(values: list[str], settings: Mongo) -> dict[str, Any]:
+    # To ignore them would let a caller believe in a transaction that there is not.
+    raise NotSupported("sessions and transactions are not supported")
+
+
+_READERS: dict[str, Callable[[list[str], Mongo], dict[str, Any]]] = {
+    "page": _read_page,
+    "pagesize": _read_pagesize,
+    "filter": _read_filter,
+    "shardkey": _read_shardkey,
+    "sort": _read_sort,
+    "keys": _read_keys,
+    "hint": _read_hint,
+    "count": _read_count,
+    "after": lambda values, _: {"after": values[0]},
+    "jsonMode": lambda values, _: {"json_mode": _MODES.get(values[0].lower(), JsonMode.STANDARD)},
+    "id_type": lambda values, _: {"id_type": parse_id_type(values[0])},
+    "writeMode": _read_mode,
+    "nocache": lambda values, _: {"no_cache": True},
+    "sid": _refuse_session,
+    "txn": _refuse_session,
+}
+
+
+def _decode_or_none(text: str) -> Any:
+    try:
+        return decode(text)
+    except BodyError:
+        return None
+
+
+_LONGEST = 200
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _name_type(value: Any) -> str:
+    match value:
+        case None:
+            return "Null"
+        case bool():
+            return "Boolean"
+        case int() | float():
+            return "Number"
+        case str():
+            return "String"
+        case list():
+            return "Array"
+    return type(value).__name__

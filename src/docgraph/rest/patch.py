@@ -1,0 +1,106 @@
+"""The body of PATCH as an update, and the same update applied in memory.
+
+Keys that are operators pass as they are, all others are put into `$set`. In memory an update is
+applied only where somebody has to see the whole document before it is written (app definitions);
+there `$set`, `$unset` and `$currentDate` are understood, and everything else is refused.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+from docgraph.codec.types import ObjectId
+from docgraph.exchange.data import Document
+from docgraph.exchange.errors import RequestError
+from docgraph.rest.etags import ETAG
+from docgraph.rest.flatten import CURRENT_DATE, resolve_date, set_path, split_path
+
+__all__ = ["apply_update", "build_pipeline", "build_update"]
+
+
+def build_update(body: Mapping[str, Any], etag: ObjectId) -> Document:
+    """The operators of a body, which also renew the etag."""
+    update = {key: value for key, value in body.items() if key[:1] == "$"}
+    given = update.get("$set", {})
+    if not isinstance(given, dict):
+        raise RequestError("wrong $set operator, it is not an object")
+    plain = {key: value for key, value in body.items() if key[:1] != "$"}
+    update["$set"] = {**given, **plain, ETAG: etag}
+    _check_conflicts(update)
+    return update
+
+
+def build_pipeline(stages: list[Document], etag: ObjectId) -> tuple[Document, ...]:
+    """The stages of a body, and a last one that renews the etag."""
+    return (*stages, {"$set": {ETAG: etag}})
+
+
+def apply_update(document: Document, update: Mapping[str, Any]) -> Document:
+    """The document as the update leaves it."""
+    patched = copy.deepcopy(document)
+    for operator, fields in update.items():
+        apply = _APPLIED.get(operator)
+        if apply is None:
+            raise RequestError(
+                f"{operator} cannot be used here, since the whole document is checked before it is "
+                "written",
+                hint="use $set, $unset or plain keys, or PUT the whole document",
+            )
+        if not isinstance(fields, Mapping):
+            raise RequestError(f"wrong {operator} operator, it is not an object")
+        for path, operand in fields.items():
+            apply(patched, path, operand)
+    return patched
+
+
+def _set(document: Document, path: str, value: Any) -> None:
+    set_path(document, split_path(path), value)
+
+
+def _set_date(document: Document, path: str, kind: Any) -> None:
+    set_path(document, split_path(path), resolve_date(kind))
+
+
+def _unset(document: Document, path: str, _: Any) -> None:
+    *way, last = split_path(path)
+    container: Any = document
+    for name in way:
+        container = _step(container, name)
+    if isinstance(container, dict):
+        container.pop(last, None)
+    elif isinstance(container, list) and last.isdecimal() and int(last) < len(container):
+        container[int(last)] = None  # as the database does: the others keep their places
+
+
+def _step(container: Any, name: str) -> Any:
+    if isinstance(container, dict):
+        return container.get(name)
+    if isinstance(container, list) and name.isdecimal() and int(name) < len(container):
+        return container[int(name)]
+    return None
+
+
+_APPLIED = {"$set": _set, "$unset": _unset, CURRENT_DATE: _set_date}
+
+
+def _check_conflicts(update: Mapping[str, Any]) -> None:
+    """Refuse two changes of one path, or of a path and one below it."""
+    paths = sorted(path.split(".") for path in _paths(update))
+    for shorter, longer in pairwise(paths):
+        if longer[: len(shorter)] == shorter:
+            raise RequestError(
+                f"the update changes '{'.'.join(shorter)}' and '{'.'.join(longer)}' at once"
+            )
+
+
+def _paths(update: Mapping[str, Any]) -> Iterator[str]:
+    for operator, fields in update.items():
+        if not isinstance(fields, Mapping):
+            continue  # the database says what is wrong with it
+        for path, operand in fields.items():
+            yield path
+            if operator == "$rename" and isinstance(operand, str):
+                yield operand

@@ -1,0 +1,134 @@
+"""The REST API: request → resource → handler → answer.
+
+Which methods a resource takes follows from the table of handlers; each module of the package brings
+its own rows. Whether a collection exists is asked by the handlers, after the caller was admitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from docgraph.config.section import Section, ServiceConfig
+from docgraph.config.sections import Core, Mongo
+from docgraph.exchange import Answer, DataPoint, Deadline, Exchange, Resource, ResourceType
+from docgraph.exchange.errors import NotFound, NotSupported
+from docgraph.exchange.path import parse_path
+from docgraph.plugins.kinds import Kind, Service
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.rest import bulk, collection, documents, names, sizes
+from docgraph.rest.call import Call, Context, Handlers
+from docgraph.rest.ids import parse_id
+from docgraph.rest.parameters import Parameters, parse_parameters
+from docgraph.runtime import Generations
+from docgraph.store import Store
+from docgraph.store.catalog import Catalog
+from docgraph.store.metadata import Metadata
+from docgraph.store.mounts import Mounts, check_names
+
+__all__ = ["HANDLERS", "MongoService"]
+
+HANDLERS: Handlers = {
+    **documents.HANDLERS,
+    **collection.HANDLERS,
+    **bulk.HANDLERS,
+    **sizes.HANDLERS,
+    **names.HANDLERS,
+}
+
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+_TAKEN: dict[ResourceType, tuple[str, ...]] = {
+    type: tuple(method for method in _METHODS if (type, method) in HANDLERS)
+    for type in ResourceType
+}
+# Of these there is no list: without a name they take no method.
+_NAMED = frozenset({ResourceType.AGGREGATION, ResourceType.STREAM})
+_SESSIONS = "_sessions"
+
+
+class MongoService(Service):
+    """Databases, collections and documents, at the paths where they are mounted."""
+
+    name: ClassVar[str] = "mongo"
+    description: ClassVar[str] = "the REST API for databases, collections and documents"
+    uri: ClassVar[str] = "/"
+    methods: ClassVar[tuple[str, ...]] = _METHODS
+    Config = Mongo
+
+    def __init__(
+        self,
+        config: Mongo,
+        store: Store,
+        registry: PluginRegistry,
+        generations: Generations,
+        configuration: Mapping[str, Section],
+    ) -> None:
+        self.max_body_size = config.max_body_size
+        self._config = config
+        self._mounts = Mounts(config.mongo_mounts, config.uri)
+        self._defaults = Parameters(pagesize=min(config.default_pagesize, config.max_pagesize))
+        self._registry = registry
+        self._configuration = configuration
+        core = configuration["core"]
+        ttl = config.local_cache_ttl / 1000 if config.local_cache_enabled else 0.0
+        self._context = Context(
+            settings=config,
+            store=store,
+            catalog=Catalog(store, generations, ttl=ttl),
+            metadata=Metadata(store, generations, ttl=ttl),
+            base_url=core.base_url if isinstance(core, Core) else None,
+        )
+
+    async def provision(self) -> None:
+        """Know the other plugins: who looks at writes, and which paths are taken."""
+        writers = self._registry.of_kind(Kind.DATA_INTERCEPTOR)
+        others = [one for one in self._registry.of_kind(Kind.SERVICE) if one is not self]
+        self._context = replace(
+            self._context,
+            writers=tuple(one for one in writers if one.point is DataPoint.BEFORE_WRITE),
+            services=tuple(self._find_path(one) for one in others),
+        )
+
+    def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
+        """Those of the resource; a path without one takes any, and then there is nothing."""
+        resource = self._resolve(exchange)
+        if resource is None or self._is_session(exchange):
+            return _METHODS
+        if resource.type in _NAMED and resource.id is None:
+            return ()
+        return _TAKEN[resource.type]
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        """Answer by the handler of the resource and the method."""
+        if self._is_session(exchange):
+            raise NotSupported("sessions and transactions are not supported")
+        request = exchange.request
+        resource = self._resolve(exchange)
+        if resource is None:
+            raise NotFound(f"No MongoDB resource bound for {request.path}")
+        check_names(resource)
+        parameters = self._defaults
+        if request.query_string:
+            parameters = parse_parameters(request.query, self._config, self._defaults)
+        if resource.type is ResourceType.DOCUMENT:
+            resource = replace(resource, id=parse_id(resource.id, parameters.id_type))
+        method = "GET" if request.method == "HEAD" else request.method
+        if method == "GET":
+            exchange.deadline = Deadline.after_ms(self._config.query_time_limit)
+        handler = HANDLERS[resource.type, method]
+        return await handler(Call(exchange, resource, parameters, self._context))
+
+    def _resolve(self, exchange: Exchange) -> Resource | None:
+        request = exchange.request
+        return self._mounts.resolve(request.segments, request.headers.get("host") or "")
+
+    def _is_session(self, exchange: Exchange) -> bool:
+        """`/_sessions` is known whatever the mounts are."""
+        first = exchange.request.segments[:1]
+        return bool(first) and first[0].lower() == _SESSIONS
+
+    def _find_path(self, service: Service) -> tuple[str, ...]:
+        section = self._configuration.get(service.name)
+        uri = section.uri if isinstance(section, ServiceConfig) else None
+        return parse_path((uri or service.uri).encode())

@@ -1,0 +1,270 @@
+"""Writes of one document: modes, etags, and what came of it.
+
+The etag that a request demands is a part of the write's own filter. When the write finds nothing to
+do, one look at the document tells why: it is missing, or it has another etag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from docgraph.codec.types import ObjectId
+from docgraph.exchange import (
+    Answer,
+    Body,
+    Document,
+    Read,
+    Resource,
+    ResourceType,
+    Write,
+    WriteKind,
+    WriteResult,
+)
+from docgraph.exchange.errors import Conflict, NotFound, RequestError
+from docgraph.rest.call import Call
+from docgraph.rest.etags import ETAG, Condition, etag_headers, find_condition, is_demanded
+from docgraph.rest.flatten import prepare_document
+from docgraph.rest.ids import IdType, check_id, show_id
+from docgraph.rest.links import build_location, document_path
+from docgraph.rest.modes import WriteMode
+
+__all__ = [
+    "Target",
+    "announce",
+    "condition_of",
+    "delete",
+    "explain_miss",
+    "post_document",
+    "put_document",
+    "target_of",
+    "update",
+]
+
+NOTHING: Final[Mapping[str, Any]] = {"$nor": [{}]}  # matches no document
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The document that a write is about, and what its etag has to be."""
+
+    id: Any
+    condition: Condition | None = None
+    restriction: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def filter(self) -> Mapping[str, Any]:
+        """Finds the document, if everything that is demanded of it holds."""
+        own: Document = {"_id": self.id}
+        if self.condition is not None:
+            own[ETAG] = self.condition.stored
+        return {"$and": [own, *self.restriction]} if self.restriction else own
+
+    @property
+    def place(self) -> Mapping[str, Any]:
+        """Finds the document whatever its etag is."""
+        return replace(self, condition=None).filter
+
+
+async def post_document(call: Call, body: Document) -> Answer:
+    """POST of one document to a collection."""
+    if "_id" not in body:
+        _check_missing_id(call)
+        return await _create(call, {"_id": ObjectId(), **body})
+    check_id(body["_id"])
+    if call.mode is WriteMode.INSERT:
+        return await _create(call, body)
+    return await _replace(call, body, await target_of(call, body["_id"]))
+
+
+async def put_document(call: Call, body: Document) -> Answer:
+    """PUT of the document at the path."""
+    id = call.resource.id
+    if "_id" in body and not _is_same_id(body["_id"], id):
+        raise RequestError("_id in content body is different than id in URL")
+    body = {"_id": id, **{key: value for key, value in body.items() if key != "_id"}}
+    if call.mode is WriteMode.INSERT:
+        return await _create(call, body)
+    return await _replace(call, body, await target_of(call, id))
+
+
+async def update(call: Call, write: Write, etag: ObjectId) -> Answer:
+    """PATCH of the document at the path by operators or a pipeline."""
+    target = await target_of(call, call.resource.id)
+    if call.mode is WriteMode.INSERT:
+        # The same semantics, on a document that may not exist: the insertion collides if it does.
+        write = replace(write, filter={"_id": target.id, **NOTHING}, upsert=True)
+        target = replace(target, condition=None)
+    else:
+        write = replace(write, filter=target.filter, upsert=call.mode is WriteMode.UPSERT)
+    return await _run(call, write, target, etag)
+
+
+async def delete(call: Call) -> Answer:
+    """DELETE of the document at the path."""
+    target = await target_of(call, call.resource.id)
+    result = await call.write(Write(WriteKind.DELETE, filter=target.filter))
+    if result.deleted == 0:
+        return await explain_miss(call, target)
+    return Body(204)
+
+
+async def target_of(call: Call, id: Any) -> Target:
+    """The document of that id, with the demands of the request."""
+    restriction = (call.parameters.shardkey, call.parameters.filter)
+    return Target(
+        id,
+        await condition_of(call),
+        tuple(one for one in restriction if one is not None),
+    )
+
+
+async def condition_of(call: Call) -> Condition | None:
+    """What the request, or the policy of the collection, demands of the etag of a document."""
+    demanded = call.parameters.check_etag or is_demanded(
+        [
+            (await call.find_metadata(call.collection) or {}).get("etagDocPolicy"),
+            (await call.find_metadata(None) or {}).get("etagDocPolicy"),
+        ],
+        call.context.settings.etag_check_policy.doc,
+        deleting=call.request.method == "DELETE",
+    )
+    return find_condition(call.request.headers, demanded=demanded)
+
+
+async def explain_miss(call: Call, target: Target) -> Answer:
+    """Why a write found nothing: 404, 409 without and 412 with a wrong `If-Match`."""
+    read = Read(filter=target.place, projection={ETAG: 1}, limit=1)
+    found = await call.read(read)
+    condition = target.condition
+    if not found or condition is None or condition.admits(found[0].get(ETAG)):
+        raise _missing(call, target.id)
+    if condition.tags is not None:
+        return Body(412, headers=etag_headers(found[0]))
+    raise Conflict(
+        _DEMANDS[call.request.method],
+        hint="GET the document; its ETag is in the header of the answer",
+        headers=etag_headers(found[0]),
+    )
+
+
+async def announce(call: Call, id: Any, etag: ObjectId, result: WriteResult) -> Answer:
+    """The answer to a write that succeeded: empty, unless there is something to tell."""
+    created = bool(result.inserted or result.upserted)
+    headers = [("ETag", str(etag))]
+    if created:
+        headers += _location(call, id)
+    status = 201 if created else 200
+    if _wants_representation(call):
+        return await _represent(call, id, status, headers, result)
+    if result.warnings:
+        return call.answer({"_warnings": list(result.warnings)}, headers, status)
+    return Body(status, headers=headers)
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+async def _create(call: Call, body: Document) -> Answer:
+    etag = ObjectId()
+    document = {**prepare_document(body), ETAG: etag}
+    result = await call.write(Write(WriteKind.INSERT, (document,)))
+    return await announce(call, document["_id"], etag, result)
+
+
+async def _replace(call: Call, body: Document, target: Target) -> Answer:
+    etag = ObjectId()
+    document = {**prepare_document(body), ETAG: etag}
+    write = Write(
+        WriteKind.REPLACE,
+        (document,),
+        filter=target.filter,
+        upsert=call.mode is WriteMode.UPSERT,
+    )
+    return await _run(call, write, target, etag)
+
+
+async def _run(call: Call, write: Write, target: Target, etag: ObjectId) -> Answer:
+    try:
+        result = await call.write(write)
+    except Conflict:
+        if write.upsert and target.condition is not None:
+            return await _explain_collision(call, target)
+        raise
+    if not result.matched and not result.upserted:
+        return await explain_miss(call, target)
+    return await announce(call, target.id, etag, result)
+
+
+async def _explain_collision(call: Call, target: Target) -> Answer:
+    """An upsert whose etag is wrong tries to insert, and collides with what it did not find."""
+    try:
+        return await explain_miss(call, target)
+    except NotFound:
+        raise Conflict(
+            "duplicate key: the write collides with an existing _id or a unique index"
+        ) from None
+
+
+async def _represent(
+    call: Call, id: Any, status: int, headers: list[tuple[str, str]], result: WriteResult
+) -> Answer:
+    """The document as it is now, as the caller may see it; empty if they may not."""
+    applied = ("Preference-Applied", "return=representation")
+    own = Resource(ResourceType.DOCUMENT, call.db, call.collection, id)
+    seen = replace(call, resource=own)
+    found = await seen.read(Read(filter={"_id": id}, projection=call.parameters.keys, limit=1))
+    if not found:
+        return Body(status, headers=headers)
+    current = etag_headers(found[0]) or headers[:1]
+    warnings = {"_warnings": list(result.warnings)} if result.warnings else {}
+    return call.answer({**found[0], **warnings}, [*current, *headers[1:], applied], status)
+
+
+def _wants_representation(call: Call) -> bool:
+    preferences = ",".join(call.request.headers.get_list("prefer")).lower()
+    return any(
+        one.replace(" ", "").replace('"', "") == "return=representation"
+        for part in preferences.split(",")
+        for one in part.split(";")[:1]
+    )
+
+
+def _location(call: Call, id: Any) -> list[tuple[str, str]]:
+    segments = call.request.segments
+    if call.resource.type is ResourceType.DOCUMENT:
+        segments = segments[:-1]
+    path = document_path(segments, id)
+    if path is None:
+        return []
+    return [("Location", build_location(call.request, path, call.context.base_url))]
+
+
+def _check_missing_id(call: Call) -> None:
+    """An `_id` is made where none is given, unless the request asks for another kind of it."""
+    if call.mode is WriteMode.UPDATE:
+        raise RequestError(
+            "_id in content body is mandatory to update a document",
+            hint="leave out wm=update to create a document",
+        )
+    id_type = call.parameters.id_type
+    if id_type not in (IdType.OID, IdType.STRING_OID):
+        raise RequestError(f"_id in content body is mandatory for documents with id type {id_type}")
+
+
+def _is_same_id(given: Any, id: Any) -> bool:
+    return type(given) is type(id) and bool(given == id)
+
+
+def _missing(call: Call, id: Any) -> NotFound:
+    hint = "wm=upsert creates it" if call.request.method in ("PUT", "PATCH", "POST") else None
+    return NotFound(f"document '{show_id(id)}' does not exist", hint=hint)
+
+
+_DEMANDS = {
+    "PUT": "The document's ETag must be provided using the 'If-Match' header",
+    "DELETE": "The document's ETag must be provided using the 'If-Match' header",
+    "POST": "The document's ETag must be provided using the 'If-Match' header.",
+    "PATCH": "The ETag must be provided using the 'If-Match' header",
+}

@@ -1,0 +1,37 @@
+"""How many there are: documents of a collection, collections of a database, databases."""
+
+from __future__ import annotations
+
+from docgraph.exchange import Answer, ResourceType
+from docgraph.rest.call import Call, Handlers
+from docgraph.rest.etags import etag_headers
+from docgraph.rest.parameters import Count
+
+__all__ = ["HANDLERS"]
+
+
+async def _get_size(call: Call) -> Answer:
+    catalog, deadline = call.context.catalog, call.exchange.deadline
+    if call.resource.db is None:
+        return call.answer({"_size": len(await catalog.list_databases(deadline))})
+    if call.resource.collection is None:
+        await call.require_database()
+        return call.answer({"_size": len(await catalog.list_collections(call.db, deadline))})
+    await call.require_collection()
+    headers = etag_headers(await call.find_metadata(call.collection))
+    strategy, size = await count_documents(call)
+    return call.answer({"_size": size}, [*headers, ("X-Count-Strategy", strategy.value)])
+
+
+async def count_documents(call: Call) -> tuple[Count, int]:
+    """How many documents match, and how that was found; an estimate knows nothing of filters."""
+    parameters = call.parameters
+    given = [one for one in (parameters.shardkey, parameters.filter) if one is not None]
+    row = (call.rows or {}).get(f"{call.db}.{call.collection}")
+    if parameters.count is Count.ESTIMATED and not given and not row:
+        catalog, deadline = call.context.catalog, call.exchange.deadline
+        return Count.ESTIMATED, await catalog.estimate(call.db, call.collection, deadline)
+    return Count.EXACT, await call.count({"$and": given} if given else {})
+
+
+HANDLERS: Handlers = {(ResourceType.SIZE, "GET"): _get_size}

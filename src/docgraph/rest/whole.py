@@ -1,0 +1,66 @@
+"""PATCH of a document that somebody has to see whole before it is written (decision 4).
+
+The document is read, patched in memory and replaced, guarded by the etag it was read with: what is
+written is what was checked. Somebody else's write in between makes for another try.
+"""
+
+from __future__ import annotations
+
+from docgraph.codec.types import ObjectId
+from docgraph.exchange import Answer, Document, Read, Write, WriteKind
+from docgraph.exchange.errors import Conflict
+from docgraph.rest.call import Call
+from docgraph.rest.etags import ETAG
+from docgraph.rest.modes import WriteMode
+from docgraph.rest.patch import apply_update
+from docgraph.rest.single import Target, announce, explain_miss, target_of
+
+__all__ = ["is_checked_whole", "update_whole"]
+
+_TRIES = 10
+
+
+def is_checked_whole(call: Call) -> bool:
+    """Whether an interceptor of writes to this collection has to see whole documents.
+
+    Not where properties are hidden: what cannot be read cannot be written back.
+    """
+    if f"{call.db}.{call.collection}" in call.context.store.guard.shield().hidden:
+        return False
+    return any(
+        one.wants_whole_documents and one.resolve(call.resource) for one in call.context.writers
+    )
+
+
+async def update_whole(call: Call, update: Document, etag: ObjectId) -> Answer:
+    """Read, patch, replace; again when somebody else was faster."""
+    target = await target_of(call, call.resource.id)
+    for _ in range(_TRIES):
+        document = await _read(call, target)
+        if document is None:
+            if call.mode is WriteMode.UPDATE:
+                return await explain_miss(call, target)
+            created = apply_update({"_id": target.id}, update)
+            result = await call.write(Write(WriteKind.INSERT, (created,)))
+            return await announce(call, target.id, etag, result)
+        if call.mode is WriteMode.INSERT:
+            raise Conflict(f"the document '{target.id}' exists already")
+        if target.condition is not None and not target.condition.admits(document.get(ETAG)):
+            return await explain_miss(call, target)
+        write = Write(
+            WriteKind.REPLACE,
+            (apply_update(document, update),),
+            filter={"$and": [{"_id": target.id, ETAG: document.get(ETAG)}, *target.restriction]},
+        )
+        result = await call.write(write)
+        if result.matched:
+            return await announce(call, target.id, etag, result)
+    raise Conflict("the document is being changed by others all the time", hint="try again")
+
+
+async def _read(call: Call, target: Target) -> Document | None:
+    """The document as it is, without what a permission leaves out: it is going to be written."""
+    found = await call.context.store.read(
+        call.resource, Read(filter=target.place, limit=1), deadline=call.exchange.deadline
+    )
+    return found[0] if found else None
