@@ -1,61 +1,113 @@
 """Vetoers and allowers become one Decision, with its reason.
 
 A request proceeds when no vetoer denies it and at least one allower approves it (decision 38).
-An authorizer that raises counts as a denial: nothing is opened by a fault.
+An authorizer that raises counts as a denial: nothing is opened by a fault. A database that cannot
+be asked is told as that, since "forbidden" would be a lie; it opens nothing either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol, runtime_checkable
 
 from docgraph.exchange import Exchange, StartupError
+from docgraph.exchange.errors import StoreError
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
 
-__all__ = ["NOBODY_ALLOWED", "Authorization"]
+__all__ = [
+    "LOGIN_DEMANDED",
+    "NOBODY_ALLOWED",
+    "Authorization",
+    "DemandsLogin",
+    "MayBeIdle",
+    "ask",
+]
 
 NOBODY_ALLOWED = Decision(False, "no allower approved the request")
+LOGIN_DEMANDED = Decision(False, "the request must be authenticated")
 _OPEN = Decision(True, "needs no allower")
+
+
+@runtime_checkable
+class DemandsLogin(Protocol):
+    """An authorizer that can make unknown callers log in, whatever allowers say."""
+
+    async def demands_login(self, exchange: Exchange) -> bool:
+        """Whether this request must be authenticated."""
+        ...
+
+
+@runtime_checkable
+class MayBeIdle(Protocol):
+    """An allower that can be there without anything to approve by."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it would approve nothing at all."""
+        ...
 
 
 class Authorization:
     """The stage `authorize` of the pipeline."""
 
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
-        self._vetoers = [one for one in authorizers if one.role is AuthorizerRole.VETOER]
-        self._allowers = [one for one in authorizers if one.role is AuthorizerRole.ALLOWER]
-        if not self._allowers:
+        self.vetoers = [one for one in authorizers if one.role is AuthorizerRole.VETOER]
+        self.allowers = [one for one in authorizers if one.role is AuthorizerRole.ALLOWER]
+        self._demanding = [one for one in authorizers if isinstance(one, DemandsLogin)]
+        if all(isinstance(one, MayBeIdle) and one.is_idle for one in self.allowers):
             raise StartupError(
                 "no allower is enabled, so every request would be refused",
                 hint="enable one: dbAclAuthorizer, fileAclAuthorizer or fullAuthorizer",
             )
 
     async def find_veto(self, exchange: Exchange) -> Decision | None:
-        """The first veto, or None."""
-        for vetoer in self._vetoers:
-            decision = await _ask(vetoer, exchange)
+        """The first veto, or None; who must log in is asked to do so before hearing of a veto."""
+        for vetoer in self.vetoers:
+            decision = await ask(vetoer, exchange)
             if not decision.allowed:
-                return decision
+                return None if await self.demands_login(exchange) else decision
         return None
 
     async def find_approval(self, exchange: Exchange, *, secured: bool) -> Decision:
         """The first approval; what is not secured, and OPTIONS, needs none."""
+        if await self.demands_login(exchange):
+            return LOGIN_DEMANDED
         if not secured or exchange.request.method == "OPTIONS":
             return _OPEN
-        for allower in self._allowers:
+        failure: StoreError | None = None
+        for allower in self.allowers:
             if exchange.account is None and _requires_authentication(allower, exchange):
                 continue
-            decision = await _ask(allower, exchange)
+            try:
+                decision = await ask(allower, exchange)
+            except StoreError as error:
+                failure = failure or error
+                continue
             if decision.allowed:
                 return decision
+        if failure is not None:
+            raise failure
         return NOBODY_ALLOWED
 
+    async def demands_login(self, exchange: Exchange) -> bool:
+        """Whether the caller is unknown and must not be, for this request."""
+        if exchange.account is not None or exchange.request.method == "OPTIONS":
+            return False
+        for one in self._demanding:
+            if await one.demands_login(exchange):
+                return True
+        return False
 
-async def _ask(authorizer: Authorizer, exchange: Exchange) -> Decision:
+
+async def ask(authorizer: Authorizer, exchange: Exchange) -> Decision:
+    """The decision of one authorizer, with its name; a fault is a denial."""
     try:
         decision = await authorizer.decide(exchange)
+    except StoreError:
+        raise
     except Exception as error:
         emit(PluginFailed(authorizer.name, "decide", error))
         decision = Decision(False, "the authorizer failed")

@@ -19,6 +19,7 @@ class FullAuthorizer(Authorizer):
     name: ClassVar[str] = "fullAuthorizer"
     description: ClassVar[str] = "approves every request"
     enabled_by_default: ClassVar[bool] = False
+    priority: ClassVar[int] = 100  # asked last: rules bring conditions, this one none
     Config = FullAuthorizerConfig
 
     def __init__(self, config: FullAuthorizerConfig) -> None:

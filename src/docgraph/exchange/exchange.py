@@ -20,14 +20,19 @@ class Permission:
     """What admitted the request, and the conditions it was admitted under, resolved.
 
     `read_filters` are the row filters by `<db>.<collection>` that every read has to pass to the
-    store; `read_filter` is the plain one of the rule, for `@dbPermissions`. `properties` is the
-    whole `mongo` block of the rule.
+    store; `read_filter` is the plain one of the rule, for `@dbPermissions`. `namespace` is the
+    collection that the request itself addresses, the one that `write_filter`, `merge_request` and
+    `project_response` are about. `properties` is the whole `mongo` block of the rule.
     """
 
     rule: str
     read_filter: Mapping[str, Any] | None = None
     read_filters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     properties: Mapping[str, Any] = field(default_factory=dict)
+    namespace: str | None = None
+    write_filter: Mapping[str, Any] | None = None
+    merge_request: Mapping[str, Any] | None = None
+    project_response: Mapping[str, int] | None = None
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
+from docgraph.exchange.account import Account
 from docgraph.exchange.errors import BodyTooLarge, RequestError
 from docgraph.exchange.headers import Headers
 from docgraph.exchange.path import parse_path, render_path
@@ -83,6 +84,7 @@ class Request:
         self.query_string = query_string
         self.headers = headers or Headers()
         self.connection = connection or Connection()
+        self.account: Account | None = None  # who is calling, once that is known
         self.body_limit = 0  # set by the pipeline from the service; 0: no body is read
         self.max_parameters = 200
         self.parser: Parser = _raw_bytes

@@ -84,7 +84,7 @@ class Pipeline:
         """Stages 2 and 3: who is calling, and may they."""
         if exchange.request.method != "OPTIONS":
             authentication = await self._authenticator.authenticate(exchange)
-            exchange.account = authentication.account
+            exchange.account = exchange.request.account = authentication.account
             if authentication.refused:
                 await self._refuse(exchange, self._authenticator.challenge(exchange))
         veto = await self._authorization.find_veto(exchange)

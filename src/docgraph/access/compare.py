@@ -1,0 +1,144 @@
+"""Where a caller's rows are filtered in REST and not in GraphQL (decision 40).
+
+`mongo.readFilter` of a rule protects the collection that a REST request addresses; GraphQL needs
+`mongo.readFilters`. Whoever wrote the one and forgot the other is told so, by `access explain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, Final
+
+from docgraph.access.rulebook import RuleBook
+from docgraph.codec import unescape_keys
+from docgraph.config.section import Section
+from docgraph.config.sections import Graphql, Mongo
+from docgraph.exchange import Deadline, Document, Exchange, Permission, Request
+from docgraph.store import Store
+from docgraph.store.names import namespace_of
+
+__all__ = ["Comparison"]
+
+_READ_MS: Final = 10_000
+_MOST_APPS: Final = 1000
+_JOINS: Final = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"}
+
+
+class Comparison:
+    """Looks at the same rows through both doors."""
+
+    def __init__(
+        self, configuration: Mapping[str, Section], store: Store, acl_rules: RuleBook
+    ) -> None:
+        self._configuration = configuration
+        self._store = store
+        self._book = acl_rules
+
+    async def find_notes(self, exchange: Exchange) -> list[str]:
+        """What is filtered here and open there, for the caller of this request."""
+        if exchange.permission is None:
+            return []
+        if exchange.service == "mongo":
+            return [note async for note in self._compare_collection(exchange)]
+        if exchange.service == "graphql":
+            return [note async for note in self._compare_app(exchange)]
+        return []
+
+    async def _compare_collection(self, exchange: Exchange) -> AsyncIterator[str]:
+        permission = exchange.permission
+        if permission is None or permission.namespace not in permission.read_filters:
+            return
+        for uri, document in await self._read_apps():
+            if permission.namespace in set(find_namespaces(document)):
+                other = await self._permit(exchange, "graphql", "POST", self._app_path(uri))
+                if other is not None and permission.namespace not in other.read_filters:
+                    yield _note(permission.namespace, permission, uri, other)
+
+    async def _compare_app(self, exchange: Exchange) -> AsyncIterator[str]:
+        own = exchange.permission
+        base = len([part for part in self._graphql.uri.split("/") if part])
+        asked = "/".join(exchange.request.segments[base:])
+        for uri, document in await self._read_apps():
+            if uri != asked or own is None:
+                continue
+            for namespace in sorted(set(find_namespaces(document)) - own.read_filters.keys()):
+                other = await self._permit(exchange, "mongo", "GET", self._find_path(namespace))
+                if other is not None and namespace in other.read_filters:
+                    yield _note(namespace, other, uri, own)
+
+    async def _permit(
+        self, exchange: Exchange, service: str, method: str, path: str | None
+    ) -> Permission | None:
+        """The permission of the same caller for another request."""
+        if path is None:
+            return None
+        request = Request(method, path.encode())
+        other = Exchange(request, exchange.id, account=exchange.account)
+        other.service = service
+        match = await self._book.match(other)
+        return match.permission if match is not None else None
+
+    @property
+    def _graphql(self) -> Graphql:
+        section = self._configuration["graphql"]
+        if not isinstance(section, Graphql):
+            raise TypeError("the section 'graphql' has another shape")
+        return section
+
+    def _app_path(self, uri: str) -> str:
+        return f"{self._graphql.uri.rstrip('/')}/{uri}"
+
+    def _find_path(self, namespace: str) -> str | None:
+        """A path of the REST API that leads to the collection."""
+        section = self._configuration["mongo"]
+        if not isinstance(section, Mongo):
+            return None
+        db, _, collection = namespace.partition(".")
+        paths = {"*": f"{db}/{collection}", f"/{db}": collection, f"/{db}/{collection}": ""}
+        for mount in section.mongo_mounts:
+            if mount.what in paths and "{" not in mount.where:
+                parts = (section.uri, mount.where, paths[mount.what])
+                return "/" + "/".join(one.strip("/") for one in parts if one.strip("/"))
+        return None
+
+    async def _read_apps(self) -> list[tuple[str, Document]]:
+        documents = await self._store.find(
+            self._graphql.db,
+            self._graphql.collection,
+            {"descriptor.enabled": {"$ne": False}},
+            projection={"descriptor": 1, "mappings": 1},
+            limit=_MOST_APPS,
+            deadline=Deadline.after_ms(_READ_MS),
+        )
+        return [(_find_uri(one), unescape_keys(one)) for one in documents]
+
+
+def _find_uri(document: Document) -> str:
+    descriptor = document.get("descriptor")
+    uri = descriptor.get("uri") if isinstance(descriptor, dict) else None
+    return str(uri or document.get("_id")).strip("/")
+
+
+def find_namespaces(value: Any, db: str | None = None) -> Iterator[str]:
+    """Every collection that the mappings of a definition read."""
+    if isinstance(value, list):
+        for item in value:
+            yield from find_namespaces(item, db)
+    if not isinstance(value, dict):
+        return
+    if isinstance(value.get("db"), str) and isinstance(value.get("collection"), str):
+        db = value["db"]
+        yield namespace_of(value["db"], value["collection"])
+    for key, inner in value.items():
+        joined = inner.get(_JOINS[key]) if key in _JOINS and isinstance(inner, dict) else inner
+        if key in _JOINS and isinstance(joined, str) and db is not None:
+            yield namespace_of(db, joined)
+        yield from find_namespaces(inner, db)
+
+
+def _note(namespace: str, rest: Permission, uri: str, graphql: Permission) -> str:
+    return (
+        f"the rows of {namespace} are filtered in REST by the rule {rest.rule}, and not in the "
+        f"GraphQL app {uri}, which the rule {graphql.rule} opens: give that rule "
+        f'mongo.readFilters {{"{namespace}": …}}'
+    )

@@ -1,0 +1,167 @@
+"""`dbAclAuthorizer`: permission rules as documents of the database, and the role above them.
+
+The rules are read in one query and kept for `cache-ttl`. A write of this instance is in force at
+once on all its workers (a generation counter), one of another instance when the change stream tells
+of it, or when the time is over. A rule that cannot be read grants nothing and is reported once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, ClassVar, Final
+
+from docgraph.access.reading import describe_flaw, read_rule
+from docgraph.access.rule import Rule, Source
+from docgraph.access.rulebook import RuleBook, RuleSet
+from docgraph.config.section import PluginConfig
+from docgraph.config.sections import DbAclAuthorizer as DbAclAuthorizerConfig
+from docgraph.exchange import Deadline, Document, Exchange
+from docgraph.exchange.errors import DefinitionError, NotSupported
+from docgraph.observe import emit
+from docgraph.observe.events import PluginFailed
+from docgraph.plugins.kinds import Authorizer, Decision, Initializer
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Generations, LoadingCache, Tasks
+from docgraph.runtime.cache import AFTER_READ, AFTER_WRITE
+from docgraph.store import Store
+
+__all__ = ["AUTHORIZER", "AclWatcher", "DbAclAuthorizer"]
+
+AUTHORIZER: Final = "dbAclAuthorizer"
+
+_MOST_RULES: Final = 10_000
+_READ_MS: Final = 10_000
+_ONLY_KEYS: Final = ({"$project": {"documentKey": 1, "operationType": 1}},)
+_PAUSE: Final = 1.0  # seconds before a stream that ended is opened again
+_ALL: Final = "all"
+
+
+class DbAclAuthorizer(Authorizer):
+    """Approves by the rules of a collection; whoever has the root role may do everything."""
+
+    name: ClassVar[str] = AUTHORIZER
+    description: ClassVar[str] = "approves by permission rules in the database"
+    priority: ClassVar[int] = 20
+    Config = DbAclAuthorizerConfig
+
+    def __init__(
+        self,
+        config: DbAclAuthorizerConfig,
+        store: Store,
+        generations: Generations,
+        acl_rules: RuleBook,
+    ) -> None:
+        self.config: DbAclAuthorizerConfig = config
+        self._store = store
+        self._generations = generations
+        self._book = acl_rules
+        policy = AFTER_READ if config.cache_expire_policy == "AFTER_READ" else AFTER_WRITE
+        size = 1 if config.cache_enabled else 0
+        self._cache: LoadingCache[str, RuleSet] = LoadingCache(
+            size, config.cache_ttl / 1000, policy
+        )
+        self._seen = -1  # the generation that the cache shows
+        self._latest: tuple[list[Document], RuleSet] | None = None
+        self._reported: dict[Any, str] = {}
+        acl_rules.kept_lists = config.cache_size
+
+    async def provision(self) -> None:
+        """Put the rules of the database into the one list."""
+        self._book.add(self)
+
+    async def decide(self, exchange: Exchange) -> Decision:
+        """Approved for the root role, and when the rule that decides is one of the database."""
+        account, root = exchange.account, self.config.root_role
+        if account is not None and root is not None and root in account.roles:
+            return Decision(True, f"the role {root} may do everything")
+        return await self._book.decide(exchange, Source.DATABASE)
+
+    def requires_authentication(self, exchange: Exchange) -> bool:
+        """No: rules for everybody say so themselves."""
+        return False
+
+    async def load(self) -> RuleSet:
+        """The rules of the collection; raises a `StoreError` when nobody knows them."""
+        generation = self._generations.read("rules")
+        if generation != self._seen:
+            self.forget()
+            self._seen = generation
+        return await self._cache.get(_ALL, self._read)
+
+    def forget(self) -> None:
+        """Read the rules anew at the next request."""
+        self._cache.clear()
+
+    async def _read(self, _: str) -> RuleSet:
+        documents = await self._store.find(
+            self.config.acl_db,
+            self.config.acl_collection,
+            {},
+            sort=[("priority", -1), ("_id", 1)],
+            limit=_MOST_RULES + 1,
+            deadline=Deadline.after_ms(_READ_MS),
+        )
+        if len(documents) > _MOST_RULES:
+            # The lowest go: what is left can be narrower than all of them, never wider.
+            self._report(None, f"more than {_MOST_RULES} permissions; the lowest are ignored")
+            documents = documents[:_MOST_RULES]
+        if self._latest is None or self._latest[0] != documents:
+            self._latest = (documents, RuleSet(self._compile(documents)))
+        return self._latest[1]
+
+    def _compile(self, documents: list[Document]) -> list[Rule]:
+        knowledge = self._book.knowledge
+        rules: list[Rule] = []
+        for document in documents:
+            read = read_rule(document, Source.DATABASE, knowledge)
+            if isinstance(read, Rule):
+                rules.append(read)
+                self._reported.pop(str(document.get("_id")), None)
+            else:
+                self._report(str(document.get("_id")), describe_flaw(read[0]))
+        return rules
+
+    def _report(self, id: str | None, problem: str) -> None:
+        if self._reported.get(id) != problem:
+            self._reported[id] = problem
+            stage = "read the rules" if id is None else f"read the rule {id}"
+            emit(PluginFailed(self.name, stage, DefinitionError(problem)))
+
+
+class AclWatcher(Initializer):
+    """Notices changes that other instances, or people at the database, make."""
+
+    name: ClassVar[str] = "dbAclUpdater"
+    description: ClassVar[str] = "keeps the permission rules up to date by change stream"
+
+    def __init__(
+        self, config: PluginConfig, store: Store, tasks: Tasks, registry: PluginRegistry
+    ) -> None:
+        self._store = store
+        self._tasks = tasks
+        self._registry = registry
+
+    async def initialize(self) -> None:
+        """Start the watch, where there is an authorizer that keeps rules."""
+        authorizer = self._registry.find(AUTHORIZER)
+        if isinstance(authorizer, DbAclAuthorizer) and authorizer.config.cache_enabled:
+            self._tasks.start(self.name, lambda: self._watch(authorizer))
+
+    async def _watch(self, authorizer: DbAclAuthorizer) -> None:
+        while True:
+            try:
+                await self._follow(authorizer)
+            except NotSupported:
+                return  # no replica set: the cache time has to do
+            await asyncio.sleep(_PAUSE)  # the collection was dropped or renamed
+
+    async def _follow(self, authorizer: DbAclAuthorizer) -> None:
+        config = authorizer.config
+        events = self._store.watch(
+            config.acl_db, config.acl_collection, _ONLY_KEYS, full_document=None
+        )
+        async with events:
+            authorizer.forget()  # what happened before the stream was open
+            async for _ in events:
+                authorizer.forget()
+        authorizer.forget()

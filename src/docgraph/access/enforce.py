@@ -1,0 +1,193 @@
+"""What a permission demands of reads and writes: `writeFilter`, `mergeRequest`, `projectResponse`.
+
+They stand at the store, so that no handler can forget them. Row filters of reads are not here: they
+go to every store call as `rows`. Without a permission (the command line, the root role, approval
+by code) nothing is demanded; collections other than the request's own are not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Final
+
+from docgraph.exchange import (
+    DataPoint,
+    Document,
+    Exchange,
+    Permission,
+    Resource,
+    Write,
+    WriteKind,
+)
+from docgraph.plugins.kinds import DataInterceptor
+from docgraph.store.names import namespace_of
+
+__all__ = ["RequestMerger", "ResponseProjector", "WriteFilter", "merge_into", "project"]
+
+_READS: Final = frozenset({"GET", "HEAD"})
+
+
+class _Enforcing(DataInterceptor):
+    security: ClassVar[bool] = True
+
+    def resolve(self, resource: Resource) -> bool:
+        """Whatever holds documents."""
+        return resource.db is not None and resource.collection is not None
+
+    def find_permission(self, exchange: Exchange | None, resource: Resource) -> Permission | None:
+        """The permission, where it is about this collection."""
+        permission = exchange.permission if exchange is not None else None
+        if permission is None or resource.db is None or resource.collection is None:
+            return None
+        own = namespace_of(resource.db, resource.collection) == permission.namespace
+        return permission if own else None
+
+
+class WriteFilter(_Enforcing):
+    """Lets a write touch only documents that `writeFilter` matches; creating is not touching."""
+
+    name: ClassVar[str] = "permissionWriteFilter"
+    description: ClassVar[str] = "applies mongo.writeFilter of permissions"
+    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
+    priority: ClassVar[int] = 1
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: Write
+    ) -> Write:
+        """The write with the filter of the permission added."""
+        permission = self.find_permission(exchange, resource)
+        if permission is None or permission.write_filter is None:
+            return subject
+        return restrict(subject, permission.write_filter)
+
+
+def restrict(write: Write, filter: Mapping[str, Any]) -> Write:
+    """The write with a further condition on the documents that it finds."""
+    if write.kind is WriteKind.INSERT or not filter:
+        return write
+    own = write.filter
+    if not own and write.kind is WriteKind.REPLACE and len(write.documents) == 1:
+        own = {"_id": write.documents[0].get("_id")}
+    return replace(write, filter={"$and": [own, filter]} if own else filter)
+
+
+class RequestMerger(_Enforcing):
+    """Puts the values of `mergeRequest` into what is written, over those of the caller."""
+
+    name: ClassVar[str] = "permissionRequestMerger"
+    description: ClassVar[str] = "applies mongo.mergeRequest of permissions"
+    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
+    priority: ClassVar[int] = 2
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: Write
+    ) -> Write:
+        """The write with the values of the permission in it."""
+        permission = self.find_permission(exchange, resource)
+        if permission is None or not permission.merge_request:
+            return subject
+        return merge_into(subject, permission.merge_request)
+
+
+def merge_into(write: Write, values: Mapping[str, Any]) -> Write:
+    """The write with these values in every document, or in `$set`."""
+    if write.kind is WriteKind.DELETE:
+        return write
+    if write.pipeline is not None:
+        literal = {path: {"$literal": value} for path, value in values.items()}
+        return replace(write, pipeline=(*write.pipeline, {"$set": literal}))
+    if write.update is not None:
+        return replace(write, update=_merge_update(write.update, values))
+    return replace(write, documents=tuple(_merge(one, values) for one in write.documents))
+
+
+def _merge_update(update: Document, values: Mapping[str, Any]) -> Document:
+    """What the caller does to the same places, or inside them, falls away."""
+    merged: Document = {}
+    for operator, fields in update.items():
+        kept = fields
+        if isinstance(fields, dict):
+            kept = {path: one for path, one in fields.items() if not _is_inside(path, values)}
+        if kept:
+            merged[operator] = kept
+    merged["$set"] = {**merged.get("$set", {}), **values}
+    return merged
+
+
+def _is_inside(path: str, places: Mapping[str, Any]) -> bool:
+    return any(path == place or path.startswith(f"{place}.") for place in places)
+
+
+def _merge(document: Document, values: Mapping[str, Any]) -> Document:
+    merged = dict(document)
+    for path, value in values.items():
+        for key in [key for key in merged if key != path and _is_inside(key, {path: value})]:
+            del merged[key]
+        holder = merged
+        *steps, last = path.split(".")
+        for step in steps:
+            inner = holder.get(step)
+            holder[step] = holder = dict(inner) if isinstance(inner, dict) else {}
+        holder[last] = value
+    return merged
+
+
+class ResponseProjector(_Enforcing):
+    """Takes out of what is read whatever `projectResponse` does not show."""
+
+    name: ClassVar[str] = "permissionResponseProjector"
+    description: ClassVar[str] = "applies mongo.projectResponse of permissions"
+    point: ClassVar[DataPoint] = DataPoint.AFTER_READ
+    priority: ClassVar[int] = 900
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: list[Document]
+    ) -> list[Document]:
+        """The documents as the permission shows them."""
+        permission = self.find_permission(exchange, resource)
+        if permission is None or exchange is None or exchange.request.method not in _READS:
+            return subject
+        if not permission.project_response:
+            return subject
+        return [project(document, permission.project_response) for document in subject]
+
+
+def project(document: Document, shown: Mapping[str, int]) -> Document:
+    """The document without what is 0, or with only what is 1; paths go through objects."""
+    keeps = any(shown.values())
+    result: Document = {} if keeps else _copy(document)
+    for path in shown:
+        if keeps:
+            _take(document, result, path.split("."))
+        else:
+            _drop(result, path.split("."))
+    return result
+
+
+def _copy(value: Any) -> Any:
+    return {key: _copy(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _take(source: Any, target: Document, steps: list[str]) -> None:
+    *way, last = steps
+    holders = [source]
+    for step in way:
+        inner = holders[-1].get(step) if isinstance(holders[-1], dict) else None
+        if not isinstance(inner, dict):
+            return
+        holders.append(inner)
+    if not isinstance(holders[-1], dict) or last not in holders[-1]:
+        return
+    for step in way:
+        target = target.setdefault(step, {})
+    target[last] = holders[-1][last]
+
+
+def _drop(document: Any, steps: list[str]) -> None:
+    *way, last = steps
+    holder = document
+    for step in way:
+        holder = holder.get(step) if isinstance(holder, dict) else None
+    if isinstance(holder, dict):
+        holder.pop(last, None)

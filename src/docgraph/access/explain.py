@@ -1,0 +1,247 @@
+"""Why may they, or not: what every authorizer says to a request, and the rule that decides.
+
+Asks the same authorizers in the same way as the pipeline does, and all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, runtime_checkable
+
+from docgraph.access.authorize import Authorization, ask
+from docgraph.access.compare import Comparison
+from docgraph.access.conditions import find_flag
+from docgraph.access.rule import Rule, roles_of
+from docgraph.access.rulebook import RuleBook
+from docgraph.config.section import Section, ServiceConfig
+from docgraph.exchange import Account, Exchange, Permission, Request
+from docgraph.exchange.errors import NotFound
+from docgraph.exchange.path import parse_path
+from docgraph.plugins.kinds import Authorizer, Decision, Kind, Service
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.store import Store
+
+__all__ = ["Answer", "Consideration", "Explainer", "Explanation", "Question"]
+
+_MOST_RULES: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request that somebody might make; `user` None is nobody in particular."""
+
+    method: str
+    path: str
+    query: str = ""
+    user: str | None = None
+    roles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one authorizer says."""
+
+    authorizer: str
+    allowed: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Consideration:
+    """A rule of the caller and what became of it."""
+
+    rule: str
+    priority: float | None
+    roles: tuple[str, ...]
+    predicate: str
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything that led to the decision."""
+
+    question: Question
+    caller: Account | None
+    service: str
+    status: int  # 200 stands for "may proceed"
+    reason: str
+    vetoers: tuple[Answer, ...] = ()
+    allowers: tuple[Answer, ...] = ()
+    rules: tuple[Consideration, ...] = ()
+    permission: Permission | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    def to_document(self) -> dict[str, Any]:
+        """The explanation as a document, for JSON."""
+        return {
+            "user": self.caller.name if self.caller else None,
+            "roles": list(roles_of(self.caller)),
+            "method": self.question.method,
+            "path": self.question.path,
+            "service": self.service,
+            "allowed": self.status < 400,  # noqa: PLR2004 - an HTTP status
+            "status": self.status,
+            "reason": self.reason,
+            "vetoers": [_to_document(one) for one in self.vetoers],
+            "allowers": [_to_document(one) for one in self.allowers],
+            "rules": [_to_document(one) for one in self.rules],
+            "conditions": _conditions(self.permission),
+            "notes": list(self.notes),
+        }
+
+
+def _to_document(value: Answer | Consideration) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+def _conditions(permission: Permission | None) -> dict[str, Any]:
+    if permission is None:
+        return {}
+    found = {
+        "rule": permission.rule,
+        "readFilters": dict(permission.read_filters),
+        "writeFilter": permission.write_filter,
+        "mergeRequest": permission.merge_request,
+        "projectResponse": permission.project_response,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+@runtime_checkable
+class FindsAccounts(Protocol):
+    """An authenticator that can look somebody up without a password."""
+
+    async def find(self, user: str) -> Account | None:
+        """The account of that user."""
+        ...
+
+
+class Explainer:
+    """Answers questions with the plugins and rules of this instance."""
+
+    def __init__(
+        self,
+        registry: PluginRegistry,
+        configuration: Mapping[str, Section],
+        store: Store,
+        acl_rules: RuleBook,
+    ) -> None:
+        self._registry = registry
+        self._configuration = configuration
+        self._book = acl_rules
+        self._comparison = Comparison(configuration, store, acl_rules)
+
+    async def explain(self, question: Question) -> Explanation:
+        """The decision about such a request, and how it came about."""
+        caller = await self.find_caller(question)
+        exchange, secured = self._imagine(question, caller)
+        authorization = Authorization(self._registry.of_kind(Kind.AUTHORIZER))
+        veto = await authorization.find_veto(exchange)
+        decision = veto or await authorization.find_approval(exchange, secured=secured)
+        exchange.permission = decision.permission
+        return Explanation(
+            question=question,
+            caller=caller,
+            service=exchange.service,
+            status=_status(decision, veto, caller),
+            reason=decision.reason,
+            vetoers=await self._ask_all(authorization.vetoers, exchange),
+            allowers=await self._ask_all(authorization.allowers, exchange),
+            rules=await self._consider(exchange),
+            permission=decision.permission,
+            notes=tuple(await self._comparison.find_notes(exchange)),
+        )
+
+    async def find_caller(self, question: Question) -> Account | None:
+        """The account of the user, or somebody with just these roles; raises `NotFound`."""
+        if question.user is None:
+            return Account("somebody", question.roles) if question.roles else None
+        for realm in self._registry.of_kind(Kind.AUTHENTICATOR):
+            account = await realm.find(question.user) if isinstance(realm, FindsAccounts) else None
+            if account is not None:
+                roles = tuple(dict.fromkeys((*account.roles, *question.roles)))
+                return Account(account.name, roles, account.properties, account.kind)
+        if question.roles:
+            return Account(question.user, question.roles)
+        raise NotFound(
+            f"no authenticator knows the user {question.user!r}",
+            hint="name roles instead, or `docgraph users list` for those there are",
+        )
+
+    def _imagine(self, question: Question, caller: Account | None) -> tuple[Exchange, bool]:
+        request = Request(
+            question.method,
+            question.path.encode(),
+            query_string=question.query.encode(),
+        )
+        request.account = caller
+        service = self._find_service(request.segments)
+        exchange = Exchange(request, "explain", account=caller)
+        exchange.service = service.name if service else ""
+        section = self._configuration.get(exchange.service)
+        secured = section.secured if isinstance(section, ServiceConfig) else None
+        if secured is None:
+            secured = service.secured if service else True
+        return exchange, secured
+
+    def _find_service(self, segments: tuple[str, ...]) -> Service | None:
+        found: tuple[int, Service | None] = (-1, None)
+        for service in self._registry.of_kind(Kind.SERVICE):
+            section = self._configuration.get(service.name)
+            uri = section.uri if isinstance(section, ServiceConfig) else None
+            prefix = parse_path((uri or service.uri).encode())
+            length = len(prefix)
+            fits = segments == prefix if service.exact else segments[:length] == prefix
+            if fits and length > found[0]:
+                found = (length, service)
+        return found[1]
+
+    async def _ask_all(
+        self, authorizers: Sequence[Authorizer], exchange: Exchange
+    ) -> tuple[Answer, ...]:
+        answers = []
+        for one in authorizers:
+            if exchange.account is None and one in self._requiring(exchange):
+                answers.append(Answer(one.name, False, "only known callers"))
+                continue
+            decision = await ask(one, exchange)
+            answers.append(Answer(one.name, decision.allowed, decision.reason))
+        return tuple(answers)
+
+    def _requiring(self, exchange: Exchange) -> list[Authorizer]:
+        return [
+            one
+            for one in self._registry.of_kind(Kind.AUTHORIZER)
+            if one.role == "allower" and one.requires_authentication(exchange)
+        ]
+
+    async def _consider(self, exchange: Exchange) -> tuple[Consideration, ...]:
+        rules = await self._book.find_rules(roles_of(exchange.account))
+        view = self._book.view(exchange)
+        flag = find_flag(view)
+        considered: list[Consideration] = []
+        decided = False
+        for rule in rules[:_MOST_RULES]:
+            if flag is not None and flag not in rule.conditions.flags:
+                outcome = f"does not match: the request needs mongo.{flag}"
+            elif not await self._book.is_met(rule, view):
+                outcome = "does not match"
+            elif decided:
+                outcome = "would match, and comes later"
+            else:
+                outcome, decided = "decides", True
+            considered.append(_consideration(rule, outcome))
+        return tuple(considered)
+
+
+def _consideration(rule: Rule, outcome: str) -> Consideration:
+    roles = tuple(sorted(rule.roles))
+    return Consideration(str(rule), rule.priority, roles, rule.predicate.text, outcome)
+
+
+def _status(decision: Decision, veto: Decision | None, caller: Account | None) -> int:
+    if decision.allowed:
+        return 200
+    return 401 if caller is None and veto is None else 403

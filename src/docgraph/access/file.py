@@ -1,0 +1,142 @@
+"""`fileAclAuthorizer`: permission rules in the configuration or in a YAML file of their own.
+
+They are read once, at start; every mistake in them is told with its place, and stops the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import ClassVar, Final
+
+from docgraph.access.reading import Flaw, Knowledge, read_rule
+from docgraph.access.rule import Rule, Source
+from docgraph.access.rulebook import RuleBook, RuleSet
+from docgraph.config.node import Node, Origin, from_plain, to_plain
+from docgraph.config.parse import MAX_TEXT, parse_yaml
+from docgraph.config.sections import FileAclAuthorizer as FileAclAuthorizerConfig
+from docgraph.exchange import ConfigError, Exchange, Problem
+from docgraph.plugins.kinds import Authorizer, Decision
+from docgraph.runtime import Blocking, run_blocking
+
+__all__ = ["FileAclAuthorizer", "read_rules"]
+
+_SECTION: Final = "/fileAclAuthorizer"
+
+
+class FileAclAuthorizer(Authorizer):
+    """Approves by the rules of a list."""
+
+    name: ClassVar[str] = "fileAclAuthorizer"
+    description: ClassVar[str] = "approves by permission rules in the configuration or a file"
+    enabled_by_default: ClassVar[bool] = False
+    priority: ClassVar[int] = 21
+    Config = FileAclAuthorizerConfig
+
+    def __init__(
+        self, config: FileAclAuthorizerConfig, acl_rules: RuleBook, blocking: Blocking
+    ) -> None:
+        self.config: FileAclAuthorizerConfig = config
+        self._book = acl_rules
+        self._lane = blocking.lane("files", 1)
+        self._rules = RuleSet()
+
+    async def provision(self) -> None:
+        """Read the rules; raises one `ConfigError` with everything that is wrong with them."""
+        if self.config.conf_file is not None:
+            node = await run_blocking(self._lane, _load, Path(self.config.conf_file))
+            path = "/permissions"
+        else:
+            node = from_plain(list(self.config.permissions), Origin("configuration"))
+            path = f"{_SECTION}/permissions"
+        if not node.value:
+            raise ConfigError([_nothing_given()])
+        self._rules = RuleSet(read_rules(node, path, self._book.knowledge))
+        self._book.add(self)
+
+    async def load(self) -> RuleSet:
+        """The rules of the file."""
+        return self._rules
+
+    async def decide(self, exchange: Exchange) -> Decision:
+        """Approved when the rule that decides is one of the file."""
+        return await self._book.decide(exchange, Source.FILE)
+
+    def requires_authentication(self, exchange: Exchange) -> bool:
+        """No: rules for everybody say so themselves."""
+        return False
+
+
+def read_rules(node: Node, path: str, knowledge: Knowledge) -> list[Rule]:
+    """The rules of a list; raises one `ConfigError` with every mistake."""
+    if not isinstance(node.value, tuple):
+        raise ConfigError([Problem(str(node.origin), path, "expected a list of permissions")])
+    rules: list[Rule] = []
+    problems: list[Problem] = []
+    for position, entry in enumerate(node.value):
+        place = f"{path}[{position}]"
+        if not isinstance(entry.value, Mapping):
+            problems.append(Problem(str(entry.origin), place, "expected a permission"))
+            continue
+        read = read_rule(to_plain(entry), Source.FILE, knowledge, position=position)
+        if isinstance(read, Rule):
+            rules.append(read)
+        else:
+            problems += (_locate(flaw, entry, place) for flaw in read)
+    if problems:
+        raise ConfigError(problems)
+    return rules
+
+
+def _locate(flaw: Flaw, entry: Node, place: str) -> Problem:
+    """The flaw at the line of the innermost key that can be found."""
+    node = entry
+    for step in flaw.where.split("."):
+        child = node.value.get(step) if isinstance(node.value, Mapping) else None
+        if child is None:
+            break
+        node = child
+    return Problem(str(node.place), f"{place}.{flaw.where}", flaw.what, flaw.hint)
+
+
+def _load(file: Path) -> Node:
+    path = f"{_SECTION}/conf-file"
+    try:
+        with file.open(encoding="utf-8") as source:
+            text = source.read(MAX_TEXT + 1)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        message = f"the file {file} cannot be read: {reason}"
+        raise ConfigError([Problem("configuration", path, message)]) from error
+    parsed = parse_yaml(text, lambda line, column: Origin(str(file), line + 1, column + 1))
+    if parsed.node is None or parsed.problems:
+        raise ConfigError(parsed.problems)
+    return _find_list(parsed.node, file)
+
+
+def _find_list(root: Node, file: Path) -> Node:
+    keys = root.value if isinstance(root.value, Mapping) else {}
+    problems = list(_find_strangers(keys))
+    if "permissions" not in keys:
+        hint = "write 'permissions:' and a list of permissions below it"
+        message = "there is no list 'permissions'"
+        problems.append(Problem(str(file), "/permissions", message, hint))
+    if problems:
+        raise ConfigError(problems)
+    return keys["permissions"]
+
+
+def _find_strangers(keys: Mapping[str, Node]) -> Iterator[Problem]:
+    hint = "the file has one key, 'permissions'"
+    for name, child in keys.items():
+        if name != "permissions":
+            yield Problem(str(child.place), f"/{name}", "unknown key", hint)
+
+
+def _nothing_given() -> Problem:
+    return Problem(
+        "configuration",
+        _SECTION,
+        "the configuration requires either 'conf-file' or 'permissions' parameter",
+        "write a list of permissions, or disable the authorizer",
+    )

@@ -1,0 +1,147 @@
+"""Words about the path: whole segments of the decoded, normalised path that is really served."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from docgraph.access.language.values import text_of
+from docgraph.access.language.view import RequestView
+from docgraph.access.language.word import Arguments, Parameter, Test, Word
+
+__all__ = ["PATH_WORDS", "PathTemplate", "parse_template", "split_path"]
+
+Segments = tuple[str, ...]
+
+_VARIABLE = re.compile(r"\{([\w.-]+)\}")
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+_REST: Final = "*"
+
+
+def split_path(text: str) -> Segments:
+    """The segments of a path as a rule writes it: decoded, slashes at the ends do not count."""
+    segments = tuple(part for part in text.split("/") if part)
+    if _ESCAPE.search(text):
+        raise ValueError(f"{text!r}: paths of rules are written decoded, without escapes")
+    if "." in segments or ".." in segments:
+        raise ValueError(f"{text!r} has '.' or '..' in it, which no path that is served has")
+    return segments
+
+
+class PathTemplate:
+    """`/users/{id}/*`: a name stands for one segment, `*` at the end for one or more."""
+
+    def __init__(self, segments: Segments) -> None:
+        self._has_rest = segments[-1:] == (_REST,)
+        self._parts = segments[:-1] if self._has_rest else segments
+        self._names = tuple(_read_name(part) for part in self._parts)
+        self.names = frozenset(name for name in self._names if name is not None)
+
+    def match(self, segments: Segments) -> dict[str, str] | None:
+        """The segments that the names stand for, or None."""
+        count = len(self._parts)
+        if len(segments) <= count if self._has_rest else len(segments) != count:
+            return None
+        found: dict[str, str] = {}
+        for part, name, segment in zip(self._parts, self._names, segments, strict=False):
+            if name is None:
+                if part != segment:
+                    return None
+            elif found.setdefault(name, segment) != segment:
+                return None
+        if self._has_rest:
+            found[_REST] = "/".join(segments[count:])
+        return found
+
+
+def parse_template(text: str) -> PathTemplate:
+    """Raises ValueError for what is no template."""
+    segments = split_path(text)
+    for segment in segments:
+        if ("{" in segment or "}" in segment) and not _VARIABLE.fullmatch(segment):
+            raise ValueError(f"{segment!r}: a name in braces stands for a whole segment")
+    return PathTemplate(segments)
+
+
+def _read_name(part: str) -> str | None:
+    match = _VARIABLE.fullmatch(part)
+    return match[1] if match else None
+
+
+def _build_path(arguments: Arguments) -> Test:
+    if _are_fixed(arguments, "path"):
+        wanted = frozenset(map(split_path, arguments.texts["path"]))
+        return lambda view: view.segments in wanted
+    values = arguments.values["path"]
+    return lambda view: any(view.segments == _read_path(one(view)) for one in values)
+
+
+def _read_path(value: Any) -> Segments:
+    """A path that a variable supplies: segments as they are, never resolved."""
+    return tuple(part for part in text_of(value).split("/") if part)
+
+
+def _build_prefix(arguments: Arguments) -> Test:
+    arguments.scope.bound.add("remaining")
+    if not _are_fixed(arguments, "path"):
+        values = arguments.values["path"]
+
+        def test_values(view: RequestView) -> bool:
+            return any(_starts(view, _read_path(one(view))) for one in values)
+
+        return test_values
+    prefixes = [split_path(text) for text in arguments.texts["path"]]
+    if len(prefixes) == 1:
+        prefix = prefixes[0]
+        return lambda view: _starts(view, prefix)
+    return lambda view: any(_starts(view, prefix) for prefix in prefixes)
+
+
+def _starts(view: RequestView, prefix: Segments) -> bool:
+    length = len(prefix)
+    if view.segments[:length] != prefix:
+        return False
+    view.bound["remaining"] = "/" + "/".join(view.segments[length:])
+    return True
+
+
+def _build_suffix(arguments: Arguments) -> Test:
+    suffixes = [tuple(text.rstrip("/").split("/")) for text in arguments.texts["path"]]
+    return lambda view: any(_ends(view.segments, suffix) for suffix in suffixes)
+
+
+def _ends(segments: Segments, suffix: Segments) -> bool:
+    """The last segments are those of the suffix; its first one may be the end of a segment."""
+    first, rest = suffix[0], suffix[1:]
+    split = len(segments) - len(rest)
+    if split < 0 or segments[split:] != rest:
+        return False
+    return not first or (split > 0 and segments[split - 1].endswith(first))
+
+
+def _build_template(arguments: Arguments) -> Test:
+    templates = [parse_template(text) for text in arguments.texts["value"]]
+    for template in templates:
+        arguments.scope.bound |= template.names
+
+    def test(view: RequestView) -> bool:
+        for template in templates:
+            found = template.match(view.segments)
+            if found is not None:
+                view.bound.update(found)
+                return True
+        return False
+
+    return test
+
+
+def _are_fixed(arguments: Arguments, name: str) -> bool:
+    return not any("${" in text or text[:1] in "@%" for text in arguments.texts[name])
+
+
+PATH_WORDS: dict[str, Word] = {
+    "path": Word((Parameter("path", is_list=True),), _build_path),
+    "path-prefix": Word((Parameter("path", is_list=True),), _build_prefix),
+    "path-suffix": Word((Parameter("path", is_list=True, is_fixed=True),), _build_suffix),
+    "path-template": Word((Parameter("value", is_list=True, is_fixed=True),), _build_template),
+}

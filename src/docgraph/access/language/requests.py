@@ -1,0 +1,210 @@
+"""Words about the rest of a request: method, values that are compared, parameters, sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from operator import ge, gt, le, lt
+from typing import Any, Final
+
+from docgraph.access.language.values import are_equal, attribute, items_of, number_of, text_of
+from docgraph.access.language.view import NoValue, RequestView
+from docgraph.access.language.word import Arguments, Parameter, Test, Word
+
+__all__ = ["REQUEST_WORDS"]
+
+_IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+_OPERANDS: Final = 2
+_MAX_SUBJECT: Final = 8192  # characters that a regular expression is tried on
+
+
+def _build_method(arguments: Arguments) -> Test:
+    methods = frozenset(text.upper() for text in arguments.texts["value"])
+    if "GET" in methods:
+        methods |= {"HEAD"}  # a GET that keeps its body to itself
+    return lambda view: view.request.method in methods
+
+
+def _build_equals(arguments: Arguments) -> Test:
+    values = arguments.values["value"]
+    if len(values) < _OPERANDS:
+        raise ValueError("needs two values or more")
+    first, rest = values[0], values[1:]
+
+    def test(view: RequestView) -> bool:
+        expected = first(view)
+        return all(are_equal(expected, value(view)) for value in rest)
+
+    return test
+
+
+def _build_in(arguments: Arguments) -> Test:
+    (value,), array = arguments.values["value"], arguments.values.get("array", ())
+
+    def test(view: RequestView) -> bool:
+        wanted = value(view)
+        if wanted is None:
+            raise NoValue("absent")
+        return any(are_equal(wanted, item) for one in array for item in items_of(one(view)))
+
+    return test
+
+
+def _build_contains(arguments: Arguments) -> Test:
+    (value,), wanted = arguments.values["value"], arguments.values["search"]
+
+    def test(view: RequestView) -> bool:
+        found = value(view)
+        searched = [item for one in wanted for item in items_of(one(view))]
+        if found is None or None in searched:
+            raise NoValue("absent")
+        if isinstance(found, list):
+            return any(are_equal(item, one) for item in found for one in searched)
+        text = text_of(found)
+        return any(text_of(one) in text for one in searched)
+
+    return test
+
+
+def _build_exists(arguments: Arguments) -> Test:
+    values = arguments.values["value"]
+
+    def test(view: RequestView) -> bool:
+        return all(_is_there(value, view) for value in values)
+
+    return test
+
+
+def _is_there(value: Callable[[RequestView], Any], view: RequestView) -> bool:
+    try:
+        return value(view) is not None
+    except NoValue:
+        return False  # to be absent is what this word is about
+
+
+def _build_regex(arguments: Arguments) -> Test:
+    flags = 0 if _read_flag(arguments, "case-sensitive", default=True) else re.IGNORECASE
+    try:
+        pattern = re.compile(arguments.text("pattern") or "", flags)
+    except re.error as error:
+        raise ValueError(f"the pattern cannot be read: {error}") from None
+    whole = _read_flag(arguments, "full-match", default=False)
+    find = pattern.fullmatch if whole else pattern.search
+    values = arguments.values.get("value")
+    value = values[0] if values else attribute("%R")
+    arguments.scope.bound.update(str(number) for number in range(pattern.groups + 1))
+
+    def test(view: RequestView) -> bool:
+        subject = value(view) if value is not None else None
+        if subject is None or len(text := text_of(subject)) > _MAX_SUBJECT:
+            raise NoValue("nothing to try the pattern on")
+        match = find(text)
+        if match is None:
+            return False
+        groups = (match[0], *match.groups())
+        view.bound.update((str(n), one) for n, one in enumerate(groups) if one is not None)
+        return True
+
+    return test
+
+
+def _read_flag(arguments: Arguments, name: str, *, default: bool) -> bool:
+    text = arguments.text(name)
+    if text not in (None, "true", "false"):
+        raise ValueError(f"{name} is true or false")
+    return default if text is None else text == "true"
+
+
+def _build_comparison(compare: Callable[[Decimal, Decimal], bool]) -> Callable[[Arguments], Test]:
+    def build(arguments: Arguments) -> Test:
+        values = arguments.values["value"]
+        if len(values) != _OPERANDS:
+            raise ValueError("needs exactly two values")
+        left, right = values
+        return lambda view: compare(number_of(left(view)), number_of(right(view)))
+
+    return build
+
+
+def _build_contain(arguments: Arguments) -> Test:
+    names = frozenset(arguments.texts["params"])
+    return lambda view: names <= view.request.query.names()
+
+
+def _build_blacklist(arguments: Arguments) -> Test:
+    names = frozenset(arguments.texts["params"])
+    return lambda view: names.isdisjoint(view.request.query.names())
+
+
+def _build_whitelist(arguments: Arguments) -> Test:
+    names = frozenset(arguments.texts.get("params", ()))
+    return lambda view: view.request.query.names() <= names
+
+
+def _build_size(arguments: Arguments) -> Test:
+    size = _read_number(arguments.text("size"))
+    return lambda view: len(view.request.query.names()) == size
+
+
+def _build_length(compare: Callable[[int, int], bool]) -> Callable[[Arguments], Test]:
+    def build(arguments: Arguments) -> Test:
+        bound = _read_number(arguments.text("value"))
+
+        def test(view: RequestView) -> bool:
+            length = view.request.headers.get("content-length")
+            if length is None or not length.isdigit():
+                raise NoValue("the length is not announced")
+            return compare(int(length), bound)
+
+        return test
+
+    return build
+
+
+def _read_number(text: str | None) -> int:
+    if text is None or not text.isascii() or not text.isdigit():
+        raise ValueError(f"{text!r} is not a number")
+    return int(text)
+
+
+def _flag(test: Test) -> Word:
+    return Word((), lambda arguments: test)
+
+
+_VALUES = (Parameter("value", is_list=True),)
+_NAMES = (Parameter("params", is_list=True, is_fixed=True),)
+_NUMBER = (Parameter("value", is_fixed=True),)
+
+REQUEST_WORDS: dict[str, Word] = {
+    "method": Word((Parameter("value", is_list=True, is_fixed=True),), _build_method),
+    "equals": Word(_VALUES, _build_equals),
+    "in": Word(
+        (Parameter("value"), Parameter("array", is_list=True, is_required=False)), _build_in
+    ),
+    "contains": Word((Parameter("value"), Parameter("search", is_list=True)), _build_contains),
+    "exists": Word(_VALUES, _build_exists),
+    "regex": Word(
+        (
+            Parameter("pattern", is_fixed=True),
+            Parameter("value", is_required=False),
+            Parameter("full-match", is_required=False, is_fixed=True),
+            Parameter("case-sensitive", is_required=False, is_fixed=True),
+        ),
+        _build_regex,
+    ),
+    "gte": Word(_VALUES, _build_comparison(ge)),
+    "lte": Word(_VALUES, _build_comparison(le)),
+    "qparams-contain": Word(_NAMES, _build_contain),
+    "qparams-blacklist": Word(_NAMES, _build_blacklist),
+    "qparams-whitelist": Word(
+        (Parameter("params", is_list=True, is_fixed=True, is_required=False),), _build_whitelist
+    ),
+    "qparams-size": Word((Parameter("size", is_fixed=True),), _build_size),
+    "secure": _flag(lambda view: view.request.connection.scheme in ("https", "wss")),
+    "idempotent": _flag(lambda view: view.request.method in _IDEMPOTENT),
+    "request-larger-than": Word(_NUMBER, _build_length(gt)),
+    "request-smaller-than": Word(_NUMBER, _build_length(lt)),
+    "min-content-size": Word(_NUMBER, _build_length(ge)),
+    "max-content-size": Word(_NUMBER, _build_length(le)),
+}

@@ -1,0 +1,142 @@
+"""The values that predicates compare: texts of the rule, attributes of the request, variables.
+
+A value is found and compared as what it is. Nothing that a caller or a user document supplies is
+ever read as a part of the rule.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+
+from docgraph.access.language.view import NoValue, RequestView
+from docgraph.codec.types import Decimal128, ObjectId
+
+__all__ = ["Value", "are_equal", "attribute", "is_same", "items_of", "number_of", "text_of"]
+
+Value = Callable[[RequestView], Any]
+
+_EXTENDED = re.compile(r"%\{([iqc]),([^{}]+)\}")
+
+
+def attribute(text: str) -> Value | None:
+    """The value of `%u`, `%{i,Accept}` and the like; None for a text that is none of them."""
+    if text in _ATTRIBUTES:
+        return _ATTRIBUTES[text]
+    match = _EXTENDED.fullmatch(text)
+    if match is None:
+        return None
+    kind, name = match[1], match[2].strip()
+    if kind == "i":
+        return lambda view: view.request.headers.get(name)
+    if kind == "q":
+        return lambda view: view.request.query.get(name)
+    return lambda view: _find_cookie(view, name)
+
+
+def _find_user(view: RequestView) -> str:
+    account = view.exchange.account
+    if account is None:
+        raise NoValue("%u")
+    return account.name
+
+
+def _find_path(view: RequestView) -> str:
+    """The path as text; what is a slash inside a segment must not look like one between two."""
+    quoted = (one.replace("%", "%25").replace("/", "%2F") for one in view.segments)
+    return "/" + "/".join(quoted)
+
+
+def _find_address(view: RequestView) -> str | None:
+    client = view.request.connection.client
+    return client[0] if client else None
+
+
+def _find_cookie(view: RequestView, name: str) -> str | None:
+    for field in view.request.headers.get_list("cookie"):
+        try:
+            cookie = SimpleCookie(field).get(name)
+        except CookieError:
+            continue
+        if cookie is not None:
+            return cookie.value
+    return None
+
+
+_ATTRIBUTES: Mapping[str, Value] = {
+    "%u": _find_user,
+    "%R": _find_path,
+    "%m": lambda view: view.request.method,
+    "%h": _find_address,
+}
+
+
+def are_equal(left: Any, right: Any) -> bool:
+    """Equality of two values; a text equals a number, date or id that is written like it."""
+    if left is None or right is None:
+        return left is right
+    if isinstance(left, str) == isinstance(right, str):
+        return is_same(left, right)
+    text, other = (left, right) if isinstance(left, str) else (right, left)
+    return text in _spellings(other)
+
+
+def is_same(left: Any, right: Any) -> bool:
+    """Equality of two stored values: numbers by value, `true` is not 1, parts one by one."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(is_same(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(is_same, left, right))
+    return bool(left == right)
+
+
+def items_of(value: Any) -> list[Any]:
+    """The items of an array, or the value alone."""
+    return value if isinstance(value, list) else [value]
+
+
+def text_of(value: Any) -> str:
+    """A value as text; raises `NoValue` for what has no text."""
+    spellings = _spellings(value)
+    if not spellings:
+        raise NoValue("no text")
+    return spellings[0]
+
+
+def number_of(value: Any) -> Decimal:
+    """A value as number; raises `NoValue` for what is none."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal128):
+        raise NoValue("no number")
+    try:
+        number = value.to_decimal() if isinstance(value, Decimal128) else Decimal(str(value))
+    except InvalidOperation:
+        raise NoValue("no number") from None
+    if number.is_nan():
+        raise NoValue("no number")
+    return number
+
+
+def _spellings(value: Any) -> tuple[str, ...]:
+    """How a scalar can be written in a path, a header or a rule; the usual one first."""
+    match value:
+        case str():
+            return (value,)
+        case bool():
+            return ("true" if value else "false",)
+        case int():
+            return (str(int(value)),)
+        case float():
+            whole = math.isfinite(value) and value.is_integer()
+            return (str(int(value)), str(value)) if whole else (str(value),)
+        case ObjectId() | Decimal128():
+            return (str(value),)
+        case datetime():
+            return (str(round(value.replace(tzinfo=UTC).timestamp() * 1000)),)
+    return ()

@@ -1,0 +1,112 @@
+"""What a word of the language is: its parameters, and how arguments become a test of requests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from docgraph.access.language.values import Value, attribute, text_of
+from docgraph.access.language.view import NoValue, RequestView
+from docgraph.variables.names import parse_expression
+
+__all__ = ["Arguments", "Parameter", "Scope", "Test", "Word"]
+
+Test = Callable[[RequestView], bool]
+
+_EMBEDDED = re.compile(r"(\$\{[^{}]+\}|%\{[^{}]+\})")
+_NAME = re.compile(r"\$\{([\w.-]+)\}")
+_CLOSED = frozenset({"dbPermissions"})  # it is what the rule is about to become
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter; values without a name fill parameters in their order, `is_list` takes the rest.
+
+    A `is_fixed` one is a text of the rule itself, never a value of the request.
+    """
+
+    name: str
+    is_required: bool = True
+    is_list: bool = False
+    is_fixed: bool = False
+
+
+@dataclass(slots=True)
+class Scope:
+    """What a predicate may refer to while it is compiled, and what it did refer to."""
+
+    variables: frozenset[str]
+    bound: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
+
+    def read(self, text: str) -> Value:
+        """The value that a text of the rule stands for; raises ValueError."""
+        if text.startswith("@"):
+            return self._read_variable(text)
+        parts = [part for part in _EMBEDDED.split(text) if part]
+        values = [self._read_part(part) for part in parts]
+        if len(values) == 1:
+            return values[0]
+        return lambda view: "".join(_text(value(view)) for value in values)
+
+    def _read_part(self, part: str) -> Value:
+        name = _NAME.fullmatch(part)
+        if name is not None:
+            bound = name[1]
+            if bound not in self.bound:
+                raise ValueError(
+                    f"nothing to the left gives ${{{bound}}}; path-template and regex do"
+                )
+            return lambda view: view.get_bound(bound)
+        value = attribute(part)
+        if value is not None:
+            return value
+        if part.startswith("%{") or re.fullmatch(r"%\w", part):
+            raise ValueError(
+                f"unknown attribute {part} (known: %u, %R, %m, %h, %{{i,Header}}, %{{q,name}}, "
+                "%{c,cookie})"
+            )
+        return lambda view: part
+
+    def _read_variable(self, text: str) -> Value:
+        if text.startswith("@@"):
+            literal = text[1:]
+            return lambda view: literal
+        head, _ = parse_expression(text)
+        if head in _CLOSED:
+            raise ValueError(f"@{head} cannot be used inside a permission")
+        if head not in self.variables:
+            known = ", ".join(f"@{name}" for name in sorted(self.variables - _CLOSED))
+            raise ValueError(f"unknown variable @{head} (known: {known}; write @@… for a text)")
+        self.used.add(text)
+        return lambda view: view.get(text)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        raise NoValue("absent")
+    return text_of(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of one use of a word."""
+
+    values: Mapping[str, tuple[Value, ...]]
+    texts: Mapping[str, tuple[str, ...]]
+    scope: Scope
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        """The one text of a fixed parameter."""
+        found = self.texts.get(name)
+        return found[0] if found else default
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A predicate; `build` raises ValueError for arguments that do not fit."""
+
+    parameters: tuple[Parameter, ...]
+    build: Callable[[Arguments], Test]

@@ -1,0 +1,151 @@
+"""`rootRoleGuard`: nobody gives the root role to a user over the network.
+
+It looks at every shape a write can have: documents, operators, dotted keys, the filter of an
+upsert, pipelines. Where it cannot tell what would be stored, it refuses. The command line may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+from docgraph.access.database import AUTHORIZER, DbAclAuthorizer
+from docgraph.config.section import Section
+from docgraph.config.sections import DbRealmAuthenticator
+from docgraph.config.sections import RootRoleGuard as RootRoleGuardConfig
+from docgraph.exchange import DataPoint, Exchange, Resource, Write
+from docgraph.exchange.errors import Forbidden
+from docgraph.observe import emit
+from docgraph.observe.events import AccessDenied
+from docgraph.plugins.kinds import DataInterceptor
+from docgraph.plugins.registry import PluginRegistry
+
+__all__ = ["RootRoleGuard", "may_give"]
+
+_REALM: Final = "dbRealmAuthenticator"
+_TAKING: Final = frozenset({"$pull", "$pullAll", "$pop", "$unset"})
+_WHOLE: Final = frozenset({"$replaceRoot", "$replaceWith"})
+
+
+class RootRoleGuard(DataInterceptor):
+    """Refuses writes to the users collection that would give the root role."""
+
+    name: ClassVar[str] = "rootRoleGuard"
+    description: ClassVar[str] = "refuses to give the root role to a user"
+    security: ClassVar[bool] = True
+    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
+    priority: ClassVar[int] = 910
+    Config = RootRoleGuardConfig
+
+    def __init__(
+        self,
+        config: RootRoleGuardConfig,
+        registry: PluginRegistry,
+        configuration: Mapping[str, Section],
+    ) -> None:
+        self.config = config
+        self._registry = registry
+        self._users = configuration[_REALM]
+        self._role: str | None = None
+
+    async def provision(self) -> None:
+        """Rest where there is no root role, or no users whom it could be given to."""
+        authorizer = self._registry.find(AUTHORIZER)
+        if isinstance(authorizer, DbAclAuthorizer) and self._registry.find(_REALM) is not None:
+            self._role = authorizer.config.root_role
+
+    @property
+    def users(self) -> DbRealmAuthenticator:
+        """The section of the users."""
+        if not isinstance(self._users, DbRealmAuthenticator):
+            raise TypeError(f"the section {_REALM!r} has another shape")
+        return self._users
+
+    def resolve(self, resource: Resource) -> bool:
+        """The users collection and its documents."""
+        if self._role is None:
+            return False
+        return resource.is_in(self.users.users_db, self.users.users_collection)
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: Write
+    ) -> Write:
+        """The write as it is, or 403; also for those who have the role themselves."""
+        if exchange is None or self._role is None:
+            return subject
+        if may_give(subject, self._role, find_property(self.users.json_path_roles)):
+            request = exchange.request
+            name = exchange.account.name if exchange.account else ""
+            reason = f"the write would give the role {self._role}"
+            emit(AccessDenied(exchange.id, self.name, reason, name, request.method, request.path))
+            raise Forbidden("Forbidden. The request has been logged.")
+        return subject
+
+
+def find_property(json_path: str) -> str | None:
+    """The property of a user that the path of the roles begins with; None: it could be any."""
+    name = json_path.removeprefix("$").removeprefix(".").split(".", 1)[0].split("[", 1)[0]
+    return name if name and name != "*" and not json_path.startswith("$..") else None
+
+
+def may_give(write: Write, role: str, property: str | None) -> bool:
+    """Whether the write could leave a user with that role below that property."""
+    if any(_holds(part, role) for part in _parts(write, property)):
+        return True
+    if write.upsert and _filter_holds(write.filter, role, property):
+        return True
+    stages = write.pipeline or ()
+    return any(_stage_may_give(stage, property) for stage in stages) or _renames(write, property)
+
+
+def _parts(write: Write, property: str | None) -> Iterator[Any]:
+    """What documents and operators put at the property, or below it."""
+    for document in write.documents:
+        yield from (value for key, value in document.items() if _concerns(key, property))
+    for operator, fields in (write.update or {}).items():
+        if operator in _TAKING or not isinstance(fields, dict):
+            continue
+        yield from (value for path, value in fields.items() if _concerns(path, property))
+
+
+def _renames(write: Write, property: str | None) -> bool:
+    """Whether something that nobody has looked at becomes the roles."""
+    fields = (write.update or {}).get("$rename", {})
+    targets = fields.values() if isinstance(fields, dict) else ()
+    return any(isinstance(target, str) and _concerns(target, property) for target in targets)
+
+
+def _stage_may_give(stage: Mapping[str, Any], property: str | None) -> bool:
+    """A stage computes what it stores, so that any touch of the roles could give any role."""
+    for name, body in stage.items():
+        if name in _WHOLE:
+            return True
+        if name != "$unset" and isinstance(body, dict):
+            return any(_concerns(key, property) for key in body)
+    return False
+
+
+def _filter_holds(filter: Any, role: str, property: str | None) -> bool:
+    """An upsert stores the equalities of its filter, also those inside `$and` and `$or`."""
+    if isinstance(filter, list | tuple):
+        return any(_filter_holds(part, role, property) for part in filter)
+    if not isinstance(filter, Mapping):
+        return False
+    return any(
+        _filter_holds(value, role, property)
+        if key[:1] == "$"
+        else _concerns(key, property) and _holds(value, role)
+        for key, value in filter.items()
+    )
+
+
+def _concerns(path: str, property: str | None) -> bool:
+    return property is None or path.split(".", 1)[0] == property
+
+
+def _holds(value: Any, role: str) -> bool:
+    if isinstance(value, Mapping):
+        return any(key == role or _holds(item, role) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return any(_holds(item, role) for item in value)
+    return bool(value == role)

@@ -1,0 +1,72 @@
+"""A permission rule: who, when, under which conditions, and in which order it is looked at.
+
+One model for rules of a file and rules of the database. `conditions.py` has the `mongo` block.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from docgraph.access.conditions import Conditions
+from docgraph.access.language import Predicate
+from docgraph.codec.types import ObjectId
+from docgraph.exchange import Account
+
+__all__ = ["AUTHENTICATED", "UNAUTHENTICATED", "Rule", "Source", "roles_of"]
+
+UNAUTHENTICATED: Final = "$unauthenticated"  # everybody
+AUTHENTICATED: Final = "$authenticated"  # every known caller
+
+
+class Source(StrEnum):
+    """Where a rule is written."""
+
+    DATABASE = "database"
+    FILE = "file"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """A rule, compiled; `position` is its place in the list of a file."""
+
+    id: Any
+    source: Source
+    roles: frozenset[str]
+    predicate: Predicate
+    priority: float | None = None
+    conditions: Conditions = field(default_factory=Conditions)
+    position: int = 0
+
+    def __str__(self) -> str:
+        name = f"permissions[{self.position}]" if self.id is None else str(self.id)
+        return f"{name} ({self.source})"
+
+    @property
+    def rank(self) -> tuple[Any, ...]:
+        """Decision 38: higher numbers first, none last; then the database, then by `_id`."""
+        number = math.inf if self.priority is None else -self.priority
+        return (number, self.source is Source.FILE, *_order(self.id), self.position)
+
+
+def _order(id: Any) -> tuple[int, Any]:
+    """Ids of one type compare as they are; the types follow each other as in the database."""
+    match id:
+        case int() | float():
+            return (0, id)
+        case str():
+            return (1, id)
+        case ObjectId():
+            return (2, str(id))
+        case None:
+            return (4, "")
+    return (3, str(id))
+
+
+def roles_of(account: Account | None) -> tuple[str, ...]:
+    """The roles that rules see; the two with a dollar exist only here."""
+    if account is None:
+        return (UNAUTHENTICATED,)
+    return (*account.roles, AUTHENTICATED, UNAUTHENTICATED)

@@ -1,0 +1,203 @@
+"""All permission rules as one list, and the one of them that admits a request.
+
+Rules of the file and of the database stand in one order (decision 38). The lists are kept per set
+of roles, so that a request looks only at rules that could concern its caller.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final, Protocol
+
+from docgraph.access.conditions import Unresolved, find_flag, resolve_conditions
+from docgraph.access.language import RequestView, holds
+from docgraph.access.reading import Knowledge
+from docgraph.access.rule import Rule, Source, roles_of
+from docgraph.codec import decode
+from docgraph.config.section import PluginConfig, Section
+from docgraph.config.sections import Mongo
+from docgraph.exchange import Exchange, Permission, Resource
+from docgraph.exchange.errors import DocgraphError
+from docgraph.observe import emit
+from docgraph.observe.events import PluginFailed
+from docgraph.plugins.kinds import Decision, Kind, Provider
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.store import Store
+from docgraph.store.mounts import Mounts
+from docgraph.variables import Resolvers
+
+__all__ = ["Match", "RuleBook", "RuleBookProvider", "RuleSet", "RuleSource"]
+
+_KEPT_LISTS: Final = 1000
+
+
+class RuleSet:
+    """The rules of one source by role; a new set is a new object."""
+
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        self.rules = tuple(sorted(rules, key=lambda rule: rule.rank))
+        self._by_role: dict[str, list[Rule]] = {}
+        for rule in self.rules:
+            for role in rule.roles:
+                self._by_role.setdefault(role, []).append(rule)
+
+    def of_roles(self, roles: Iterable[str]) -> list[Rule]:
+        """The rules that at least one of these roles has, in no particular order."""
+        found = {id(rule): rule for role in roles for rule in self._by_role.get(role, ())}
+        return list(found.values())
+
+
+class RuleSource(Protocol):
+    """Something that has rules."""
+
+    async def load(self) -> RuleSet:
+        """The rules in force now; the same object as long as nothing changes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The rule that decides: it admits the request with a permission, or cannot (`reason`)."""
+
+    rule: Rule
+    permission: Permission | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    sets: tuple[RuleSet, ...]
+    rules: tuple[Rule, ...]
+
+
+class RuleBook:
+    """Finds the rule for a request; sources are added by the authorizers that own them."""
+
+    def __init__(
+        self, mounts: Mounts, knowledge: Callable[[], Knowledge], resolvers: Callable[[], Resolvers]
+    ) -> None:
+        self._mounts = mounts
+        self._knowledge = knowledge
+        self._resolvers = resolvers
+        self._sources: list[RuleSource] = []
+        self._lists: OrderedDict[tuple[str, ...], _List] = OrderedDict()
+        self.kept_lists = _KEPT_LISTS
+
+    def add(self, source: RuleSource) -> None:
+        """Take the rules of this source, too."""
+        self._sources.append(source)
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What rules are checked against; complete once every plugin is constructed."""
+        return self._knowledge()
+
+    def view(self, exchange: Exchange) -> RequestView:
+        """The request as predicates see it."""
+        return RequestView(exchange, self._resolvers(), self.find_resource(exchange))
+
+    def find_resource(self, exchange: Exchange) -> Resource | None:
+        """What a request to the REST API addresses; None for those to other services."""
+        if exchange.service != "mongo":
+            return None
+        request = exchange.request
+        return self._mounts.resolve(request.segments, request.headers.get("host") or "")
+
+    async def find_rules(self, roles: tuple[str, ...]) -> tuple[Rule, ...]:
+        """The rules of callers with these roles, in the order they are looked at."""
+        sets = tuple([await source.load() for source in self._sources])
+        known = self._lists.get(roles)
+        if known is not None and known.sets == sets:
+            self._lists.move_to_end(roles)
+            return known.rules
+        found = (rule for one in sets for rule in one.of_roles(roles))
+        rules = tuple(sorted(found, key=lambda rule: rule.rank))
+        self._lists[roles] = _List(sets, rules)
+        self._lists.move_to_end(roles)
+        while len(self._lists) > self.kept_lists:
+            self._lists.popitem(last=False)
+        return rules
+
+    async def match(self, exchange: Exchange) -> Match | None:
+        """The first rule that matches; None when none does."""
+        rules = await self.find_rules(roles_of(exchange.account))
+        if not rules:
+            return None
+        view = self.view(exchange)
+        flag = find_flag(view)
+        for rule in rules:
+            if flag is not None and flag not in rule.conditions.flags:
+                continue
+            if await self.is_met(rule, view):
+                return await self._settle(rule, view)
+        return None
+
+    async def is_met(self, rule: Rule, view: RequestView) -> bool:
+        """Whether the predicate of the rule holds; one that fails does not."""
+        try:
+            return await holds(rule.predicate, view)
+        except DocgraphError:
+            raise
+        except Exception as error:
+            emit(PluginFailed("aclRules", f"the predicate of {rule}", error))
+            return False
+
+    async def _settle(self, rule: Rule, view: RequestView) -> Match:
+        try:
+            permission = await resolve_conditions(rule.conditions, str(rule), view)
+        except Unresolved as error:
+            # The next rule may be wider than this one: nothing falls through.
+            return Match(rule, reason=str(error))
+        return Match(rule, permission)
+
+    async def decide(self, exchange: Exchange, source: Source) -> Decision:
+        """The decision of the authorizer that owns the source."""
+        match = await self.match(exchange)
+        if match is None:
+            return Decision(False, "no rule matches")
+        if match.permission is None:
+            return Decision(False, f"the rule {match.rule} matches, and {match.reason}")
+        if match.rule.source is not source:
+            return Decision(False, f"the rule {match.rule} decides, which is not of the {source}")
+        return Decision(True, f"the rule {match.rule} matches", permission=match.permission)
+
+
+class RuleBookProvider(Provider):
+    """Gives the one list of rules to the authorizers and to whoever explains them."""
+
+    name: ClassVar[str] = "aclRules"
+    description: ClassVar[str] = "the permission rules of the file and the database as one list"
+    provides: ClassVar[str] = "acl-rules"
+    security: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        config: PluginConfig,
+        store: Store,
+        registry: PluginRegistry,
+        configuration: Mapping[str, Section],
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._resolvers: Resolvers | None = None
+        mongo = configuration["mongo"]
+        if not isinstance(mongo, Mongo):
+            raise TypeError("the section 'mongo' has another shape")
+        mounts = Mounts(mongo.mongo_mounts, mongo.uri)
+        self._book = RuleBook(mounts, self._know, self._find_resolvers)
+
+    def get(self) -> RuleBook:
+        """The same for everybody."""
+        return self._book
+
+    def _know(self) -> Knowledge:
+        return Knowledge(self._find_resolvers().variables, self._store.policy)
+
+    def _find_resolvers(self) -> Resolvers:
+        """Made at first use: the registry of plugins is filled after construction."""
+        if self._resolvers is None:
+            plugins = self._registry.of_kind(Kind.VARIABLE_RESOLVER)
+            self._resolvers = Resolvers(decode, plugins)
+        return self._resolvers

@@ -1,0 +1,66 @@
+"""`GET /access/explain`: what `docgraph access explain` prints, for administrators over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from docgraph.access.database import AUTHORIZER, DbAclAuthorizer
+from docgraph.access.explain import Explainer, Question
+from docgraph.access.rulebook import RuleBook
+from docgraph.codec import JsonMode, encode
+from docgraph.config.section import Section, ServiceConfig
+from docgraph.exchange import Answer, Body, Exchange
+from docgraph.exchange.errors import Forbidden, RequestError
+from docgraph.plugins.kinds import Service
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.store import Store
+
+__all__ = ["AccessExplain"]
+
+
+class AccessExplain(Service):
+    """Explains decisions to those with the root role, and to nobody else whatever rules say."""
+
+    name: ClassVar[str] = "accessExplain"
+    description: ClassVar[str] = "explains why a request is allowed or denied"
+    uri: ClassVar[str] = "/access/explain"
+    exact: ClassVar[bool] = True
+    Config = ServiceConfig
+
+    def __init__(
+        self,
+        config: ServiceConfig,
+        registry: PluginRegistry,
+        configuration: Mapping[str, Section],
+        store: Store,
+        acl_rules: RuleBook,
+    ) -> None:
+        self.config = config
+        self._registry = registry
+        self.explainer = Explainer(registry, configuration, store, acl_rules)
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        """The parameters `user`, `role` (repeated), `method`, `path` and `query`."""
+        if not self._is_root(exchange):
+            raise Forbidden("only the root role may ask for explanations")
+        query = exchange.request.query
+        path = query.get("path")
+        if path is None or not path.startswith("/"):
+            raise RequestError("the parameter path is needed", hint="it begins with a slash")
+        question = Question(
+            method=(query.get("method") or "GET").upper(),
+            path=path,
+            query=query.get("query") or "",
+            user=query.get("user"),
+            roles=tuple(query.get_list("role")),
+        )
+        explanation = await self.explainer.explain(question)
+        body = encode(explanation.to_document(), JsonMode.STANDARD)
+        return Body(200, body, "application/json")
+
+    def _is_root(self, exchange: Exchange) -> bool:
+        authorizer = self._registry.find(AUTHORIZER)
+        if not isinstance(authorizer, DbAclAuthorizer):
+            return False
+        return authorizer.config.root_role in exchange.roles

@@ -1,0 +1,92 @@
+"""Vetoers that look at the request alone: where it comes from, and what its filter asks for."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from docgraph.access.language.paths import parse_template
+from docgraph.codec import decode
+from docgraph.config.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
+from docgraph.config.sections import OriginVetoer as OriginVetoerConfig
+from docgraph.exchange import Exchange, StartupError
+from docgraph.exchange.errors import RequestError
+from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
+from docgraph.store.security import has_key
+
+__all__ = ["FilterOperatorsBlacklist", "OriginVetoer"]
+
+_PASSED = Decision(True, "no objection")
+
+
+class OriginVetoer(Authorizer):
+    """Denies requests that pages of other origins than the listed ones make."""
+
+    name: ClassVar[str] = "originVetoer"
+    description: ClassVar[str] = "denies requests of pages that are not on a list"
+    enabled_by_default: ClassVar[bool] = False
+    role: ClassVar[AuthorizerRole] = AuthorizerRole.VETOER
+    Config = OriginVetoerConfig
+
+    def __init__(self, config: OriginVetoerConfig) -> None:
+        self._origins = frozenset(map(_normalise, config.whitelist))
+        self._patterns = [_read_pattern(one) for one in config.whitelist_patterns]
+        self._allow_missing = config.allow_missing_origin
+        try:
+            self._ignored = [parse_template(path) for path in config.ignore_paths]
+        except ValueError as error:
+            raise StartupError(f"originVetoer.ignore-paths: {error}") from None
+
+    async def decide(self, exchange: Exchange) -> Decision:
+        """Passed: preflights, ignored paths, listed origins, and no lists at all."""
+        request = exchange.request
+        origins = request.headers.get_list("origin")
+        asks = request.method == "OPTIONS" and "access-control-request-method" in request.headers
+        if origins and asks:
+            return _PASSED
+        if any(one.match(request.segments) is not None for one in self._ignored):
+            return _PASSED
+        if not self._origins and not self._patterns:
+            return _PASSED
+        if not origins:
+            missing = Decision(False, "the request does not say where it comes from")
+            return _PASSED if self._allow_missing else missing
+        if all(map(self._is_listed, origins)):
+            return _PASSED
+        return Decision(False, "the origin of the request is not on the list")
+
+    def _is_listed(self, origin: str) -> bool:
+        normal = _normalise(origin)
+        return normal in self._origins or any(one.fullmatch(normal) for one in self._patterns)
+
+
+def _normalise(origin: str) -> str:
+    return origin.strip().lower().removesuffix("/")
+
+
+def _read_pattern(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, _normalise(pattern).split("*"))))
+
+
+class FilterOperatorsBlacklist(Authorizer):
+    """Denies REST requests whose `filter` holds one of the listed operators, at any depth."""
+
+    name: ClassVar[str] = "filterOperatorsBlacklist"
+    description: ClassVar[str] = "denies filters with certain operators"
+    role: ClassVar[AuthorizerRole] = AuthorizerRole.VETOER
+    Config = FilterOperatorsBlacklistConfig
+
+    def __init__(self, config: FilterOperatorsBlacklistConfig) -> None:
+        self._refused = frozenset(one.lower() for one in config.blacklist)
+
+    async def decide(self, exchange: Exchange) -> Decision:
+        """What cannot be read passes: the service tells what is wrong with it."""
+        if exchange.service != "mongo" or not exchange.request.query_string:
+            return _PASSED
+        try:
+            for text in exchange.request.query.get_list("filter"):
+                if has_key(decode(text), self._refused):
+                    return Decision(False, "the filter holds an operator that is refused")
+        except RequestError:
+            return _PASSED
+        return _PASSED

@@ -1,0 +1,143 @@
+"""Writes to the collection of permission rules: checked before, made known after.
+
+Whoever writes them (the REST API, a command, a plugin) hears of a mistake and its place; nothing
+invalid is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, ClassVar, Final
+
+from docgraph.access.changes import apply_update
+from docgraph.access.database import AUTHORIZER, DbAclAuthorizer
+from docgraph.access.reading import describe_flaw, read_rule
+from docgraph.access.rule import Rule, Source
+from docgraph.access.rulebook import RuleBook
+from docgraph.config.section import PluginConfig
+from docgraph.exchange import (
+    DataPoint,
+    Deadline,
+    Document,
+    Exchange,
+    Resource,
+    Write,
+    WriteKind,
+    WriteResult,
+)
+from docgraph.exchange.errors import DefinitionError, NotSupported
+from docgraph.plugins.kinds import DataInterceptor
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Generations
+from docgraph.store import Store
+
+__all__ = ["PermissionChecker", "PermissionTeller"]
+
+_LOOK_MS: Final = 10_000
+_MOST_UPDATED: Final = 1000
+
+
+class _OnRules(DataInterceptor):
+    """An interceptor of the collection of rules; rests when `dbAclAuthorizer` is off."""
+
+    security: ClassVar[bool] = True
+
+    def __init__(self, config: PluginConfig, registry: PluginRegistry) -> None:
+        self.config = config
+        self._registry = registry
+        self._place: tuple[str, str] | None = None
+
+    async def provision(self) -> None:
+        """Find out which collection it is."""
+        authorizer = self._registry.find(AUTHORIZER)
+        if isinstance(authorizer, DbAclAuthorizer):
+            self._place = (authorizer.config.acl_db, authorizer.config.acl_collection)
+
+    def resolve(self, resource: Resource) -> bool:
+        """The collection of rules and its documents."""
+        return self._place is not None and resource.is_in(*self._place)
+
+
+class PermissionChecker(_OnRules):
+    """Refuses rules that cannot work; comes after those that put values into a write."""
+
+    name: ClassVar[str] = "permissionChecker"
+    description: ClassVar[str] = "validates permission rules before they are written"
+    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
+    priority: ClassVar[int] = 900
+
+    def __init__(
+        self, config: PluginConfig, registry: PluginRegistry, store: Store, acl_rules: RuleBook
+    ) -> None:
+        super().__init__(config, registry)
+        self._store = store
+        self._book = acl_rules
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: Write
+    ) -> Write:
+        """All documents or none."""
+        if subject.kind is WriteKind.DELETE:
+            return subject
+        if subject.pipeline is not None:
+            raise NotSupported(
+                "permissions cannot be updated with a pipeline", hint="write the whole permission"
+            )
+        if subject.kind is WriteKind.UPDATE:
+            async for document in self._foresee(resource, subject):
+                self._check(document, "")
+            return subject
+        several = len(subject.documents) > 1
+        for index, document in enumerate(subject.documents):
+            self._check(document, f"permissions[{index}]" if several else "")
+        return subject
+
+    def _check(self, document: Mapping[str, Any], prefix: str) -> None:
+        read = read_rule(document, Source.DATABASE, self._book.knowledge)
+        if isinstance(read, Rule):
+            return
+        raise DefinitionError(
+            describe_flaw(read[0], prefix),
+            hint=read[0].hint,
+            details=[describe_flaw(flaw, prefix) for flaw in read],
+        )
+
+    async def _foresee(self, resource: Resource, write: Write) -> AsyncIterator[Document]:
+        """The documents that an update would leave behind."""
+        update = write.update or {}
+        assert resource.db is not None  # noqa: S101 - see `resolve`
+        assert resource.collection is not None  # noqa: S101 - see `resolve`
+        found = await self._store.find(
+            resource.db,
+            resource.collection,
+            write.filter,
+            limit=_MOST_UPDATED + 1,
+            deadline=Deadline.after_ms(_LOOK_MS),
+        )
+        if len(found) > _MOST_UPDATED:
+            raise NotSupported(f"more than {_MOST_UPDATED} permissions cannot be updated at once")
+        for document in found:
+            yield apply_update(document, update)
+        if not found and write.upsert:
+            yield apply_update({}, update, is_new=True)
+
+
+class PermissionTeller(_OnRules):
+    """Makes a committed write known to every worker: it is in force with their next request."""
+
+    name: ClassVar[str] = "permissionTeller"
+    description: ClassVar[str] = "makes written permission rules known to all workers"
+    point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
+
+    def __init__(
+        self, config: PluginConfig, registry: PluginRegistry, generations: Generations
+    ) -> None:
+        super().__init__(config, registry)
+        self._generations = generations
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: tuple[Write, WriteResult]
+    ) -> WriteResult:
+        """The result as it is."""
+        self._generations.bump("rules")
+        return subject[1]
