@@ -8,23 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
-import blockbuster.blockbuster as buster
 import pytest
 
 from docgraph.config.sections import AggregationSecurity, MClient
 from docgraph.observe import subscribe, unsubscribe
 from docgraph.observe.events import Event
 from docgraph.store import Client, Store, open_store
-
-
-@pytest.fixture(autouse=True)
-def blocking_calls() -> Iterator[None]:
-    """As everywhere, but the driver may look whether it runs in a container when it connects."""
-    with buster.blockbuster_ctx("docgraph") as blocking:
-        blocking.functions["os.stat"].can_block_in(
-            "pymongo/pool_options.py", {"get_container_env_info"}
-        )
-        yield
 
 
 @pytest.fixture(scope="session")
