@@ -75,16 +75,15 @@ def encode_data(data: Any, limit: int) -> bytes | None:
         text = orjson.dumps(data)
         return text if len(text) <= limit else None
     parts: list[bytes] = []
-    size = 2
+    size = 0
     for key, value in data.items():
-        name = orjson.dumps(key)
-        size += len(name) + 2
         encoded = _encode_value(value, limit - size)
         if encoded is None:
             return None
         size += len(encoded)
-        parts.append(name + b":" + encoded)
-    return b"{" + b",".join(parts) + b"}"
+        parts.append(orjson.dumps(key) + b":" + encoded)
+    text = b"{" + b",".join(parts) + b"}"
+    return text if len(text) <= limit else None
 
 
 def _is_long(data: Any) -> bool:
@@ -98,10 +97,11 @@ def _encode_value(value: Any, limit: int) -> bytes | None:
         text = orjson.dumps(value)
         return text if len(text) <= limit else None
     slices: list[bytes] = []
+    size = 0
     for start in range(0, len(value), _SLICE):
         text = orjson.dumps(value[start : start + _SLICE])[1:-1]
-        limit -= len(text) + 1
-        if limit < 0:
+        size += len(text)
+        if size > limit:
             return None
         slices.append(text)
     return b"[" + b",".join(slices) + b"]"

@@ -39,7 +39,9 @@ class Introspections:
     def answer(self, field: Introspection, variables: Mapping[str, Any]) -> Any:
         """The value of the field: encoded JSON, null, or a failure."""
         used = sorted((name, repr(variables[name])) for name in field.variables & variables.keys())
-        key = (field.key, id(field.operation), tuple(used))
+        # Nodes of the document, which live as long as the plan: their ids name the selection.
+        nodes = tuple(map(id, field.operation.selection_set.selections))
+        key = (field.key, nodes, tuple(used))
         value = self._answers.get(key)
         if value is None:
             value = self._compute(field, variables)

@@ -2,7 +2,7 @@
 
 Everything that is selected, that `$fk` and `rootDoc` below look at, that a `$typeResolver` asks
 for, and that joins compare. A path is cut where a projection could lose something: at an index
-(a projection knows none), and, where a list is wanted, after its first step, because projecting
+(a projection knows none), and after its first step where a list may be wanted, because projecting
 `a.b` drops elements of an array `a` that are no documents.
 """
 
@@ -69,7 +69,7 @@ def _block_needs(block: Block) -> Iterator[str]:
                 yield _field_path(field)
             case Fetch():
                 for key in field.relation.foreign_keys:
-                    yield cut_path(tuple(key.split(".")))
+                    yield cut_path((key.split(".")[0],))
 
 
 def _field_path(field: Leaf | Embedded) -> str:

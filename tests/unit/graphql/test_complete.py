@@ -1,0 +1,121 @@
+"""Completing values: the generated way for what is sound, the careful way for what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from bson import Int64
+from graphql import (
+    GraphQLFloat,
+    GraphQLInt,
+    GraphQLList,
+    GraphQLNonNull,
+    GraphQLOutputType,
+    GraphQLString,
+)
+
+from docgraph.codec import JsonMode
+from docgraph.graphql.engine.complete import complete_block
+from docgraph.graphql.errors import Damaged, Place
+from docgraph.graphql.planning.leaves import Constant, Leaf
+from docgraph.graphql.planning.tree import Block
+from docgraph.graphql.result import encode_data
+from docgraph.graphql.scalars import serializer
+from docgraph.variables import compile_field
+
+UNCHANGED: dict[str, type] = {"String": str, "Int": int, "Float": float}
+
+
+def leaf(key: str, type_: GraphQLOutputType, path: str | None = None) -> Leaf:
+    named: Any = type_
+    while hasattr(named, "of_type"):
+        named = named.of_type
+    steps = tuple((path or key).split("."))
+    show: Callable[[Any], Any] = serializer(named.name, JsonMode.GRAPHQL)
+    place = Place(f"T.{key}")
+    return Leaf(key, type_, place, steps, compile_field(steps), show, UNCHANGED.get(named.name))
+
+
+def complete(fields: list[Any], *documents: dict[str, Any]) -> list[Any]:
+    return complete_block(Block("T", tuple(fields)), documents, []).items
+
+
+def test_fields_come_in_the_order_of_the_selection() -> None:
+    fields = [leaf("b", GraphQLInt), Constant("kind", "T"), leaf("a", GraphQLString, "x.a")]
+
+    (found,) = complete(fields, {"x": {"a": "one"}, "b": 1})
+
+    assert list(found.items()) == [("b", 1), ("kind", "T"), ("a", "one")]
+
+
+def test_missing_and_null_fields_are_null() -> None:
+    assert complete([leaf("a", GraphQLInt)], {}, {"a": None}) == [{"a": None}, {"a": None}]
+
+
+@pytest.mark.parametrize(
+    ("type_", "stored", "shown"),
+    [
+        (GraphQLInt, Int64(5), 5),
+        (GraphQLFloat, 1, 1.0),
+        (GraphQLFloat, float("inf"), {"$numberDouble": "Infinity"}),
+        (GraphQLList(GraphQLString), ["a", None], ["a", None]),
+        (GraphQLList(GraphQLFloat), [1, float("nan")], [1.0, {"$numberDouble": "NaN"}]),
+        (GraphQLList(GraphQLList(GraphQLInt)), [[1], [], None], [[1], [], None]),
+    ],
+)
+def test_values_are_shown_as_their_type_says(
+    type_: GraphQLOutputType, stored: Any, shown: Any
+) -> None:
+    assert complete([leaf("a", type_)], {"a": stored}) == [{"a": shown}]
+
+
+def test_one_bad_value_costs_no_other() -> None:
+    """Decision 16."""
+    sound, damaged = complete(
+        [leaf("a", GraphQLInt), leaf("b", GraphQLList(GraphQLInt))],
+        {"a": 1, "b": [1]},
+        {"a": "x", "b": [1, "y"]},
+    )
+
+    assert sound == {"a": 1, "b": [1]}
+    assert isinstance(damaged, Damaged)
+    assert damaged.value == {"a": None, "b": [1, None]}
+    assert [error.path for error in damaged.errors.first] == [("a",), ("b", 1)]
+
+
+def test_null_where_none_may_be_makes_the_object_null() -> None:
+    fields = [leaf("a", GraphQLNonNull(GraphQLInt)), leaf("b", GraphQLInt)]
+
+    (damaged,) = complete(fields, {"b": "never looked at"})
+
+    assert damaged.value is None
+    assert [(error.path, error.code) for error in damaged.errors.first] == [
+        (("a",), "null-in-non-null")
+    ]
+
+
+def test_null_in_a_list_of_non_null_takes_the_list() -> None:
+    type_ = GraphQLList(GraphQLNonNull(GraphQLInt))
+
+    (damaged,) = complete([leaf("a", type_)], {"a": [1, None, "x"]})
+
+    assert damaged.value == {"a": None}
+    assert [error.path for error in damaged.errors.first] == [("a", 1)]
+
+
+def test_document_that_is_none_has_only_nulls() -> None:
+    assert complete([leaf("a", GraphQLInt)], "a scalar of a union") == [{"a": None}]  # type: ignore[arg-type]
+
+
+def test_long_answers_are_encoded_in_slices_and_never_beyond_the_limit() -> None:
+    data = {"list": [{"n": n} for n in range(1000)], "one": {"x": None}}
+    text = encode_data(data, 1_000_000)
+
+    assert text is not None
+    assert encode_data(data, len(text)) == text
+    assert encode_data(data, len(text) - 1) is None
+    assert text.startswith(b'{"list":[{"n":0},{"n":1}')
+    assert text.endswith(b'{"n":999}],"one":{"x":null}}')
+    assert encode_data({"a": "x" * 10}, 5) is None
