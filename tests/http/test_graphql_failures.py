@@ -1,0 +1,263 @@
+"""When the database is slow, broken or away: statuses, shapes, recovery, nothing left running."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from pymongo import MongoClient
+
+from docgraph.observe.events import RequestFailed
+from docgraph.store.embedded import EmbeddedMongo, MongodOptions
+from tests.http.harness import (
+    MEDIA_TYPE,
+    Document,
+    Mongo,
+    Service,
+    eventually,
+    failing,
+    listening,
+    operations,
+    running,
+    until,
+)
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA = "type Query { items: [Item] others: [Item] } type Item { name: String }"
+ASK = "{ items { name } }"
+ENDLESS = [
+    {"$project": {"n": {"$range": [0, 100_000]}}},
+    {"$unwind": "$n"},
+    {"$project": {"m": {"$range": [0, 100_000]}}},
+    {"$unwind": "$m"},
+    {"$match": {"m": -1}},
+]
+HURRIED = {"graphql": {"query-time-limit": 300}}
+
+
+async def prepare_app(service: Service) -> None:
+    service.insert("items", {"name": "one"})
+    await service.define(
+        "items",
+        SCHEMA,
+        {
+            "Query": {
+                "items": service.find("items", {}),
+                "others": service.stages("items", *ENDLESS),
+            }
+        },
+    )
+    assert (await service.query("items", ASK)).status == 200
+
+
+@pytest.fixture(scope="module")
+async def hurried(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
+    async with running(mongo_client, mongo_uri, HURRIED) as service:
+        await prepare_app(service)
+        yield service
+
+
+@pytest.fixture(scope="module")
+async def patient(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
+    async with running(mongo_client, mongo_uri) as service:
+        await prepare_app(service)
+        yield service
+
+
+# --- too slow -------------------------------------------------------------------------------------
+
+
+async def test_a_slow_command_is_408_in_time_and_leaves_nothing_running(
+    hurried: Service, mongo_client: Mongo
+) -> None:
+    """Decision 25, drill F12."""
+    with failing(mongo_client, "find", blockConnection=True, blockTimeMS=2000):
+        started = time.perf_counter()
+        reply = await hurried.query("items", ASK)
+        elapsed = time.perf_counter() - started
+
+    assert 0.25 < elapsed < 1.0
+    assert (reply.status, reply.headers["content-type"]) == (408, MEDIA_TYPE)
+    assert reply.json == {
+        "data": None,
+        "errors": [
+            {
+                "message": "maximum query time limit of 300ms exceeded",
+                "extensions": {
+                    "classification": "ExecutionAborted",
+                    "code": "time-limit-exceeded",
+                },
+            }
+        ],
+    }
+    await eventually(lambda: not operations(mongo_client, hurried.db), 3)
+
+
+async def test_a_query_that_works_too_long_is_stopped_by_the_database(
+    hurried: Service, mongo_client: Mongo
+) -> None:
+    """Decision 25: the limit is handed to every command."""
+    reply = await hurried.query("items", "{ others { name } items { name } }")
+
+    assert (reply.status, reply.json["data"]) == (408, None)
+    await eventually(lambda: not operations(mongo_client, hurried.db), 3)
+
+
+async def test_the_limit_covers_loading_the_app(mongo_client: Mongo, mongo_uri: str) -> None:
+    """Decision 25: the whole request."""
+    lazy = {"graphAppsInitializer": {"enabled": False}, "graphAppsUpdater": {"enabled": False}}
+    async with running(mongo_client, mongo_uri, HURRIED, lazy) as service:
+        service.definitions.insert_one(
+            {"_id": "a", "schema": "type Query { a: Int }", "mappings": {}}
+        )
+        with failing(mongo_client, "find", blockConnection=True, blockTimeMS=1500):
+            started = time.perf_counter()
+            reply = await service.query("a", "{ a }")
+            elapsed = time.perf_counter() - started
+
+        assert reply.status == 408
+        assert elapsed < 1.0
+        await until(lambda: _status(service, "a", "{ a }"), 200)
+
+
+async def test_without_a_limit_a_slow_command_is_waited_for(
+    patient: Service, mongo_client: Mongo
+) -> None:
+    """Decision 25: 0 means no limit."""
+    with failing(mongo_client, "find", blockConnection=True, blockTimeMS=700):
+        reply = await patient.query("items", ASK)
+
+    assert reply.data == {"items": [{"name": "one"}]}
+
+
+async def test_a_cancelled_request_stops_its_database_work(
+    patient: Service, mongo_client: Mongo
+) -> None:
+    """Issue 3: a client that disconnects. What the server does with it is in `tests/process`."""
+    request = asyncio.create_task(patient.query("items", "{ others { name } }"))
+    await eventually(lambda: operations(mongo_client, patient.db))
+
+    request.cancel()
+
+    await eventually(lambda: not operations(mongo_client, patient.db), 5)
+    with pytest.raises(asyncio.CancelledError):
+        await request
+
+
+# --- broken ---------------------------------------------------------------------------------------
+
+
+async def test_a_read_that_may_be_tried_again_is(patient: Service, mongo_client: Mongo) -> None:
+    """Drill F11: once is transparent."""
+    with failing(mongo_client, "find", mode={"times": 1}, errorCode=91):
+        assert (await patient.query("items", ASK)).status == 200
+
+
+async def test_an_error_that_stays_is_500_and_says_nothing_of_the_database(
+    patient: Service, mongo_client: Mongo
+) -> None:
+    """Decisions 22 and 25, drill F11."""
+    with failing(mongo_client, "find", errorCode=91):
+        reply = await patient.query("items", ASK)
+
+    assert (reply.status, reply.json["data"]) == (500, None)
+    assert reply.headers["content-type"] == MEDIA_TYPE
+    assert reply.code == "database-unavailable"
+    for part in ("127.0.0.1", "ShutdownInProgress", "failpoint", "failCommand", "pymongo"):
+        assert part not in reply.text
+
+
+async def test_closed_connections_are_opened_again(patient: Service, mongo_client: Mongo) -> None:
+    """Drill F09, at small size."""
+    with failing(mongo_client, "find", mode={"times": 1}, closeConnection=True):
+        assert (await patient.query("items", ASK)).status == 200
+
+
+async def test_a_fault_of_ours_is_500_with_an_id_and_no_more(
+    patient: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decision 22: details go to the log under an id that the error carries."""
+
+    async def fault(*_: object, **__: object) -> None:
+        raise RuntimeError("a secret /etc/path")
+
+    monkeypatch.setattr("docgraph.graphql.service.execute", fault)
+    with listening(RequestFailed) as failures:
+        reply = await patient.query("items", ASK)
+
+    (failure,) = failures
+    assert reply.status == 500
+    assert reply.error == {
+        "message": "the request could not be handled",
+        "extensions": {
+            "classification": "ExecutionAborted",
+            "code": "internal-error",
+            "id": failure.id,
+        },
+    }
+    assert isinstance(failure.error, RuntimeError)
+
+
+@pytest.fixture
+def mongod(tmp_path: Path, mongod_options: MongodOptions) -> Iterator[EmbeddedMongo]:
+    """A database of its own, which the test may stop and start."""
+    mongod = EmbeddedMongo(tmp_path, options=mongod_options)
+    with mongod:
+        yield mongod
+
+
+def impatient(mongod: EmbeddedMongo, milliseconds: int) -> str:
+    """An address at which a missing server is noticed soon."""
+    return f"{mongod.uri}{'&' if '?' in mongod.uri else '?'}serverSelectionTimeoutMS={milliseconds}"
+
+
+# --- away -----------------------------------------------------------------------------------------
+
+
+async def _status(service: Service, app: str = "items", query: str = ASK) -> int:
+    return (await service.query(app, query)).status
+
+
+async def test_a_database_that_goes_away_is_500_and_comes_back_by_itself(
+    mongod: EmbeddedMongo,
+) -> None:
+    """Decision 25, drill F07; introspection needs no database and goes on."""
+    with MongoClient[Document](mongod.uri) as mongo:
+        async with running(mongo, impatient(mongod, 1000), drop=False) as service:
+            await prepare_app(service)
+
+            await asyncio.to_thread(mongod.stop)
+            started = time.perf_counter()
+            reply = await service.query("items", ASK)
+            assert (reply.status, reply.json["data"]) == (500, None)
+            assert reply.code == "database-unavailable"
+            assert "127.0.0.1" not in reply.text
+            assert time.perf_counter() - started < 5
+            assert await _status(service, query="{ __typename }") == 200
+            assert await _status(service, "unknown") == 404
+
+            await asyncio.to_thread(mongod.start)
+            await until(lambda: _status(service), 200, 15)
+
+
+async def test_a_database_that_was_not_there_at_the_start_is_500_and_then_found(
+    mongod: EmbeddedMongo,
+) -> None:
+    """Decisions 25 and 45, drill F06: requests side by side fail at the same time."""
+    with MongoClient[Document](mongod.uri) as mongo:
+        stored = {"_id": "a", "schema": "type Query { a: Int }", "mappings": {}}
+        mongo["test_late"]["gql-apps"].insert_one(stored)
+        await asyncio.to_thread(mongod.stop)
+        address = impatient(mongod, 1500)
+        async with running(mongo, address, db="test_late", drop=False) as service:
+            started = time.perf_counter()
+            statuses = await asyncio.gather(*(_status(service, "a") for _ in range(10)))
+            assert set(statuses) == {500}
+            assert time.perf_counter() - started < 4
+
+            await asyncio.to_thread(mongod.start)
+            await until(lambda: _status(service, "a", "{ a }"), 200, 15)
