@@ -20,7 +20,7 @@ from docgraph.exchange import Deadline, Document, Resource, ResourceType, Write,
 from docgraph.exchange.errors import StoreError, StoreUnavailable
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed
-from docgraph.runtime import Generations
+from docgraph.runtime import Generations, LoadingCache
 from docgraph.store import Store
 from docgraph.store.errors import translated
 
@@ -57,6 +57,7 @@ class Revocations:
         self._seen = -1
         self._swept = 0.0
         self._reading = asyncio.Lock()
+        self._looks: LoadingCache[str, None] = LoadingCache(0)  # one look for all who wait
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -122,14 +123,16 @@ class Revocations:
 
     async def keep_up(self) -> None:
         """Read what is new, if anything may be; a database that is away changes nothing."""
-        if not self.is_behind or not self._store.is_available:
-            return
         try:
-            await self.read()
+            await self._looks.get("all", self._look)
         except StoreError as error:
             # It is read again within seconds; until then nobody waits for it a second time.
             self._seen = self._generations.read("tokens")
             emit(BackgroundFailed("token-revocations", error))
+
+    async def _look(self, _: str) -> None:
+        if self.is_behind:
+            await self.read()
 
     async def read(self) -> None:
         """Read the stamps that were written since the last time, at the first time all of them."""

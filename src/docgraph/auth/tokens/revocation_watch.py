@@ -103,14 +103,16 @@ class RevocationsWatcher(Initializer):
         self._revocations = token_revocations
         self._users = _users(configuration)
         self._resume: Mapping[str, Any] | None = None
+        self.is_following = False  # changes are heard of at once, not only by the round
 
     async def initialize(self) -> None:
         """Read everything there is, then follow."""
         await self._revocations.read()
+        for name, work in (("round", self._go_round), ("watch", self._watch)):
+            if not self._tasks.is_running(f"token-revocations-{name}"):
+                self._tasks.start(f"token-revocations-{name}", work)
         if self._writes:
             await self._revocations.prepare()
-        self._tasks.start("token-revocations-round", self._go_round)
-        self._tasks.start("token-revocations-watch", self._watch)
 
     async def _go_round(self) -> None:
         while True:
@@ -138,9 +140,13 @@ class RevocationsWatcher(Initializer):
     async def _follow(self) -> None:
         async with self._open() as events:
             await self._revocations.read()  # what happened before the stream was open
-            async for event in events:
-                await self._take(event)
-                self._resume = events.resume_token
+            self.is_following = True
+            try:
+                async for event in events:
+                    await self._take(event)
+                    self._resume = events.resume_token
+            finally:
+                self.is_following = False
 
     def _open(self) -> ChangeEvents:
         """Not by `Store.watch`: its guard hides even that a password was written."""

@@ -1,4 +1,4 @@
-"""The stamps that end tokens before their time, in memory; pure. `revocation` reads and writes them.
+"""The stamps that end tokens before their time, in memory; pure. `revocation` stores them.
 
     {_id: "token:<jti>", until}    {_id: "user:<name>", at, until}    {_id: "everyone", at, until}
 

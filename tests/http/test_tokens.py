@@ -1,0 +1,489 @@
+"""Token managers and the token service (decisions 19, 29, 32, 33; A15 to A17)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Sequence
+from itertools import product
+from typing import Any
+
+import jwt
+import pytest
+
+from docgraph.exchange import WriteKind
+from tests.http.harness import Mongo, eventually, merge
+from tests.http.realms import hashed
+from tests.http.tokens import (
+    JWT,
+    KEY,
+    RANDOM,
+    SIGNED,
+    Worker,
+    open_workers,
+    register_tokens,
+)
+
+pytestmark = pytest.mark.anyio
+MANAGERS = {"random": RANDOM, "signed": SIGNED}
+
+
+@pytest.fixture(autouse=True)
+def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    register_tokens(monkeypatch)
+
+
+@pytest.fixture(params=[1, 2], ids=["one worker", "two workers"])
+def count(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+@pytest.fixture(params=list(MANAGERS))
+async def workers(
+    request: pytest.FixtureRequest, mongo_client: Mongo, mongo_uri: str, database: str, count: int
+) -> AsyncIterator[Sequence[Worker]]:
+    section = MANAGERS[request.param]
+    async with open_workers(mongo_client, mongo_uri, database, section, workers=count) as opened:
+        yield opened
+
+
+# --- headers --------------------------------------------------------------------------------------
+
+
+async def test_authenticated_answers_carry_the_token_its_end_and_its_place(
+    workers: Sequence[Worker],
+) -> None:
+    """Decision 29."""
+    reply = await workers[0].ask("/whoami", login="ada:secret")
+    assert reply.headers["auth-token-location"] == "/tokens/ada"
+    until = reply.headers["auth-token-valid-until"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", until)
+    assert len(reply.headers["auth-token"]) >= 32
+    assert reply.headers["cache-control"] == "no-store"
+
+
+async def test_a_live_token_is_reused_by_all_requests_over_all_workers(
+    workers: Sequence[Worker],
+) -> None:
+    """Decision 29: it is the user's token."""
+    replies = [await worker.ask("/whoami", login="ada:secret") for worker in (*workers, *workers)]
+    assert len({reply.headers["auth-token"] for reply in replies}) == 1
+    assert len({reply.headers["auth-token-valid-until"] for reply in replies}) == 1
+
+
+async def test_two_first_requests_at_once_get_one_token(workers: Sequence[Worker]) -> None:
+    replies = await asyncio.gather(
+        *(worker.ask("/whoami", login="ada:secret") for worker in workers for _ in range(5))
+    )
+    assert len({reply.headers["auth-token"] for reply in replies}) == 1
+
+
+async def test_the_token_is_taken_in_the_place_of_the_password_by_every_worker(
+    workers: Sequence[Worker],
+) -> None:
+    """Decision 33: verifiable on every worker process of the instance."""
+    token = await workers[0].token()
+    for worker in workers:
+        reply = await worker.ask("/whoami", login=f"ada:{token}")
+        assert reply.status_code == 200
+        assert reply.headers["auth-token"] == token
+
+
+async def test_a_token_account_keeps_kind_roles_and_properties_of_its_login(
+    workers: Sequence[Worker],
+) -> None:
+    """Decision 19."""
+    by_password = (await workers[0].ask("/whoami", login="ada:secret")).json()
+    token = await workers[0].token()
+    by_token = (await workers[-1].ask("/whoami", login=f"ada:{token}")).json()
+    assert by_token == by_password
+    assert by_token["properties"]["team"] == "blue"
+    assert by_token["kind"] == "database"
+    assert "password" not in by_token["properties"]
+
+
+async def test_anonymous_and_options_answers_carry_no_token(workers: Sequence[Worker]) -> None:
+    for reply in (
+        await workers[0].ask("/whoami"),
+        await workers[0].ask("/whoami", method="OPTIONS", login="ada:secret"),
+        await workers[0].ask("/whoami", login="ada:wrong"),
+    ):
+        assert not [name for name in reply.headers if name.startswith("auth-token")]
+
+
+async def test_a_path_that_is_not_there_carries_the_token_too(workers: Sequence[Worker]) -> None:
+    reply = await workers[0].ask("/nowhere", login="ada:secret")
+    assert reply.status_code == 404
+    assert "auth-token" in reply.headers
+
+
+# --- verification ---------------------------------------------------------------------------------
+
+
+async def test_a_token_is_of_no_use_to_anybody_else(
+    workers: Sequence[Worker], mongo_client: Mongo, database: str
+) -> None:
+    """A16: other user's id with a good token is 401."""
+    mongo_client[database]["users"].insert_one(
+        {"_id": "bob", "password": hashed("other"), "roles": ["admin"]}
+    )
+    token = await workers[0].token()
+    bobs = await workers[0].token("bob", "other")
+    assert token != bobs
+    assert await workers[-1].status(login=f"bob:{token}") == 401
+    assert await workers[-1].status(login=f"ada:{bobs}") == 401
+    assert await workers[-1].status(login=f"Ada:{token}") == 401
+
+
+async def test_a_changed_token_is_refused(workers: Sequence[Worker]) -> None:
+    token = await workers[0].token()
+    for changed in (token[:-1], token + "A", token.swapcase(), "A" + token[1:] + "B", ""):
+        assert await workers[0].status(login=f"ada:{changed}") == 401
+
+
+async def test_new_roles_of_a_login_reach_its_token(
+    workers: Sequence[Worker], mongo_client: Mongo, database: str
+) -> None:
+    old = await workers[0].token()
+    mongo_client[database]["users"].update_one({"_id": "ada"}, {"$set": {"roles": ["other"]}})
+    new = await workers[-1].token()
+    told = (await workers[0].ask("/whoami", login=f"ada:{new}")).json()
+    assert told["roles"] == ["other"]
+    assert told["properties"]["roles"] == ["other"]
+    if len(old) < 100:  # a random token stays; a JWT says what it says until its end
+        assert new == old
+
+
+# --- token service --------------------------------------------------------------------------------
+
+
+async def test_get_gives_the_token_of_the_headers(workers: Sequence[Worker]) -> None:
+    reply = await workers[0].ask("/tokens/ada", login="ada:secret")
+    assert reply.status_code == 200
+    assert reply.json() == {
+        "auth_token": reply.headers["auth-token"],
+        "auth_token_valid_until": reply.headers["auth-token-valid-until"],
+    }
+    assert reply.headers["cache-control"] == "no-store"
+    assert reply.headers["content-type"].startswith("application/json")
+
+
+async def test_post_makes_a_fresh_token_that_is_the_users_from_then_on(
+    workers: Sequence[Worker],
+) -> None:
+    """Decision 29."""
+    old = await workers[0].token()
+    reply = await workers[0].ask("/tokens/ada", method="POST", login=f"ada:{old}")
+    new = reply.json()["auth_token"]
+    assert reply.status_code == 200
+    assert new != old
+    assert reply.headers.get_list("auth-token") == [new]
+    assert [await worker.token() for worker in workers] == [new] * len(workers)
+    assert await workers[-1].status(login=f"ada:{new}") == 200
+
+
+async def test_delete_ends_the_token_at_once_on_every_worker(workers: Sequence[Worker]) -> None:
+    """Decision 32, A16."""
+    token = await workers[0].token()
+    assert [await worker.status(login=f"ada:{token}") for worker in workers] == [200] * len(workers)
+    reply = await workers[0].ask("/tokens/ada", method="DELETE", login="ada:secret")
+    assert reply.status_code == 204
+    assert not [name for name in reply.headers if name.startswith("auth-token")]
+    assert [await worker.status(login=f"ada:{token}") for worker in workers] == [401] * len(workers)
+    again = await workers[-1].token()
+    assert again != token
+    assert await workers[0].status(login=f"ada:{again}") == 200
+
+
+async def test_a_token_can_end_itself(workers: Sequence[Worker]) -> None:
+    token = await workers[0].token()
+    assert await workers[-1].status("/tokens/ada", method="DELETE", login=f"ada:{token}") == 204
+    assert await workers[0].status(login=f"ada:{token}") == 401
+
+
+async def test_unknown_callers_get_401_with_a_challenge_whatever_they_ask(
+    workers: Sequence[Worker],
+) -> None:
+    """Decision 28."""
+    methods, paths = ("GET", "POST", "DELETE", "PUT"), ("/tokens/ada", "/tokens", "/tokens/nobody")
+    for method, path in product(methods, paths):
+        reply = await workers[0].ask(path, method=method)
+        assert reply.status_code == 401
+        assert reply.headers["www-authenticate"].startswith("Basic ")
+        assert reply.content == b""
+
+
+async def test_other_paths_are_forbidden(workers: Sequence[Worker]) -> None:
+    paths = ("/tokens", "/tokens/", "/tokens/bob", "/tokens/ada/x")
+    for method, path in product(("GET", "POST", "DELETE", "PUT"), paths):
+        reply = await workers[0].ask(path, method=method, login="ada:secret")
+        assert (reply.status_code, reply.content) == (403, b"")
+
+
+async def test_other_methods_on_the_own_path_are_405(workers: Sequence[Worker]) -> None:
+    reply = await workers[0].ask("/tokens/%61da", method="PUT", login="ada:secret")
+    assert reply.status_code == 405
+    assert reply.headers["allow"] == "GET, POST, DELETE, HEAD, OPTIONS"
+
+
+async def test_options_needs_no_credentials(workers: Sequence[Worker]) -> None:
+    reply = await workers[0].ask("/tokens/ada", method="OPTIONS")
+    assert reply.status_code == 200
+    assert "DELETE" in reply.headers["access-control-allow-methods"]
+
+
+# --- users that change ----------------------------------------------------------------------------
+
+
+async def test_a_changed_password_ends_all_older_tokens_on_every_worker(
+    workers: Sequence[Worker],
+) -> None:
+    """Decision 32, A21."""
+    token = await workers[0].token()
+    for worker in workers:
+        assert await worker.status(login=f"ada:{token}") == 200
+    await workers[0].write(
+        WriteKind.UPDATE, update={"$set": {"password": "another"}}, filter={"_id": "ada"}
+    )
+    assert [await worker.status(login=f"ada:{token}") for worker in workers] == [401] * len(workers)
+    new = await workers[-1].token("ada", "another")
+    assert [await worker.status(login=f"ada:{new}") for worker in workers] == [200] * len(workers)
+
+
+async def test_a_deleted_user_has_no_tokens(workers: Sequence[Worker]) -> None:
+    token = await workers[-1].token()
+    await workers[0].write(WriteKind.DELETE, filter={"_id": "ada"})
+    assert [await worker.status(login=f"ada:{token}") for worker in workers] == [401] * len(workers)
+
+
+async def test_changing_anything_else_of_a_user_ends_nothing(workers: Sequence[Worker]) -> None:
+    token = await workers[0].token()
+    await workers[0].write(
+        WriteKind.UPDATE, update={"$set": {"team": "red"}}, filter={"_id": "ada"}
+    )
+    assert await workers[-1].status(login=f"ada:{token}") == 200
+
+
+@pytest.mark.parametrize("change", ["delete", "password", "replace"])
+async def test_what_somebody_does_in_the_database_itself_counts_within_a_second(
+    workers: Sequence[Worker], mongo_client: Mongo, database: str, change: str
+) -> None:
+    """Decision 32, A21."""
+    token = await workers[0].token()
+    users = mongo_client[database]["users"]
+    match change:
+        case "delete":
+            users.delete_one({"_id": "ada"})
+        case "password":
+            users.update_one({"_id": "ada"}, {"$set": {"password": hashed("another")}})
+        case _:
+            users.replace_one({"_id": "ada"}, {"_id": "ada", "password": hashed("another")})
+    for worker in workers:
+        await until_refused(worker, f"ada:{token}", 1.0)
+
+
+# --- instances ------------------------------------------------------------------------------------
+
+
+async def test_a_random_token_is_known_to_its_instance_only(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    """Decision 33."""
+    async with (
+        open_workers(mongo_client, mongo_uri, database, RANDOM) as (one,),
+        open_workers(mongo_client, mongo_uri, database, RANDOM) as (other,),
+    ):
+        token = await one.token()
+        assert await one.status(login=f"ada:{token}") == 200
+        assert await other.status(login=f"ada:{token}") == 401
+
+
+async def test_a_signed_token_is_known_to_every_instance_with_the_key_until_it_is_revoked(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    """A17 and decision 32: in force on the other instance within 1 s."""
+    other_key = merge(SIGNED, {"jwtTokenManager": {"key": KEY[::-1]}})
+    async with (
+        open_workers(mongo_client, mongo_uri, database, SIGNED) as (one,),
+        open_workers(mongo_client, mongo_uri, database, SIGNED) as (two,),
+        open_workers(mongo_client, mongo_uri, database, other_key) as (stranger,),
+    ):
+        token = await one.token()
+        assert await two.status(login=f"ada:{token}") == 200
+        assert await stranger.status(login=f"ada:{token}") == 401
+        assert await one.status("/tokens/ada", method="DELETE", login=f"ada:{token}") == 204
+        assert await one.status(login=f"ada:{token}") == 401
+        await until_refused(two, f"ada:{token}", 1.0)
+
+
+async def test_revocations_outlive_the_instance(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    """Decision 32."""
+    async with open_workers(mongo_client, mongo_uri, database, SIGNED) as (one,):
+        token = await one.token()
+        assert await one.status("/tokens/ada", method="DELETE", login=f"ada:{token}") == 204
+    async with open_workers(mongo_client, mongo_uri, database, SIGNED) as (again,):
+        assert await again.status(login=f"ada:{token}") == 401
+        indexes = mongo_client[database]["_revocations"].index_information
+        await eventually(
+            lambda: any(one.get("expireAfterSeconds") == 0 for one in indexes().values())
+        )
+
+
+# --- signed tokens --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def signed(mongo_client: Mongo, mongo_uri: str, database: str) -> AsyncIterator[Worker]:
+    section = {"jwtTokenManager": {"audience": ["api", "other"], "ttl": 5, "srv-uri": "/my/token"}}
+    async with open_workers(mongo_client, mongo_uri, database, SIGNED, section) as (worker,):
+        yield worker
+
+
+async def test_a_signed_token_has_the_claims_that_others_expect(signed: Worker) -> None:
+    """Decision 31: HS256, issuer docgraph."""
+    token = await signed.token()
+    claims = jwt.decode(token, KEY, algorithms=["HS256"], issuer="docgraph", audience="api")
+    assert jwt.get_unverified_header(token)["alg"] == "HS256"
+    assert (claims["sub"], claims["roles"]) == ("ada", ["user", "editor"])
+    assert 295 <= claims["exp"] - claims["iat"] <= 300
+    assert len(claims["jti"]) >= 32
+    assert "password" not in claims
+
+
+async def test_srv_uri_moves_the_service(signed: Worker) -> None:
+    """Decision 29."""
+    reply = await signed.ask("/my/token/ada", login="ada:secret")
+    assert reply.status_code == 200
+    assert reply.headers["auth-token-location"] == "/my/token/ada"
+    assert await signed.status("/tokens/ada", login="ada:secret") == 404
+
+
+async def test_renewal_makes_a_new_token_on_any_request_and_reads_the_user_again(
+    signed: Worker, mongo_client: Mongo, database: str
+) -> None:
+    """A17, decisions 29 and 32."""
+    token = await signed.token()
+    mongo_client[database]["users"].update_one({"_id": "ada"}, {"$set": {"roles": ["fewer"]}})
+    plain = await signed.ask("/whoami", login=f"ada:{token}")
+    assert plain.headers["auth-token"] == token
+    await asyncio.sleep(1.0 - time.time() % 1 + 0.01)  # the end is in whole seconds
+    renewed = await signed.ask("/whoami?renew-auth-token", login=f"ada:{token}")
+    new = renewed.headers["auth-token"]
+    old_claims, claims = (
+        jwt.decode(one, options={"verify_signature": False}) for one in (token, new)
+    )
+    assert claims["exp"] > old_claims["exp"]
+    assert claims["jti"] != old_claims["jti"]
+    assert claims["roles"] == ["fewer"]
+    assert await signed.status(login=f"ada:{new}") == 200
+    assert await signed.status(login=f"ada:{token}") == 200
+
+
+async def test_nobody_renews_the_token_of_a_user_who_is_gone(
+    signed: Worker, mongo_client: Mongo, database: str
+) -> None:
+    token = await signed.token()
+    mongo_client[database]["users"].delete_one({"_id": "ada"})
+    reply = await signed.ask("/whoami?renew-auth-token", login=f"ada:{token}")
+    assert reply.status_code == 401
+    assert "auth-token" not in reply.headers
+
+
+async def test_random_tokens_are_not_renewed_by_the_parameter(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    """Decision 29: with jwtTokenManager only."""
+    async with open_workers(mongo_client, mongo_uri, database, RANDOM) as (worker,):
+        token = await worker.token()
+        reply = await worker.ask("/whoami?renew-auth-token", login="ada:secret")
+        assert reply.headers["auth-token"] == token
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"exp": 1},
+        {"iss": "other"},
+        {"aud": "nobody"},
+        {"sub": "bob"},
+        {"iat": 4_000_000_000},
+        {"roles": "admin"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+async def test_claims_that_do_not_hold_are_refused(signed: Worker, changes: Any) -> None:
+    claims = jwt.decode(await signed.token(), options={"verify_signature": False})
+    forged = jwt.encode({**claims, **changes}, KEY, algorithm="HS256")
+    control = jwt.encode(claims, KEY, algorithm="HS256")
+    assert await signed.status(login=f"ada:{control}") == 200
+    assert await signed.status(login=f"ada:{forged}") == 401
+
+
+async def test_a_token_is_over_at_its_end(signed: Worker) -> None:
+    """A16: at most a second later."""
+    claims = jwt.decode(await signed.token(), options={"verify_signature": False})
+    short = jwt.encode({**claims, "exp": int(time.time()) + 1}, KEY, algorithm="HS256")
+    assert await signed.status(login=f"ada:{short}") == 200
+    await until_refused(signed, f"ada:{short}", 2.0)
+
+
+async def test_the_jwt_mechanism_takes_the_token_and_the_answer_carries_the_same(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    async with open_workers(mongo_client, mongo_uri, database, SIGNED, JWT, workers=2) as workers:
+        token = await workers[0].token()
+        for worker in workers:
+            reply = await worker.ask("/whoami", authorization=f"Bearer {token}")
+            assert reply.status_code == 200
+            assert reply.headers["auth-token"] == token
+        ended = await workers[0].ask(
+            "/tokens/ada", method="DELETE", authorization=f"Bearer {token}"
+        )
+        assert ended.status_code == 204
+        for worker in workers:
+            assert await worker.status(authorization=f"Bearer {token}") == 401
+
+
+async def test_a_foreign_token_gets_a_token_of_its_own_and_ends_with_it(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    """Nobody gets the token of a user of the realm by bearing the same name elsewhere."""
+    foreign = jwt.encode(
+        {"sub": "ada", "roles": [], "iss": "docgraph", "exp": time.time() + 60, "jti": "f"},
+        KEY,
+        algorithm="HS256",
+    )
+    async with open_workers(mongo_client, mongo_uri, database, RANDOM, JWT) as (worker,):
+        mine = await worker.token()
+        reply = await worker.ask("/whoami", authorization=f"Bearer {foreign}")
+        other = reply.headers["auth-token"]
+        assert other != mine
+        told = (await worker.ask("/whoami", login=f"ada:{other}")).json()
+        assert (told["kind"], told["roles"]) == ("jwt", [])
+        await worker.ask("/tokens/ada", method="DELETE", authorization=f"Bearer {foreign}")
+        assert await worker.status(authorization=f"Bearer {foreign}") == 401
+        assert await worker.status(login=f"ada:{other}") == 401
+        assert await worker.status(login=f"ada:{mine}") == 200
+
+
+async def test_without_a_manager_there_is_no_token(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    off = {"rndTokenManager": {"enabled": False}}
+    async with open_workers(mongo_client, mongo_uri, database, off) as (worker,):
+        reply = await worker.ask("/tokens/ada", login="ada:secret")
+        assert reply.status_code == 404
+        assert "auth-token" not in reply.headers
+        assert await worker.status("/tokens/ada") == 401
+
+
+# --- waiting --------------------------------------------------------------------------------------
+
+
+async def until_refused(worker: Worker, login: str, seconds: float) -> None:
+    async with asyncio.timeout(seconds):
+        while await worker.status(login=login) != 401:  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(0.02)

@@ -1,0 +1,177 @@
+"""Applications with users, tokens and cookies: one worker, several of them, two instances."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from docgraph.auth.cookies_read import CookieClearer, CookieClearerOnRefusal, CookieHandler
+from docgraph.auth.cookies_remove import CookieRemover
+from docgraph.auth.cookies_set import CookieSetter
+from docgraph.auth.mechanisms.jwt import JwtMechanism
+from docgraph.auth.mechanisms.token_basic import TokenBasicMechanism
+from docgraph.auth.roles import RolesService
+from docgraph.auth.tokens.headers import TokenHeaders, TokenHeadersOnRefusal
+from docgraph.auth.tokens.jwt import JwtTokens
+from docgraph.auth.tokens.random import RandomTokens
+from docgraph.auth.tokens.revocation_watch import (
+    RevocationsGate,
+    RevocationsProvider,
+    RevocationsWatcher,
+)
+from docgraph.auth.tokens.service import TokenService
+from docgraph.config import Sources, load
+from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
+from docgraph.plugins.kinds import Plugin
+from docgraph.runtime import Instance, create_instance
+from docgraph.server.app import Docgraph
+from docgraph.server.asgi import AsgiAdapter
+from docgraph.server.prepare import prepare
+from docgraph.server.settings import ServerSettings
+from tests.http.harness import Document, Mongo, eventually, flatten, merge
+from tests.http.realms import COST, hashed, register, render_basic
+
+TOKEN_PLUGINS: tuple[type[Plugin], ...] = (
+    TokenBasicMechanism,
+    JwtMechanism,
+    RevocationsProvider,
+    RevocationsWatcher,
+    RevocationsGate,
+    RandomTokens,
+    JwtTokens,
+    TokenHeaders,
+    TokenHeadersOnRefusal,
+    TokenService,
+    CookieSetter,
+    CookieHandler,
+    CookieClearer,
+    CookieClearerOnRefusal,
+    CookieRemover,
+    RolesService,
+)
+KEY = "a key of more than thirty-two bytes for tests"
+RANDOM: Document = {"rndTokenManager": {"enabled": True}}
+SIGNED: Document = {
+    "rndTokenManager": {"enabled": False},
+    "jwtTokenManager": {"enabled": True, "key": KEY},
+}
+JWT: Document = {"jwtAuthenticationMechanism": {"enabled": True, "key": KEY, "issuer": "docgraph"}}
+COOKIES: Document = {
+    "authCookieSetter": {"enabled": True, "secure": False},
+    "authCookieHandler": {"enabled": True},
+    "authCookieRemover": {"enabled": True},
+}
+OPTION_SETS = {1: merge(SIGNED, JWT, COOKIES), 2: merge(SIGNED, COOKIES), 3: merge(RANDOM, COOKIES)}
+STRICT: Document = {
+    "fullAuthorizer": {"enabled": True, "authentication-required": True},
+    "bruteForceAttackGuard": {"enabled": False},
+    "graphAppsInitializer": {"enabled": False},
+    "graphAppsUpdater": {"enabled": False},
+    "createIndexesOnGqlApps": {"enabled": False},
+}
+ADA = {"_id": "ada", "roles": ["user", "editor"], "team": "blue"}
+
+
+def register_tokens(monkeypatch: pytest.MonkeyPatch, *more: type[Plugin]) -> None:
+    """Let applications of this test have the plugins that the built-in list does not have yet."""
+    register(monkeypatch, *TOKEN_PLUGINS, *more)
+
+
+@dataclass
+class Worker:
+    """One process of an instance, as far as that can be told from inside one."""
+
+    app: Docgraph
+    client: httpx2.AsyncClient
+    db: str
+
+    async def ask(
+        self, path: str, *, method: str = "GET", login: str | None = None, **headers: str
+    ) -> httpx2.Response:
+        """A request; `login` is `user:password` or `user:token`."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if login is not None:
+            named["authorization"] = f"Basic {b64encode(login.encode()).decode()}"
+        return await self.client.request(method, path, headers=named)
+
+    async def token(self, user: str = "ada", password: str = "secret") -> str:
+        """The token that a login by password gets."""
+        reply = await self.ask("/whoami", login=f"{user}:{password}")
+        assert reply.status_code == 200, reply.status_code
+        return reply.headers["auth-token"]
+
+    async def status(self, path: str = "/whoami", **options: Any) -> int:
+        return (await self.ask(path, **options)).status_code
+
+    async def write(self, kind: WriteKind, **parts: Any) -> None:
+        """A write to the users, as REST and the command line make it."""
+        await self.app.store.write(
+            Resource(ResourceType.COLLECTION, self.db, "users"),
+            Write(kind, **parts),
+            deadline=Deadline.after_ms(30_000),
+        )
+
+
+@asynccontextmanager
+async def open_workers(
+    mongo: Mongo, uri: str, db: str, *settings: Mapping[str, Any], workers: int = 1
+) -> AsyncIterator[Sequence[Worker]]:
+    """An instance of that many workers, with `ada` among its users."""
+    realm = {"users-db": db, "bcrypt-complexity": COST, "create-user": False}
+    merged = merge(
+        STRICT,
+        {"graphql": {"db": db}, "mclient": {"connection-string": uri}},
+        {"dbRealmAuthenticator": realm},
+        *settings,
+    )
+    mongo[db]["users"].replace_one(
+        {"_id": "ada"}, {**ADA, "password": hashed("secret")}, upsert=True
+    )
+    sources = Sources(settings=flatten(merged), environ={}, directory=Path("/nonexistent"))
+    prepared = await asyncio.to_thread(lambda: prepare(load(sources)))
+    files = ExitStack()
+    instance: Instance = await asyncio.to_thread(files.enter_context, create_instance())
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(asyncio.to_thread, files.close)
+        opened = []
+        for number in range(1, workers + 1):
+            app = Docgraph(prepared, instance.for_worker(number), uri)
+            adapter = AsgiAdapter(app, ServerSettings.from_sections(prepared.config.sections))
+            await app.startup()
+            stack.push_async_callback(app.shutdown)
+            client = httpx2.AsyncClient(
+                transport=httpx2.ASGITransport(app=adapter), base_url="http://test"
+            )
+            opened.append(Worker(app, await stack.enter_async_context(client), db))
+        await asyncio.gather(*(until_following(worker) for worker in opened))
+        yield opened
+
+
+async def until_following(worker: Worker) -> None:
+    """Wait until the worker hears of changes at once."""
+    watcher = next(one for one in worker.app.plugins.plugins if isinstance(one, RevocationsWatcher))
+    await eventually(lambda: watcher.is_following)
+
+
+__all__ = [
+    "ADA",
+    "COOKIES",
+    "JWT",
+    "KEY",
+    "OPTION_SETS",
+    "RANDOM",
+    "SIGNED",
+    "TOKEN_PLUGINS",
+    "Worker",
+    "open_workers",
+    "register_tokens",
+    "render_basic",
+]
