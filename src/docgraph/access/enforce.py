@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from docgraph.exchange import (
     DataPoint,
@@ -24,8 +24,6 @@ from docgraph.plugins.kinds import DataInterceptor
 from docgraph.store.names import namespace_of
 
 __all__ = ["RequestMerger", "ResponseProjector", "WriteFilter", "merge_into", "project"]
-
-_READS: Final = frozenset({"GET", "HEAD"})
 
 
 class _Enforcing(DataInterceptor):
@@ -146,9 +144,7 @@ class ResponseProjector(_Enforcing):
     ) -> list[Document]:
         """The documents as the permission shows them."""
         permission = self.find_permission(exchange, resource)
-        if permission is None or exchange is None or exchange.request.method not in _READS:
-            return subject
-        if not permission.project_response:
+        if permission is None or not permission.project_response:
             return subject
         return [project(document, permission.project_response) for document in subject]
 

@@ -6,10 +6,9 @@ invalid is stored.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, ClassVar, Final
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from docgraph.access.changes import apply_update
 from docgraph.access.database import AUTHORIZER, DbAclAuthorizer
 from docgraph.access.reading import describe_flaw, read_rule
 from docgraph.access.rule import Rule, Source
@@ -17,8 +16,6 @@ from docgraph.access.rulebook import RuleBook
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import (
     DataPoint,
-    Deadline,
-    Document,
     Exchange,
     Resource,
     Write,
@@ -29,12 +26,8 @@ from docgraph.exchange.errors import DefinitionError, NotSupported
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Generations
-from docgraph.store import Store
 
 __all__ = ["PermissionChecker", "PermissionTeller"]
-
-_LOOK_MS: Final = 10_000
-_MOST_UPDATED: Final = 1000
 
 
 class _OnRules(DataInterceptor):
@@ -65,12 +58,10 @@ class PermissionChecker(_OnRules):
     description: ClassVar[str] = "validates permission rules before they are written"
     point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
     priority: ClassVar[int] = 900
+    wants_whole_documents: ClassVar[bool] = True
 
-    def __init__(
-        self, config: PluginConfig, registry: PluginRegistry, store: Store, acl_rules: RuleBook
-    ) -> None:
+    def __init__(self, config: PluginConfig, registry: PluginRegistry, acl_rules: RuleBook) -> None:
         super().__init__(config, registry)
-        self._store = store
         self._book = acl_rules
 
     async def intercept(
@@ -79,14 +70,10 @@ class PermissionChecker(_OnRules):
         """All documents or none."""
         if subject.kind is WriteKind.DELETE:
             return subject
-        if subject.pipeline is not None:
-            raise NotSupported(
-                "permissions cannot be updated with a pipeline", hint="write the whole permission"
-            )
         if subject.kind is WriteKind.UPDATE:
-            async for document in self._foresee(resource, subject):
-                self._check(document, "")
-            return subject
+            raise NotSupported(
+                "permissions cannot be updated in bulk", hint="write the whole permission"
+            )
         several = len(subject.documents) > 1
         for index, document in enumerate(subject.documents):
             self._check(document, f"permissions[{index}]" if several else "")
@@ -101,25 +88,6 @@ class PermissionChecker(_OnRules):
             hint=read[0].hint,
             details=[describe_flaw(flaw, prefix) for flaw in read],
         )
-
-    async def _foresee(self, resource: Resource, write: Write) -> AsyncIterator[Document]:
-        """The documents that an update would leave behind."""
-        update = write.update or {}
-        assert resource.db is not None  # noqa: S101 - see `resolve`
-        assert resource.collection is not None  # noqa: S101 - see `resolve`
-        found = await self._store.find(
-            resource.db,
-            resource.collection,
-            write.filter,
-            limit=_MOST_UPDATED + 1,
-            deadline=Deadline.after_ms(_LOOK_MS),
-        )
-        if len(found) > _MOST_UPDATED:
-            raise NotSupported(f"more than {_MOST_UPDATED} permissions cannot be updated at once")
-        for document in found:
-            yield apply_update(document, update)
-        if not found and write.upsert:
-            yield apply_update({}, update, is_new=True)
 
 
 class PermissionTeller(_OnRules):

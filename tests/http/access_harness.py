@@ -1,0 +1,143 @@
+"""docgraph with rules and callers: a test is *rules, request, status, rows*.
+
+Callers log in with a header that says who they are, so that one test can be many people. Only the
+authentication is made simple: vetoers, allowers, rules, filters and the store are the real ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+from uuid import uuid4
+
+from docgraph.access.database import AclWatcher, DbAclAuthorizer
+from docgraph.access.enforce import RequestMerger, ResponseProjector, WriteFilter
+from docgraph.access.file import FileAclAuthorizer
+from docgraph.access.registry import ACLRegistryAllower, ACLRegistryProvider, ACLRegistryVetoer
+from docgraph.access.root import RootRoleGuard
+from docgraph.access.rulebook import RuleBookProvider
+from docgraph.access.service import AccessExplain
+from docgraph.access.vetoers import FilterOperatorsBlacklist, OriginVetoer
+from docgraph.access.writes import PermissionChecker, PermissionTeller
+from docgraph.exchange import (
+    Account,
+    Deadline,
+    Exchange,
+    Resource,
+    ResourceType,
+    Write,
+    WriteKind,
+)
+from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Outcome, Plugin
+from docgraph.rest.service import MongoService
+from docgraph.server.builtin import BUILTIN
+from tests.http.harness import Document, Mongo, Service, merge, running
+
+ACCESS: tuple[type[Plugin], ...] = (
+    ACLRegistryProvider,
+    ACLRegistryVetoer,
+    ACLRegistryAllower,
+    RuleBookProvider,
+    DbAclAuthorizer,
+    FileAclAuthorizer,
+    AclWatcher,
+    PermissionChecker,
+    PermissionTeller,
+    WriteFilter,
+    RequestMerger,
+    ResponseProjector,
+    RootRoleGuard,
+    OriginVetoer,
+    FilterOperatorsBlacklist,
+    AccessExplain,
+    MongoService,
+)
+
+
+class TestCaller(AuthMechanism):
+    """Believes the header `X-Caller`: a name, roles and properties as JSON."""
+
+    __test__ = False
+    name: ClassVar[str] = "testCaller"
+
+    async def authenticate(self, exchange: Exchange) -> Outcome:
+        text = exchange.request.headers.get("x-caller")
+        if text is None:
+            return ABSENT
+        said = json.loads(text)
+        return Accepted(Account(said["name"], tuple(said["roles"]), said["properties"]))
+
+    def challenge(self, exchange: Exchange) -> Sequence[str]:
+        return ("Test",)
+
+
+def caller(name: str, *roles: str, **properties: Any) -> dict[str, str]:
+    """The headers of a request that this caller makes."""
+    said = {"name": name, "roles": roles, "properties": {"_id": name, **properties}}
+    return {"X-Caller": json.dumps(said)}
+
+
+NOBODY: dict[str, str] = {}
+ADMIN = caller("root", "admin")
+ADA = caller("ada", "user", team="blue")
+BOB = caller("bob", "user", team="red")
+
+_CLOSED = {
+    "fullAuthorizer": {"enabled": False},
+    "basicAuthMechanism": {"enabled": False},
+    "tokenBasicAuthMechanism": {"enabled": False},
+}
+
+
+def plugins_for_access(*others: type[Plugin]) -> tuple[type[Plugin], ...]:
+    """The built-in plugins with those of access among them, the caller's mechanism, and these."""
+    return tuple(dict.fromkeys((*BUILTIN, *ACCESS, TestCaller, *others)))
+
+
+@asynccontextmanager
+async def guarded(
+    mongo: Mongo,
+    uri: str,
+    *settings: Mapping[str, Any],
+    file_rules: Sequence[Document] = (),
+    db: str | None = None,
+    drop: bool = True,
+) -> AsyncIterator[Service]:
+    """A server that lets nobody in but the root role, and whom the rules admit."""
+    db = db or f"test_{uuid4().hex[:16]}"
+    own: Document = {
+        "dbAclAuthorizer": {"acl-db": db},
+        "mongo": {"mongo-mounts": [{"what": f"/{db}", "where": "/"}]},
+    }
+    if file_rules:
+        own["fileAclAuthorizer"] = {"enabled": True, "permissions": list(file_rules)}
+    layers = merge(_CLOSED, own, *settings)
+    async with running(mongo, uri, layers, db=db, drop=drop) as service:
+        await service.app.store.available()
+        yield service
+
+
+async def allow(service: Service, predicate: str, *roles: str, **others: Any) -> None:
+    """Write a rule as the REST API does."""
+    rule = {"predicate": predicate, "roles": list(roles), **others}
+    await write_rules(service, {"_id": rule.pop("_id", uuid4().hex), **rule})
+
+
+async def write_rules(service: Service, *rules: Document) -> None:
+    """Write whole rules."""
+    await service.app.store.write(
+        Resource(ResourceType.COLLECTION, service.db, "acl"),
+        Write(WriteKind.REPLACE, rules, upsert=True),
+        deadline=Deadline.after_ms(10_000),
+    )
+
+
+async def remove_rules(service: Service, **filter: Any) -> None:
+    """Delete the rules that match."""
+    await service.app.store.write(
+        Resource(ResourceType.COLLECTION, service.db, "acl"),
+        Write(WriteKind.DELETE, filter=filter, many=True),
+        deadline=Deadline.after_ms(10_000),
+    )

@@ -1,0 +1,480 @@
+"""Permission rules through the whole application: who is let in, who is not, and with what rows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from docgraph.observe.events import PluginFailed
+from tests.http.access_harness import (
+    ADA,
+    ADMIN,
+    BOB,
+    NOBODY,
+    allow,
+    caller,
+    guarded,
+    plugins_for_access,
+    remove_rules,
+    write_rules,
+)
+from tests.http.harness import Service, eventually, listening, names_of
+
+pytestmark = pytest.mark.anyio
+
+BOOKS = (
+    {"_id": "1", "title": "Blue", "team": "blue", "owner": "ada", "price": 5},
+    {"_id": "2", "title": "Red", "team": "red", "owner": "bob", "price": 7},
+    {"_id": "3", "title": "Grey", "owner": "eve", "price": 9},
+)
+SCHEMA = "type Query { books: [Book!]! } type Book { title: String! team: String }"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plugins() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("docgraph.server.prepare.BUILTIN", plugins_for_access())
+        yield
+
+
+@pytest.fixture(scope="module")
+async def server(mongo_client: Any, mongo_uri: str, plugins: None) -> AsyncIterator[Service]:
+    async with guarded(mongo_client, mongo_uri) as one:
+        await one.define("library", SCHEMA, {"Query": {"books": one.find("books", {})}})
+        yield one
+
+
+@pytest.fixture
+async def service(server: Service) -> Service:
+    """The server without rules, and with the same data for every test."""
+    await remove_rules(server)
+    for name in ("books", "other", "new"):
+        server.mongo[server.db][name].drop()
+    server.insert("books", *BOOKS)
+    server.insert("other", {"_id": 1})
+    return server
+
+
+async def status(service: Service, method: str, path: str, who: dict[str, str], **more: Any) -> int:
+    reply = await service.request(method, path, headers=who, **more)
+    return reply.status
+
+
+async def rows(service: Service, path: str, who: dict[str, str]) -> list[Any]:
+    reply = await service.request("GET", path, headers=who)
+    assert reply.status == 200, reply.text
+    return sorted(names_of(reply.json, "_id"))
+
+
+async def titles(service: Service, who: dict[str, str]) -> list[str]:
+    reply = await service.query("library", "{ books { title } }", headers=who)
+    return sorted(names_of(reply.data["books"], "title"))
+
+
+# --- first steps ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/books", "/books/1", "/acl", "/graphql/library", "/nothing"])
+async def test_a_fresh_server_lets_nobody_in_but_the_root_role(service: Service, path: str) -> None:
+    method = "POST" if path.startswith("/graphql") else "GET"
+    body = {"json": {"query": "{ books { title } }"}} if method == "POST" else {}
+    assert await status(service, method, path, NOBODY, **body) == 401
+    assert await status(service, method, path, ADA, **body) == 403
+    assert await status(service, method, path, ADMIN, **body) in (200, 404)
+
+
+async def test_without_a_root_role_not_even_it_passes(mongo_client: Any, mongo_uri: str) -> None:
+    none = {"dbAclAuthorizer": {"root-role": None}}
+    async with guarded(mongo_client, mongo_uri, none) as service:
+        assert await status(service, "GET", "/books", ADMIN) == 403
+
+
+async def test_options_and_services_that_are_not_secured_need_no_rule(service: Service) -> None:
+    """Decision 38."""
+    assert await status(service, "OPTIONS", "/books", NOBODY) == 200
+    assert await status(service, "GET", "/ping", NOBODY) == 200
+
+
+# --- roles ----------------------------------------------------------------------------------------
+
+
+async def test_unauthenticated_rules_apply_to_everybody(service: Service) -> None:
+    """Decision 38: a known caller is not worse off than an unknown one."""
+    await allow(service, "path-prefix('/books') and method(GET)", "$unauthenticated")
+    for who in (NOBODY, ADA, caller("zoe")):
+        assert await status(service, "GET", "/books", who) == 200
+    assert await status(service, "DELETE", "/books/1", NOBODY) == 401
+    assert await status(service, "DELETE", "/books/1", ADA) == 403
+
+
+async def test_authenticated_is_held_by_every_known_caller(service: Service) -> None:
+    await allow(service, "path-prefix('/books')", "$authenticated")
+    assert await status(service, "GET", "/books", caller("zoe")) == 200
+    assert await status(service, "GET", "/books", NOBODY) == 401
+
+
+async def test_the_roles_with_a_dollar_exist_only_in_rules(service: Service) -> None:
+    """Decision 38: not in `@roles`."""
+    await allow(service, "in(value='$authenticated', array=@roles)", "$authenticated")
+    assert await status(service, "GET", "/books", ADA) == 403
+
+
+async def test_a_rule_of_another_role_admits_nobody(service: Service) -> None:
+    await allow(service, "path-prefix('/books')", "editor")
+    assert await status(service, "GET", "/books", ADA) == 403
+    assert await status(service, "GET", "/books", caller("eve", "user", "editor")) == 200
+
+
+# --- order ----------------------------------------------------------------------------------------
+
+
+async def test_the_higher_number_decides_over_all_roles_of_the_caller(service: Service) -> None:
+    """Decision 38: not the order of the roles in the account."""
+    low, high = {"readFilter": {"team": "red"}}, {"readFilter": {"team": "blue"}}
+    await allow(service, "path-prefix('/books')", "first", priority=1, mongo=low)
+    await allow(service, "path-prefix('/books')", "second", priority=2, mongo=high)
+    for roles in (("first", "second"), ("second", "first")):
+        assert await rows(service, "/books", caller("x", *roles)) == ["1"]
+
+
+async def test_a_rule_without_a_number_comes_last(service: Service) -> None:
+    await allow(service, "path-prefix('/books')", "user", mongo={"readFilter": {"_id": "3"}})
+    await allow(
+        service, "path-prefix('/books')", "user", priority=-5, mongo={"readFilter": {"_id": "1"}}
+    )
+    assert await rows(service, "/books", ADA) == ["1"]
+
+
+async def test_of_equal_rules_the_lower_id_decides(service: Service) -> None:
+    for id, row in (("b", "2"), ("a", "1"), ("c", "3")):
+        await allow(
+            service, "path-prefix('/books')", "user", _id=id, mongo={"readFilter": {"_id": row}}
+        )
+    assert await rows(service, "/books", ADA) == ["1"]
+
+
+async def test_file_and_database_are_one_list(mongo_client: Any, mongo_uri: str) -> None:
+    """Decision 38: by number over both; ties go to the database."""
+    rules = [
+        {
+            "role": "user",
+            "predicate": "path-prefix('/books')",
+            "priority": 5,
+            "mongo": {"readFilter": '{"_id": "1"}'},
+        }
+    ]
+    async with guarded(mongo_client, mongo_uri, file_rules=rules) as service:
+        service.insert("books", *BOOKS)
+        seen = [await rows(service, "/books", ADA)]
+        for priority, row in ((4, "2"), (5, "3")):
+            await write_rules(
+                service,
+                {
+                    "_id": f"p{priority}",
+                    "roles": ["user"],
+                    "predicate": "path-prefix('/books')",
+                    "priority": priority,
+                    "mongo": {"readFilter": {"_id": row}},
+                },
+            )
+            seen.append(await rows(service, "/books", ADA))
+    assert seen == [["1"], ["1"], ["3"]]
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+async def test_each_caller_gets_the_rows_of_his_own_filter(service: Service) -> None:
+    mongo = {"readFilter": {"team": "@user.team"}}
+    await allow(service, "path-prefix('/books')", "user", mongo=mongo)
+    for _ in range(3):  # caches must not mix callers up
+        assert await rows(service, "/books", ADA) == ["1"]
+        assert await rows(service, "/books", BOB) == ["2"]
+
+
+async def test_an_unresolved_variable_in_a_filter_denies(service: Service) -> None:
+    """Also where a wider rule would come next."""
+    mongo = {"readFilter": {"team": "@user.team"}}
+    await allow(service, "path-prefix('/books')", "user", priority=2, mongo=mongo)
+    await allow(service, "path-prefix('/books')", "user", priority=1)
+    assert await status(service, "GET", "/books", caller("zoe", "user")) == 403
+    assert await status(service, "GET", "/books", caller("zoe", "user", team=None)) == 403
+
+
+async def test_the_filter_of_the_client_cannot_widen_that_of_the_rule(service: Service) -> None:
+    await allow(service, "path-prefix('/books')", "user", mongo={"readFilter": {"_id": "1"}})
+    for filter in ('{"_id": "2"}', '{"$or": [{}, {"_id": "2"}]}', '{"$nor": [{"_id": "1"}]}'):
+        reply = await service.request("GET", "/books", headers=ADA, params={"filter": filter})
+        assert [row["_id"] for row in reply.json] in ([], ["1"])
+    assert await status(service, "GET", "/books/2", ADA) == 404
+    reply = await service.request("GET", "/books/_size", headers=ADA)
+    assert reply.json == {"_size": 1}
+
+
+async def test_escaped_keys_in_filters_are_understood(service: Service) -> None:
+    mongo = {"readFilter": {"_$or": [{"team": "blue"}, {"price": {"_$gt": 8}}]}}
+    await allow(service, "path-prefix('/books')", "user", mongo=mongo)
+    assert await rows(service, "/books", ADA) == ["1", "3"]
+
+
+async def test_read_filters_hold_in_graphql(service: Service) -> None:
+    """Decision 40: the plain one is for REST, the named ones for GraphQL."""
+    filters = {f"{service.db}.books": {"team": "@user.team"}}
+    await allow(service, "path-prefix('/graphql')", "user", mongo={"readFilters": filters})
+    await allow(service, "path-prefix('/graphql')", "plain", mongo={"readFilter": {"team": "blue"}})
+    assert await titles(service, ADA) == ["Blue"]
+    assert await titles(service, BOB) == ["Red"]
+    assert await titles(service, caller("p", "plain")) == ["Blue", "Grey", "Red"]
+
+
+async def test_db_permissions_give_a_mapping_the_resolved_filter(service: Service) -> None:
+    """Decision 19."""
+    own = service.find("books", {"$and": [{"$arg": "@dbPermissions.readFilter"}]})
+    await service.define("own", SCHEMA, {"Query": {"books": own}})
+    mongo = {"readFilter": {"owner": "@user._id"}}
+    await allow(service, "path-prefix('/graphql')", "user", mongo=mongo)
+    await allow(service, "path-prefix('/graphql')", "plain")
+    reply = await service.query("own", "{ books { title } }", headers=ADA)
+    assert reply.data == {"books": [{"title": "Blue"}]}
+    reply = await service.query("own", "{ books { title } }", headers=caller("p", "plain"))
+    assert reply.messages == ["variable not bound: @dbPermissions.readFilter"]
+
+
+# --- writes ---------------------------------------------------------------------------------------
+
+
+async def test_a_write_filter_limits_what_is_touched(service: Service) -> None:
+    mongo = {"writeFilter": {"owner": "@user._id"}, "allowBulkPatch": True, "allowBulkDelete": True}
+    await allow(service, "path-prefix('/books')", "user", mongo=mongo)
+    assert await status(service, "PATCH", "/books/1", ADA, json={"price": 6}) == 200
+    assert await status(service, "PATCH", "/books/2", ADA, json={"price": 6}) == 404
+    assert await status(service, "DELETE", "/books/2", ADA) == 404
+    put = {"title": "Mine", "owner": "ada"}
+    assert await status(service, "PUT", "/books/2?wm=upsert", ADA, json=put) == 403
+    assert await status(service, "PUT", "/books/2", ADA, json=put) in (404, 409)
+    everything = '/books/*?filter={"_id":{"$exists":true}}'
+    assert await status(service, "PATCH", everything, ADA, json={"seen": True}) == 200
+    assert service.mongo[service.db]["books"].count_documents({"seen": True}) == 1
+    assert await status(service, "DELETE", everything, ADA) == 200
+    left = service.mongo[service.db]["books"].distinct("_id")
+    assert left == ["2", "3"]
+
+
+async def test_merged_values_override_those_of_the_caller(service: Service) -> None:
+    mongo = {"mergeRequest": {"owner": "@user._id", "by.name": "@user._id"}}
+    await allow(service, "path-prefix('/books')", "user", mongo=mongo)
+    bodies: list[Any] = [
+        {"_id": 10, "owner": "eve"},
+        [{"_id": 11}, {"_id": 12, "owner": "eve", "by": {"name": "eve"}}],
+    ]
+    for body in bodies:
+        assert await status(service, "POST", "/books", ADA, json=body) in (200, 201)
+    for update in ({"owner": "eve"}, {"$unset": {"owner": ""}}, {"$set": {"owner.x": 1}}):
+        assert await status(service, "PATCH", "/books/2", ADA, json=update) == 200
+    stored = list(service.mongo[service.db]["books"].find({"_id": {"$in": ["2", 10, 11, 12]}}))
+    assert [(one["owner"], one["by"]) for one in stored] == [("ada", {"name": "ada"})] * 4
+
+
+@pytest.mark.parametrize(
+    ("shown", "keys"),
+    [
+        ({"price": 0, "_etag": 0}, {"_id", "title", "team", "owner"}),
+        ({"title": 1}, {"title"}),
+        ({"title": 1, "_id": 1}, {"_id", "title"}),
+    ],
+)
+async def test_only_what_the_rule_shows_comes_back(
+    service: Service, shown: Any, keys: set[str]
+) -> None:
+    await allow(service, "path-prefix('/books')", "user", mongo={"projectResponse": shown})
+    one = await service.request("GET", "/books/1", headers=ADA)
+    many = await service.request("GET", "/books", headers=ADA, params={"filter": '{"_id": "1"}'})
+    assert set(one.json) == keys
+    assert set(many.json[0]) == keys
+
+
+async def test_a_write_does_not_give_back_what_reads_hide(service: Service) -> None:
+    mongo = {"projectResponse": {"price": 0}, "readFilter": {"team": "blue"}}
+    await allow(service, "path-prefix('/books')", "user", mongo=mongo)
+    who = {**ADA, "Prefer": "return=representation"}
+    shown = await service.request("PATCH", "/books/1", headers=who, json={"x": 1})
+    assert "price" not in shown.json
+    hidden = await service.request("PATCH", "/books/2", headers=who, json={"x": 1})
+    assert hidden.text == ""
+
+
+# --- flags ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "flag"),
+    [
+        ("PUT", "/new", "allowManagementRequests"),
+        ("DELETE", "/other", "allowManagementRequests"),
+        ("GET", "/books/_indexes", "allowManagementRequests"),
+        ("GET", "/books/_meta", "allowManagementRequests"),
+        ("GET", "/_schemas", "allowManagementRequests"),
+        ("PATCH", "/books/*", "allowBulkPatch"),
+        ("DELETE", "/books/*", "allowBulkDelete"),
+        ("PUT", "/books/1?wm=upsert", "allowWriteMode"),
+        ("POST", "/books?writeMode=upsert", "allowWriteMode"),
+    ],
+)
+async def test_a_rule_without_the_flag_does_not_match(
+    service: Service, method: str, path: str, flag: str
+) -> None:
+    body: Any = {"json": {"_id": "1", "x": 1}} if method in ("PUT", "POST", "PATCH") else {}
+    await allow(service, "path-prefix('/')", "user")
+    await allow(service, "path-prefix('/')", "flagged", mongo={flag: True})
+    assert await status(service, method, path, ADA, **body) == 403
+    assert await status(service, method, path, caller("f", "flagged"), **body) != 403
+
+
+# --- paths ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/books",
+        "/books/",
+        "/books//",
+        "/.//books",
+        "/./books",
+        "/x/../books",
+        "/x/%2e%2e/books",
+        "/b%6Foks",
+        "/books/%2E",
+        "/books?page=1",
+    ],
+)
+async def test_every_spelling_of_a_path_meets_the_same_rule(service: Service, path: str) -> None:
+    """Decision 39: what is served is what is matched."""
+    await allow(service, "path('/books')", "user")
+    assert await status(service, "GET", path, ADA) == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/Books",
+        "/BOOKS",
+        "/books2",
+        "/books.json",
+        "/books%2F1",
+        "/books%252F1",
+        "/books;x",
+        "/books%3Fa",
+        "/other",
+        "/books/../other",
+        "/books/%2e%2e/other",
+        "/books//../other",
+        "/books/..%2Fother",
+    ],
+)
+async def test_no_spelling_of_another_path_meets_it(service: Service, path: str) -> None:
+    await allow(service, "path-prefix('/books') and not path-suffix('/other')", "user")
+    wanted = 403 if path != "/books/..%2Fother" else 404  # a document whose id is `../other`
+    assert await status(service, "GET", path, ADA) == wanted
+
+
+# --- life -----------------------------------------------------------------------------------------
+
+
+async def test_a_rule_is_in_force_at_once_and_so_is_its_end(service: Service) -> None:
+    for _ in range(3):
+        await allow(service, "path-prefix('/books')", "user", _id="r")
+        assert await status(service, "GET", "/books", ADA) == 200
+        await remove_rules(service, _id="r")
+        assert await status(service, "GET", "/books", ADA) == 403
+
+
+async def test_a_rule_deleted_while_requests_run_admits_none_that_begins_later(
+    service: Service,
+) -> None:
+    await allow(service, "path-prefix('/books')", "user", _id="r")
+    running = [asyncio.create_task(status(service, "GET", "/books", ADA)) for _ in range(20)]
+    await remove_rules(service, _id="r")
+    after = [await status(service, "GET", "/books", ADA) for _ in range(5)]
+    assert set(await asyncio.gather(*running)) <= {200, 403}
+    assert set(after) == {403}
+
+
+async def test_rules_of_somebody_else_are_noticed_by_change_stream(service: Service) -> None:
+    assert await status(service, "GET", "/books", ADA) == 403
+    tasks = service.app._tasks
+    await eventually(lambda: tasks.is_running("dbAclUpdater"))
+    rule = {"predicate": "path('/books')", "roles": ["user"]}
+    service.mongo[service.db]["acl"].insert_one(rule)
+
+    async def is_admitted() -> bool:
+        return await status(service, "GET", "/books", ADA) == 200
+
+    async with asyncio.timeout(10):
+        while not await is_admitted():
+            await asyncio.sleep(0.02)
+
+
+async def test_an_invalid_rule_in_the_database_grants_nothing_and_is_reported_once(
+    service: Service,
+) -> None:
+    rules = service.mongo[service.db]["acl"]
+    rules.insert_many(
+        [
+            {"_id": "typo", "predicate": "pathprefix('/books')", "roles": ["user"]},
+            {"_id": "nofilter", "predicate": "path('/books')", "roles": ["user"], "mongo": 5},
+        ]
+    )
+    with listening(PluginFailed) as failures:
+        await allow(service, "path('/other')", "user")
+        for _ in range(3):
+            assert await status(service, "GET", "/books", ADA) == 403
+            await allow(service, "path('/other')", "user")
+    told = sorted(one.stage for one in failures)
+    assert told == ["read the rule nofilter", "read the rule typo"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"predicate": "pth('/a')"}, "predicate cannot be read: column 1: unknown predicate pth"),
+        ({"roles": []}, "roles must be a list of roles that is not empty"),
+        ({"mongo": {"allowBulkPatch": 1}}, "mongo.allowBulkPatch must be a boolean"),
+        ({"mongo": {"readfilter": {}}}, "mongo.readfilter is not a key of a permission"),
+        ({"mongo": {"readFilter": "{"}}, "mongo.readFilter is not JSON"),
+        ({"mongo": {"readFilter": {"$where": "1"}}}, "mongo.readFilter is refused"),
+        (
+            {"mongo": {"projectResponse": {"a": 1, "b": 0}}},
+            "mongo.projectResponse must not mix 0 and 1",
+        ),
+    ],
+)
+async def test_a_rule_that_cannot_work_is_refused_with_its_place(
+    service: Service, change: Any, message: str
+) -> None:
+    service.mongo[service.db]["acl"].insert_one({"_id": "first"})
+    good = {"predicate": "path('/a')", "roles": ["user"]}
+    for method, path, body in (
+        ("POST", "/acl", good | change),
+        ("PUT", "/acl/x", good | change),
+    ):
+        reply = await service.request(method, path, headers=ADMIN, json=body)
+        assert reply.status == 400
+        assert f"Wrong permission: {message}" in reply.text.replace("\\", "")
+    array = [good, good, good | change]
+    reply = await service.request("POST", "/acl", headers=ADMIN, json=array)
+    assert reply.status == 400
+    assert f"Wrong permission: permissions[2].{message}".split(" is refused")[0] in reply.text
+    assert service.mongo[service.db]["acl"].count_documents({}) == 1
+
+
+async def test_a_patch_that_breaks_a_rule_is_refused(service: Service) -> None:
+    await allow(service, "path('/a')", "user", _id="r")
+    for update in ({"predicate": "oops("}, {"$unset": {"roles": 1}}, {"mongo.readFilter": 5}):
+        assert await status(service, "PATCH", "/acl/r", ADMIN, json=update) == 400
+    assert await status(service, "PATCH", "/acl/r", ADMIN, json={"priority": 3}) == 200
+    everything = '/acl/*?filter={"_id":"r"}'
+    assert await status(service, "PATCH", everything, ADMIN, json={"priority": 3}) == 501

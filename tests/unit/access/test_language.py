@@ -1,0 +1,305 @@
+"""The predicate language of rules: grammar, words, values (decision 39)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from docgraph.access.language import compile_predicate
+from docgraph.codec.types import Int64, ObjectId
+from docgraph.exchange import Account
+from docgraph.predicates import PredicateError
+from tests.unit.access.harness import ADA, RESOLVERS, evaluate, make_exchange
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "expected"),
+    [
+        ("path('/a/b')", "/a/b", True),
+        ("path(/a/b)", "/a/b/", True),
+        ("path('a/b/')", "/a//b", True),
+        ("path('/x', '/a')", "/a", True),
+        ("path({'/x', '/a'})", "/a", True),
+        ("path('/a')", "/A", False),
+        ("path('/a')", "/a/b", False),
+        ("path('/')", "/", True),
+        ("path[/a]", "/a", True),
+        ("path(path='/a')", "/a", True),
+        ("path('/a/b')", "/a%2Fb", False),
+        ("path('/a b')", "/a%20b", True),
+        ("path-prefix('/a')", "/a", True),
+        ("path-prefix('/a')", "/a/b/c", True),
+        ("path-prefix('/a')", "/ab", False),
+        ("path-prefix('/')", "/anything", True),
+        ("path-prefix('/x', '/a')", "/a/b", True),
+        ("path-prefix('/a/b')", "/a%2Fb/c", False),
+        ("path-suffix('.json')", "/a/b.json", True),
+        ("path-suffix('/b')", "/a/b", True),
+        ("path-suffix('/b')", "/a/xb", False),
+        ("path-suffix('/b')", "/a%2Fb", False),
+        ("path-suffix('x/b')", "/ax/b", True),
+        ("path-suffix('/b')", "/b", True),
+        ("path-template('/users/{id}')", "/users/ada", True),
+        ("path-template('/users/{id}')", "/users", False),
+        ("path-template('/users/{id}')", "/users/a/b", False),
+        ("path-template('/{a}/{a}')", "/x/x", True),
+        ("path-template('/{a}/{a}')", "/x/y", False),
+        ("path-template('/{a}/*')", "/x/y/z", True),
+        ("path-template('/{a}/*')", "/x", False),
+        ("path-template(/users/{id}/x)", "/users/1/x", True),
+    ],
+)
+async def test_paths_match_by_segment(text: str, path: str, expected: bool) -> None:
+    assert await evaluate(text, "GET", path) is expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "path-template('/users/{id}') and equals(@user._id, ${id})",
+        "path-template('/users/{id}') and equals[@user._id, '${id}']",
+        "path-template('/users/{id}') and equals(%u, ${id})",
+        "path-template(value='/users/{id}') and equals('user ada', 'user ${id}')",
+        "path-prefix('/users') and equals(${remaining}, '/ada')",
+        "regex('^/users/(\\w+)$') and equals(${1}, ada)",
+        "regex(pattern='(?P<x>ada)', value=%R) and equals(${0}, ada)",
+        "in(value=@user._id, array={eve, 'ada'})",
+        "in(value='editor', array=@roles)",
+        "equals(@user.age, 36)",
+        "equals(@user.age, '36') and gte(@user.age, 36) and lte(@user.age, 36.0)",
+        "equals(@authenticated, true)",
+        "contains(value=%{i,X-Tags}, search={zzz, blue})",
+        "contains(@roles, editor)",
+        "exists(%{i,X-Tags}) and not exists(%{i,X-None}) and not exists(@user.none)",
+        "equals(%{i,X-None}, %{q,none})",
+        "equals(%{q,page}, 2) and equals(@qparams['page'], 2)",
+        "equals(%{c,theme}, dark)",
+        "equals(%m, GET) and equals(%h, 10.0.0.7)",
+        "equals(@request.method, GET)",
+        "method(get, POST) and secure and idempotent",
+        "qparams-contain(page) and qparams-blacklist(filter, sort) and qparams-size(2)",
+        "qparams-whitelist(page, x) and not qparams-whitelist(page) and not qparams-whitelist()",
+        "true and not false and (false or true)",
+        "equals('@@ada', '@@ada')",
+    ],
+)
+async def test_conditions_that_hold(text: str) -> None:
+    headers = {"X-Tags": "red,blue", "Cookie": "a=1; theme=dark"}
+    assert await evaluate(text, "GET", "/users/ada?page=2&x", headers=headers)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "equals(@user.none, a)",
+        "not equals(@user.none, a)",
+        "equals(@user.gone, null)",
+        "not equals(@user.gone, x)",
+        "not (path('/x') or equals(@user.none, a))",
+        "not in(value=@user.none, array={a})",
+        "not (equals(@user.none, a) and path('/users/ada'))",
+        "equals(@user.none, @user.none)",
+        "gte(@user.team, 1)",
+        "not gte(@user.team, 1)",
+        "not equals(@user.none.deeper, a)",
+        "path(@user.none)",
+        "not contains(@user.none, a)",
+        "not request-larger-than(5)",
+        "request-smaller-than(5)",
+    ],
+)
+async def test_what_has_no_value_denies_whichever_way_it_is_asked(text: str) -> None:
+    assert not await evaluate(text, "GET", "/users/ada")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "equals(@user.none, a) or path('/users/ada')",
+        "path('/users/ada') or equals(@user.none, a)",
+        "not (equals(@user.none, a) and path('/x'))",
+    ],
+)
+async def test_a_value_that_does_not_matter_may_be_missing(text: str) -> None:
+    assert await evaluate(text, "GET", "/users/ada")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["equals(%u, ada)", "equals(@user._id, ada)", "not equals(%u, eve)", "equals(%u, %{q,none})"],
+)
+async def test_an_unknown_caller_has_no_name(text: str) -> None:
+    assert not await evaluate(text, "GET", "/users/ada", account=None)
+
+
+async def test_unknown_callers_are_not_their_variables_spelt_out() -> None:
+    """What the caller writes is never read as a part of the rule."""
+    rule = "path-template('/{id}') and equals(@user._id, ${id})"
+    assert not await evaluate(rule, "GET", "/@user._id", account=None)
+    assert not await evaluate(rule, "GET", "/@user._id")
+
+
+@pytest.mark.parametrize("hostile", ["%u", "${id}", "@user._id", "' or true or '", "a,b", "'"])
+async def test_values_are_never_read_as_text_of_the_rule(hostile: str) -> None:
+    account = Account("ada", (), {"_id": hostile})
+    assert not await evaluate("equals(@user._id, ada)", account=account)
+    assert await evaluate("equals(@user._id, @user._id)", account=account)
+
+
+@pytest.mark.parametrize(
+    ("stored", "written", "expected"),
+    [
+        (5, "5", True),
+        (5.0, "5", True),
+        (5.5, "5.5", True),
+        (Int64(5), "5", True),
+        (5, "05", False),
+        (5, "5.0", False),
+        (True, "true", True),
+        (True, "1", False),
+        (1, "true", False),
+        (ObjectId("6" * 24), "6" * 24, True),
+        (["a"], "a", False),
+        ({"a": 1}, "a", False),
+        ("5", "5", True),
+    ],
+)
+async def test_values_keep_their_types(stored: Any, written: str, expected: bool) -> None:
+    account = Account("ada", (), {"x": stored})
+    assert await evaluate(f"equals(@user.x, '{written}')", account=account) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "expected"),
+    [
+        ("bson-request-contains(a, b.c)", {"a": 1, "b": {"c": 2}}, True),
+        ("bson-request-contains(b.c)", {"b.c": 2}, True),
+        ("bson-request-contains(b.c)", {"$set": {"b.c": 2}}, True),
+        ("bson-request-contains(b.c)", {"b": [{"c": 1}, {"c": 2}]}, True),
+        ("bson-request-contains(b.c)", {"b": [{"c": 1}, {"d": 2}]}, False),
+        ("bson-request-contains(a)", [{"a": 1}, {"b": 1}], False),
+        ("bson-request-contains(a)", None, False),
+        ("bson-request-blacklist(roles)", {"name": "x"}, True),
+        ("bson-request-blacklist(roles)", {"roles": []}, False),
+        ("bson-request-blacklist(roles)", {"roles.0": "admin"}, False),
+        ("bson-request-blacklist(roles)", {"$set": {"roles": ["admin"]}}, False),
+        ("bson-request-blacklist(roles)", {"$push": {"roles": "admin"}}, False),
+        ("bson-request-blacklist(roles)", {"$rename": {"x": "roles"}}, False),
+        ("bson-request-blacklist(roles)", {"$set": {"roles.$[]": "admin"}}, False),
+        ("bson-request-blacklist(roles)", [{"a": 1}, {"roles": []}], False),
+        ("bson-request-blacklist(a.b)", {"a": {"c": 1}}, True),
+        ("bson-request-blacklist(a.b)", {"a": [{"c": 1}, {"b": 1}]}, False),
+        ("bson-request-whitelist(a, b)", {"a": 1, "b": {"c": 2}}, True),
+        ("bson-request-whitelist(a, b.c)", {"b": {"c": 2, "d": 1}}, False),
+        ("bson-request-whitelist(a)", {"$set": {"a": 1, "b": 2}}, False),
+        ("bson-request-whitelist(a)", {"$unset": {"b": 2}}, False),
+        ("bson-request-whitelist(a)", {"$rename": {"a": "b"}}, False),
+        ("bson-request-whitelist()", {}, True),
+        ("bson-request-whitelist()", None, True),
+        ("bson-request-whitelist()", {"a": 1}, False),
+        ("bson-request-prop-equals(key=a, value='\"bar\"')", {"a": "bar"}, True),
+        ("bson-request-prop-equals(key=a, value=5)", {"a": 5.0}, True),
+        ("bson-request-prop-equals(key=a, value=1)", {"a": True}, False),
+        ("bson-request-prop-equals(key=a, value='\"5\"')", {"a": 5}, False),
+        ("bson-request-prop-equals(key=a, value='{\"b\": 1}')", {"a": {"b": 1}}, True),
+        ("bson-request-prop-equals(key=a, value=5)", {"$set": {"a": 5}}, True),
+        ("bson-request-prop-equals(key=a, value=5)", {"$inc": {"a": 5}}, False),
+        ("bson-request-prop-equals(key=a, value=5)", {"a": 5, "$rename": {"x": "a"}}, False),
+        ("bson-request-prop-equals(key=a, value=5)", [{"a": 5}, {"a": 6}], False),
+        ("bson-request-prop-equals(key=a, value=5)", [{"a": 5}, {}], False),
+        ("bson-request-prop-equals(key=o, value=@user._id)", {"o": "ada"}, True),
+        ("bson-request-prop-equals(key=o, value=@user.none)", {"o": "ada"}, False),
+        ("bson-request-array-contains(key=a, values={'\"x\"', 2})", {"a": ["x", 2, 3]}, True),
+        ("bson-request-array-contains(key=a, values={'\"x\"', 2})", {"a": ["x"]}, False),
+        ("bson-request-array-contains(key=a, values=1)", {"a": 1}, False),
+        ("bson-request-array-is-subset(key=a, values={1, 2})", {"a": [1]}, True),
+        ("bson-request-array-is-subset(key=a, values={1, 2})", {"a": []}, True),
+        ("bson-request-array-is-subset(key=a, values={1, 2})", {"a": [3]}, False),
+        ("bson-request-array-is-subset(key=a, values={1, 2})", {"$push": {"a": 1}}, False),
+        ("bson-request-array-is-subset(key=a, values={1})", {"a": [1], "a.1": 9}, False),
+        ("bson-request-array-is-subset(key=a, values={})", {"a": []}, True),
+        ("bson-request-array-is-subset(key=a, values={})", {"a": [1]}, False),
+        ("equals(@request.body.a, x)", {"a": "x"}, True),
+    ],
+)
+async def test_words_about_the_body(text: str, body: Any, expected: bool) -> None:
+    assert await evaluate(text, "POST", "/users", body=body) is expected
+
+
+async def test_bodies_of_other_services_are_none_of_their_business() -> None:
+    body = {"query": "{ a }"}
+    assert not await evaluate("bson-request-contains(query)", body=body, service="graphql")
+
+
+async def test_the_body_is_read_only_where_a_word_about_it_is_reached() -> None:
+    reads: list[int] = []
+    text = "path('/x') and bson-request-contains(a)"
+    for path in ("/y", "/x"):
+        await evaluate(text, "POST", path, body={"a": 1}, on_body=lambda: reads.append(1))
+    assert reads == [1]
+
+
+async def test_a_body_that_cannot_be_read_denies() -> None:
+    for text in ("bson-request-contains(a)", "not bson-request-contains(a)"):
+        assert not await evaluate(text, "POST", "/x", body={"a": "x" * (2 << 20)})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("pth('/a')", "column 1: unknown predicate pth; did you mean path?"),
+        ("path('/a') and xyzzy()", "column 16: unknown predicate xyzzy (known: "),
+        ("path('/a') and", "column 15: expected a predicate, found the end"),
+        ("path('/a'", "expected ','"),
+        ("equals(a)", "column 1: equals: needs two values or more"),
+        ("equals(${id}, a)", "column 1: equals: nothing to the left gives ${id}"),
+        (
+            "equals(${id}, a) and path-template('/{id}')",
+            "column 1: equals: nothing to the left gives ${id}",
+        ),
+        ("equals(${a}, b) and pth(x)", "column 1"),
+        ("path-template('/{a}') and equals(${a}, %{i,B}) and pth(x)", "column 52: unknown"),
+        ("equals(@usr.x, a)", "column 1: equals: unknown variable @usr (known: @authenticated"),
+        ("equals(@dbPermissions.readFilter, a)", "cannot be used inside a permission"),
+        ("equals(%z, a)", "unknown attribute %z"),
+        ("equals(%{x,y}, a)", "unknown attribute %{x,y}"),
+        ("path-template('/a/{x}.json')", "a name in braces stands for a whole segment"),
+        ("path('/a/../b')", "which no path that is served has"),
+        ("path('/caf%C3%A9')", "paths of rules are written decoded"),
+        ("gte(1)", "needs exactly two values"),
+        ("gte(1, 2, 3)", "needs exactly two values"),
+        ("in(array={a})", "in needs a value for value"),
+        ("qparams-blacklist()", "qparams-blacklist needs a value for params"),
+        ("qparams-size(x)", "'x' is not a number"),
+        ("regex('(')", "the pattern cannot be read"),
+        ("regex(pattern=a, full-match=yes)", "full-match is true or false"),
+        ("bson-request-prop-equals(key=a, value=bar)", "'bar' is not JSON"),
+        ("method(GET) or PATH('/a')", "unknown predicate PATH"),
+        ("secure(x)", "secure takes fewer values"),
+        ("path(where='/a')", "path has no parameter where"),
+    ],
+)
+def test_mistakes_are_told_with_their_column(text: str, message: str) -> None:
+    with pytest.raises(PredicateError) as raised:
+        compile_predicate(text, RESOLVERS.variables)
+    assert message in str(raised.value)
+
+
+def test_a_predicate_knows_the_variables_it_asks_for() -> None:
+    predicate = compile_predicate("equals(@user._id, @qparams['x'])", RESOLVERS.variables)
+    assert predicate.variables == {"@user._id", "@qparams['x']"}
+
+
+async def test_plugins_can_bring_variables() -> None:
+    with pytest.raises(PredicateError):
+        compile_predicate("equals(@tenant, a)", RESOLVERS.variables)
+    compile_predicate("equals(@tenant, a)", RESOLVERS.variables | {"tenant"})
+
+
+async def test_head_is_a_get_that_keeps_its_body_to_itself() -> None:
+    assert await evaluate("method(GET)", "HEAD", "/a")
+    assert not await evaluate("method(HEAD)", "GET", "/a")
+    assert make_exchange().account is ADA
