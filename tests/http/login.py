@@ -6,21 +6,25 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 import uvicorn
+import yaml
 
 from docgraph.auth.authenticators.file import FileRealm
 from docgraph.auth.mechanisms.basic import BasicMechanism
 from docgraph.auth.mechanisms.digest import DigestMechanism
 from docgraph.auth.mechanisms.jwt import JwtMechanism
+from docgraph.auth.mechanisms.token_basic import TokenBasicMechanism
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.plugins.kinds import Plugin, Service
 from docgraph.server import prepare
 from tests.http.harness import Mongo, eventually, running
 from tests.http.harness import Service as Running
 
+MECHANISMS = (BasicMechanism, TokenBasicMechanism, DigestMechanism, JwtMechanism)
 USERS = [
     {"userid": "ada", "password": "secret", "roles": ["user", "editor"], "team": "blue"},
     {"userid": "zoë", "password": "pässwörd:€", "roles": []},
@@ -52,7 +56,7 @@ class WhoAmI(Service):
 @contextmanager
 def plugins(*others: type[Plugin]) -> Iterator[None]:
     """Applications have the built-in plugins, those that log in among them, and these."""
-    needed = (BasicMechanism, DigestMechanism, JwtMechanism, FileRealm, WhoAmI, *others)
+    needed = (*MECHANISMS, FileRealm, WhoAmI, *others)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prepare, "BUILTIN", tuple(dict.fromkeys((*prepare.BUILTIN, *needed))))
         yield
@@ -79,3 +83,11 @@ async def listening_on(application: Any) -> AsyncIterator[str]:
     finally:
         server.should_exit = True
         await task
+
+
+def read_page(name: str) -> dict[str, Any]:
+    """The configuration that a page of the documentation begins with."""
+    page = Path(__file__).parents[2] / "docs" / "reference" / f"{name}.md"
+    block = page.read_text(encoding="utf-8").split("```yaml\n", 1)[1].split("```", 1)[0]
+    sections: dict[str, Any] = yaml.safe_load(block)
+    return sections

@@ -15,7 +15,7 @@ from docgraph.exchange import Account
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.plugins.kinds import Authenticator
 from tests.http.harness import OPEN, Service
-from tests.http.login import plugins, serving
+from tests.http.login import plugins, read_page, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -61,6 +61,17 @@ def basic(pair: str) -> str:
 async def test_right_password_is_let_in(locked: Service, pair: str, name: str) -> None:
     reply = await locked.request("GET", "/whoami", headers={"authorization": basic(pair)})
     assert (reply.status, reply.json["name"], reply.json["kind"]) == (200, name, "file")
+
+
+PAGE = read_page("basic-authentication")
+
+
+async def test_configuration_of_the_page_works(mongo_client: Any, mongo_uri: str) -> None:
+    async with serving(mongo_client, mongo_uri, PAGE) as service:
+        reply = await service.request("GET", "/whoami", auth=("ada", "secret"))
+        refused = await service.request("GET", "/whoami", auth=("ada", "wrong"))
+    assert (reply.status, reply.json["roles"]) == (200, ["user"])
+    assert refused.headers.get_list("www-authenticate") == [CHALLENGE]
 
 
 @pytest.mark.parametrize("value", [None, basic("ada:wrong"), basic("bob:x"), "Basic !", "Foo bar"])

@@ -17,10 +17,11 @@ from docgraph.auth.headers import DigestCredentials
 from docgraph.auth.mechanisms.counts import COLLECTION, StoredCounts
 from docgraph.auth.mechanisms.digests import compute_response
 from tests.http.harness import Mongo, Service, eventually, failing
-from tests.http.login import listening_on, plugins, serving
+from tests.http.login import listening_on, plugins, read_page, serving
 
 pytestmark = pytest.mark.anyio
 
+PAGE = read_page("digest-authentication")
 KEY = "one key for all instances of this test"
 DIGEST = {
     "digestAuthMechanism": {
@@ -98,6 +99,12 @@ async def test_client_library_logs_in_and_goes_on(service: Service) -> None:
         reply = await service.request("GET", path, auth=login)
         assert (reply.status, reply.json["name"]) == (200, "ada")
         assert "rspauth=" in reply.headers["authentication-info"]
+
+
+async def test_configuration_of_the_page_works(mongo_client: Mongo, mongo_uri: str) -> None:
+    async with serving(mongo_client, mongo_uri, PAGE) as service:
+        login = httpx2.DigestAuth("ada", "secret")
+        assert (await service.request("GET", "/whoami", auth=login)).status == 200
 
 
 @pytest.mark.parametrize(("user", "password"), [("ada", "wrong"), ("bob", "secret")])

@@ -14,11 +14,12 @@ from docgraph.config import Sources, load
 from docgraph.exchange import ConfigError
 from docgraph.server.prepare import prepare
 from tests.http.harness import OPEN, Mongo, Service, flatten, merge
-from tests.http.login import plugins, serving
+from tests.http.login import plugins, read_page, serving
 from tests.unit.auth.forge import RSA_KEY, SECRET, make_token, public_pem
 
 pytestmark = pytest.mark.anyio
 
+PAGE = read_page("jwt-authentication")
 JWT = {"jwtAuthenticationMechanism": {"enabled": True, "key": SECRET}}
 RSA = {
     "jwtAuthenticationMechanism": {
@@ -65,6 +66,13 @@ async def test_token_is_let_in_with_its_roles(service: Service) -> None:
     """J04."""
     reply = await service.request("GET", "/whoami", headers=bearer(make_token(claims())))
     assert reply.json == {"name": "ada", "roles": ["user"], "kind": "jwt"}
+
+
+async def test_configuration_of_the_page_works(mongo_client: Mongo, mongo_uri: str) -> None:
+    key = PAGE["jwtAuthenticationMechanism"]["key"]
+    token = make_token(claims(iss="https://login.example", aud="shop"), key)
+    async with serving(mongo_client, mongo_uri, PAGE) as service:
+        assert (await service.request("GET", "/whoami", headers=bearer(token))).status == 200
 
 
 async def test_rsa_token_is_let_in(mongo_client: Mongo, mongo_uri: str) -> None:
