@@ -29,11 +29,12 @@ from docgraph.graphql.planning.arguments import find_variables
 from docgraph.graphql.planning.build import TreeBuilder
 from docgraph.graphql.planning.collect import Collector, Flags
 from docgraph.graphql.planning.explain import explain
-from docgraph.graphql.planning.tree import Tree
+from docgraph.graphql.planning.tree import Fetch, Tree
 
 __all__ = ["Plan", "build_plan", "select_operation"]
 
 _KEPT_TREES = 16
+_REMEMBERED = 100  # executions
 
 _MODES = {
     "standard": JsonMode.GRAPHQL,
@@ -51,6 +52,28 @@ class Settings(Protocol):
         ...
 
 
+class Crowds:
+    """Which relations of a plan have parents with very many documents, as far as was seen.
+
+    Only the way of fetching depends on it, never the answer. Every now and then a relation is
+    looked at anew.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[int, int] = {}
+
+    def remember(self, fetch: Fetch) -> None:
+        """Take the relation for crowded for a while."""
+        self._left[id(fetch)] = _REMEMBERED
+
+    def expects(self, fetch: Fetch) -> bool:
+        """Whether the relation is taken for crowded this time."""
+        left = self._left.get(id(fetch), 0)
+        if left:
+            self._left[id(fetch)] = left - 1
+        return left > 0
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """How one operation is carried out for callers who see the same part of an app."""
@@ -60,6 +83,7 @@ class Plan:
     operation: OperationDefinitionNode
     mode: JsonMode
     conditions: tuple[str, ...]  # the variables of @skip and @include
+    crowds: Crowds = field(default_factory=Crowds, repr=False)
     _trees: dict[Hashable, Tree] = field(default_factory=dict, repr=False)
 
     @property

@@ -83,18 +83,27 @@ class Engine:
         deadline: Deadline | None = None,
     ) -> Result:
         """The result of a query; the commands it sent are in `commands` then."""
-        self.recorder.commands.clear()
         exchange = Exchange(Request("POST", b"/graphql/test"), "request-1")
         exchange.account, exchange.permission = account, permission
         exchange.deadline = deadline or Deadline.never()
+        return await self.execute(self.plan(app, query, operation), variables, exchange)
+
+    async def execute(
+        self,
+        plan: Plan,
+        variables: Mapping[str, Any] | None = None,
+        exchange: Exchange | None = None,
+    ) -> Result:
+        """The result of a plan that is there already."""
+        self.recorder.commands.clear()
         return await execute(
-            self.plan(app, query, operation),
+            plan,
             store=self.store,
-            exchange=exchange,
+            exchange=exchange or Exchange(Request("POST", b"/graphql/test"), "request-1"),
             variable_values=variables or {},
             variables_resolver=Resolvers(decode),
             settings=self.settings,
-            limits=app.limits,
+            limits=plan.app.limits,
         )
 
     async def data(self, app: VisibleApp, query: str, variables: Any = None) -> Any:

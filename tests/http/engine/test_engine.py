@@ -6,13 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
-from pymongo import AsyncMongoClient, MongoClient
+from pymongo import MongoClient
 
 from docgraph.config.sections import Graphql
 from docgraph.exchange import Account, Deadline, Permission
 from docgraph.exchange.errors import StoreUnavailable, TimeLimitExceeded
 from docgraph.graphql.errors import Classification, OperationRefused
-from docgraph.store import Store
 from tests.http.engine.harness import Engine, codes, only_error
 
 pytestmark = pytest.mark.anyio
@@ -496,14 +495,13 @@ def count_running(client: Client, database: str) -> int:
     return len(list(client.admin.aggregate(stages)))
 
 
-async def test_unreachable_database_ends_the_request(engine: Engine) -> None:
+async def test_unreachable_database_ends_the_request(engine: Engine, mongo_client: Client) -> None:
     """Decision 25: never a field error."""
-    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(
-        "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=200"
-    )
-    engine.store = Store(client)
-
-    with pytest.raises(StoreUnavailable):
-        await engine.run(engine.app(LIMITED, LIMITS), "{ a: items { _id } b: items { _id } }")
-
-    await client.close()
+    going_down = {"failCommands": ["find"], "errorCode": 91}
+    switch = mongo_client.admin.command
+    switch("configureFailPoint", "failCommand", mode="alwaysOn", data=going_down)
+    try:
+        with pytest.raises(StoreUnavailable):
+            await engine.run(engine.app(LIMITED, LIMITS), "{ a: items { _id } b: items { _id } }")
+    finally:
+        switch("configureFailPoint", "failCommand", mode="off")

@@ -184,6 +184,36 @@ async def test_result_that_a_bound_cut_short_is_fetched_another_way(
     ]
 
 
+async def test_crowded_relation_is_spared_the_first_try_next_time(
+    engine: Engine, app: VisibleApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joined, "FIRST_TRY", 30)
+    plan = engine.plan(app, "{ posts(limit: 3) { sameTag(first: 2) { _id } } }")
+
+    first = await engine.execute(plan)
+    again = await engine.execute(plan)
+
+    assert [next(iter(command)) for command in engine.commands] == ["find", "aggregate"]
+    assert again.data == first.data
+
+
+@pytest.mark.parametrize("key", [[0], "(", {"a": 1}])
+async def test_crowded_relation_with_odd_keys_gives_the_same_answer(
+    engine: Engine,
+    app: VisibleApp,
+    mongo_client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    key: Any,
+) -> None:
+    """`$lookup` would take an array apart."""
+    monkeypatch.setattr(joined, "FIRST_TRY", 1)
+    mongo_client[engine.database].posts.update_one({"_id": 1}, {"$set": {"tag": key}})
+
+    data = await engine.data(app, "{ posts(limit: 3) { sameTag(first: 1) { _id } } }")
+
+    assert [[p["_id"] for p in post["sameTag"]] for post in data["posts"]] == [[57], [1], [59]]
+
+
 async def test_one_document_and_its_to_one_relation_cost_one_command(
     engine: Engine, app: VisibleApp
 ) -> None:

@@ -1,8 +1,9 @@
 """Fetching a relation for all parents by one `$in`, and joining in memory.
 
 The first try is bounded. When it comes back full, there may be more, and nothing is known of any
-parent: then each distinct key is asked for on its own, which lets the database stop early (decision
-13: a result that a bound cut short is fetched again another way, never trimmed silently).
+parent: then the database is asked to stop early for each of them (decision 13: a result that a
+bound cut short is fetched again another way, never trimmed silently). A plan remembers which of
+its relations are crowded, and spares them the first try.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.engine.branches import MAX_KEYS, fetch_branches
+from docgraph.graphql.engine.crowded import fetch_crowded
 from docgraph.graphql.engine.join import OWN_KEY, Key, candidate_keys, is_comparable, join_key
 from docgraph.graphql.engine.run import Run, concurrently
 from docgraph.graphql.engine.window import Window
@@ -24,8 +26,9 @@ from docgraph.variables import matches_nothing
 
 __all__ = ["fetch_joined"]
 
-FIRST_TRY = 1_000  # documents that the first try may always bring
+FIRST_TRY = 5_000  # documents that the first try may always bring
 LARGEST_TRY = 100_000
+CROWD = 20  # documents per parent from which on looking up for each parent is cheaper
 
 Keys = dict[Key, Any]  # a join key, and the value that stands for it in a command
 
@@ -74,6 +77,15 @@ class _Batch:
     def size(self) -> int:
         """The number of keys in the command."""
         return max(len(side.values) for side in self.sides)
+
+    def keys_by_parent(self) -> dict[int, Keys]:
+        """What each parent looks for, by the only join."""
+        (side,) = self.sides
+        wanted: dict[int, Keys] = {number: {} for number in self.numbers}
+        for key, numbers in side.seekers.items():
+            for number in numbers:
+                wanted[number][key] = side.values[key]
+        return wanted
 
     def distribute(self, documents: Sequence[Document]) -> dict[int, list[Document]]:
         """The documents of each parent, in their order."""
@@ -197,18 +209,36 @@ def _read_keys(fetch: Fetch, join: Join, parent: Any) -> Keys:
 async def _fetch_batch(
     fetch: Fetch, parents: Sequence[Any], batch: _Batch, rest: Document, run: Run
 ) -> dict[int, Any]:
+    """The answers for the parents of a batch: by `$in` unless the relation is crowded."""
     window = run.prepared[id(fetch)].window
     assert window is not None  # noqa: S101 - see fetch_joined
-    bound = min(max(FIRST_TRY, len(batch.numbers) * window.end), LARGEST_TRY)
-    filter_ = combine([rest, *(side.as_filter() for side in batch.sides)])
     try:
-        documents = await run.find(fetch, filter_, Window(window.sort, 0, bound + 1))
+        if not run.plan.crowds.expects(fetch):
+            found = await _try_together(fetch, batch, rest, window, run)
+            if found is not None:
+                return found
+        if len(batch.sides) == 1:
+            join = batch.sides[0].join
+            found = await fetch_crowded(fetch, join, batch.keys_by_parent(), rest, run)
+            if found is not None:
+                return found
     except DocgraphError as error:
         return dict.fromkeys(batch.numbers, describe_failure(error))
+    own = [parents[number] for number in batch.numbers]
+    answers = await fetch_branches(fetch, own, None, run)
+    return dict(zip(batch.numbers, answers, strict=True))
+
+
+async def _try_together(
+    fetch: Fetch, batch: _Batch, rest: Document, window: Window, run: Run
+) -> dict[int, Any] | None:
+    """One `$in` for all parents; None when there is more than it may bring."""
+    bound = min(max(FIRST_TRY, len(batch.numbers) * window.end), LARGEST_TRY)
+    filter_ = combine([rest, *(side.as_filter() for side in batch.sides)])
+    documents = await run.find(fetch, filter_, Window(window.sort, 0, bound + 1))
     if len(documents) > bound:
-        own = [parents[number] for number in batch.numbers]
-        answers = await fetch_branches(fetch, own, None, run)
-        return dict(zip(batch.numbers, answers, strict=True))
+        run.plan.crowds.remember(fetch)
+        return None
     found = batch.distribute(documents)
     kept = {
         number: own
@@ -216,5 +246,8 @@ async def _fetch_batch(
         else own[window.skip : window.end]
         for number, own in found.items()
     }
-    run.count(min(len(documents), sum(map(len, kept.values()))))
+    count = min(len(documents), sum(map(len, kept.values())))
+    run.count(count)
+    if len(documents) > max(CROWD * batch.size, 2 * count):
+        run.plan.crowds.remember(fetch)
     return kept
