@@ -126,7 +126,7 @@ def _registered() -> Iterator[None]:
     """The service among the built-in plugins, wherever the list of them stands."""
     before = prepare.BUILTIN
     if MongoService not in before:
-        prepare.BUILTIN = (*before, MongoService)  # type: ignore[misc]
+        prepare.BUILTIN = tuple(dict.fromkeys((*before, MongoService)))  # type: ignore[misc]
     try:
         yield
     finally:

@@ -10,6 +10,7 @@ import sys
 
 import click
 
+from docgraph.cli.access import access
 from docgraph.cli.apps import apps
 from docgraph.cli.config import config
 from docgraph.cli.demo import demo
@@ -18,6 +19,7 @@ from docgraph.cli.mongod import mongod
 from docgraph.cli.plugins import plugins
 from docgraph.cli.serve import serve
 from docgraph.cli.terminal import report_failure
+from docgraph.cli.users import users
 from docgraph.cli.version import version
 from docgraph.exchange import StartupError
 
@@ -29,7 +31,7 @@ def docgraph() -> None:
     """GraphQL APIs over MongoDB by declaration."""
 
 
-for command in (serve, demo, apps, explain, config, plugins, mongod, version):
+for command in (serve, demo, apps, explain, users, access, config, plugins, mongod, version):
     docgraph.add_command(command)
 
 

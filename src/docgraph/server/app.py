@@ -50,7 +50,8 @@ class Docgraph:
             await self.shutdown()
             raise
         for initializer in self.plugins.of_kind(Kind.INITIALIZER):
-            self._tasks.start(initializer.name, partial(self._initialize, initializer))
+            name = f"initialize {initializer.name}"
+            self._tasks.start(name, partial(self._initialize, initializer))
         self._tasks.start("event-loop", watch_loop)
 
     async def shutdown(self) -> None:

@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
+from docgraph.access.database import AclWatcher, DbAclAuthorizer
+from docgraph.access.enforce import RequestMerger, ResponseProjector, WriteFilter
+from docgraph.access.file import FileAclAuthorizer
 from docgraph.access.full import FullAuthorizer
+from docgraph.access.registry import ACLRegistryAllower, ACLRegistryProvider, ACLRegistryVetoer
+from docgraph.access.root import RootRoleGuard
+from docgraph.access.rulebook import RuleBookProvider
+from docgraph.access.service import AccessExplain
+from docgraph.access.vetoers import FilterOperatorsBlacklist, OriginVetoer
+from docgraph.access.writes import PermissionChecker, PermissionTeller
+from docgraph.auth.authenticators.database import DatabaseRealm
+from docgraph.auth.authenticators.file import FileRealm
+from docgraph.auth.cookies_read import CookieClearer, CookieClearerOnRefusal, CookieHandler
+from docgraph.auth.cookies_remove import CookieRemover
+from docgraph.auth.cookies_set import CookieSetter
+from docgraph.auth.guard import FailedLogins, LoginGuard, SuccessfulLogins
+from docgraph.auth.mechanisms.basic import BasicMechanism
+from docgraph.auth.mechanisms.digest import DigestMechanism
 from docgraph.auth.mechanisms.identity import IdentityMechanism
+from docgraph.auth.mechanisms.jwt import JwtMechanism
+from docgraph.auth.mechanisms.token_basic import TokenBasicMechanism
+from docgraph.auth.roles import RolesService
+from docgraph.auth.tokens.headers import TokenHeaders, TokenHeadersOnRefusal
+from docgraph.auth.tokens.jwt import JwtTokens
+from docgraph.auth.tokens.random import RandomTokens
+from docgraph.auth.tokens.revocation_watch import (
+    RevocationsGate,
+    RevocationsProvider,
+    RevocationsWatcher,
+)
+from docgraph.auth.tokens.service import TokenService
+from docgraph.auth.users import AffectedUsers, PasswordHasher, PasswordStripper, UserChangeTeller
+from docgraph.auth.users_first import FirstUser
 from docgraph.graphql.service import GraphqlService
 from docgraph.graphql.upkeep import AppsIndex, AppsInitializer, AppsProvider, AppsUpdater
 from docgraph.graphql.writes import DefinitionChecker, DefinitionReader, DefinitionTeller
 from docgraph.plugins.kinds import Plugin
+from docgraph.rest.service import MongoService
 from docgraph.server.services.health import DatabaseProbe
 from docgraph.server.services.metrics import MetricsService
 from docgraph.server.services.ping import Ping
@@ -18,10 +50,56 @@ __all__ = ["BUILTIN"]
 BUILTIN: tuple[type[Plugin], ...] = (
     # the database client, for plugins
     ClientProvider,
-    # who is calling
+    # who is calling: mechanisms
+    TokenBasicMechanism,
+    BasicMechanism,
+    DigestMechanism,
+    JwtMechanism,
     IdentityMechanism,
+    # who is calling: realms, and what guards them
+    DatabaseRealm,
+    FileRealm,
+    FirstUser,
+    PasswordHasher,
+    PasswordStripper,
+    AffectedUsers,
+    UserChangeTeller,
+    LoginGuard,
+    FailedLogins,
+    SuccessfulLogins,
+    # who is calling: tokens and cookies
+    RandomTokens,
+    JwtTokens,
+    TokenService,
+    TokenHeaders,
+    TokenHeadersOnRefusal,
+    RevocationsProvider,
+    RevocationsGate,
+    RevocationsWatcher,
+    CookieHandler,
+    CookieClearer,
+    CookieClearerOnRefusal,
+    CookieSetter,
+    CookieRemover,
+    RolesService,
     # may they
+    ACLRegistryProvider,
+    ACLRegistryVetoer,
+    ACLRegistryAllower,
+    RuleBookProvider,
+    FileAclAuthorizer,
+    DbAclAuthorizer,
+    AclWatcher,
     FullAuthorizer,
+    OriginVetoer,
+    FilterOperatorsBlacklist,
+    RootRoleGuard,
+    PermissionChecker,
+    PermissionTeller,
+    WriteFilter,
+    RequestMerger,
+    ResponseProjector,
+    AccessExplain,
     # GraphQL apps
     GraphqlService,
     AppsProvider,
@@ -31,6 +109,8 @@ BUILTIN: tuple[type[Plugin], ...] = (
     DefinitionChecker,
     DefinitionTeller,
     DefinitionReader,
+    # documents
+    MongoService,
     # the server itself
     Ping,
     DatabaseProbe,
