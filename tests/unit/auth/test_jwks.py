@@ -492,6 +492,14 @@ async def test_issuer_that_is_away_does_not_keep_the_server_from_starting(build,
     assert isinstance(events[0], BackgroundFailed)
 
 
+@pytest.mark.anyio
+async def test_keys_that_travel_unprotected_are_warned_of(build, events, monkeypatch):
+    monkeypatch.setattr(sources, "fetch", lambda address: b'{"keys": []}')
+    await build(algorithm="RS256", jwks="http://issuer.example/keys")
+    await build(algorithm="RS256", jwks="https://issuer.example/keys")
+    assert [one.path for one in events] == ["/jwtAuthenticationMechanism/jwks"]
+
+
 @pytest.mark.parametrize(
     ("address", "plain"),
     [

@@ -115,12 +115,14 @@ class JwtMechanism(AuthMechanism):
         return (render_bearer_challenge(REALM, refused=exchange.attributes.get(REFUSED, False)),)
 
     async def _open_keys(self) -> KeySource:
-        key, jwks = self.config.key, self.config.jwks
-        if (key is None) == (jwks is None):
-            raise self._refuse("key", "set either 'key' or 'jwks'", "'jwks' stands in its place")
-        if jwks is not None:
-            return await self._open_set(jwks)
-        assert key is not None  # noqa: S101 - one of the two is there
+        match self.config.key, self.config.jwks:
+            case str(key), None:
+                return await self._open_key(key)
+            case None, str(jwks):
+                return await self._open_set(jwks)
+        raise self._refuse("key", "set either 'key' or 'jwks'", "'jwks' stands in its place")
+
+    async def _open_key(self, key: str) -> FixedKey:
         try:
             return FixedKey(await self._load_key(key))
         except KeyRefused as error:
