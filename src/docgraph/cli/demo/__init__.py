@@ -1,4 +1,4 @@
-"""`docgraph demo`: the sample blog on an embedded MongoDB, open to everybody on this machine."""
+"""`docgraph demo`: a sample blog on an embedded MongoDB."""
 
 from docgraph.cli.demo.command import demo
 

@@ -23,7 +23,12 @@ from docgraph.store import Store
 __all__ = ["demo"]
 
 DB, DEFINITIONS = "docgraph", "gql-apps"
-_OPEN = ("/fullAuthorizer/enabled=true", "/fullAuthorizer/authentication-required=false")
+# Anybody on this machine may ask the blog; everything else is for the administrator.
+_RULE = {"role": "$unauthenticated", "predicate": "path-prefix('/graphql/blog')"}
+_OPEN = (
+    "/fileAclAuthorizer/enabled=true",
+    f"/fileAclAuthorizer/permissions={orjson.dumps([_RULE]).decode()}",
+)
 _QUERY = "{ posts(limit: 2) { title published author { name city } } }"
 _INDEXES = {"posts": ("authorId", "published", "number"), "comments": ("postId",)}
 _SECONDS = 60
@@ -32,7 +37,10 @@ _SECONDS = 60
 @click.command()
 @configured
 def demo(sources: Sources) -> None:
-    """Serve a sample blog on an embedded MongoDB, open to everybody on this machine."""
+    """Serve a sample blog on an embedded MongoDB.
+
+    The blog's API is open to everybody on this machine, the rest to the administrator only.
+    """
     from docgraph.server.host import host
     from docgraph.server.prepare import prepare
     from docgraph.server.run import announce
