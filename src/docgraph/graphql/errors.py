@@ -14,9 +14,10 @@ from typing import Any, ClassVar
 
 from docgraph.exchange.errors import (
     DocgraphError,
+    InternalError,
+    Overloaded,
     QueryError,
     SecurityViolation,
-    StoreError,
     StoreUnavailable,
     TimeLimitExceeded,
 )
@@ -149,19 +150,18 @@ class OperationRefused(QueryError):
         return cls([GraphqlError(message, classification, code, locations)])
 
 
+_ENDS_REQUEST = (StoreUnavailable, TimeLimitExceeded, OperationRefused, InternalError, Overloaded)
+
+
 def describe_failure(error: DocgraphError) -> FieldFailure:
     """What an error of a lower layer means for the field that asked.
 
     A database that cannot be reached and time that is used up are no field's business: they end
     the request (decision 25), and are raised again.
     """
-    match error:
-        case StoreUnavailable() | TimeLimitExceeded() | OperationRefused():
-            raise error
-        case SecurityViolation():
-            text = f"GraphQL aggregation pipeline security violation: {error.message}"
-            return FieldFailure(text, error.code)
-        case StoreError() | QueryError():
-            return FieldFailure(error.message, error.code)
-        case _:
-            raise error
+    if isinstance(error, _ENDS_REQUEST):
+        raise error
+    if isinstance(error, SecurityViolation):
+        text = f"GraphQL aggregation pipeline security violation: {error.message}"
+        return FieldFailure(text, error.code)
+    return FieldFailure(error.message, error.code)

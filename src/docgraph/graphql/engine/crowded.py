@@ -11,17 +11,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from docgraph.exchange import Document
-from docgraph.exchange.errors import SecurityViolation, StoreRejected
+from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.engine.join import Key, is_comparable
 from docgraph.graphql.engine.run import Run
 from docgraph.graphql.engine.window import Window
+from docgraph.graphql.errors import describe_failure
 from docgraph.graphql.planning.projection import cut_path
 from docgraph.graphql.planning.relation import Join
 from docgraph.graphql.planning.tree import Fetch
 
 __all__ = ["fetch_crowded"]
-
-Wanted = Mapping[int, Sequence[Any]]  # the values that each parent looks for
 
 
 async def fetch_crowded(
@@ -43,7 +42,8 @@ async def fetch_crowded(
     limit = min(len(sought) * window.limit, run.remaining + 1)
     try:
         results = await run.aggregate(fetch, pipeline, limit)
-    except (StoreRejected, SecurityViolation):
+    except DocgraphError as error:
+        describe_failure(error)  # raises what ends the request
         return None
     run.count(len(results))
     found: list[list[Document]] = [[] for _ in sought]

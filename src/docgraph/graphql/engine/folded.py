@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from docgraph.exchange import Document
-from docgraph.exchange.errors import DocgraphError, SecurityViolation, StoreRejected
+from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.engine.branches import fetch_branches
 from docgraph.graphql.engine.join import is_comparable
 from docgraph.graphql.engine.run import Run
@@ -40,8 +40,9 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
     pipeline += [{"$lookup": lookup} for _, lookup in folds]
     try:
         documents = await run.aggregate(fetch, [*pipeline, {"$project": shown}], 1)
-    except (StoreRejected, SecurityViolation):
-        # For instance a collection that this version of the database cannot look up.
+    except DocgraphError as error:
+        # For instance a sharded collection, which MongoDB 5.0 cannot look up.
+        describe_failure(error)  # raises what ends the request
         return await fetch_branches(fetch, [None], None, run)
     run.count(len(documents))
     run.folded.update(id(fold.fetch) for fold, _ in folds)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from docgraph.exchange import Document
-from docgraph.exchange.errors import DocgraphError, SecurityViolation, StoreRejected
+from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.engine.run import Run, concurrently
 from docgraph.graphql.engine.window import Window
 from docgraph.graphql.errors import FieldFailure, describe_failure
@@ -120,7 +120,8 @@ async def _ask_together(fetch: Fetch, queries: Sequence[Query], run: Run) -> lis
     limit = min(sum(query.limit for query in queries), run.remaining + 1)
     try:
         results = await run.aggregate(fetch, pipeline, limit)
-    except (StoreRejected, SecurityViolation):
+    except DocgraphError as error:
+        describe_failure(error)  # raises what ends the request
         return await _ask_each(fetch, queries, run)
     run.count(len(results))
     answers: list[list[Document]] = [[] for _ in queries]
