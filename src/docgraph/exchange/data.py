@@ -86,6 +86,8 @@ class WriteKind(StrEnum):
     REPLACE = "replace"
     UPDATE = "update"
     DELETE = "delete"
+    CREATE = "create"
+    DROP = "drop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,7 @@ class Write:
     `insert` and `replace` carry `documents` (a replacement is found by the `_id` of each, or by
     `filter` when there is one document); `update` carries `update` (operators) or `pipeline`;
     `delete` only its `filter`. `many` lets update and delete touch more than one document.
+    `create` and `drop` are about the collection itself and carry nothing.
     """
 
     kind: WriteKind

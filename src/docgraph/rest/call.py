@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from docgraph.codec import encode
+from docgraph.codec import decode, encode
 from docgraph.config.sections import Mongo
 from docgraph.exchange import (
     Answer,
@@ -28,6 +28,7 @@ from docgraph.rest.parameters import Parameters
 from docgraph.store import Rows, Store
 from docgraph.store.catalog import Catalog
 from docgraph.store.metadata import Metadata
+from docgraph.variables import Resolvers
 
 __all__ = ["JSON", "Call", "Context", "Handler", "Handlers"]
 
@@ -48,6 +49,7 @@ class Context:
     base_url: str | None = None
     writers: tuple[DataInterceptor, ...] = ()
     services: tuple[tuple[str, ...], ...] = ()
+    resolvers: Resolvers = field(default_factory=lambda: Resolvers(decode))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The body of PATCH as an update, and the same update applied in memory.
 
 Keys that are operators pass as they are, all others are put into `$set`. In memory an update is
-applied only where somebody has to see the whole document before it is written (app definitions);
-there `$set`, `$unset` and `$currentDate` are understood, and everything else is refused.
+applied only where somebody has to see the whole document before it is written (app definitions,
+metadata, collections with a schema); what cannot be foreseen there is refused.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.errors import RequestError
 from docgraph.rest.etags import ETAG
 from docgraph.rest.flatten import CURRENT_DATE, resolve_date, set_path, split_path
+from docgraph.rest.operators import OPERATORS
 
 __all__ = ["apply_update", "build_pipeline", "build_update"]
 
@@ -83,7 +84,7 @@ def _step(container: Any, name: str) -> Any:
     return None
 
 
-_APPLIED = {"$set": _set, "$unset": _unset, CURRENT_DATE: _set_date}
+_APPLIED = {**OPERATORS, "$set": _set, "$unset": _unset, CURRENT_DATE: _set_date}
 
 
 def _check_conflicts(update: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from docgraph.codec import decode
 from docgraph.config.section import Section, ServiceConfig
 from docgraph.config.sections import Core, Mongo
 from docgraph.exchange import Answer, DataPoint, Deadline, Exchange, Resource, ResourceType
@@ -17,7 +18,18 @@ from docgraph.exchange.errors import NotFound, NotSupported
 from docgraph.exchange.path import parse_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.rest import bulk, collection, documents, names, sizes
+from docgraph.rest import (
+    aggregations,
+    bulk,
+    collection,
+    collections,
+    databases,
+    documents,
+    indexes,
+    metadata,
+    names,
+    sizes,
+)
 from docgraph.rest.call import Call, Context, Handlers
 from docgraph.rest.ids import parse_id
 from docgraph.rest.parameters import Parameters, parse_parameters
@@ -26,6 +38,7 @@ from docgraph.store import Store
 from docgraph.store.catalog import Catalog
 from docgraph.store.metadata import Metadata
 from docgraph.store.mounts import Mounts, check_names
+from docgraph.variables import Resolvers
 
 __all__ = ["HANDLERS", "MongoService"]
 
@@ -35,6 +48,11 @@ HANDLERS: Handlers = {
     **bulk.HANDLERS,
     **sizes.HANDLERS,
     **names.HANDLERS,
+    **databases.HANDLERS,
+    **collections.HANDLERS,
+    **metadata.HANDLERS,
+    **indexes.HANDLERS,
+    **aggregations.HANDLERS,
 }
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -45,6 +63,7 @@ _TAKEN: dict[ResourceType, tuple[str, ...]] = {
 # Of these there is no list: without a name they take no method.
 _NAMED = frozenset({ResourceType.AGGREGATION, ResourceType.STREAM})
 _SESSIONS = "_sessions"
+_RESOURCE = "mongo.resource"
 
 
 class MongoService(Service):
@@ -88,6 +107,7 @@ class MongoService(Service):
             self._context,
             writers=tuple(one for one in writers if one.point is DataPoint.BEFORE_WRITE),
             services=tuple(self._find_path(one) for one in others),
+            resolvers=Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER)),
         )
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
@@ -112,7 +132,8 @@ class MongoService(Service):
         if request.query_string:
             parameters = parse_parameters(request.query, self._config, self._defaults)
         if resource.type is ResourceType.DOCUMENT:
-            resource = replace(resource, id=parse_id(resource.id, parameters.id_type))
+            id = parse_id(resource.id, parameters.id_type)
+            resource = Resource(resource.type, resource.db, resource.collection, id)
         method = "GET" if request.method == "HEAD" else request.method
         if method == "GET":
             exchange.deadline = Deadline.after_ms(self._config.query_time_limit)
@@ -120,8 +141,13 @@ class MongoService(Service):
         return await handler(Call(exchange, resource, parameters, self._context))
 
     def _resolve(self, exchange: Exchange) -> Resource | None:
-        request = exchange.request
-        return self._mounts.resolve(request.segments, request.headers.get("host") or "")
+        """The resource of the path; found once, though it is asked for twice."""
+        if _RESOURCE not in exchange.attributes:
+            request = exchange.request
+            host = request.headers.get("host") or ""
+            exchange.attributes[_RESOURCE] = self._mounts.resolve(request.segments, host)
+        found: Resource | None = exchange.attributes[_RESOURCE]
+        return found
 
     def _is_session(self, exchange: Exchange) -> bool:
         """`/_sessions` is known whatever the mounts are."""

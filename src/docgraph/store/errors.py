@@ -26,6 +26,7 @@ from pymongo.errors import (
 from docgraph.exchange.errors import (
     Conflict,
     DocgraphError,
+    NotFound,
     NotSupported,
     QueryError,
     StoreError,
@@ -71,6 +72,12 @@ _MEMORY = _Rule(
     "the query needs more memory than the database gives one",
     "reduce it with a filter or a limit, or allow the use of disk",
 )
+_INDEX = _Rule(StoreRejected, "the database does not take these keys or options of an index")
+_OTHER_INDEX = _Rule(
+    StoreRejected,
+    "an index with this name or these keys exists and is another one",
+    "indexes cannot be changed: delete it and make it anew",
+)
 _RESUME = _Rule(
     StoreRejected,
     "the change stream cannot be resumed from this token",
@@ -88,6 +95,7 @@ _RULES: dict[int, _Rule] = {
     14: _QUERY,  # TypeMismatch
     15: _Rule(StoreRejected, "the query or document is nested too deeply"),  # Overflow
     18: _Rule(StoreForbidden, "the database does not accept its user"),  # AuthenticationFailed
+    27: _Rule(NotFound, "the index does not exist"),  # IndexNotFound
     50: _TIME,  # MaxTimeMSExpired
     52: _Rule(StoreRejected, "a property may not start with '$'"),  # DollarPrefixedFieldName
     56: _FIELD_END,  # EmptyFieldName
@@ -98,13 +106,18 @@ _RULES: dict[int, _Rule] = {
         "give it with the query parameter 'shardkey'",
     ),
     66: _Rule(StoreForbidden, "the update would change _id or the shard key"),  # ImmutableField
+    67: _INDEX,  # CannotCreateIndex
     73: _Rule(StoreRejected, "invalid database or collection name"),  # InvalidNamespace
+    85: _OTHER_INDEX,  # IndexOptionsConflict
+    86: _OTHER_INDEX,  # IndexKeySpecsConflict
     112: _Rule(  # WriteConflict
         Conflict, "write conflict with another operation", "try again"
     ),
     121: _Rule(StoreRejected, "document failed validation"),  # DocumentValidationFailure
     146: _MEMORY,  # ExceededMemoryLimit
+    166: _Rule(StoreRejected, "a view does not support this"),  # CommandNotSupportedOnView
     168: _QUERY,  # InvalidPipelineOperator
+    197: _INDEX,  # InvalidIndexSpecificationOption
     225: _TRANSACTION,  # TransactionTooOld
     241: _Rule(StoreRejected, "failed to convert a value"),  # ConversionFailure
     251: _TRANSACTION,  # NoSuchTransaction

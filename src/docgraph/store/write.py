@@ -1,4 +1,4 @@
-"""Executes a `Write`: insert, replace, update, delete, one document or many.
+"""Executes a `Write`: insert, replace, update, delete, one document or many; create, drop.
 
 Writes go through the driver's collection methods, which number them so that a second try after a
 lost connection cannot happen twice. A write of one document raises what went wrong; a write of
@@ -14,18 +14,19 @@ import pymongo
 from bson import ObjectId
 from pymongo import ReplaceOne, WriteConcern
 from pymongo.asynchronous.collection import AsyncCollection
-from pymongo.errors import BulkWriteError
+from pymongo.errors import BulkWriteError, OperationFailure
 from pymongo.results import UpdateResult
 
 from docgraph.exchange.data import Document, Write, WriteKind, WriteResult
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import QueryError
+from docgraph.exchange.errors import Forbidden, QueryError
 from docgraph.store.command import Commands
 from docgraph.store.errors import describe_write_error
 
 __all__ = ["execute", "updates_of"]
 
 _MAJORITY = WriteConcern("majority")
+_EXISTS = 48  # NamespaceExists
 
 
 async def execute(
@@ -74,6 +75,10 @@ def _check_shape(write: Write) -> None:
                 raise QueryError("nothing to update: there are no operators")
             if write.update is not None and not all(key[:1] == "$" for key in write.update):
                 raise QueryError("an update holds operators such as $set only")
+        case WriteKind.DROP:
+            if write.filter:
+                # Somebody (a permission) lets this caller touch some of the documents only.
+                raise Forbidden("only a part of the collection may be removed")
 
 
 def _check_identified(documents: Sequence[Document]) -> None:
@@ -133,11 +138,29 @@ async def _delete(target: AsyncCollection[Document], write: Write) -> WriteResul
     return WriteResult(deleted=result.deleted_count)
 
 
+async def _create(target: AsyncCollection[Document], write: Write) -> WriteResult:
+    """Make the collection; one that is there already is left as it is."""
+    try:
+        await target.database.create_collection(target.name, check_exists=False)
+    except OperationFailure as error:
+        if error.code != _EXISTS:
+            raise
+        return WriteResult()
+    return WriteResult(inserted=(target.name,))
+
+
+async def _drop(target: AsyncCollection[Document], write: Write) -> WriteResult:
+    await target.drop()
+    return WriteResult(deleted=1)
+
+
 _RUNNERS = {
     WriteKind.INSERT: _insert,
     WriteKind.REPLACE: _replace,
     WriteKind.UPDATE: _update,
     WriteKind.DELETE: _delete,
+    WriteKind.CREATE: _create,
+    WriteKind.DROP: _drop,
 }
 
 

@@ -1,0 +1,139 @@
+"""`GET /<collection>/_aggrs/<uri>`: a stored aggregation is run with the caller's variables.
+
+The row filters of the caller's permission stand in front of the pipeline and inside its joins; what
+the permission does not show is taken away before the first stage. Results are bounded in number and
+size: there is no paging but that of the pipeline itself, by `@skip` and `@limit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from docgraph.exchange import Answer, Deadline, Document, Permission, ResourceType
+from docgraph.exchange.errors import (
+    NotFound,
+    QueryError,
+    SecurityViolation,
+    StoreError,
+    StoreRejected,
+)
+from docgraph.rest.avars import build_scope, parse_avars
+from docgraph.rest.call import Call, Handlers
+from docgraph.rest.pipelines import Aggregation, find_aggregation
+from docgraph.rest.properties import from_stored
+from docgraph.store.names import namespace_of
+from docgraph.store.security import has_key
+from docgraph.variables import NotBound
+
+__all__ = ["HANDLERS", "MOST_BYTES", "MOST_RESULTS", "hide_properties"]
+
+MOST_RESULTS: Final = 100_000
+MOST_BYTES: Final = 16 * 1024 * 1024
+
+_FIRST: Final = frozenset({"$geoNear", "$search", "$searchMeta", "$vectorSearch", "$documents"})
+_TEXT: Final = frozenset({"$text"})
+
+Stages = Sequence[Mapping[str, Any]]
+
+
+class AggregationFailed(QueryError):
+    """The database could not run the pipeline, or it gives too much."""
+
+    status: ClassVar[int] = 422
+    code: ClassVar[str] = "aggregation-failed"
+
+
+async def _get(call: Call) -> Answer:
+    await call.require_collection()
+    metadata = await call.find_metadata(call.collection)
+    aggregation = find_aggregation(from_stored(metadata or {}), call.resource.id)
+    if aggregation is None:
+        raise NotFound("query does not exist", hint=f"'{call.resource.id}' is not among its aggrs")
+    results = await _run(call, aggregation, await _render(call, aggregation))
+    answer = call.answer(results)
+    if len(answer.content) > MOST_BYTES:
+        raise _too_much(f"{MOST_BYTES // 1024 // 1024} MiB")
+    return answer
+
+
+async def _render(call: Call, aggregation: Aggregation) -> list[Document]:
+    """The pipeline with the variables of this request in it."""
+    avars = parse_avars(
+        call.request.query.get_list("avars"),
+        check_operators=call.context.settings.aggregation_check_operators,
+    )
+    template, resolvers = aggregation.stages, call.context.resolvers
+    scope = await build_scope(template.names, avars, call.exchange, resolvers, call.parameters)
+    try:
+        stages: list[Document] = template.render(scope)
+    except NotBound as error:
+        raise _unbound(error) from None
+    return stages
+
+
+def _unbound(error: NotBound) -> NotBound:
+    """The same error in the words of this API."""
+    error.message = f"cannot execute aggregation: variable {error.name} not bound"
+    error.hint = (
+        f'give it by avars={{"{error.name}": …}}'
+        if not error.name.startswith("@")
+        else f'give it a default: {{"$var": ["{error.name}", null]}}'
+    )
+    return error
+
+
+async def _run(call: Call, aggregation: Aggregation, stages: Stages) -> list[Document]:
+    permission = call.exchange.permission
+    try:
+        results = await call.context.store.aggregate(
+            call.db,
+            call.collection,
+            hide_properties(stages, permission, namespace_of(call.db, call.collection)),
+            limit=MOST_RESULTS + 1,
+            deadline=Deadline.after_ms(call.context.settings.aggregation_time_limit),
+            allow_disk_use=aggregation.allow_disk_use,
+            comment={"request": call.exchange.id, "operation": aggregation.uri},
+            rows=call.rows,
+        )
+    except SecurityViolation as error:
+        raise SecurityViolation(
+            f"aggregation pipeline security violation: {error.message}", hint=error.hint
+        ) from None
+    except StoreError as error:
+        # Of the database's errors, those about the pipeline: not that it is away or out of time.
+        if type(error) not in (StoreError, StoreRejected):
+            raise
+        raise AggregationFailed(
+            f"error executing aggregation: {error.message}", hint=error.hint
+        ) from error
+    if len(results) > MOST_RESULTS:
+        raise _too_much(f"{MOST_RESULTS} results")
+    return results
+
+
+def _too_much(bound: str) -> AggregationFailed:
+    return AggregationFailed(
+        f"error executing aggregation: it gives more than {bound}",
+        hint='let the pipeline end in {"$skip": {"$var": "@skip"}}, {"$limit": {"$var": "@limit"}}',
+    )
+
+
+def hide_properties(stages: Stages, permission: Permission | None, namespace: str) -> Stages:
+    """The pipeline on documents without what `projectResponse` of the permission does not show."""
+    shown = permission.project_response if permission is not None else None
+    if permission is None or not shown or permission.namespace != namespace:
+        return stages
+    projection: Document = dict(shown)
+    if any(projection.values()):
+        projection.setdefault("_id", 0)
+    front = 1 if stages and _must_be_first(stages[0]) else 0
+    return [*stages[:front], {"$project": projection}, *stages[front:]]
+
+
+def _must_be_first(stage: Mapping[str, Any]) -> bool:
+    ((name, body),) = stage.items()
+    return name in _FIRST or (name == "$match" and has_key(body, _TEXT))
+
+
+HANDLERS: Handlers = {(ResourceType.AGGREGATION, "GET"): _get}

@@ -1,0 +1,104 @@
+"""`avars`, the variables that a caller gives to a stored aggregation, and those that we give it.
+
+A value of `avars` stays a value: what stands in it can never become an operator or a field, unless
+`aggregation-check-operators` is off, and even then nothing that runs code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from docgraph.codec import decode
+from docgraph.exchange import Document, Exchange
+from docgraph.exchange.errors import BodyError, RequestError
+from docgraph.rest.parameters import Parameters
+from docgraph.variables import Resolvers, Scope, Variables, mark_caller, parse_path
+
+__all__ = ["build_scope", "parse_avars"]
+
+_LONGEST: Final = 200
+_PERMISSIONS: Final = "@mongoPermissions"  # as `@dbPermissions` was called before
+
+
+def parse_avars(texts: list[str], *, check_operators: bool) -> Document:
+    """The object in the first `avars` parameter; empty without one."""
+    if not texts:
+        return {}
+    text = texts[0]
+    try:
+        values = decode(text)
+    except BodyError as error:
+        raise RequestError(f"illegal avars parameter: {_cut(text)}", hint=error.message) from None
+    if not isinstance(values, dict):
+        raise RequestError(
+            f"illegal avars parameter, it is not a json object: {_cut(text)}",
+            hint='such as avars={"name": "value"}',
+        )
+    if not check_operators:
+        return {key: mark_caller(value) for key, value in values.items()}
+    if _has_operator(values):
+        raise RequestError(
+            f"illegal avars parameter: {_cut(text)}", hint="no name in it may start with $"
+        )
+    return values
+
+
+async def build_scope(
+    names: Iterable[str],
+    avars: Mapping[str, Any],
+    exchange: Exchange,
+    resolvers: Resolvers,
+    parameters: Parameters,
+) -> Scope:
+    """Everything that the names of a template can stand for in this request."""
+    names = frozenset(names)
+    predefined = [name for name in names if name.startswith("@")]
+    paging = _find_paging(parameters)
+    asked = {name: _current_name(name) for name in predefined if name not in paging}
+    found = await resolvers.resolve_all(sorted(set(asked.values())), exchange)
+    values = {name: found[current] for name, current in asked.items()}
+    return Scope(_expand(avars, names), Variables({**values, **paging}))
+
+
+def _find_paging(parameters: Parameters) -> Document:
+    return {
+        "@page": parameters.page,
+        "@pagesize": parameters.pagesize,
+        "@limit": parameters.pagesize,
+        "@skip": parameters.skip,
+    }
+
+
+def _current_name(name: str) -> str:
+    return name.replace(_PERMISSIONS, "@dbPermissions", 1)
+
+
+def _expand(avars: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:
+    """A key that is literally `a.b` wins over the path `a.b`."""
+    own = (name for name in names if name in avars and not name.startswith("@"))
+    literal = [name for name in own if len(parse_path(name)) > 1]
+    if not literal:
+        return avars
+    expanded = dict(avars)
+    for name in literal:
+        _put(expanded, parse_path(name), avars[name])
+    return expanded
+
+
+def _put(values: Document, path: tuple[str, ...], value: Any) -> None:
+    *way, last = path
+    for step in way:
+        inner = values.get(step)
+        values[step] = values = dict(inner) if isinstance(inner, dict) else {}
+    values[last] = value
+
+
+def _has_operator(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(key[:1] == "$" or _has_operator(inner) for key, inner in value.items())
+    return isinstance(value, list) and any(map(_has_operator, value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -1,0 +1,87 @@
+"""Collections: made, described, removed; the schema store is one of them."""
+
+from __future__ import annotations
+
+from docgraph.codec.types import ObjectId
+from docgraph.exchange import Answer, Body, ResourceType, Write, WriteKind
+from docgraph.exchange.errors import RequestError
+from docgraph.exchange.path import parse_path
+from docgraph.rest.call import Call, Handlers
+from docgraph.rest.metadata import (
+    claim_metadata,
+    find_etag_condition,
+    forget_metadata,
+    patch_metadata,
+    put_metadata,
+    read_properties,
+)
+from docgraph.rest.shadows import check_reachable
+
+__all__ = ["HANDLERS"]
+
+
+async def _put(call: Call) -> Answer:
+    properties = await read_properties(call)
+    created = await _ensure_collection(call)
+    etag = ObjectId()
+    condition = None if created else await find_etag_condition(call)
+    refusal = await put_metadata(call, properties, etag, condition)
+    if refusal is not None:
+        return refusal
+    call.context.catalog.announce()
+    return Body(201 if created else 200, headers=[("ETag", str(etag))])
+
+
+async def _ensure_collection(call: Call) -> bool:
+    """Make the collection if it is not there; true when this made it."""
+    catalog = call.context.catalog
+    # Not by what is remembered: another instance may have dropped it.
+    if call.collection in await catalog.list_collections(call.db, call.exchange.deadline):
+        return False
+    if not _is_mounted_by_name(call):
+        await call.require_database()
+    check_reachable(call)
+    result = await call.write(Write(WriteKind.CREATE))
+    catalog.announce()
+    return bool(result.inserted)
+
+
+def _is_mounted_by_name(call: Call) -> bool:
+    """Whether the configuration names the database: then it counts as existing, empty or not."""
+    return any(
+        parse_path(mount.what.encode())[:1] == (call.db,)
+        for mount in call.context.settings.mongo_mounts
+        if mount.what != "*"
+    )
+
+
+async def _patch(call: Call) -> Answer:
+    if call.collection.startswith("_") and call.resource.type is ResourceType.COLLECTION:
+        raise RequestError("wrong request, collection name cannot be empty or start with _")
+    await call.require_collection()
+    etag = ObjectId()
+    refusal = await patch_metadata(call, etag)
+    if refusal is not None:
+        return refusal
+    call.context.catalog.announce()
+    return Body(200, headers=[("ETag", str(etag))])
+
+
+async def _delete(call: Call) -> Answer:
+    await call.require_collection()
+    refusal = await claim_metadata(call)
+    if refusal is not None:
+        return refusal
+    try:
+        await call.write(Write(WriteKind.DROP))
+        await forget_metadata(call)
+    finally:
+        call.context.catalog.announce()
+    return Body(204)
+
+
+HANDLERS: Handlers = {
+    (type, method): handler
+    for type in (ResourceType.COLLECTION, ResourceType.SCHEMA_STORE)
+    for method, handler in (("PUT", _put), ("PATCH", _patch), ("DELETE", _delete))
+}

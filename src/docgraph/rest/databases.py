@@ -1,0 +1,67 @@
+"""Databases: made, described, removed. A database exists when it has a collection, if only ours."""
+
+from __future__ import annotations
+
+from docgraph.codec.types import ObjectId
+from docgraph.exchange import Answer, Body, Deadline, Resource, ResourceType, Write, WriteKind
+from docgraph.rest.call import Call, Handlers
+from docgraph.rest.metadata import (
+    claim_metadata,
+    find_etag_condition,
+    patch_metadata,
+    put_metadata,
+    read_properties,
+)
+from docgraph.rest.shadows import check_reachable
+from docgraph.store.administration import Administration
+
+__all__ = ["HANDLERS"]
+
+
+async def _put(call: Call) -> Answer:
+    properties = await read_properties(call)
+    exists = await call.context.catalog.has_database(call.db, call.exchange.deadline)
+    if not exists:
+        check_reachable(call)
+    etag = ObjectId()
+    condition = await find_etag_condition(call) if exists else None
+    refusal = await put_metadata(call, properties, etag, condition)
+    if refusal is not None:
+        return refusal
+    call.context.catalog.announce()
+    return Body(200 if exists else 201, headers=[("ETag", str(etag))])
+
+
+async def _patch(call: Call) -> Answer:
+    await call.require_database()
+    etag = ObjectId()
+    refusal = await patch_metadata(call, etag)
+    if refusal is not None:
+        return refusal
+    call.context.catalog.announce()
+    return Body(200, headers=[("ETag", str(etag))])
+
+
+async def _delete(call: Call) -> Answer:
+    await call.require_database()
+    refusal = await claim_metadata(call)
+    if refusal is not None:
+        return refusal
+    store, catalog = call.context.store, call.context.catalog
+    try:
+        # One by one, so that those who care for a collection hear of its end.
+        for name in await catalog.list_collections(call.db, call.exchange.deadline):
+            place = Resource(ResourceType.COLLECTION, call.db, name)
+            drop = Write(WriteKind.DROP)
+            await store.write(place, drop, deadline=Deadline.never(), exchange=call.exchange)
+        await Administration(store).drop_database(call.db)
+    finally:
+        catalog.announce()
+    return Body(204)
+
+
+HANDLERS: Handlers = {
+    (ResourceType.DATABASE, "PUT"): _put,
+    (ResourceType.DATABASE, "PATCH"): _patch,
+    (ResourceType.DATABASE, "DELETE"): _delete,
+}

@@ -1,0 +1,125 @@
+"""Indexes of a collection: listed, made, dropped. They cannot be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from docgraph.exchange import Answer, Body, Document, ResourceType
+from docgraph.exchange.errors import (
+    Conflict,
+    NotFound,
+    QueryError,
+    RequestError,
+    StoreError,
+    StoreRejected,
+)
+from docgraph.rest.bodies import read_object
+from docgraph.rest.call import Call, Handlers
+from docgraph.store.administration import Administration
+
+__all__ = ["HANDLERS", "read_index"]
+
+_OPTIONS: Final = frozenset(
+    {
+        "2dsphereIndexVersion",
+        "bits",
+        "collation",
+        "default_language",
+        "expireAfterSeconds",
+        "hidden",
+        "language_override",
+        "max",
+        "min",
+        "partialFilterExpression",
+        "sparse",
+        "storageEngine",
+        "textIndexVersion",
+        "unique",
+        "weights",
+        "wildcardProjection",
+    }
+)
+# `background` does nothing since MongoDB 4.2, and the name is that of the path.
+_IGNORED: Final = frozenset({"background", "name"})
+_COLLATION: Final = {
+    "collationAlternate": "alternate",
+    "collationCaseFirst": "caseFirst",
+    "collationMaxVariable": "maxVariable",
+    "collationStrength": "strength",
+}
+
+
+class DefaultIndex(RequestError):
+    """An index that the collection cannot be without."""
+
+    status: ClassVar[int] = 403
+    code: ClassVar[str] = "default-index"
+
+
+async def _list(call: Call) -> Answer:
+    await call.require_collection()
+    administration = Administration(call.context.store)
+    found = await administration.list_indexes(call.db, call.collection, call.exchange.deadline)
+    return call.answer([_render(index) for index in found])
+
+
+def _render(index: Mapping[str, Any]) -> Document:
+    shown = {key: value for key, value in index.items() if key not in ("name", "ns")}
+    return {**shown, "_id": index["name"]}
+
+
+async def _put(call: Call) -> Answer:
+    name = call.resource.id
+    if name.startswith("_"):
+        raise RequestError("index name cannot start with _")
+    await call.require_collection()
+    keys, options = read_index(await read_object(call.request))
+    try:
+        await Administration(call.context.store).create_index(
+            call.db, call.collection, name, keys, options
+        )
+    except (StoreError, Conflict, QueryError) as error:
+        if type(error) not in (StoreError, StoreRejected, Conflict, QueryError):
+            raise
+        raise RequestError(f"error creating the index: {error.message}", hint=error.hint) from error
+    return Body(201)
+
+
+def read_index(body: Mapping[str, Any]) -> tuple[Document, Document]:
+    """The keys and options of an index, as the database wants them."""
+    keys, given = body.get("keys"), body.get("ops", {})
+    if not isinstance(keys, dict) or not keys:
+        raise RequestError("keys must be a json object", hint='such as {"keys": {"name": 1}}')
+    if not isinstance(given, dict):
+        raise RequestError("ops must be a json object")
+    options = {key: value for key, value in given.items() if key not in _IGNORED}
+    unknown = sorted(options.keys() - _OPTIONS)
+    if unknown:
+        raise RequestError(
+            f"the option '{unknown[0]}' of an index is not known",
+            hint=f"known are {', '.join(sorted(_OPTIONS))}",
+        )
+    collation = options.get("collation")
+    if isinstance(collation, dict):
+        options["collation"] = {_COLLATION.get(key, key): one for key, one in collation.items()}
+    return keys, options
+
+
+async def _delete(call: Call) -> Answer:
+    name = call.resource.id
+    if name.startswith("_"):
+        raise DefaultIndex(f"{name} is a default index and cannot be deleted")
+    await call.require_collection()
+    try:
+        await Administration(call.context.store).drop_index(call.db, call.collection, name)
+    except NotFound:
+        raise NotFound(f"index '{name}' does not exist") from None
+    return Body(204)
+
+
+HANDLERS: Handlers = {
+    (ResourceType.INDEXES, "GET"): _list,
+    (ResourceType.INDEX, "PUT"): _put,
+    (ResourceType.INDEX, "DELETE"): _delete,
+}

@@ -1,0 +1,222 @@
+"""The metadata of a database or collection: `_meta`, and how it is replaced, changed and given up.
+
+An etag that a request demands is a part of the write's own filter, as with documents: of two that
+carry the same etag only one wins. Metadata that is not there yet fulfils every condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from docgraph.codec.types import ObjectId
+from docgraph.exchange import (
+    Answer,
+    Body,
+    Deadline,
+    Document,
+    Resource,
+    ResourceType,
+    Write,
+    WriteKind,
+    WriteResult,
+)
+from docgraph.exchange.errors import Conflict, NotFound, RequestError
+from docgraph.rest.bodies import read_content
+from docgraph.rest.call import Call, Handlers
+from docgraph.rest.etags import ETAG, Condition, etag_headers, find_condition, is_demanded
+from docgraph.rest.flatten import prepare_document
+from docgraph.rest.patch import apply_update, build_update
+from docgraph.rest.properties import check_properties, from_stored, to_stored, unescape
+from docgraph.store.metadata import metadata_id
+from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
+
+__all__ = [
+    "HANDLERS",
+    "claim_metadata",
+    "find_etag_condition",
+    "forget_metadata",
+    "patch_metadata",
+    "put_metadata",
+    "read_properties",
+]
+
+_TRIES: Final = 10
+_DEMAND: Final = "The ETag must be provided using the 'If-Match' header"
+
+
+async def _get(call: Call) -> Answer:
+    if call.resource.collection is None:
+        await call.require_database()
+    else:
+        await call.require_collection()
+    stored = await call.find_metadata(call.resource.collection)
+    if stored is None:
+        raise NotFound(f"resource _meta is not defined for this {_name_kind(call)}.")
+    content = {**from_stored(stored), "_id": "_meta"}
+    return call.answer(content, etag_headers(stored))
+
+
+def _name_kind(call: Call) -> str:
+    match call.resource.collection:
+        case None:
+            return "db"
+        case name if name == SCHEMA_STORE:
+            return "schema store"
+    return "collection"
+
+
+# --- bodies ---------------------------------------------------------------------------------------
+
+
+async def read_properties(call: Call) -> Document:
+    """The properties that the body of PUT holds, checked."""
+    body = await _read_body(call)
+    properties: Document = unescape(prepare_document(body))
+    _check(call, properties)
+    return properties
+
+
+async def _read_body(call: Call) -> Document:
+    content = await read_content(call.request)
+    if isinstance(content, list):
+        raise RequestError("data must be a json object")
+    return {key: value for key, value in content.items() if key not in ("_id", ETAG)}
+
+
+def _check(call: Call, properties: Mapping[str, Any]) -> None:
+    check_properties(
+        properties,
+        db=call.db,
+        policy=call.context.store.policy,
+        of_collection=call.resource.collection is not None,
+    )
+
+
+# --- writes ---------------------------------------------------------------------------------------
+
+
+async def find_etag_condition(call: Call) -> Condition | None:
+    """What the request, or the policy, demands of the etag of the database or collection."""
+    policies = call.context.settings.etag_check_policy
+    of_database = (await call.find_metadata(None) or {}).get("etagPolicy")
+    overrides, default = [of_database], policies.db
+    if call.resource.collection is not None:
+        own = (await call.find_metadata(call.collection) or {}).get("etagPolicy")
+        overrides, default = [own, of_database], policies.coll
+    demanded = call.parameters.check_etag or is_demanded(
+        overrides, default, deleting=call.request.method == "DELETE"
+    )
+    return find_condition(call.request.headers, demanded=demanded)
+
+
+async def put_metadata(
+    call: Call, properties: Document, etag: ObjectId, condition: Condition | None
+) -> Answer | None:
+    """Replace the metadata; an answer is the refusal."""
+    document = {"_id": _id_of(call), **to_stored(properties), ETAG: etag}
+    filter: Document = {"_id": _id_of(call)}
+    if condition is not None:
+        filter[ETAG] = condition.stored
+    try:
+        await _write(call, Write(WriteKind.REPLACE, (document,), filter=filter, upsert=True))
+    except Conflict:
+        # Not found by its etag, it could not be inserted either: it is there with another one.
+        if condition is None:
+            raise
+        return await _refuse(call, condition)
+    return None
+
+
+async def patch_metadata(call: Call, etag: ObjectId) -> Answer | None:
+    """Change the metadata, which is checked as a whole before it is written."""
+    body = await _read_body(call)
+    if not body:
+        raise RequestError("no data provided")
+    update = {
+        operator: {path: unescape(value) for path, value in fields.items()}
+        if isinstance(fields, dict)
+        else fields
+        for operator, fields in build_update(body, etag).items()
+    }
+    condition = await find_etag_condition(call)
+    for _ in range(_TRIES):
+        stored = await _read(call)
+        if stored and condition is not None and not condition.admits(stored.get(ETAG)):
+            return await _refuse(call, condition)
+        properties = apply_update(from_stored(stored or {}), update)
+        _check(call, properties)
+        if await _replace_known(call, stored, {**to_stored(properties), ETAG: etag}):
+            return None
+    raise Conflict("the metadata is being changed by others all the time", hint="try again")
+
+
+async def _replace_known(call: Call, stored: Document | None, properties: Document) -> bool:
+    """Replace the metadata that was read; false when it is another one by now."""
+    write = Write(
+        WriteKind.REPLACE,
+        ({"_id": _id_of(call), **properties},),
+        filter={"_id": _id_of(call), ETAG: (stored or {}).get(ETAG)},
+        upsert=stored is None,
+    )
+    try:
+        result = await _write(call, write)
+    except Conflict:
+        return False
+    return bool(result.matched or result.upserted)
+
+
+async def claim_metadata(call: Call) -> Answer | None:
+    """Renew the etag before the resource is removed: of several who try, one goes on."""
+    condition = await find_etag_condition(call)
+    filter: Document = {"_id": _id_of(call)}
+    if condition is not None:
+        filter[ETAG] = condition.stored
+    claim = Write(WriteKind.UPDATE, update={"$set": {ETAG: ObjectId()}}, filter=filter)
+    result = await _write(call, claim)
+    if result.matched or condition is None or await _read(call) is None:
+        return None
+    return await _refuse(call, condition)
+
+
+async def forget_metadata(call: Call) -> None:
+    """Remove the metadata of a collection that is gone."""
+    await _write(call, Write(WriteKind.DELETE, filter={"_id": _id_of(call)}))
+
+
+async def _refuse(call: Call, condition: Condition) -> Answer:
+    """412 for a wrong etag, 409 for none; both tell the present one."""
+    headers = etag_headers(await _read(call))
+    if condition.tags is not None:
+        return Body(412, headers=headers)
+    raise Conflict(_name_demand(call), hint="its ETag is in the header", headers=headers)
+
+
+def _name_demand(call: Call) -> str:
+    if call.resource.collection is None:
+        return "The database's ETag must be provided using the 'If-Match' header."
+    if call.request.method == "PUT":
+        return "The collection's ETag must be provided using the 'If-Match' header."
+    return _DEMAND
+
+
+def _id_of(call: Call) -> str:
+    return metadata_id(call.resource.collection)
+
+
+async def _read(call: Call) -> Document | None:
+    """The metadata as it is now, past the cache."""
+    return await call.context.store.find_one(
+        call.db, METADATA_STORE, {"_id": _id_of(call)}, deadline=call.exchange.deadline
+    )
+
+
+async def _write(call: Call, write: Write) -> WriteResult:
+    """Metadata is written like documents are, so that those who care hear of it."""
+    place = Resource(ResourceType.METADATA, call.db, METADATA_STORE, _id_of(call))
+    return await call.context.store.write(
+        place, write, deadline=Deadline.never(), exchange=call.exchange
+    )
+
+
+HANDLERS: Handlers = {(ResourceType.METADATA, "GET"): _get}

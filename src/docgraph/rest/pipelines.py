@@ -1,0 +1,145 @@
+"""Stored aggregations: the entries of `aggrs` in the metadata of a collection, read and checked.
+
+    {"uri": "by-tag", "stages": [{"$match": {"tag": {"$var": "tag"}}}], "allowDiskUse": false}
+
+They are checked when they are written. What got into the database another way is checked again when
+it is run, and is 422 when it cannot work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from docgraph.exchange.data import Document
+from docgraph.exchange.errors import DefinitionError, QueryError, SecurityViolation
+from docgraph.store import Policy, check_pipeline
+from docgraph.variables import (
+    REST,
+    Flaw,
+    Template,
+    TemplateError,
+    compile_template,
+    flatten_stages,
+    inspect_template,
+)
+
+__all__ = ["Aggregation", "InvalidAggregation", "find_aggregation", "inspect_aggregations"]
+
+_KEYS: Final = ("uri", "stages", "allowDiskUse", "type")
+_TYPES: Final = frozenset(
+    {
+        "aggregation pipeline",
+        "aggregationpipeline",
+        "pipeline",
+        "aggregation-pipeline",
+        "aggregation",
+        "aggregate",
+        "ap",
+    }
+)
+
+
+class InvalidAggregation(DefinitionError):
+    """A stored aggregation that cannot be run."""
+
+    status: ClassVar[int] = 422
+    code: ClassVar[str] = "invalid-aggregation"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """A stored aggregation, compiled."""
+
+    uri: str
+    stages: Template
+    allow_disk_use: bool = False
+
+
+# --- when it is run -------------------------------------------------------------------------------
+
+
+def find_aggregation(metadata: Mapping[str, Any], uri: str) -> Aggregation | None:
+    """The aggregation of that uri; raises `InvalidAggregation` when it cannot work."""
+    entries = metadata.get("aggrs")
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, Mapping) and entry.get("uri") == uri:
+            return _compile(entry)
+    return None
+
+
+def _compile(entry: Mapping[str, Any]) -> Aggregation:
+    if not _is_known_type(entry.get("type", "pipeline")):
+        raise InvalidAggregation("unknown query type")
+    try:
+        stages = compile_template(entry.get("stages"), vocabulary=REST, context="stages")
+    except TemplateError as error:
+        raise InvalidAggregation(
+            f"invalid aggregation: {_in_stages(error.flaws[0].where)}: {error.flaws[0].what}",
+            hint=error.hint,
+        ) from None
+    return Aggregation(str(entry["uri"]), stages, entry.get("allowDiskUse") is True)
+
+
+# --- when it is written ---------------------------------------------------------------------------
+
+
+def inspect_aggregations(entries: Any, *, db: str, policy: Policy) -> Iterator[Flaw]:
+    """Every mistake in the value of `aggrs`, with its place."""
+    if not isinstance(entries, list):
+        yield Flaw("aggrs", "must be an array of aggregations")
+        return
+    seen: set[str] = set()
+    for index, entry in enumerate(entries):
+        place = f"aggrs[{index}]"
+        if not isinstance(entry, dict):
+            yield Flaw(place, "must be an object with uri and stages")
+            continue
+        yield from _inspect_uri(entry.get("uri"), seen, f"{place}.uri")
+        yield from _inspect_options(entry, place)
+        yield from _inspect_stages(entry.get("stages"), place, db, policy)
+
+
+def _inspect_uri(uri: Any, seen: set[str], place: str) -> Iterator[Flaw]:
+    if not isinstance(uri, str) or not uri:
+        yield Flaw(place, "must be a text, the last part of the path of the aggregation")
+    elif "/" in uri:
+        yield Flaw(place, "must not contain a slash")
+    elif uri in seen:
+        yield Flaw(place, f"there is another aggregation '{uri}'")
+    else:
+        seen.add(uri)
+
+
+def _inspect_options(entry: Document, place: str) -> Iterator[Flaw]:
+    if not isinstance(entry.get("allowDiskUse", False), bool):
+        yield Flaw(f"{place}.allowDiskUse", "must be true or false")
+    if not _is_known_type(entry.get("type", "pipeline")):
+        yield Flaw(f"{place}.type", "unknown query type", "the only type is 'pipeline'")
+    for key in entry:
+        if key not in _KEYS:
+            yield Flaw(f"{place}.{key}", "is not known", f"known are {', '.join(_KEYS)}")
+
+
+def _inspect_stages(stages: Any, place: str, db: str, policy: Policy) -> Iterator[Flaw]:
+    _, flaws = inspect_template(stages, vocabulary=REST, context="stages")
+    for flaw in flaws:
+        yield Flaw(f"{place}.{_in_stages(flaw.where)}", flaw.what, flaw.hint)
+    if flaws:
+        return
+    try:
+        possible = flatten_stages(stages, REST.optional)
+        check_pipeline(possible, db=db, policy=policy, origin="stages")
+    except (SecurityViolation, QueryError) as error:
+        yield Flaw(f"{place}.stages", error.message, error.hint)
+
+
+def _is_known_type(type: Any) -> bool:
+    return isinstance(type, str) and type.lower() in _TYPES
+
+
+def _in_stages(where: str) -> str:
+    if not where:
+        return "stages"
+    return f"stages{where}" if where.startswith("[") else f"stages.{where}"

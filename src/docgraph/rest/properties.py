@@ -1,0 +1,96 @@
+"""The properties of a database or collection that mean something, checked before they are stored.
+
+    aggrs                       stored aggregations
+    etagPolicy, etagDocPolicy   when a write has to carry an etag
+    jsonSchema                  the schema that documents have to follow
+
+Everything else is the author's own. Keys are stored escaped (`_$match`, `a::b`) and shown as they
+were written; both forms are understood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from docgraph.codec import escape_keys, unescape_keys
+from docgraph.exchange.data import Document
+from docgraph.exchange.errors import DefinitionError
+from docgraph.rest.pipelines import inspect_aggregations
+from docgraph.store import Policy
+from docgraph.variables import Flaw
+
+__all__ = ["check_properties", "from_stored", "to_stored", "unescape"]
+
+_POLICIES: Final = ("REQUIRED", "REQUIRED_FOR_DELETE", "OPTIONAL")
+_SCHEMA_KEYS: Final = ("schemaId", "schemaStoreDb", "skipNotSupported")
+_OURS: Final = frozenset({"_id", "_etag"})
+
+
+def to_stored(properties: Mapping[str, Any]) -> Document:
+    """The properties as they are stored, without those that are not theirs to set."""
+    return escape_keys({key: value for key, value in properties.items() if key not in _OURS})
+
+
+def from_stored(document: Mapping[str, Any]) -> Document:
+    """A metadata document as it was written."""
+    return unescape_keys(dict(document))
+
+
+def unescape(value: Any) -> Any:
+    """A value with the keys in it as they are meant."""
+    return unescape_keys({"value": value})["value"]
+
+
+def check_properties(
+    properties: Mapping[str, Any], *, db: str, policy: Policy, of_collection: bool
+) -> None:
+    """Raise one error for everything that cannot work."""
+    flaws = list(_inspect(properties, db, policy, of_collection))
+    if not flaws:
+        return
+    first = flaws[0]
+    raise DefinitionError(
+        f"{first.where}: {first.what}",
+        hint=first.hint,
+        details=[f"{flaw.where}: {flaw.what}" for flaw in flaws],
+    )
+
+
+def _inspect(
+    properties: Mapping[str, Any], db: str, policy: Policy, of_collection: bool
+) -> Iterator[Flaw]:
+    for name in ("etagPolicy", "etagDocPolicy"):
+        if name in properties:
+            yield from _inspect_policy(name, properties[name])
+    if not of_collection:
+        return
+    if "aggrs" in properties:
+        yield from inspect_aggregations(properties["aggrs"], db=db, policy=policy)
+    if "jsonSchema" in properties:
+        yield from _inspect_schema(properties["jsonSchema"])
+
+
+def _inspect_policy(name: str, value: Any) -> Iterator[Flaw]:
+    if not isinstance(value, str) or value.upper() not in _POLICIES:
+        yield Flaw(name, f"must be one of {', '.join(_POLICIES)}")
+
+
+_SHAPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "schemaStoreDb": (lambda value: isinstance(value, str) and bool(value), "must be a text"),
+    "skipNotSupported": (lambda value: isinstance(value, bool), "must be true or false"),
+}
+
+
+def _inspect_schema(value: Any) -> Iterator[Flaw]:
+    if not isinstance(value, dict):
+        yield Flaw("jsonSchema", "must be an object with schemaId")
+        return
+    if value.get("schemaId") is None:
+        yield Flaw("jsonSchema", "missing property schemaId")
+    for key, given in value.items():
+        if key not in _SCHEMA_KEYS:
+            known = ", ".join(_SCHEMA_KEYS)
+            yield Flaw(f"jsonSchema.{key}", "is not known", f"known are {known}")
+        elif key in _SHAPES and not _SHAPES[key][0](given):
+            yield Flaw(f"jsonSchema.{key}", _SHAPES[key][1])

@@ -1,0 +1,64 @@
+"""Indexes, and the end of a database: what is done to the data as a whole, not to documents.
+
+Making and dropping a collection is a `Write`, so that those who care hear of it; see `write.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from docgraph.exchange.data import Document
+from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.errors import NotFound
+from docgraph.store.command import Commands
+from docgraph.store.names import check_database, check_namespace
+from docgraph.store.security import check_filter
+from docgraph.store.store import Store
+
+__all__ = ["Administration"]
+
+_CEILING_MS = 3_600_000  # an index on a large collection takes its time
+_MOST_INDEXES = 1000
+_EVERY = "*"  # to the database this means all indexes
+
+
+class Administration:
+    """Operations on collections and databases as a whole."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._commands = Commands(store.client, ceiling_ms=_CEILING_MS)
+
+    async def list_indexes(self, db: str, collection: str, deadline: Deadline) -> list[Document]:
+        """The indexes as the database describes them."""
+        check_namespace(db, collection)
+        command = {"listIndexes": collection, "cursor": {"batchSize": _MOST_INDEXES}}
+        return await self._commands.fetch(db, command, deadline)
+
+    async def create_index(
+        self, db: str, collection: str, name: str, keys: Mapping[str, Any], options: Document
+    ) -> None:
+        """Make an index; the same one again is no mistake."""
+        check_namespace(db, collection)
+        check_filter(options, policy=self._store.policy, origin="index")
+        index = {**options, "key": dict(keys), "name": name}
+        await self._run(db, {"createIndexes": collection, "indexes": [index]})
+
+    async def drop_index(self, db: str, collection: str, name: str) -> None:
+        """Remove an index; raises `NotFound` when there is none of that name."""
+        check_namespace(db, collection)
+        if name == _EVERY:
+            raise NotFound("the index does not exist")
+        await self._run(db, {"dropIndexes": collection, "index": name})
+
+    async def drop_database(self, db: str) -> None:
+        """Remove the database with everything in it."""
+        check_database(db)
+        await self._run(db, {"dropDatabase": 1})
+
+    async def _run(self, db: str, command: Document) -> None:
+        database = self._store.client.get_database(db)
+        seconds = self._commands.budget(Deadline.never())
+        work = self._commands.within(seconds, lambda: database.command(dict(command)), writing=True)
+        await self._commands.observe(db, command, work)
