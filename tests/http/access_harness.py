@@ -109,6 +109,7 @@ async def guarded(
     db = db or f"test_{uuid4().hex[:16]}"
     own: Document = {
         "dbAclAuthorizer": {"acl-db": db},
+        "dbRealmAuthenticator": {"users-db": db, "create-user": False},
         "mongo": {"mongo-mounts": [{"what": f"/{db}", "where": "/"}]},
     }
     if file_rules:

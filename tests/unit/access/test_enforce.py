@@ -1,0 +1,122 @@
+"""What permissions do to writes and answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from docgraph.access.enforce import (
+    RequestMerger,
+    ResponseProjector,
+    WriteFilter,
+    merge_into,
+    project,
+    restrict,
+)
+from docgraph.config.section import PluginConfig
+from docgraph.exchange import Exchange, Permission, Resource, ResourceType, Write, WriteKind
+from tests.unit.access.harness import make_exchange
+
+pytestmark = pytest.mark.anyio
+
+BOOKS = Resource(ResourceType.COLLECTION, "db", "books")
+OWNER = {"owner": "ada"}
+
+
+def permitted(**conditions: Any) -> Exchange:
+    exchange = make_exchange("PATCH")
+    exchange.permission = Permission("r", namespace="db.books", **conditions)
+    return exchange
+
+
+@pytest.mark.parametrize(
+    ("write", "expected"),
+    [
+        (Write(WriteKind.DELETE, filter={"_id": 1}), {"$and": [{"_id": 1}, OWNER]}),
+        (Write(WriteKind.DELETE, many=True), OWNER),
+        (Write(WriteKind.UPDATE, update={"$set": {}}, filter={}), OWNER),
+        (Write(WriteKind.REPLACE, ({"_id": 1},)), {"$and": [{"_id": 1}, OWNER]}),
+        (Write(WriteKind.REPLACE, ({"_id": 1}, {"_id": 2})), OWNER),
+        (Write(WriteKind.INSERT, ({"_id": 1},)), {}),
+    ],
+)
+def test_a_write_filter_is_added_to_what_a_write_finds(write: Write, expected: Any) -> None:
+    assert restrict(write, OWNER).filter == expected
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({}, {"owner": "ada"}),
+        ({"owner": "eve", "x": 1}, {"owner": "ada", "x": 1}),
+        ({"owner.name": "eve"}, {"owner": "ada"}),
+    ],
+)
+def test_merged_values_win_in_documents(document: Any, expected: Any) -> None:
+    merged = merge_into(Write(WriteKind.INSERT, (document, document)), OWNER)
+    assert merged.documents == (expected, expected)
+
+
+def test_merged_paths_reach_into_documents() -> None:
+    write = Write(WriteKind.INSERT, ({"a": {"b": 1, "c": 2}}, {"a": 5}, {}))
+    merged = merge_into(write, {"a.b": 9})
+    assert merged.documents == ({"a": {"b": 9, "c": 2}}, {"a": {"b": 9}}, {"a": {"b": 9}})
+    assert write.documents[0] == {"a": {"b": 1, "c": 2}}
+
+
+@pytest.mark.parametrize(
+    ("update", "expected"),
+    [
+        ({"$inc": {"n": 1}}, {"$inc": {"n": 1}, "$set": OWNER}),
+        ({"$set": {"owner": "eve", "x": 1}}, {"$set": {"x": 1, "owner": "ada"}}),
+        ({"$unset": {"owner": ""}}, {"$set": OWNER}),
+        ({"$push": {"owner.x": 1}, "$set": {"a": 1}}, {"$set": {"a": 1, "owner": "ada"}}),
+        ({"$set": {"ownership": 1}}, {"$set": {"ownership": 1, "owner": "ada"}}),
+    ],
+)
+def test_merged_values_win_in_operators(update: Any, expected: Any) -> None:
+    assert merge_into(Write(WriteKind.UPDATE, update=update), OWNER).update == expected
+
+
+def test_merged_values_come_last_in_a_pipeline_and_stay_values() -> None:
+    write = Write(WriteKind.UPDATE, pipeline=({"$set": {"owner": "eve"}},))
+    merged = merge_into(write, {"owner": "$other"})
+    assert merged.pipeline is not None
+    assert merged.pipeline[-1] == {"$set": {"owner": {"$literal": "$other"}}}
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        ({"a": 0}, {"b": {"c": 1, "d": 2}, "l": [{"c": 1}]}),
+        ({"b.c": 0}, {"a": 1, "b": {"d": 2}, "l": [{"c": 1}]}),
+        ({"a": 1}, {"a": 1}),
+        ({"b.c": 1}, {"b": {"c": 1}}),
+        ({"l.c": 1, "a.b": 1, "none": 1}, {}),
+        ({"l.c": 0, "none.x": 0}, {"a": 1, "b": {"c": 1, "d": 2}, "l": [{"c": 1}]}),
+    ],
+)
+def test_projections_go_through_objects(shown: Any, expected: Any) -> None:
+    document = {"a": 1, "b": {"c": 1, "d": 2}, "l": [{"c": 1}]}
+    before = {"a": 1, "b": {"c": 1, "d": 2}, "l": [{"c": 1}]}
+    assert project(document, shown) == expected
+    assert document == before
+
+
+async def test_only_the_collection_of_the_request_is_concerned() -> None:
+    exchange = permitted(write_filter=OWNER, merge_request=OWNER, project_response={"a": 0})
+    other = Resource(ResourceType.COLLECTION, "db", "_properties")
+    write = Write(WriteKind.UPDATE, update={"$set": {"x": 1}})
+    for plugin in (WriteFilter, RequestMerger):
+        assert await plugin(PluginConfig()).intercept(exchange, other, write) is write
+        assert await plugin(PluginConfig()).intercept(exchange, BOOKS, write) is not write
+    projector = ResponseProjector(PluginConfig())
+    assert await projector.intercept(exchange, other, [{"a": 1}]) == [{"a": 1}]
+    assert await projector.intercept(exchange, BOOKS, [{"a": 1}]) == [{}]
+
+
+async def test_without_a_permission_nothing_is_demanded() -> None:
+    write = Write(WriteKind.DELETE)
+    for exchange in (None, make_exchange("DELETE")):
+        assert await WriteFilter(PluginConfig()).intercept(exchange, BOOKS, write) is write

@@ -1,0 +1,93 @@
+"""The root role is given by no shape of a write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from docgraph.access.root import find_property, may_give
+from docgraph.exchange import Write, WriteKind
+
+
+def insert(*documents: Any) -> Write:
+    return Write(WriteKind.INSERT, documents)
+
+
+def update(change: Any, **more: Any) -> Write:
+    return Write(WriteKind.UPDATE, update=change, **more)
+
+
+def pipeline(*stages: Any) -> Write:
+    return Write(WriteKind.UPDATE, pipeline=stages)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        insert({"roles": ["admin"]}),
+        insert({"roles": "admin"}),
+        insert({"roles": ["user"]}, {"roles": ["user", "admin"]}),
+        insert({"roles.0": "admin"}),
+        insert({"roles": [["admin"]]}),
+        Write(WriteKind.REPLACE, ({"_id": "x", "roles": ["admin"]},)),
+        update({"$set": {"roles": ["admin"]}}),
+        update({"$set": {"roles.0": "admin"}}),
+        update({"$set": {"roles.$[]": "admin"}}, many=True),
+        update({"$setOnInsert": {"roles": ["admin"]}}, upsert=True),
+        update({"$push": {"roles": "admin"}}),
+        update({"$push": {"roles": {"$each": ["a", "admin"]}}}),
+        update({"$addToSet": {"roles": "admin"}}),
+        update({"$addToSet": {"roles": {"$each": ["admin"]}}}),
+        update({"$max": {"roles.0": "admin"}}),
+        update({"$rename": {"hobbies": "roles"}}),
+        update({"$rename": {"hobbies": "roles.0"}}),
+        update({"$set": {"x": 1}}, filter={"roles": ["admin"]}, upsert=True),
+        update({"$set": {"x": 1}}, filter={"$and": [{"roles.0": "admin"}]}, upsert=True),
+        pipeline({"$set": {"roles": {"$concatArrays": ["$roles", ["admin"]]}}}),
+        pipeline({"$addFields": {"roles": ["$nickname"]}}),
+        pipeline({"$project": {"roles": "$hobbies"}}),
+        pipeline({"$replaceWith": {"$mergeObjects": ["$$ROOT", {"roles": ["admin"]}]}}),
+        pipeline({"$set": {"x": 1}}, {"$replaceRoot": {"newRoot": "$draft"}}),
+    ],
+)
+def test_writes_that_could_give_the_role(write: Write) -> None:
+    assert may_give(write, "admin", "roles")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        insert({"roles": ["user"], "title": "admin"}),
+        insert({"_id": "admin", "roles": []}),
+        update({"$set": {"title": "admin", "roles": ["user"]}}),
+        update({"$pull": {"roles": "admin"}}),
+        update({"$pullAll": {"roles": ["admin"]}}),
+        update({"$unset": {"roles": "admin"}}),
+        update({"$set": {"x": 1}}, filter={"roles": "admin"}),
+        pipeline({"$set": {"x": "$roles"}}),
+        pipeline({"$unset": "roles"}),
+        Write(WriteKind.DELETE, filter={"roles": "admin"}),
+    ],
+)
+def test_writes_that_do_not(write: Write) -> None:
+    assert not may_give(write, "admin", "roles")
+
+
+@pytest.mark.parametrize(
+    ("path", "property"),
+    [
+        ("$.roles", "roles"),
+        ("$.auth.roles", "auth"),
+        ("$.teams[*].role", "teams"),
+        ("$..roles", None),
+        ("$.*", None),
+        ("$['roles']", None),
+    ],
+)
+def test_the_property_that_roles_lie_below(path: str, property: str | None) -> None:
+    assert find_property(path) == property
+
+
+def test_where_it_could_be_any_property_all_are_looked_at() -> None:
+    assert may_give(insert({"anything": {"deep": ["admin"]}}), "admin", None)
