@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,7 @@ from docgraph.config import Sources, load
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind, WriteResult
 from docgraph.graphql.apps import Apps
 from docgraph.observe import Event, subscribe, unsubscribe
+from docgraph.plugins.kinds import Kind
 from docgraph.runtime import create_instance
 from docgraph.server.app import Docgraph
 from docgraph.server.asgi import AsgiAdapter
@@ -215,7 +216,11 @@ async def running(
 ) -> AsyncIterator[Service]:
     """A started application, open to everybody unless the settings say otherwise."""
     db = db or f"test_{uuid4().hex[:16]}"
-    merged = merge(OPEN, {"graphql": {"db": db}, "mclient": {"connection-string": uri}}, *settings)
+    merged = merge(
+        OPEN,
+        {"graphql": {"db": db}, "mclient": {"connection-string": uri, "min-pool-size": 0}},
+        *settings,
+    )
     sources = Sources(settings=flatten(merged), environ={}, directory=directory)
     # A server reads its files before there is a loop, and removes them when it is over.
     prepared = await asyncio.to_thread(lambda: prepare(load(sources)))
@@ -228,11 +233,32 @@ async def running(
         async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
             base = merged["graphql"].get("uri", "/graphql")
             yield Service(app, client, mongo, db, base)
+            await _settle(app)
     finally:
         await app.shutdown()
         await asyncio.to_thread(shared.__exit__, None, None, None)
         if drop:
             mongo.drop_database(db)
+
+
+async def _settle(app: Docgraph) -> None:
+    """The driver leaves a socket behind when it is closed while it still connects."""
+    names = [one.name for one in app.plugins.of_kind(Kind.INITIALIZER)]
+
+    def is_settled() -> bool:
+        is_busy = any(map(app._tasks.is_running, names)) or _is_connecting(app.store.client)
+        return app.store.is_available and not is_busy
+
+    with suppress(TimeoutError):
+        await eventually(is_settled, 2)
+
+
+def _is_connecting(client: Any) -> bool:
+    servers = client._topology._servers.values()
+    monitors = [server._monitor for server in servers]
+    pools = [server.pool for server in servers]
+    pools += [part._pool for one in monitors for part in (one, one._rtt_monitor)]
+    return any(pool._pending for pool in pools)
 
 
 def merge(*layers: Mapping[str, Any]) -> Document:

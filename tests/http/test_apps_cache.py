@@ -191,7 +191,7 @@ async def test_the_updater_revalidates_every_ttr(start: Any) -> None:
         assert await status(service, "a") == 200
         service.definitions.delete_one({"_id": "a"})
 
-        await until(lambda: status(service, "a"), 404, 3)
+        await until(lambda: status(service, "a"), 404, 10)
 
 
 async def test_a_change_in_the_database_is_noticed_by_the_change_stream(start: Any) -> None:
@@ -254,7 +254,7 @@ async def test_a_write_that_could_not_be_looked_at_is_looked_at_later(
         service.apps._generations.bump("apps")
         with failing(mongo_client, "find", errorCode=11601):
             assert await status(service, "a") == 200
-        await until(lambda: status(service, "a"), 404, 3)
+        await until(lambda: status(service, "a"), 404, 10)
 
 
 async def test_a_first_load_that_fails_is_500_and_recovers(start: Any, mongo_client: Mongo) -> None:

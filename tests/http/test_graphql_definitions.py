@@ -22,7 +22,6 @@ pytestmark = pytest.mark.anyio
 
 SCHEMA = "type Query { items: [Item] } type Item { name: String }"
 ASK = "{ items { name } }"
-SOON = Deadline.after_ms(60_000)
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +94,9 @@ async def test_the_base_path_may_have_several_segments(mongo_client: Mongo, mong
 
         assert await is_served(service, "a")
         assert await is_served(service, "deep/er")
-        assert (await service.request("POST", "/api/v2/a", json={"query": ASK})).status == 404
-        assert (await service.request("POST", "/graphql/a", json={"query": ASK})).status == 404
+        for path in ("/api/v2/a", "/api/gql/a", "/graphql/a"):
+            reply = await service.request("POST", path, json={"query": ASK})
+            assert "items" not in reply.text
 
 
 async def test_an_id_of_any_type_is_fine_with_a_uri(service: Service) -> None:
@@ -116,7 +116,7 @@ async def test_a_definition_without_an_id_gets_one_if_it_has_a_uri(service: Serv
     await service.app.store.write(
         Resource(ResourceType.COLLECTION, service.db, "gql-apps"),
         Write(WriteKind.INSERT, (document,)),
-        deadline=SOON,
+        deadline=Deadline.after_ms(30_000),
     )
 
     assert await is_served(service, "nameless")
@@ -256,7 +256,7 @@ async def test_inserting_an_existing_app_inserts_none(service: Service) -> None:
         await service.app.store.write(
             Resource(ResourceType.COLLECTION, service.db, "gql-apps"),
             Write(WriteKind.INSERT, (item_app(service, "a"), item_app(service, "b"))),
-            deadline=SOON,
+            deadline=Deadline.after_ms(30_000),
         )
 
     assert service.definitions.count_documents({}) == 1
@@ -270,7 +270,7 @@ async def test_an_update_in_place_is_not_supported_and_changes_nothing(service: 
         await service.app.store.write(
             Resource(ResourceType.BULK, service.db, "gql-apps"),
             Write(WriteKind.UPDATE, update={"$set": {"schema": "x"}}, many=True),
-            deadline=SOON,
+            deadline=Deadline.after_ms(30_000),
         )
 
     assert service.definitions.find_one()["schema"] == SCHEMA
@@ -327,7 +327,9 @@ async def test_keys_are_stored_escaped_and_read_back_as_written(service: Service
 
     stored = service.definitions.find_one({"_id": "items"})
     (read,) = await service.app.store.read(
-        Resource(ResourceType.COLLECTION, service.db, "gql-apps"), Read(), deadline=SOON
+        Resource(ResourceType.COLLECTION, service.db, "gql-apps"),
+        Read(),
+        deadline=Deadline.after_ms(30_000),
     )
 
     find = stored["mappings"]["Query"]["items"]["find"]

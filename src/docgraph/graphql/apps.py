@@ -108,6 +108,12 @@ class Apps:
         async with self._refreshing:
             await self._load_all()
 
+    async def load_first(self) -> None:
+        """Read every definition, unless a request was faster and had it done."""
+        async with self._refreshing:
+            if not self._complete:
+                await self._load_all()
+
     async def revalidate(self) -> None:
         """Bring the table up to date in at most two queries, however many apps there are."""
         async with self._refreshing:
@@ -126,7 +132,7 @@ class Apps:
             await self._catching_up.get(generation, self._catch_up)
         entry = self._table.find(uri)
         if entry is None and not self._complete:
-            entry = await self._loading.get(uri, self._load_first)
+            entry = await self._loading.get(uri, self._load_entry)
         return entry
 
     async def _catch_up(self, generation: int) -> None:
@@ -147,7 +153,7 @@ class Apps:
                     raise
                 self._ask_again = time.monotonic() + _PAUSE
 
-    async def _load_first(self, uri: str) -> Entry | None:
+    async def _load_entry(self, uri: str) -> Entry | None:
         """The first request for an app; a newer version that came meanwhile stays."""
         entry = await self._load_uri(uri)
         if entry is not None and self._table.entry(entry.key) is None:

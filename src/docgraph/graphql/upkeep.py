@@ -61,7 +61,7 @@ class AppsInitializer(Initializer):
 
     async def initialize(self) -> None:
         """One query, however many apps there are."""
-        await self._apps.load_all()
+        await self._apps.load_first()
 
 
 class AppsUpdater(Initializer):
