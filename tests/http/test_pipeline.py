@@ -15,6 +15,7 @@ pytestmark = pytest.mark.anyio
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
 CLOSED: Document = {"fullAuthorizer": {"enabled": True, "authentication-required": True}}
+BARE: Document = {"mongo": {"enabled": False}}  # the REST API would serve every path
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 PLUGINS = '''
 """Plugins that leave a trace, one at each point, and answer when they are asked to."""
@@ -91,7 +92,7 @@ class Echo(Service):
 def plugins(tmp_path_factory: pytest.TempPathFactory) -> Document:
     directory = tmp_path_factory.mktemp("plugins")
     (directory / "traces.py").write_text(PLUGINS)
-    return {"core": {"plugins-directory": str(directory)}}
+    return {"core": {"plugins-directory": str(directory)}, **BARE}
 
 
 async def prepare_app(service: Service) -> None:
@@ -370,6 +371,7 @@ async def test_the_example_plugins_work_from_a_directory(
 ) -> None:
     """`examples/plugins/greeter.py`."""
     settings: Document = {
+        **BARE,
         "core": {"plugins-directory": str(EXAMPLES)},
         "greeter": {"greeting": "Ciao"},
     }
@@ -388,6 +390,7 @@ async def test_a_service_can_be_moved_and_opened_by_its_section(
     mongo_client: Mongo, mongo_uri: str
 ) -> None:
     settings: Document = {
+        **BARE,
         "core": {"plugins-directory": str(EXAMPLES)},
         "greeter": {"uri": "/hello", "secured": False},
     }
