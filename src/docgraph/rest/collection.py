@@ -84,14 +84,18 @@ def _build_read(call: Call, order: Order, filter: Mapping[str, Any] | None) -> R
 
 async def _read_keyset_page(call: Call, order: Order, token: str) -> _Page:
     """A page behind the place of the token; the database tells the sort keys along with it."""
-    filter = call.parameters.filter
-    if token:
-        filter = combine(filter, behind(order, parse_token(order, token)))
-    read = _build_read(call, order, filter)
-    projection = {**(read.projection or {}), _SORT_KEY: {"$meta": "sortKey"}}
-    documents = await call.read(replace(read, projection=projection))
+    parts = behind(order, parse_token(order, token)) if token else [None]
+    size = call.parameters.pagesize
+    documents: list[Document] = []
+    for part in parts:
+        read = _build_read(call, order, combine(call.parameters.filter, part))
+        projection = {**(read.projection or {}), _SORT_KEY: {"$meta": "sortKey"}}
+        limit = size - len(documents)
+        documents += await call.read(replace(read, projection=projection, limit=limit))
+        if len(documents) == size:
+            break
     keys = [document.pop(_SORT_KEY, None) for document in documents]
-    if len(documents) < call.parameters.pagesize or keys[-1] is None:
+    if len(documents) < size or keys[-1] is None:
         return _Page(documents)
     next_token = render_token(order, await _tell_empty(call, order, keys[-1]))
     return _Page(documents, next_page(call.request, after=next_token))

@@ -1,11 +1,14 @@
 """Keyset paging: the next page begins behind the last document, wherever that stands by now.
 
 A token holds the sort key of the last document as the database computed it (`$meta: "sortKey"`: the
-least element of an array, the greatest when descending, null where there is nothing). From it comes
-a filter for what lies behind it in BSON's own order, in which values of different types have their
+least element of an array, the greatest when descending, null where there is nothing). From it come
+filters for what lies behind it in BSON's own order, in which values of different types have their
 place, too. `$gt` and `$lt` compare within one type only, so that the types behind it are named; and
-they look at any element of an array, so that what has an element before it is left out again. An
-index on the sort with `_id` at its end answers such a filter without looking at the pages before.
+they look at any element of an array, so that what has an element before it is left out again.
+
+What is behind is asked for in two parts, one after the other: `near` are values of the same type as
+the last one (an index on the sort with `_id` at its end leads straight to them), `far` those of the
+types behind it. Nearly always the first part fills the page.
 
 The token is opaque to clients and checked when it comes back: it has to fit the sort. It need not
 be signed, as it can say nothing that a `filter` could not.
@@ -88,7 +91,8 @@ _OF_TYPE: Final[tuple[tuple[tuple[type, ...], str], ...]] = (
     ((MinKey,), "minKey"),
     ((MaxKey,), "maxKey"),
 )
-# The operators cannot be used with them, or compare them across types.
+_NAN: Final = float("nan")
+# Types of one value: there is nothing to compare.
 _ALONE: Final = frozenset({"minKey", "maxKey", "undefined", "null"})
 
 
@@ -137,86 +141,124 @@ def _illegal(reason: str) -> RequestError:
     )
 
 
-# --- the filter -----------------------------------------------------------------------------------
+# --- the filters ----------------------------------------------------------------------------------
 
 
-def behind(order: Order, key: Key) -> Filter:
-    """What comes after the place: behind it in the first property, or level and behind in the next.
+def behind(order: Order, key: Key) -> list[Filter]:
+    """Filters for what comes after the place, in parts that follow each other in the order."""
+    (path, direction), value = order[0], key[0]
+    before = _side(path, value, -direction)
+    within = _within(path, value, direction)
+    near = [{"$and": [one, _differs(path, value)]} for one in within]
+    near += _behind_level(order, key)
+    far = _others(path, value, direction)
+    parts = [
+        _without(near, before),
+        _without(far, [*before, *within, _equal(path, value)]),
+    ]
+    return [part for part in parts if part is not None]
 
-    `_id` ends every order and is unique, so that what follows it decides nothing.
+
+def _behind_level(order: Order, key: Key) -> list[Filter]:
+    """What is level in the first property and behind in one of the others.
+
+    `_id` is unique, so that whatever follows it in the order decides nothing.
     """
     branches: list[Filter] = []
     level: list[Filter] = []
     for (path, direction), value in zip(order, key, strict=True):
-        branches += [_all([*level, part]) for part in _beyond(path, value, direction)]
-        level.append(_level(path, value, direction))
+        before = _side(path, value, -direction)
+        if level:  # the first property is the caller's business
+            beyond = _side(path, value, direction)
+            wrong = [] if path == "_id" else [*before, _equal(path, value)]
+            branches += [{"$and": [*level, one, *_none_of(wrong)]} for one in beyond]
         if path == "_id":
             break
-    if not branches:
-        return {"$nor": [{}]}  # nothing can come after
-    return branches[0] if len(branches) == 1 else {"$or": branches}
+        level += [_equal(path, value), *(_none_of(before) if level else ())]
+    return branches
 
 
-def _beyond(path: str, value: Any, direction: int) -> list[Filter]:
-    """Filters, one of which what is behind passes."""
-    candidates = _side(path, value, direction)
-    if path == "_id":
-        return candidates  # never an array
-    wrong = [*_side(path, value, -direction), _equal(path, value)]
-    return [{"$and": [one, {"$nor": wrong}]} for one in candidates]
+def _without(candidates: list[Filter], wrong: list[Filter]) -> Filter | None:
+    if not candidates:
+        return None
+    return {"$or": candidates, "$nor": wrong} if wrong else {"$or": candidates}
 
 
-def _level(path: str, value: Any, direction: int) -> Filter:
-    """What has the very same sort key."""
-    if path == "_id":
-        return _equal(path, value)
-    before = _side(path, value, -direction)
-    return {"$and": [_equal(path, value), {"$nor": before}]} if before else _equal(path, value)
+def _none_of(filters: list[Filter]) -> list[Filter]:
+    return [{"$nor": filters}] if filters else []
 
 
 def _side(path: str, value: Any, direction: int) -> list[Filter]:
     """Filters for values (of arrays: some element) greater, or less, than this one."""
+    return [*_within(path, value, direction), *_others(path, value, direction)]
+
+
+def _others(path: str, value: Any, direction: int) -> list[Filter]:
+    """Those of other types, and NaN, which the operators do not know."""
     name = _name_class(value)
     place = _PLACE[name]
     filters: list[Filter] = []
-    if name not in _ALONE:
-        filters += _within(path, name, value, "$gt" if direction > 0 else "$lt")
+    if name == "number" and direction < 0 and not _is_nan(value):
+        filters.append({path: {"$eq": _NAN}})
     classes = _CLASSES[place + 1 :] if direction > 0 else _CLASSES[:place]
     types = [one for names in classes for one in names]
     if "null" in types:
-        filters.append({path: None})
-    if "undefined" in types:
-        filters.append({path: {"$size": 0}})
-    if "array" in types:
-        filters.append({path: {"$elemMatch": {"$type": "array"}}})
+        filters += _nulls(path)
+    if path != "_id":  # an id is never an array
+        if "undefined" in types:
+            filters.append(_empty(path))
+        if "array" in types:
+            filters.append({path: {"$elemMatch": {"$type": "array"}}})
     named = [one for one in types if one not in ("null", "array")]
     if named:
         filters.append({path: {"$type": named}})
     return filters
 
 
-def _within(path: str, name: str, value: Any, operator: str) -> list[Filter]:
-    """Greater or less among values of its own type."""
+def _within(path: str, value: Any, direction: int) -> list[Filter]:
+    """Those of its own type."""
+    name = _name_class(value)
+    operator = "$gt" if direction > 0 else "$lt"
+    if name in _ALONE:
+        return []
     if name == "regex":  # the operators do not take one
         expression = {operator: [f"${path}", {"$literal": value}]}
         return [{"$and": [{path: {"$type": "regex"}}, {"$expr": expression}]}]
-    if name != "number":
-        return [{path: {operator: value}}]
-    # NaN comes before all numbers, and the operators do not know it.
-    if _is_nan(value):
-        return [{path: {"$type": "number", "$ne": float("nan")}}] if operator == "$gt" else []
-    filters: list[Filter] = [{path: {operator: value}}]
-    return filters if operator == "$gt" else [*filters, {path: {"$eq": float("nan")}}]
+    if name == "number" and _is_nan(value):  # the least number
+        return [{path: {"$type": "number", "$ne": _NAN}}] if direction > 0 else []
+    return [_compare(path, operator, value)]
+
+
+def _differs(path: str, value: Any) -> Filter:
+    """Not level: of an array that holds the value itself, that is the sort key."""
+    return {"$nor": [_equal(path, value)]}
 
 
 def _equal(path: str, value: Any) -> Filter:
     if value is EMPTY:
-        return {"$or": [{path: {"$size": 0}}, {path: {"$type": "undefined"}}]}
-    return {path: {"$eq": value}}
+        return {"$or": [_empty(path), {path: {"$type": "undefined"}}]}
+    if value is None:
+        nulls = _nulls(path)
+        return nulls[0] if len(nulls) == 1 else {"$or": nulls}
+    return _compare(path, "$eq", value)
 
 
-def _all(filters: list[Filter]) -> Filter:
-    return filters[0] if len(filters) == 1 else {"$and": filters}
+def _compare(path: str, operator: str, value: Any) -> Filter:
+    """The comparison; with an array it would otherwise be one of the whole array, too."""
+    if isinstance(value, list):
+        return {path: {"$elemMatch": {operator: value}}}
+    return {path: {operator: value}}
+
+
+def _empty(path: str) -> Filter:
+    """An empty array; the first condition is for the index, the second excludes `[[]]`."""
+    return {path: {"$eq": [], "$size": 0}}
+
+
+def _nulls(path: str) -> list[Filter]:
+    """What counts as null. Below an array without objects there is nothing, and that counts too."""
+    filters: list[Filter] = [{path: None}]
+    return [*filters, {path: {"$exists": False}}] if "." in path else filters
 
 
 def _name_class(value: Any) -> str:

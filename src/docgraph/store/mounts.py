@@ -129,24 +129,26 @@ class Mounts:
 
 def classify(path: Segments) -> Resource | None:
     """The resource at `<database>/<collection>/<document>` with its special names."""
-    match path:
-        case ():
+    match len(path):
+        case 3:
+            return _classify_in_collection(*path)
+        case 2:
+            return _classify_in_database(*path)
+        case 1:
+            (name,) = path
+            is_size = name.lower() == _SIZE
+            return Resource(ResourceType.SIZE) if is_size else Resource(ResourceType.DATABASE, name)
+        case 0:
             return Resource(ResourceType.ROOT)
-        case (name,) if name.lower() == _SIZE:
-            return Resource(ResourceType.SIZE)
-        case (db,):
-            return Resource(ResourceType.DATABASE, db)
-        case (db, name):
-            return _classify_in_database(db, name)
-        case (db, collection, name):
-            return _classify_in_collection(db, collection, name)
-        case (db, collection, list_name, name) if collection.lower() != SCHEMA_STORE:
-            types = _LISTS.get(list_name.lower())
-            return None if types is None else Resource(types[1], db, collection, name)
+        case 4 if path[1].lower() != SCHEMA_STORE and path[2].lower() in _LISTS:
+            db, collection, list_name, name = path
+            return Resource(_LISTS[list_name.lower()][1], db, collection, name)
     return None
 
 
 def _classify_in_database(db: str, name: str) -> Resource:
+    if name[:1] != "_":
+        return Resource(ResourceType.COLLECTION, db, name)
     match name.lower():
         case "_size":
             return Resource(ResourceType.SIZE, db)
@@ -158,7 +160,9 @@ def _classify_in_database(db: str, name: str) -> Resource:
 
 
 def _classify_in_collection(db: str, collection: str, name: str) -> Resource:
-    in_schemas = collection.lower() == SCHEMA_STORE
+    in_schemas = collection[:1] == "_" and collection.lower() == SCHEMA_STORE
+    if not in_schemas and name[:1] not in "_*":
+        return Resource(ResourceType.DOCUMENT, db, collection, name)
     if in_schemas:
         collection = SCHEMA_STORE
     special = name.lower() if name[:1] == "_" else name

@@ -1,0 +1,309 @@
+"""Pages of documents: by number, and behind a place in an order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+from bson import (
+    Binary,
+    Code,
+    Decimal128,
+    Int64,
+    MaxKey,
+    MinKey,
+    ObjectId,
+    Regex,
+    Timestamp,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from docgraph.codec import decode
+from tests.http.harness import Mongo
+from tests.http.rest_harness import Api, serving
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
+    async with serving(mongo_client, mongo_uri) as api:
+        yield api
+
+
+async def _ids(api: Api, path: str) -> list[Any]:
+    return [one["_id"] async for page in api.follow(path) for one in page]
+
+
+async def test_the_newest_documents_come_first(api: Api) -> None:
+    api.things.insert_many({"_id": number} for number in range(5))
+
+    reply = await api.get("/things")
+
+    assert [one["_id"] for one in reply.json] == [4, 3, 2, 1, 0]
+
+
+async def test_an_empty_sort_removes_the_default_order(api: Api) -> None:
+    api.things.insert_many({"_id": number} for number in (2, 1, 3))
+
+    reply = await api.get("/things", sort="{}")
+
+    assert [one["_id"] for one in reply.json] == [2, 1, 3]
+
+
+async def test_pages_are_numbered_from_one(api: Api) -> None:
+    api.things.insert_many({"_id": number} for number in range(5))
+
+    pages = [(await api.get("/things", pagesize="2", page=str(n))).json for n in (1, 2, 3, 4)]
+
+    assert [[one["_id"] for one in page] for page in pages] == [[4, 3], [2, 1], [0], []]
+
+
+async def test_a_page_has_100_documents_and_1000_at_most(api: Api) -> None:
+    api.things.insert_many({"_id": number} for number in range(1001))
+
+    assert len((await api.get("/things")).json) == 100
+    assert len((await api.get("/things", pagesize="1000")).json) == 1000
+    assert (await api.get("/things", pagesize="1001")).status == 400
+
+
+async def test_a_page_of_no_documents_is_an_empty_array(api: Api) -> None:
+    api.things.insert_one({"_id": 1})
+
+    reply = await api.get("/things", pagesize="0", count="true")
+
+    assert (reply.status, reply.text) == (200, "[]")
+    assert reply.headers["x-total-count"] == "1"
+
+
+async def test_a_full_page_leads_to_the_next_one(api: Api) -> None:
+    """Decision 41: keyset paging beside `page`."""
+    api.things.insert_many({"_id": number} for number in range(7))
+
+    pages = [page async for page in api.follow("/things?pagesize=3")]
+
+    assert [[one["_id"] for one in page] for page in pages] == [[6, 5, 4], [3, 2, 1], [0]]
+
+
+async def test_the_next_page_keeps_the_other_parameters(api: Api) -> None:
+    api.things.insert_many({"_id": number, "even": number % 2 == 0} for number in range(8))
+
+    ids = await _ids(api, '/things?pagesize=2&filter={"even":true}&filter={"_id":{"$gt":1}}')
+
+    assert ids == [6, 4, 2]
+
+
+async def test_a_sort_that_is_not_total_is_followed_by_page_numbers(api: Api) -> None:
+    api.things.insert_many({"_id": number, "name": "x"} for number in range(5))
+
+    reply = await api.get("/things", sort="name", pagesize="2")
+
+    assert "page=2" in reply.headers["link"]
+
+
+async def test_keyset_pages_are_stable_under_inserts_and_deletions(api: Api) -> None:
+    api.things.insert_many({"_id": number, "rank": number // 3} for number in range(9))
+    seen: list[Any] = []
+
+    async for page in api.follow("/things?pagesize=2&sort=rank&after="):
+        seen += [one["_id"] for one in page]
+        api.things.insert_one({"_id": -len(seen), "rank": -1})
+        api.things.delete_one({"_id": seen[-1]})
+
+    assert seen == list(range(9))
+
+
+async def test_a_keyset_page_does_not_read_the_pages_before(api: Api) -> None:
+    api.things.insert_many({"_id": n, "rank": n // 10} for n in range(2000))
+    api.things.create_index([("rank", 1), ("_id", 1)])
+    path = "/things?pagesize=10&sort=rank&after="
+    pages = 0
+    async for _ in api.follow(path):
+        pages += 1
+        if pages == 150:
+            break
+    examined = await _examined(api, "/things?pagesize=10&sort=rank&after=", 150)
+
+    assert examined <= 40
+
+
+async def _examined(api: Api, path: str, page: int) -> int:
+    """How many documents the database looks at for the page of that number."""
+    admin = api.mongo[api.db]
+    number = 0
+    target = path
+    while number < page:
+        reply = await api.send("GET", target)
+        target = reply.headers["link"].split(";")[0].strip("<>")
+        number += 1
+    admin.command({"profile": 2})
+    await api.send("GET", target)
+    admin.command({"profile": 0})
+    entry = admin["system.profile"].find_one({"command.find": "things"}, sort=[("ts", -1)])
+    assert entry is not None
+    return int(entry["docsExamined"])
+
+
+async def test_keys_need_not_hold_what_is_sorted_by(api: Api) -> None:
+    api.things.insert_many({"_id": n, "rank": n % 3, "name": f"n{n}"} for n in range(7))
+
+    pages = [
+        page
+        async for page in api.follow('/things?pagesize=3&sort=-rank&after=&keys={"name":1,"_id":0}')
+    ]
+
+    names = [one for page in pages for one in page]
+    assert names == [{"name": f"n{n}"} for n in (5, 2, 4, 1, 6, 3, 0)]
+
+
+@pytest.mark.parametrize(
+    "after",
+    ["x", "AAAA", "WyJhIixbXSxbXV0", "WyItX2lkIixbMSwyXSxbXV0", "WzFd", "bnVsbA", "ü"],
+)
+async def test_a_token_that_is_not_ours_is_400(api: Api, after: str) -> None:
+    reply = await api.get("/things", after=after)
+
+    assert reply.status == 400
+    assert reply.json["message"].startswith("illegal after parameter, ")
+    assert "Link" in reply.json["hint"]
+
+
+async def test_a_token_belongs_to_its_sort(api: Api) -> None:
+    api.things.insert_many({"_id": n, "rank": n} for n in range(3))
+    reply = await api.get("/things", sort="rank", after="", pagesize="1")
+    token = re.search(r"after=([^>&]+)", reply.headers["link"])
+    assert token is not None
+
+    refused = await api.get("/things", sort="-rank", after=token[1], pagesize="1")
+
+    assert refused.status == 400
+    assert refused.json["message"] == "illegal after parameter, it belongs to another sort"
+
+
+async def test_after_and_page_exclude_each_other(api: Api) -> None:
+    reply = await api.get("/things", after="", page="2")
+
+    assert (reply.status, reply.json["message"]) == (
+        400,
+        "page cannot be used together with after",
+    )
+
+
+async def test_after_cannot_follow_a_text_score(api: Api) -> None:
+    reply = await api.get("/things", after="", sort='{"s":{"$meta":"textScore"}}')
+
+    assert reply.status == 400
+
+
+MIXED: list[Any] = [
+    MinKey(),
+    None,
+    1,
+    2.5,
+    Int64(2),
+    Decimal128("2.25"),
+    float("nan"),
+    float("-inf"),
+    float("inf"),
+    "",
+    "a",
+    "é",
+    {},
+    {"a": 1},
+    {"a": None},
+    [],
+    [1, "b"],
+    [None],
+    [float("nan"), 3],
+    [[1]],
+    [[], 7],
+    [{"a": 2}],
+    b"",
+    Binary(b"x", 5),
+    ObjectId("0" * 24),
+    True,
+    False,
+    datetime(2020, 1, 1),
+    datetime(1960, 1, 1),
+    Timestamp(1, 1),
+    Regex("a"),
+    Regex("b", "i"),
+    Code("x"),
+    Code("y", {}),
+    MaxKey(),
+]
+ABSENT = object()
+VALUES = st.sampled_from([*range(len(MIXED)), -1])
+
+
+@pytest.mark.parametrize("sort", ["v", "-v"])
+async def test_every_value_has_its_place_in_keyset_pages(api: Api, sort: str) -> None:
+    """Decision 41: right also for missing and mixed values."""
+    twice = [*MIXED, ABSENT, *MIXED, ABSENT]
+    api.things.insert_many(
+        {"_id": n} if value is ABSENT else {"_id": n, "v": value} for n, value in enumerate(twice)
+    )
+    direction = -1 if sort == "-v" else 1
+    expected = [one["_id"] for one in api.things.find().sort({"v": direction, "_id": direction})]
+
+    for size in (2, 5):
+        assert await _ids(api, f"/things?pagesize={size}&sort={sort}&after=") == expected
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=25),
+    first=st.sampled_from([1, -1]),
+    second=st.sampled_from([1, -1]),
+    size=st.integers(1, 4),
+)
+async def test_keyset_pages_together_are_the_sorted_collection(
+    api: Api, rows: list[tuple[int, int]], first: int, second: int, size: int
+) -> None:
+    api.things.delete_many({})
+    api.things.insert_many(
+        {
+            "_id": number,
+            **({} if a < 0 else {"a": MIXED[a]}),
+            # Two arrays cannot be sorted by together.
+            **({} if b < 0 or isinstance(MIXED[b], list) else {"b": MIXED[b]}),
+        }
+        for number, (a, b) in enumerate(rows)
+    )
+    order = {"a": first, "b": second, "_id": second}
+    expected = [one["_id"] for one in api.things.find().sort(order)]
+
+    path = f'/things?pagesize={size}&sort={{"a":{first},"b":{second}}}&after='
+
+    assert await _ids(api, path) == expected
+
+
+async def test_a_property_inside_arrays_has_its_place_too(api: Api) -> None:
+    values: list[Any] = [
+        [{"b": 3}, {"b": 1}],
+        [{"b": 2}],
+        {"b": 2},
+        [{"b": 0}, {}],
+        [{}],
+        {},
+        [],
+        {"b": [5, 1]},
+        {"b": "x"},
+    ]
+    api.things.insert_many({"_id": n, "a": value} for n, value in enumerate(values))
+    expected = [one["_id"] for one in api.things.find().sort({"a.b": 1, "_id": 1})]
+
+    assert await _ids(api, "/things?pagesize=1&sort=a.b&after=") == expected
+
+
+async def test_ids_of_every_type_are_paged(api: Api) -> None:
+    ids = [one for one in MIXED if not isinstance(one, list | Regex | float)]
+    api.things.insert_many({"_id": id} for id in ids)
+    expected = [one["_id"] for one in api.things.find().sort({"_id": -1})]
+
+    assert [decode(str(len(ids)))] == [len(await _ids(api, "/things?pagesize=1"))]
+    assert await _ids(api, "/things?pagesize=2") == expected
