@@ -67,11 +67,12 @@ async def resolve_block(
     block: Block, documents: Documents, roots: Documents | None, run: Run
 ) -> Values:
     """The objects of a block: its columns side by side, then all objects at once."""
-    columns: list[Values] = []
-    if block.columns:
+    if block.is_concurrent:
         columns = await concurrently(
             [resolve_column(column, documents, roots, run) for column in block.columns]
         )
+    else:
+        columns = [await resolve_column(column, documents, roots, run) for column in block.columns]
     return complete_block(block, documents, columns)
 
 

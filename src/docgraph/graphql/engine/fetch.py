@@ -36,7 +36,7 @@ async def fetch_values(
         answers = await fetch_branches(fetch, parents, roots, run)
     if fetch.is_list:
         return answers
-    return [_take_first(answer) for answer in answers]
+    return [_take_first(answer) if type(answer) is list else answer for answer in answers]
 
 
 def _is_plain_join(fetch: Fetch) -> bool:
@@ -44,7 +44,5 @@ def _is_plain_join(fetch: Fetch) -> bool:
     return bool(relation.joins) and not relation.is_per_parent and fetch.mapping.loader.batching
 
 
-def _take_first(answer: Any) -> Any:
-    if isinstance(answer, list):
-        return answer[0] if answer else None
-    return answer
+def _take_first(documents: list[Any]) -> Any:
+    return documents[0] if documents else None

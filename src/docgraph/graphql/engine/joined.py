@@ -51,6 +51,11 @@ class _Side:
             else:
                 seekers.append(number)
 
+    @property
+    def plain_name(self) -> Any:
+        """The field to compare with, when the path is no more than its name."""
+        return self.join.target if len(self.join.path) == 1 else None
+
     def as_filter(self) -> Document:
         """The condition that documents for any of the parents satisfy."""
         name = self.join.target
@@ -95,21 +100,34 @@ class _Batch:
                 for number in set.intersection(*(s.find_seekers(document) for s in self.sides)):
                     found[number].append(document)
             return found
-        seekers, path = self.sides[0].seekers, self.sides[0].join.path
-        name = path[0] if len(path) == 1 else None
+        (side,) = self.sides
+        name, seekers = side.plain_name, side.seekers
         for document in documents:
-            value = None if name is None else document.get(name)
+            value = document.get(name)
             if value.__class__ in OWN_KEY:
                 for number in seekers.get(value, ()):
                     found[number].append(document)
-                continue
-            for number in self.sides[0].find_seekers(document):
-                found[number].append(document)
+            else:
+                for number in side.find_seekers(document):
+                    found[number].append(document)
+        return found
+
+    def pick_first(self, documents: Sequence[Document]) -> dict[int, Document]:
+        """The first document of each parent that has one, by the only join."""
+        (side,) = self.sides
+        name, seekers = side.plain_name, side.seekers
+        found: dict[int, Document] = {}
+        for document in documents:
+            value = document.get(name)
+            own = value.__class__ in OWN_KEY
+            for number in seekers.get(value, ()) if own else side.find_seekers(document):
+                if number not in found:
+                    found[number] = document
         return found
 
 
 async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> list[Any]:
-    """The answer for each parent: documents, or why there are none."""
+    """The answer for each parent: documents or the first of them, or why there are none."""
     prepared = run.prepared[id(fetch)]
     relation = fetch.relation
     assert relation.rest is not None  # noqa: S101 - joins come from a find
@@ -118,7 +136,7 @@ async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> list[A
         rest = relation.rest.render(prepared.scope)
     except DocgraphError as error:
         return [describe_failure(error)] * len(parents)
-    answers: list[Any] = [[] for _ in parents]
+    answers: list[Any] = [[] for _ in parents] if fetch.is_list else [None] * len(parents)
     if matches_nothing(rest):
         return answers
     batches = _make_batches(fetch, parents, answers)
@@ -239,6 +257,10 @@ async def _try_together(
     if len(documents) > bound:
         run.plan.crowds.remember(fetch)
         return None
+    if not fetch.is_list and not window.skip and len(batch.sides) == 1:
+        firsts = batch.pick_first(documents)
+        run.count(min(len(documents), len(firsts)))
+        return firsts
     found = batch.distribute(documents)
     kept = {
         number: own

@@ -119,6 +119,16 @@ class Block:
         return tuple(f for f in self.fields if isinstance(f, Embedded | Fetch | Introspection))
 
     @cached_property
+    def asks(self) -> bool:
+        """Whether something in or below this block is fetched."""
+        return any(_asks(column) for column in self.columns)
+
+    @cached_property
+    def is_concurrent(self) -> bool:
+        """Whether several columns wait for the database, which they can do side by side."""
+        return sum(map(_asks, self.columns)) > 1
+
+    @cached_property
     def project(self) -> Project:
         """The generated function that builds the objects of this block."""
         return compile_projection(self.type_name, self.fields)
@@ -147,6 +157,12 @@ class Selection:
     def only_block(self) -> Block:
         """The block of an object type."""
         return next(iter(self.blocks.values()))
+
+
+def _asks(column: Column) -> bool:
+    if isinstance(column, Embedded):
+        return any(block.asks for block in column.selection.blocks.values())
+    return isinstance(column, Fetch)
 
 
 def _needs_root(column: Column) -> bool:
