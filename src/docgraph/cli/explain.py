@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,12 +26,11 @@ __all__ = ["explain"]
 def explain(sources: Sources, app: str, query: str, roles: tuple[str, ...], variables: str) -> None:
     """Run QUERY against the stored APP (its uri) and print its plan and commands."""
     from docgraph.cli.workbench import find_database, open_workbench
-    from docgraph.codec import decode_json
     from docgraph.graphql.body import GraphqlRequest
     from docgraph.server.prepare import prepare
 
     prepared = prepare(load(sources))
-    request = GraphqlRequest(query, decode_json(variables))
+    request = GraphqlRequest(query, _read_variables(variables))
     account = Account("explain", tuple(roles)) if roles else None
     exchange = Exchange(Request("POST", b"/"), "explain", account=account)
 
@@ -48,6 +47,18 @@ def explain(sources: Sources, app: str, query: str, roles: tuple[str, ...], vari
         except DocgraphError as error:
             raise StartupError(error.message, hint=error.hint) from error
     _print(ran)
+
+
+def _read_variables(text: str) -> dict[str, Any]:
+    from docgraph.codec import decode_json
+
+    try:
+        variables = decode_json(text)
+    except (DocgraphError, ValueError) as error:
+        raise click.BadParameter(str(error), param_hint="--variables") from None
+    if not isinstance(variables, dict):
+        raise click.BadParameter("give a JSON object", param_hint="--variables")
+    return variables
 
 
 def _print(ran: Ran) -> None:

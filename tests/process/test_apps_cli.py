@@ -1,0 +1,277 @@
+"""`docgraph apps` and `docgraph explain` as people and machines call them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+from docgraph.cli.demo.data import build_blog
+from tests.process.harness import ROOT
+
+SCHEMA = "type Query { items(name: String): [Item] } type Item { name: String }"
+
+
+@dataclass
+class Commands:
+    """The command line, on a database of this test."""
+
+    uri: str
+    db: str
+    mongo: MongoClient[dict[str, Any]]
+
+    def run(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "docgraph",
+                *arguments,
+                f"--set=/mclient/connection-string={self.uri}",
+                f"--set=/graphql/db={self.db}",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, (done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        return done
+
+    @property
+    def stored(self) -> list[str]:
+        return sorted(str(one["_id"]) for one in self.mongo[self.db]["gql-apps"].find())
+
+
+@pytest.fixture
+def commands(mongo_uri: str, mongo_client: MongoClient[dict[str, Any]], database: str) -> Commands:
+    return Commands(mongo_uri, database, mongo_client)
+
+
+def definition(db: str, id: str, **others: Any) -> dict[str, Any]:
+    find = {"name": {"$arg": ["name", {"$exists": True}]}}
+    mapping = {"db": db, "collection": "items", "find": find, "sort": {"name": 1}}
+    return {"_id": id, "schema": SCHEMA, "mappings": {"Query": {"items": mapping}}, **others}
+
+
+def save(directory: Path, name: str, content: Any) -> Path:
+    path = directory / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+# --- check ----------------------------------------------------------------------------------------
+
+
+def test_check_of_a_good_definition_is_silent_about_the_database(
+    commands: Commands, tmp_path: Path
+) -> None:
+    """Issue 3: validation without a server; no database is needed."""
+    file = save(tmp_path, "good.json", definition("d", "good"))
+    nowhere = Commands("mongodb://127.0.0.1:9/", "d", commands.mongo)
+
+    done = nowhere.run("apps", "check", str(file))
+
+    assert done.stdout == ""
+    assert done.stderr == f"{file}: fine\n"
+
+
+def test_check_names_every_mistake_with_its_place_and_the_way_out(
+    commands: Commands, tmp_path: Path
+) -> None:
+    """Decision 7: errors and warnings; exit code 1 for CI."""
+    bad = definition("d", "bad", descriptor={"name": "bad"})
+    bad["mappings"]["Query"]["items"]["find"]["name"]["$arg"] = 5
+    bad["mappings"]["Query"]["items"]["limit"] = 5000
+    bad["mappings"]["Nothing"] = {}
+    file = save(tmp_path, "bad.json", bad)
+
+    done = commands.run("apps", "check", str(file), code=1)
+
+    lines = done.stderr.splitlines()
+    assert all(line.startswith(f"{file}: ") for line in lines)
+    assert f"{file}: error: mappings.Query.items.find.name.$arg: " in done.stderr
+    assert f"{file}: error: mappings.Query.items.limit: " in done.stderr
+    assert f"{file}: warning: mappings.Nothing: the schema has no such type" in done.stderr
+    assert f"{file}: warning: descriptor.name: " in done.stderr
+    assert "fine" not in done.stderr
+
+
+def test_check_of_a_directory_is_machine_readable(commands: Commands, tmp_path: Path) -> None:
+    save(tmp_path, "a.json", definition("d", "a", descriptor={"uri": "/shared"}))
+    save(tmp_path, "b.json", definition("d", "b", descriptor={"uri": "shared"}))
+    save(tmp_path, "c.json", {**definition("d", "c"), "schema": "type Query {"})
+    save(tmp_path, "d.json", "{ not json")
+    save(tmp_path, "e.json", "[]")
+    save(tmp_path, "f.json", definition("d", "f"))
+    save(tmp_path, "notes.txt", "not a definition")
+
+    done = commands.run("apps", "check", str(tmp_path), "--json", code=1)
+
+    rows = {Path(row["file"]).name: row for row in json.loads(done.stdout)}
+    assert {name: row["valid"] for name, row in rows.items()} == {
+        "a.json": True,
+        "b.json": False,
+        "c.json": False,
+        "d.json": False,
+        "e.json": False,
+        "f.json": True,
+    }
+    assert rows["b.json"]["errors"] == [
+        {
+            "where": "descriptor.uri",
+            "what": f"the app in {tmp_path / 'a.json'} is served there, too",
+            "hint": None,
+        }
+    ]
+    assert rows["c.json"]["errors"][0]["where"].startswith("schema (line 1")
+    assert "not valid JSON" in rows["d.json"]["errors"][0]["what"]
+
+
+def test_check_of_nothing_and_usage_mistakes(commands: Commands, tmp_path: Path) -> None:
+    empty = commands.run("apps", "check", str(tmp_path), code=1)
+    assert f"there is no *.json file in {tmp_path}" in empty.stderr
+    assert "does not exist" in commands.run("apps", "check", "/nowhere.json", code=2).stderr
+
+
+# --- apply, list, show, delete --------------------------------------------------------------------
+
+
+def test_a_definition_is_applied_listed_shown_changed_and_deleted(
+    commands: Commands, tmp_path: Path
+) -> None:
+    app = definition(commands.db, "items", descriptor={"uri": "/v1/items"})
+    file = save(tmp_path, "items.json", app)
+
+    applied = commands.run("apps", "apply", str(file))
+    assert applied.stderr.splitlines()[-1] == "stored items"
+    stored = commands.mongo[commands.db]["gql-apps"].find_one()
+    assert stored is not None
+    assert stored["_uris"] == ["items", "v1/items"]
+    assert "_$arg" in stored["mappings"]["Query"]["items"]["find"]["name"]
+    first = stored["_etag"]
+
+    shown = commands.run("apps", "show", "v1/items")
+    assert json.loads(shown.stdout) == app
+
+    commands.run("apps", "apply", str(save(tmp_path, "items.json", shown.stdout)))
+    stored = commands.mongo[commands.db]["gql-apps"].find_one()
+    assert stored is not None
+    assert stored["_etag"] != first
+
+    (row,) = json.loads(commands.run("apps", "list", "--json").stdout)
+    assert row == {
+        "app": "items",
+        "uri": "/v1/items",
+        "enabled": True,
+        "valid": True,
+        "warnings": 0,
+        "description": "",
+    }
+    commands.run("apps", "delete", "items")
+    assert commands.stored == []
+    assert "there is no app 'items'" in commands.run("apps", "delete", "items", code=1).stderr
+    assert commands.run("apps", "list").stderr == "no apps are stored\n"
+
+
+def test_apply_of_a_directory_stores_all_or_nothing(commands: Commands, tmp_path: Path) -> None:
+    """Decision 4."""
+    save(tmp_path, "a.json", definition(commands.db, "a"))
+    save(tmp_path, "b.json", {**definition(commands.db, "b"), "schema": ""})
+    refused = commands.run("apps", "apply", str(tmp_path), code=1)
+    assert "nothing was stored" in refused.stderr
+    assert commands.stored == []
+
+    # a collision with what another team stored is found before anything is written, too
+    save(tmp_path, "b.json", definition(commands.db, "b"))
+    taken = definition(commands.db, "z", descriptor={"uri": "b"})
+    commands.mongo[commands.db]["gql-apps"].insert_one(taken)
+    collided = commands.run("apps", "apply", str(tmp_path), code=1)
+    assert "URI collision" in collided.stderr
+    assert commands.stored == ["z"]
+
+    commands.mongo[commands.db]["gql-apps"].delete_many({})
+    commands.run("apps", "apply", str(tmp_path))
+    assert commands.stored == ["a", "b"]
+
+
+def test_list_shows_what_is_invalid_or_disabled(commands: Commands) -> None:
+    """Decision 8."""
+    commands.mongo[commands.db]["gql-apps"].insert_many(
+        [
+            {"_id": "bad", "schema": "type", "mappings": {}},
+            definition("d", "off", descriptor={"enabled": False, "description": "later"}),
+            {"_id": 7, "schema": 5},
+        ]
+    )
+
+    rows = json.loads(commands.run("apps", "list", "--json").stdout)
+    table = commands.run("apps", "list").stdout
+
+    assert {row["app"]: (row["enabled"], row["valid"]) for row in rows} == {
+        "bad": (True, False),
+        "off": (False, True),
+        "7": (True, False),
+    }
+    assert "later" in table
+
+
+def test_a_database_that_is_away_is_one_clear_line(commands: Commands) -> None:
+    away = "mongodb://127.0.0.1:9/?serverSelectionTimeoutMS=300"
+    nowhere = Commands(away, "d", commands.mongo)
+
+    done = nowhere.run("apps", "list", code=1)
+
+    assert done.stderr.startswith("docgraph: ")
+    assert len(done.stderr.splitlines()) <= 3
+
+
+# --- explain --------------------------------------------------------------------------------------
+
+
+def test_explain_prints_the_plan_and_its_commands(commands: Commands, tmp_path: Path) -> None:
+    """Issue 3, verbose: the same at the terminal."""
+    documents = build_blog()
+    for name in ("authors", "posts"):
+        commands.mongo[commands.db][name].insert_many(documents[name])
+    text = (ROOT / "src/docgraph/cli/demo/blog.json").read_text()
+    blog = text.replace('"db": "docgraph"', f'"db": "{commands.db}"')
+    commands.run("apps", "apply", str(save(tmp_path, "blog.json", blog)))
+
+    query = "query ($n: Int) { posts(limit: $n) { title author { name } } }"
+    done = commands.run("explain", "blog", query, "--variables", '{"n": 3}')
+
+    assert done.stdout.startswith("query")
+    assert "author: find" in done.stdout
+    commands_shown = [line for line in done.stdout.splitlines() if " ms " in line]
+    assert len(commands_shown) == 2
+    assert "find" in commands_shown[0]
+    assert f"{commands.db}.posts" in commands_shown[0]
+
+    hidden = "{ authors(limit: 1) { email } }"
+    refused = commands.run("explain", "blog", hidden, code=1)
+    assert "Cannot query field 'email' on type 'Author'." in refused.stderr
+    assert "email" in commands.run("explain", "blog", hidden, "--role", "admin").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("nothing", "{ a }"), 1, "GraphQL app not found"),
+        (("blog", "{ a }", "--variables", "{"), 2, "--variables"),
+        (("blog", "{ a }", "--variables", "[]"), 2, "--variables"),
+    ],
+)
+def test_explain_says_what_is_wrong(
+    commands: Commands, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    done = commands.run("explain", *arguments, code=code)
+
+    assert message in done.stderr
