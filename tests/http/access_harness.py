@@ -12,15 +12,6 @@ from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 from uuid import uuid4
 
-from docgraph.access.database import AclWatcher, DbAclAuthorizer
-from docgraph.access.enforce import RequestMerger, ResponseProjector, WriteFilter
-from docgraph.access.file import FileAclAuthorizer
-from docgraph.access.registry import ACLRegistryAllower, ACLRegistryProvider, ACLRegistryVetoer
-from docgraph.access.root import RootRoleGuard
-from docgraph.access.rulebook import RuleBookProvider
-from docgraph.access.service import AccessExplain
-from docgraph.access.vetoers import FilterOperatorsBlacklist, OriginVetoer
-from docgraph.access.writes import PermissionChecker, PermissionTeller
 from docgraph.exchange import (
     Account,
     Deadline,
@@ -31,29 +22,8 @@ from docgraph.exchange import (
     WriteKind,
 )
 from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Outcome, Plugin
-from docgraph.rest.service import MongoService
 from docgraph.server.builtin import BUILTIN
 from tests.http.harness import Document, Mongo, Service, merge, running
-
-ACCESS: tuple[type[Plugin], ...] = (
-    ACLRegistryProvider,
-    ACLRegistryVetoer,
-    ACLRegistryAllower,
-    RuleBookProvider,
-    DbAclAuthorizer,
-    FileAclAuthorizer,
-    AclWatcher,
-    PermissionChecker,
-    PermissionTeller,
-    WriteFilter,
-    RequestMerger,
-    ResponseProjector,
-    RootRoleGuard,
-    OriginVetoer,
-    FilterOperatorsBlacklist,
-    AccessExplain,
-    MongoService,
-)
 
 
 class TestCaller(AuthMechanism):
@@ -92,8 +62,8 @@ _CLOSED = {
 
 
 def plugins_for_access(*others: type[Plugin]) -> tuple[type[Plugin], ...]:
-    """The built-in plugins with those of access among them, the caller's mechanism, and these."""
-    return tuple(dict.fromkeys((*BUILTIN, *ACCESS, TestCaller, *others)))
+    """The built-in plugins, the mechanism that believes callers, and these."""
+    return (*BUILTIN, TestCaller, *others)
 
 
 @asynccontextmanager

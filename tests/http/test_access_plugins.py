@@ -9,8 +9,6 @@ from typing import Any, ClassVar
 import pytest
 
 from docgraph.access.registry import ACLRegistry
-from docgraph.auth.authenticators.database import DatabaseRealm
-from docgraph.auth.users import AffectedUsers, PasswordHasher, PasswordStripper, UserChangeTeller
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Request
 from docgraph.observe.events import AccessDenied
@@ -54,9 +52,7 @@ class Registrar(Initializer):
 @pytest.fixture(scope="module", autouse=True)
 def plugins() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        users = (DatabaseRealm, PasswordHasher, AffectedUsers, UserChangeTeller, PasswordStripper)
-        chosen = plugins_for_access(Registrar, *users)
-        patch.setattr("docgraph.server.prepare.BUILTIN", chosen)
+        patch.setattr("docgraph.server.prepare.BUILTIN", plugins_for_access(Registrar))
         yield
 
 

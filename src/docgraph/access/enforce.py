@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from docgraph.access.hidden import check_copies
 from docgraph.exchange import (
     DataPoint,
     Document,
@@ -43,7 +44,10 @@ class _Enforcing(DataInterceptor):
 
 
 class WriteFilter(_Enforcing):
-    """Lets a write touch only documents that `writeFilter` matches; creating is not touching."""
+    """Lets a write touch only documents that `writeFilter` matches; creating is not touching.
+
+    It does not let one copy what `projectResponse` hides to where it is shown, either.
+    """
 
     name: ClassVar[str] = "permissionWriteFilter"
     description: ClassVar[str] = "applies mongo.writeFilter of permissions"
@@ -55,6 +59,8 @@ class WriteFilter(_Enforcing):
     ) -> Write:
         """The write with the filter of the permission added."""
         permission = self.find_permission(exchange, resource)
+        if permission is not None and permission.project_response:
+            check_copies(subject, permission.project_response)
         if permission is None or permission.write_filter is None:
             return subject
         return restrict(subject, permission.write_filter)

@@ -1,0 +1,91 @@
+"""`docgraph access`: the command asks the same authorizers as a server does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RULES = [
+    {
+        "_id": "own",
+        "predicate": "path-prefix('/books') and method(GET)",
+        "roles": ["reader"],
+        "priority": 2,
+        "mongo": {"readFilter": {"owner": "@user._id"}},
+    },
+    {"_id": "app", "predicate": "path-prefix('/graphql/library')", "roles": ["reader"]},
+]
+SCHEMA = """
+type Query { books: [Book] }
+type Book { title: String price: Int @visible(roles: ["seller"]) }
+"""
+
+
+@pytest.fixture
+def options(mongo_client: Any, mongo_uri: str, database: str, tmp_path: Path) -> list[str]:
+    """The options of a configuration whose database has a user, rules and an app."""
+    db = mongo_client[database]
+    db["users"].insert_one({"_id": "ada", "password": "x", "roles": ["reader"]})
+    db["acl"].insert_many(RULES)
+    books = {"db": database, "collection": "books", "find": {}}
+    mappings = {"Query": {"books": books}}
+    db["gql-apps"].insert_one({"_id": "library", "schema": SCHEMA, "mappings": mappings})
+    settings = {
+        "/mclient/connection-string": mongo_uri,
+        "/dbAclAuthorizer/acl-db": database,
+        "/dbRealmAuthenticator/users-db": database,
+        "/graphql/db": database,
+        "/mongo/mongo-mounts": [{"what": f"/{database}", "where": "/"}],
+    }
+    file = tmp_path / "docgraph.yml"
+    file.write_text("{}\n")
+    sets = [f"{path}={json.dumps(value)}" for path, value in settings.items()]
+    return ["--config", str(file), *(part for one in sets for part in ("--set", one))]
+
+
+def run(*arguments: str) -> str:
+    """What the command prints; as a process of its own, for it may block as it likes."""
+    command = [sys.executable, "-m", "docgraph", "access", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_explain_prints_every_answer_and_the_rule(options: list[str], database: str) -> None:
+    output = run("explain", "--user", "ada", "--path", "/books", *options)
+    assert "ALLOWED: GET /books by ada (roles: reader)" in output
+    assert "  the rule own (database) matches" in output
+    assert "  dbAclAuthorizer: APPROVES: the rule own (database) matches" in output
+    assert "  filterOperatorsBlacklist: passes: no objection" in output
+    assert "own (database), priority 2, roles reader: decides" in output
+    assert f'readFilters: {{"{database}.books":{{"owner":"ada"}}}}' in output
+    assert f"note: the rows of {database}.books are filtered in REST by the rule own" in output
+
+
+def test_explain_tells_denials(options: list[str]) -> None:
+    nobody = run("explain", "--path", "/books", *options)
+    assert "DENIED (401): GET /books by an unknown caller" in nobody
+    writer = run("explain", "--role", "reader", "--method", "put", "--path", "/books", *options)
+    assert "DENIED (403): PUT /books" in writer
+    assert "does not match: the request needs mongo.allowManagementRequests" in writer
+
+
+def test_explain_as_json(options: list[str]) -> None:
+    told = json.loads(run("explain", "--user", "ada", "--path", "/x", "--json", *options))
+    assert (told["user"], told["status"], told["allowed"]) == ("ada", 403, False)
+
+
+def test_matrix_prints_roles_by_fields(options: list[str]) -> None:
+    rows = json.loads(run("matrix", "--json", *options))
+    seen = {row["field"]: (row["(nobody)"], row["seller"]) for row in rows}
+    assert seen == {
+        "Book.price": (False, True),
+        "Book.title": (True, True),
+        "Query.books": (True, True),
+    }
+    assert "Book.price" in run("matrix", *options)
