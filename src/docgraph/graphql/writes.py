@@ -35,13 +35,13 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, run_blocking
 from docgraph.store import Store
 
-__all__ = ["URIS", "DefinitionChecker", "DefinitionReader", "DefinitionTeller"]
+__all__ = ["URIS", "DefinitionChecker", "DefinitionReader", "DefinitionTeller", "OnDefinitions"]
 
 URIS = "_uris"
 _LOOK_MS = 5_000
 
 
-class _OnDefinitions(DataInterceptor):
+class OnDefinitions(DataInterceptor):
     """An interceptor of the definitions collection."""
 
     def __init__(self, config: Any, configuration: Mapping[str, Section]) -> None:
@@ -55,7 +55,7 @@ class _OnDefinitions(DataInterceptor):
         return resource.is_in(self.settings.db, self.settings.collection)
 
 
-class _Examining(_OnDefinitions):
+class _Examining(OnDefinitions):
     """An interceptor that examines definitions; off the loop, since a large schema takes long."""
 
     def __init__(
@@ -89,6 +89,7 @@ class DefinitionChecker(_Examining):
     description: ClassVar[str] = "validates app definitions before they are written"
     security: ClassVar[bool] = True
     point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
+    wants_whole_documents: ClassVar[bool] = True
 
     async def intercept(
         self, exchange: Exchange | None, resource: Resource, subject: Write
@@ -193,7 +194,7 @@ class DefinitionTeller(_Examining):
         return replace(result, warnings=(*result.warnings, *warnings))
 
 
-class DefinitionReader(_OnDefinitions):
+class DefinitionReader(OnDefinitions):
     """Gives back exactly what was written (decision 6)."""
 
     name: ClassVar[str] = "graphAppDefinitionReader"

@@ -15,7 +15,9 @@ from docgraph.rest.metadata import (
     put_metadata,
     read_properties,
 )
+from docgraph.rest.schema_store import load_schema
 from docgraph.rest.shadows import check_reachable
+from docgraph.store.mounts import SCHEMA_STORE
 
 __all__ = ["HANDLERS"]
 
@@ -28,8 +30,7 @@ async def _put(call: Call) -> Answer:
     refusal = await put_metadata(call, properties, etag, condition)
     if refusal is not None:
         return refusal
-    call.context.catalog.announce()
-    return Body(201 if created else 200, headers=[("ETag", str(etag))])
+    return await _announce(call, 201 if created else 200, etag)
 
 
 async def _ensure_collection(call: Call) -> bool:
@@ -63,8 +64,20 @@ async def _patch(call: Call) -> Answer:
     refusal = await patch_metadata(call, etag)
     if refusal is not None:
         return refusal
+    return await _announce(call, 200, etag)
+
+
+async def _announce(call: Call, status: int, etag: ObjectId) -> Answer:
+    """Tell everybody, and the caller what might be wrong."""
     call.context.catalog.announce()
-    return Body(200, headers=[("ETag", str(etag))])
+    headers = [("ETag", str(etag))]
+    setting = (await call.find_metadata(call.collection) or {}).get("jsonSchema")
+    if isinstance(setting, dict):
+        db, id = setting.get("schemaStoreDb") or call.db, setting.get("schemaId")
+        if await load_schema(call.context.store, db, id) is None:
+            warning = f"jsonSchema.schemaId: schema {db}/{SCHEMA_STORE}/{id} does not exist"
+            return call.answer({"_warnings": [warning]}, headers, status)
+    return Body(status, headers=headers)
 
 
 async def _delete(call: Call) -> Answer:

@@ -50,7 +50,7 @@ async def _patch(call: Call) -> Answer:
         raise RequestError("no data provided")
     etag = ObjectId()
     if isinstance(content, list):
-        if is_checked_whole(call):
+        if await is_checked_whole(call):
             raise NotSupported(
                 "documents of this collection cannot be updated with a pipeline",
                 hint="use $set, $unset or plain keys, or PUT the whole document",
@@ -58,7 +58,7 @@ async def _patch(call: Call) -> Answer:
         pipeline = build_pipeline(content, etag)
         return await update(call, Write(WriteKind.UPDATE, pipeline=pipeline), etag)
     changes = build_update(_without_id(content, call), etag)
-    if is_checked_whole(call):
+    if await is_checked_whole(call):
         return await update_whole(call, changes, etag)
     return await update(call, Write(WriteKind.UPDATE, update=changes), etag)
 

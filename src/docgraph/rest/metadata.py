@@ -28,6 +28,7 @@ from docgraph.rest.etags import ETAG, Condition, etag_headers, find_condition, i
 from docgraph.rest.flatten import prepare_document
 from docgraph.rest.patch import apply_update, build_update
 from docgraph.rest.properties import check_properties, from_stored, to_stored, unescape
+from docgraph.rest.schema_store import require_library
 from docgraph.store.metadata import metadata_id
 from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
 
@@ -85,6 +86,8 @@ async def _read_body(call: Call) -> Document:
 
 
 def _check(call: Call, properties: Mapping[str, Any]) -> None:
+    if "jsonSchema" in properties:
+        require_library()
     check_properties(
         properties,
         db=call.db,

@@ -14,7 +14,7 @@ from docgraph.codec import decode
 from docgraph.config.section import Section, ServiceConfig
 from docgraph.config.sections import Core, Mongo
 from docgraph.exchange import Answer, DataPoint, Deadline, Exchange, Resource, ResourceType
-from docgraph.exchange.errors import NotFound, NotSupported
+from docgraph.exchange.errors import NotFound, NotSupported, StoreError
 from docgraph.exchange.path import parse_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
@@ -28,11 +28,13 @@ from docgraph.rest import (
     indexes,
     metadata,
     names,
+    schemas,
     sizes,
 )
 from docgraph.rest.call import Call, Context, Handlers
 from docgraph.rest.ids import parse_id
 from docgraph.rest.parameters import Parameters, parse_parameters
+from docgraph.rest.rejections import find_rejection
 from docgraph.runtime import Generations
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog
@@ -53,6 +55,7 @@ HANDLERS: Handlers = {
     **metadata.HANDLERS,
     **indexes.HANDLERS,
     **aggregations.HANDLERS,
+    **schemas.HANDLERS,
 }
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -138,7 +141,13 @@ class MongoService(Service):
         if method == "GET":
             exchange.deadline = Deadline.after_ms(self._config.query_time_limit)
         handler = HANDLERS[resource.type, method]
-        return await handler(Call(exchange, resource, parameters, self._context))
+        try:
+            return await handler(Call(exchange, resource, parameters, self._context))
+        except StoreError as error:
+            rejection = find_rejection(error)
+            if rejection is None:
+                raise
+            raise rejection from error.__cause__
 
     def _resolve(self, exchange: Exchange) -> Resource | None:
         """The resource of the path; found once, though it is asked for twice."""

@@ -20,13 +20,15 @@ __all__ = ["is_checked_whole", "update_whole"]
 _TRIES = 10
 
 
-def is_checked_whole(call: Call) -> bool:
-    """Whether an interceptor of writes to this collection has to see whole documents.
+async def is_checked_whole(call: Call) -> bool:
+    """Whether somebody has to see whole documents: an interceptor, or the schema of the collection.
 
     Not where properties are hidden: what cannot be read cannot be written back.
     """
     if f"{call.db}.{call.collection}" in call.context.store.guard.shield().hidden:
         return False
+    if "jsonSchema" in (await call.find_metadata(call.collection) or {}):
+        return True
     return any(
         one.wants_whole_documents and one.resolve(call.resource) for one in call.context.writers
     )

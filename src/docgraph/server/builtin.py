@@ -35,10 +35,17 @@ from docgraph.auth.tokens.revocation_watch import (
 from docgraph.auth.tokens.service import TokenService
 from docgraph.auth.users import AffectedUsers, PasswordHasher, PasswordStripper, UserChangeTeller
 from docgraph.auth.users_first import FirstUser
+from docgraph.graphql.creation import AppsIndexOnCreation
 from docgraph.graphql.service import GraphqlService
 from docgraph.graphql.upkeep import AppsIndex, AppsInitializer, AppsProvider, AppsUpdater
 from docgraph.graphql.writes import DefinitionChecker, DefinitionReader, DefinitionTeller
 from docgraph.plugins.kinds import Plugin
+from docgraph.rest.schema_checks import (
+    SchemaChecker,
+    SchemaStoreChecker,
+    SchemaStoreReader,
+    SchemaStoreTeller,
+)
 from docgraph.rest.service import MongoService
 from docgraph.server.services.health import DatabaseProbe
 from docgraph.server.services.metrics import MetricsService
@@ -106,11 +113,16 @@ BUILTIN: tuple[type[Plugin], ...] = (
     AppsInitializer,
     AppsUpdater,
     AppsIndex,
+    AppsIndexOnCreation,
     DefinitionChecker,
     DefinitionTeller,
     DefinitionReader,
     # documents
     MongoService,
+    SchemaChecker,
+    SchemaStoreChecker,
+    SchemaStoreReader,
+    SchemaStoreTeller,
     # the server itself
     Ping,
     DatabaseProbe,

@@ -1,0 +1,203 @@
+"""Writes and reads around JSON schemas, whoever makes them (rest-behaviour 5.6).
+
+What goes into the schema store is a schema, and comes out as it was written. A collection whose
+metadata names a schema takes only documents that follow it: an update of one document reaches this
+place as the whole document (see `whole`), an update that does not is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Final
+
+from docgraph.codec import escape_keys, unescape_keys
+from docgraph.codec.types import ObjectId
+from docgraph.config.section import PluginConfig, Section
+from docgraph.config.sections import Mongo
+from docgraph.exchange import (
+    DataPoint,
+    Document,
+    Exchange,
+    Resource,
+    ResourceType,
+    Write,
+    WriteKind,
+    WriteResult,
+)
+from docgraph.exchange.errors import DefinitionError, NotSupported, RequestError
+from docgraph.plugins.kinds import DataInterceptor
+from docgraph.rest.schema_store import InvalidSchema, Schemas, Validator, identify
+from docgraph.runtime import Generations
+from docgraph.store import Store
+from docgraph.store.metadata import Metadata
+from docgraph.store.mounts import SCHEMA_STORE, is_reserved_collection
+
+__all__ = ["SchemaChecker", "SchemaStoreChecker", "SchemaStoreReader", "SchemaStoreTeller"]
+
+_AT_A_TIME: Final = 100  # documents checked before others have their turn
+
+
+class _OnSchemas(DataInterceptor):
+    """An interceptor of the schema stores of all databases."""
+
+    def resolve(self, resource: Resource) -> bool:
+        """The store and the schemas in it."""
+        return resource.collection == SCHEMA_STORE
+
+
+class SchemaStoreChecker(_OnSchemas):
+    """Takes only what is a schema; gives it its address and escapes its keys."""
+
+    name: ClassVar[str] = "jsonSchemaStoreChecker"
+    description: ClassVar[str] = "checks JSON schemas before they are stored"
+    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
+    priority: ClassVar[int] = 800
+
+    def __init__(self, config: PluginConfig, store: Store, generations: Generations) -> None:
+        self.config = config
+        self._schemas = Schemas(store, generations, ttl=0)
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: Write
+    ) -> Write:
+        """All schemas or none."""
+        if subject.kind is WriteKind.UPDATE:
+            raise NotSupported("schemas cannot be updated in place", hint="PUT the whole schema")
+        db = resource.db or ""
+        checked = [await self._check(document, db) for document in subject.documents]
+        return replace(subject, documents=tuple(checked))
+
+    async def _check(self, document: Document, db: str) -> Document:
+        schema = identify({"_id": ObjectId(), **unescape_keys(document)}, db)
+        if not isinstance(schema["_id"], str | ObjectId):
+            raise InvalidSchema("the _id of a schema must be a text or an ObjectId")
+        await self._schemas.compile(schema)
+        return escape_keys(schema)
+
+
+class SchemaStoreTeller(_OnSchemas):
+    """Makes a written schema known to every worker."""
+
+    name: ClassVar[str] = "jsonSchemaStoreTeller"
+    description: ClassVar[str] = "makes written JSON schemas known to all workers"
+    point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
+
+    def __init__(self, config: PluginConfig, generations: Generations) -> None:
+        self.config = config
+        self._generations = generations
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: tuple[Write, WriteResult]
+    ) -> WriteResult:
+        """The result as it is."""
+        self._generations.bump("collections")
+        return subject[1]
+
+
+class SchemaStoreReader(_OnSchemas):
+    """Gives schemas back as they were written."""
+
+    name: ClassVar[str] = "jsonSchemaStoreReader"
+    description: ClassVar[str] = "unescapes JSON schemas that are read"
+    point: ClassVar[DataPoint] = DataPoint.AFTER_READ
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: list[Document]
+    ) -> list[Document]:
+        """The schemas without escapes."""
+        return [unescape_keys(document) for document in subject]
+
+
+class SchemaChecker(DataInterceptor):
+    """Takes only documents that follow the schema of their collection.
+
+    Comes after those that put values into a write, and before passwords are hashed.
+    """
+
+    name: ClassVar[str] = "jsonSchemaChecker"
+    description: ClassVar[str] = "checks documents against the JSON schema of their collection"
+    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
+    priority: ClassVar[int] = 800
+    security: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        config: PluginConfig,
+        store: Store,
+        generations: Generations,
+        configuration: Mapping[str, Section],
+    ) -> None:
+        self.config = config
+        section = configuration["mongo"]
+        if not isinstance(section, Mongo):
+            raise TypeError("the section 'mongo' has another shape")
+        cached, kept = section.local_cache_enabled, section.schema_cache_enabled
+        self._metadata = Metadata(
+            store, generations, ttl=section.local_cache_ttl / 1000 if cached else 0.0
+        )
+        self._schemas = Schemas(
+            store, generations, ttl=section.schema_cache_ttl / 1000 if kept else 0.0
+        )
+
+    def resolve(self, resource: Resource) -> bool:
+        """Every collection of people's own; whether it has a schema, its metadata tells."""
+        collection = resource.collection
+        if resource.type is ResourceType.METADATA or collection is None:
+            return False
+        return collection != SCHEMA_STORE and not is_reserved_collection(collection)
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: Write
+    ) -> Write:
+        """All documents or none."""
+        if subject.kind in (WriteKind.DELETE, WriteKind.CREATE, WriteKind.DROP):
+            return subject
+        metadata = await self._metadata.find(resource.db or "", resource.collection)
+        setting = (metadata or {}).get("jsonSchema")
+        if setting is None:
+            return subject
+        setting = _check_setting(setting)
+        if subject.kind is WriteKind.UPDATE:
+            _refuse_update(subject, setting)
+            return subject
+        db, id = setting.get("schemaStoreDb") or resource.db or "", setting["schemaId"]
+        await _check_documents(subject, await self._schemas.find(db, id), id)
+        return subject
+
+
+def _check_setting(setting: Any) -> Document:
+    """Metadata that was written here has been checked; what others wrote has not."""
+    if not isinstance(setting, dict) or setting.get("schemaId") is None:
+        raise DefinitionError("wrong 'jsonSchema': missing property schemaId")
+    return setting
+
+
+def _refuse_update(write: Write, setting: Document) -> None:
+    """What an update leaves behind is not known before it is done."""
+    if setting.get("skipNotSupported") is True:
+        return
+    if write.many:
+        raise NotSupported(
+            "'jsonSchema' checker does not support bulk PATCH requests. Set "
+            "'skipNotSupported:true' to allow them."
+        )
+    raise NotSupported(
+        "'jsonSchema' checker does not support this update",
+        hint="write the whole document, or set 'skipNotSupported:true' to allow it unchecked",
+    )
+
+
+async def _check_documents(write: Write, validator: Validator, id: Any) -> None:
+    several = len(write.documents) > 1
+    for index, document in enumerate(write.documents):
+        if index and index % _AT_A_TIME == 0:
+            await asyncio.sleep(0)
+        violations = validator.find_violations(document)
+        if violations:
+            place = f"document at index {index}: " if several else ""
+            raise RequestError(
+                f"Request content violates schema '{id}': {place}{', '.join(violations)}",
+                details=violations,
+            )

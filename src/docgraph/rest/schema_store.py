@@ -1,0 +1,229 @@
+"""JSON schemas as they are kept in `_schemas`: loaded, compiled, remembered.
+
+A schema may refer to others of the store by `http://schema-store/<database>/<id>`, and to nothing
+else: no address is ever fetched. The library is the extra `schema` and imported when it is needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+from urllib.parse import quote, unquote
+
+import orjson
+
+from docgraph.codec import JsonMode, encode, unescape_keys
+from docgraph.codec.types import ObjectId
+from docgraph.exchange.data import Document
+from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.errors import DefinitionError, NotSupported
+from docgraph.runtime import Generations, LoadingCache
+from docgraph.store import Store
+from docgraph.store.mounts import SCHEMA_STORE
+
+__all__ = [
+    "DRAFT_4",
+    "InvalidSchema",
+    "SchemaUnusable",
+    "Schemas",
+    "address_of",
+    "compile_schema",
+    "identify",
+    "load_schema",
+    "require_library",
+]
+
+DRAFT_4: Final = "http://json-schema.org/draft-04/schema#"
+# How a draft calls the identity of a schema, by the name of its meta-schema.
+_DRAFTS: Final = {
+    "http://json-schema.org/draft-04/schema": "id",
+    "http://json-schema.org/draft-06/schema": "$id",
+    "http://json-schema.org/draft-07/schema": "$id",
+    "https://json-schema.org/draft/2019-09/schema": "$id",
+    "https://json-schema.org/draft/2020-12/schema": "$id",
+}
+_OWN: Final = frozenset({"_id", "_etag"})
+_ADDRESS: Final = re.compile(r"http://schema-store/([^/?#]+)/([^/?#]+)")
+_HEX: Final = re.compile(r"[0-9a-fA-F]{24}")
+_MOST_REFERENCES: Final = 100
+_MOST_VIOLATIONS: Final = 20
+_KEPT: Final = 1000
+_LOAD_MS: Final = 10_000
+
+Key = tuple[str, Any]
+
+
+class InvalidSchema(DefinitionError):
+    """A schema that no document can be checked with."""
+
+    code: ClassVar[str] = "invalid-schema"
+
+
+class SchemaUnusable(DefinitionError):
+    """A collection names a schema that is not in the store, or that cannot work any more."""
+
+    status: ClassVar[int] = 409
+    code: ClassVar[str] = "schema-unusable"
+
+
+def require_library() -> Any:
+    """The validator; an installation without it cannot use schemas."""
+    try:
+        import jsonschema_rs
+    except ImportError:
+        raise NotSupported(
+            "JSON schemas need the package jsonschema-rs", hint="pip install 'docgraph[schema]'"
+        ) from None
+    return jsonschema_rs
+
+
+def address_of(db: str, id: Any) -> str:
+    """Where other schemas find this one."""
+    return f"http://schema-store/{quote(db, safe='')}/{quote(str(id), safe='')}"
+
+
+def identify(document: Mapping[str, Any], db: str) -> Document:
+    """The schema as it is stored: with its draft, and with the address of its place."""
+    draft = document.get("$schema", DRAFT_4)
+    keyword = _DRAFTS.get(draft.rstrip("#")) if isinstance(draft, str) else None
+    if keyword is None:
+        raise InvalidSchema(
+            "Request content violates JSON Schema meta schema: $schema is not known",
+            hint=f"known are {', '.join(_DRAFTS)}",
+        )
+    address = address_of(db, document["_id"])
+    identity = f"{address}#" if keyword == "id" else address
+    return {**document, "$schema": draft, keyword: identity}
+
+
+def compile_schema(schema: Mapping[str, Any], others: Mapping[str, Any]) -> Validator:
+    """A validator; `others` are the schemas that it may refer to, by address.
+
+    Raises `_Unresolved` for an address of the store that is not among them.
+    """
+    library = require_library()
+    missing: list[str] = []
+
+    def retrieve(address: str) -> Any:
+        if address not in others:
+            missing.append(address)
+            raise KeyError(address)
+        return others[address]
+
+    try:
+        compiled = library.validator_for(
+            _to_json({key: value for key, value in schema.items() if key not in _OWN}),
+            retriever=retrieve,
+            mask="the value",  # a message must not show what its reader may not read
+        )
+    except (library.ValidationError, library.ReferencingError) as error:
+        if missing and _ADDRESS.fullmatch(missing[0]):
+            raise _Unresolved(missing[0]) from None
+        if missing:
+            raise InvalidSchema(
+                f"the schema refers to {missing[0]}, which is not in the schema store",
+                hint="references are to http://schema-store/<database>/<id>, nothing is fetched",
+            ) from None
+        raise InvalidSchema(_describe(error)) from None
+    return Validator(compiled)
+
+
+def _to_json(value: Document) -> Document:
+    """The JSON form, in which there are no types but those of JSON."""
+    content: Document = orjson.loads(encode(value, JsonMode.STANDARD))
+    return content
+
+
+def _describe(error: Any) -> str:
+    place = "/".join(map(str, getattr(error, "instance_path", ())))
+    where = f"#/{place}: " if place else ""
+    return f"Request content violates JSON Schema meta schema: {where}{error.message}"
+
+
+class _Unresolved(Exception):
+    """An address of the store whose schema has to be loaded first."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.address = address
+
+
+@dataclass(frozen=True, slots=True)
+class Validator:
+    """A compiled schema."""
+
+    compiled: Any
+
+    def find_violations(self, document: Document) -> list[str]:
+        """What is wrong with a document in its JSON form, the first few."""
+        violations: list[str] = []
+        for error in self.compiled.iter_errors(_to_json(document)):
+            if len(violations) == _MOST_VIOLATIONS:
+                violations.append("…")
+                break
+            place = "/".join(map(str, error.instance_path))
+            violations.append(f"#/{place}: {error.message}" if place else error.message)
+        return violations
+
+
+async def load_schema(store: Store, db: str, id: Any) -> Document | None:
+    """A schema as it was written, or None."""
+    found = await store.find_one(
+        db, SCHEMA_STORE, {"_id": id}, deadline=Deadline.after_ms(_LOAD_MS)
+    )
+    return unescape_keys(found) if found is not None else None
+
+
+class Schemas:
+    """The schemas of all databases, compiled; what is written here is seen at once."""
+
+    def __init__(self, store: Store, generations: Generations, *, ttl: float) -> None:
+        self._store = store
+        self._generations = generations
+        self._generation = -1
+        self._kept: LoadingCache[Key, Validator] = LoadingCache(_KEPT if ttl > 0 else 0, ttl)
+
+    async def find(self, db: str, id: Any) -> Validator:
+        """The validator of a schema; raises `SchemaUnusable`."""
+        generation = self._generations.read("collections")
+        if generation != self._generation:
+            self._kept.clear()
+            self._generation = generation
+        return await self._kept.get((db, id), self._compile_stored)
+
+    async def compile(self, schema: Mapping[str, Any]) -> Validator:
+        """A schema with everything that it refers to."""
+        others: dict[str, Any] = {}
+        while True:
+            try:
+                return compile_schema(schema, others)
+            except _Unresolved as unresolved:
+                if len(others) >= _MOST_REFERENCES:
+                    raise InvalidSchema(
+                        f"the schema refers to more than {_MOST_REFERENCES} others"
+                    ) from None
+                others[unresolved.address] = await self._load_address(unresolved.address)
+
+    async def _compile_stored(self, key: Key) -> Validator:
+        db, id = key
+        schema = await load_schema(self._store, db, id)
+        place = f"schema {db}/{SCHEMA_STORE}/{id}"
+        if schema is None:
+            raise SchemaUnusable(f"wrong 'jsonSchema': {place} not found")
+        try:
+            return await self.compile(schema)
+        except InvalidSchema as error:
+            raise SchemaUnusable(f"wrong 'jsonSchema': {place}: {error.message}") from None
+
+    async def _load_address(self, address: str) -> Document:
+        match = _ADDRESS.fullmatch(address)
+        assert match is not None  # noqa: S101 - only such addresses are unresolved
+        db, id = unquote(match[1]), unquote(match[2])
+        schema = await load_schema(self._store, db, id)
+        if schema is None and _HEX.fullmatch(id):
+            schema = await load_schema(self._store, db, ObjectId(id))
+        if schema is None:
+            raise InvalidSchema(f"the schema refers to {address}, which is not in the schema store")
+        return _to_json({key: value for key, value in schema.items() if key not in _OWN})
