@@ -1,0 +1,122 @@
+"""`docgraph demo`: what it prints works, and what is in its data directory stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+from docgraph.cli.demo.data import AUTHORS, COMMENTS, POSTS
+from docgraph.store.embedded import EmbeddedMongo
+from tests.process.harness import ROOT, eventually
+
+
+@dataclass
+class Demo:
+    """A running demo."""
+
+    process: subprocess.Popen[str]
+    url: str
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def pasted(self) -> str:
+        """The command that people are told to try."""
+        eventually(lambda: any("Ctrl-C" in line for line in list(self.notices)))
+        text = "".join(self.notices)
+        start = text.index("curl ")
+        return text[start : text.index("\n\n", start)]
+
+
+@contextmanager
+def run_demo(directory: Path) -> Iterator[Demo]:
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "docgraph",
+            "demo",
+            f"--set=/core/data-directory={directory}",
+            "--set=/http-listener/port=0",
+            "--set=/logging/level=error",
+        ],
+        cwd=directory.parent,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    demo = Demo(process, "")
+    reader = threading.Thread(target=demo.notices.extend, args=(process.stderr,), daemon=True)
+    reader.start()
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("docgraph ready "), (line, demo.notices)
+        demo.url = line.split()[2]
+        yield demo
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+        reader.join()
+        process.stdout.close()
+        process.stderr.close()
+
+
+def paste(command: str) -> Any:
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=20, check=True
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_printed_query_works_and_the_data_stays(tmp_path: Path) -> None:
+    """Issue 3: the demo of `make run`."""
+    directory = tmp_path / "data"
+    with run_demo(directory) as demo:
+        first = paste(demo.pasted)
+        assert demo.url in demo.pasted
+        posts = first["data"]["posts"]
+        assert len(posts) == 2
+        assert all(post["title"] and post["author"]["name"] for post in posts)
+
+        uri = EmbeddedMongo.find_running(directory)
+        assert uri is not None
+        with MongoClient[dict[str, Any]](uri) as mongo:
+            db = mongo["docgraph"]
+            counts = {
+                name: db[name].count_documents({}) for name in ("authors", "posts", "comments")
+            }
+            assert counts == {"authors": AUTHORS, "posts": POSTS, "comments": COMMENTS}
+            assert "gql-apps" in db.list_collection_names()
+            names = {one["name"] for one in db["authors"].find({}, {"name": 1})}
+            assert not names & {one.get("name") for one in db["users"].find()}
+            db["posts"].delete_many({"number": {"$gt": 10}})
+            db["gql-apps"].update_one({"_id": "blog"}, {"$set": {"descriptor.description": "mine"}})
+
+    with run_demo(directory) as demo:
+        assert len(paste(demo.pasted)["data"]["posts"]) == 2
+        uri = EmbeddedMongo.find_running(directory)
+        assert uri is not None
+        with MongoClient[dict[str, Any]](uri) as mongo:
+            db = mongo["docgraph"]
+            assert db["posts"].count_documents({}) == 10
+            stored = db["gql-apps"].find_one({"_id": "blog"})
+            assert stored is not None
+            assert stored["descriptor"]["description"] == "mine"
+    assert demo.process.returncode == 0
+    assert EmbeddedMongo.find_running(directory) is None
