@@ -72,18 +72,18 @@ async def ask(service: Service, path: str = "/whoami") -> dict[str, str]:
     return dict(re.findall(r'(\w+)="?([^",]*)"?', challenge))
 
 
-def answer(challenge: dict[str, str], count: int = 1, password: str = "secret") -> str:
+def answer(challenge: dict[str, str], count: int = 1, uri: str = "/whoami") -> str:
     given = DigestCredentials(
         username="ada",
         realm=challenge["realm"],
         nonce=challenge["nonce"],
-        uri="/whoami",
+        uri=uri,
         response="",
         cnonce="c0ffee",
         opaque=challenge["opaque"],
         count=count,
     )
-    secret = hashlib.md5(f"ada:{given.realm}:{password}".encode()).hexdigest()
+    secret = hashlib.md5(f"ada:{given.realm}:secret".encode()).hexdigest()
     response = compute_response(secret, given, "GET")
     return given.render().replace('response=""', f'response="{response}"')
 
