@@ -23,6 +23,7 @@ from tests.http.tokens import (
     Worker,
     open_workers,
     register_tokens,
+    until_refused,
 )
 
 pytestmark = pytest.mark.anyio
@@ -280,7 +281,7 @@ async def test_what_somebody_does_in_the_database_itself_counts_within_a_second(
         case _:
             users.replace_one({"_id": "ada"}, {"_id": "ada", "password": hashed("another")})
     for worker in workers:
-        await until_refused(worker, f"ada:{token}", 1.0)
+        await until_refused(worker, 1.0, login=f"ada:{token}")
 
 
 # --- instances ------------------------------------------------------------------------------------
@@ -314,7 +315,7 @@ async def test_a_signed_token_is_known_to_every_instance_with_the_key_until_it_i
         assert await stranger.status(login=f"ada:{token}") == 401
         assert await one.status("/tokens/ada", method="DELETE", login=f"ada:{token}") == 204
         assert await one.status(login=f"ada:{token}") == 401
-        await until_refused(two, f"ada:{token}", 1.0)
+        await until_refused(two, 1.0, login=f"ada:{token}")
 
 
 async def test_revocations_outlive_the_instance(
@@ -427,7 +428,7 @@ async def test_a_token_is_over_at_its_end(signed: Worker) -> None:
     claims = jwt.decode(await signed.token(), options={"verify_signature": False})
     short = jwt.encode({**claims, "exp": int(time.time()) + 1}, KEY, algorithm="HS256")
     assert await signed.status(login=f"ada:{short}") == 200
-    await until_refused(signed, f"ada:{short}", 2.0)
+    await until_refused(signed, 2.0, login=f"ada:{short}")
 
 
 async def test_the_jwt_mechanism_takes_the_token_and_the_answer_carries_the_same(
@@ -478,12 +479,3 @@ async def test_without_a_manager_there_is_no_token(
         assert reply.status_code == 404
         assert "auth-token" not in reply.headers
         assert await worker.status("/tokens/ada") == 401
-
-
-# --- waiting --------------------------------------------------------------------------------------
-
-
-async def until_refused(worker: Worker, login: str, seconds: float) -> None:
-    async with asyncio.timeout(seconds):
-        while await worker.status(login=login) != 401:  # noqa: ASYNC110 - of another process
-            await asyncio.sleep(0.02)

@@ -30,14 +30,14 @@ from docgraph.auth.tokens.revocation_watch import (
 from docgraph.auth.tokens.service import TokenService
 from docgraph.config import Sources, load
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
-from docgraph.plugins.kinds import Plugin
+from docgraph.plugins.kinds import Kind, Plugin
 from docgraph.runtime import Instance, create_instance
 from docgraph.server.app import Docgraph
 from docgraph.server.asgi import AsgiAdapter
 from docgraph.server.prepare import prepare
 from docgraph.server.settings import ServerSettings
 from tests.http.harness import Document, Mongo, eventually, flatten, merge
-from tests.http.realms import COST, hashed, register, render_basic
+from tests.http.realms import COST, hashed, register
 
 TOKEN_PLUGINS: tuple[type[Plugin], ...] = (
     TokenBasicMechanism,
@@ -100,6 +100,7 @@ class Worker:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if login is not None:
             named["authorization"] = f"Basic {b64encode(login.encode()).decode()}"
+        self.client.cookies.clear()  # a test says itself which cookie is sent
         return await self.client.request(method, path, headers=named)
 
     async def token(self, user: str = "ada", password: str = "secret") -> str:
@@ -156,9 +157,20 @@ async def open_workers(
 
 
 async def until_following(worker: Worker) -> None:
-    """Wait until the worker hears of changes at once."""
-    watcher = next(one for one in worker.app.plugins.plugins if isinstance(one, RevocationsWatcher))
-    await eventually(lambda: watcher.is_following)
+    """Wait until the worker has begun its life, and hears of changes at once."""
+    app = worker.app
+    watcher = next(one for one in app.plugins.plugins if isinstance(one, RevocationsWatcher))
+    names = [f"initialize {one.name}" for one in app.plugins.of_kind(Kind.INITIALIZER)]
+    await eventually(
+        lambda: watcher.is_following and not any(app._tasks.is_running(name) for name in names)
+    )
+
+
+async def until_refused(worker: Worker, seconds: float, **credentials: str) -> None:
+    """Wait until these credentials are not taken any more."""
+    async with asyncio.timeout(seconds):
+        while await worker.status(**credentials) != 401:  # noqa: ASYNC110 - a remote condition
+            await asyncio.sleep(0.02)
 
 
 __all__ = [
@@ -173,5 +185,5 @@ __all__ = [
     "Worker",
     "open_workers",
     "register_tokens",
-    "render_basic",
+    "until_refused",
 ]
