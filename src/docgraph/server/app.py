@@ -88,6 +88,7 @@ class Docgraph:
                 "blocking": blocking,
                 "tasks": self._tasks,
                 "configuration": config.sections,
+                "configuration-directory": config.directory,
             },
         )
         self._stack.push_async_callback(self.plugins.close)
