@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
+from docgraph.access.database import DbAclAuthorizer
+from docgraph.access.rulebook import RuleBook
+from docgraph.codec import decode
+from docgraph.config.sections import DbAclAuthorizer as DbAclAuthorizerConfig
 from docgraph.observe.events import PluginFailed
+from docgraph.store.mounts import Mounts
+from docgraph.variables import Resolvers
 from tests.http.access_harness import (
     ADA,
     ADMIN,
@@ -401,6 +407,39 @@ async def test_a_rule_deleted_while_requests_run_admits_none_that_begins_later(
     after = [await status(service, "GET", "/books", ADA) for _ in range(5)]
     assert set(await asyncio.gather(*running)) <= {200, 403}
     assert set(after) == {403}
+
+
+async def test_another_worker_of_the_instance_knows_with_its_next_request(
+    service: Service,
+) -> None:
+    """Decision 44: by the generation, however long rules are kept."""
+    values = service.app.plugins.values
+    knowledge = values["acl-rules"].knowledge
+    book = RuleBook(Mounts([]), lambda: knowledge, lambda: Resolvers(decode))
+    kept = DbAclAuthorizerConfig(acl_db=service.db, cache_ttl=86_400_000)
+    worker = DbAclAuthorizer(kept, service.app.store, values["generations"], book)
+    seen = []
+    for number in range(3):
+        seen.append(len((await worker.load()).rules))
+        await allow(service, "path('/books')", "user", _id=f"r{number}")
+    assert seen == [0, 1, 2]
+    assert await worker.load() is await worker.load()
+
+
+async def test_callers_who_ask_at_the_same_time_get_their_own_rows(service: Service) -> None:
+    """I03, I07."""
+    filters = {f"{service.db}.books": {"team": "@user.team"}}
+    await allow(service, "path-prefix('/graphql')", "user", mongo={"readFilters": filters})
+    await allow(
+        service, "path-prefix('/books')", "user", mongo={"readFilter": filters.popitem()[1]}
+    )
+    asked = [(ADA, "Blue", "1"), (BOB, "Red", "2")] * 15
+    answers = await asyncio.gather(
+        *(titles(service, who) for who, _, _ in asked),
+        *(rows(service, "/books", who) for who, _, _ in asked),
+    )
+    expected = [*([title] for _, title, _ in asked), *([id] for _, _, id in asked)]
+    assert answers == expected
 
 
 async def test_rules_of_somebody_else_are_noticed_by_change_stream(service: Service) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from docgraph.exchange import Exchange, StartupError
-from docgraph.exchange.errors import StoreError
+from docgraph.exchange.errors import RequestError, StoreError, Unauthenticated
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
@@ -64,11 +64,16 @@ class Authorization:
             )
 
     async def find_veto(self, exchange: Exchange) -> Decision | None:
-        """The first veto, or None; who must log in is asked to do so before hearing of a veto."""
+        """The first veto, or None; who must log in does so before hearing it.
+
+        Raises `Unauthenticated` then.
+        """
         for vetoer in self.vetoers:
             decision = await ask(vetoer, exchange)
             if not decision.allowed:
-                return None if await self.demands_login(exchange) else decision
+                if await self.demands_login(exchange):
+                    raise Unauthenticated(LOGIN_DEMANDED.reason)
+                return decision
         return None
 
     async def find_approval(self, exchange: Exchange, *, secured: bool) -> Decision:
@@ -108,6 +113,8 @@ async def ask(authorizer: Authorizer, exchange: Exchange) -> Decision:
         decision = await authorizer.decide(exchange)
     except StoreError:
         raise
+    except RequestError as error:  # what it was asked to look at cannot be read
+        decision = Decision(False, error.message)
     except Exception as error:
         emit(PluginFailed(authorizer.name, "decide", error))
         decision = Decision(False, "the authorizer failed")

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, runtime_checkable
 
-from docgraph.access.authorize import Authorization, ask
+from docgraph.access.authorize import LOGIN_DEMANDED, Authorization, ask
 from docgraph.access.compare import Comparison
 from docgraph.access.conditions import find_flag
 from docgraph.access.rule import Rule, roles_of
 from docgraph.access.rulebook import RuleBook
 from docgraph.config.section import Section, ServiceConfig
 from docgraph.exchange import Account, Exchange, Permission, Request
-from docgraph.exchange.errors import NotFound
+from docgraph.exchange.errors import NotFound, Unauthenticated
 from docgraph.exchange.path import parse_path
 from docgraph.plugins.kinds import Authorizer, Decision, Kind, Service
 from docgraph.plugins.registry import PluginRegistry
@@ -138,8 +138,7 @@ class Explainer:
         caller = await self.find_caller(question)
         exchange, secured = self._imagine(question, caller)
         authorization = Authorization(self._registry.of_kind(Kind.AUTHORIZER))
-        veto = await authorization.find_veto(exchange)
-        decision = veto or await authorization.find_approval(exchange, secured=secured)
+        veto, decision = await _decide(authorization, exchange, secured=secured)
         exchange.permission = decision.permission
         return Explanation(
             question=question,
@@ -234,6 +233,17 @@ class Explainer:
                 outcome, decided = "decides", True
             considered.append(_consideration(rule, outcome))
         return tuple(considered)
+
+
+async def _decide(
+    authorization: Authorization, exchange: Exchange, *, secured: bool
+) -> tuple[Decision | None, Decision]:
+    """The veto, if there is one, and the decision that the pipeline would come to."""
+    try:
+        veto = await authorization.find_veto(exchange)
+    except Unauthenticated:
+        return None, LOGIN_DEMANDED
+    return veto, veto or await authorization.find_approval(exchange, secured=secured)
 
 
 def _consideration(rule: Rule, outcome: str) -> Consideration:

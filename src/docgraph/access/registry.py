@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Exchange, Request
+from docgraph.exchange.errors import RequestError
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision, Provider
@@ -79,6 +80,8 @@ async def _find(
         try:
             answer = predicate(request)
             holds = bool(await answer if isawaitable(answer) else answer)
+        except RequestError:  # the request cannot be read: no fault of the predicate
+            holds = on_failure
         except Exception as error:  # a plugin's own code
             emit(PluginFailed("acl-registry", f"{stage} predicate {describe(predicate)}", error))
             holds = on_failure

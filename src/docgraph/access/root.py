@@ -14,26 +14,17 @@ from docgraph.config.section import Section
 from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.config.sections import RootRoleGuard as RootRoleGuardConfig
 from docgraph.exchange import DataPoint, Exchange, Resource, Write
-from docgraph.exchange.errors import RequestError
+from docgraph.exchange.errors import SecurityViolation
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 
-__all__ = ["RootRoleGuard", "RootRoleRefused", "find_property", "may_give"]
+__all__ = ["RootRoleGuard", "find_property", "may_give"]
 
 _REALM: Final = "dbRealmAuthenticator"
 _TAKING: Final = frozenset({"$pull", "$pullAll", "$pop", "$unset"})
 _WHOLE: Final = frozenset({"$replaceRoot", "$replaceWith"})
-
-
-class RootRoleRefused(RequestError):
-    """A write that could give the root role; unlike other refusals it says that it was noticed."""
-
-    status, code = 403, "root-role-refused"
-
-    def __init__(self) -> None:
-        super().__init__("Forbidden. The request has been logged.")
 
 
 class RootRoleGuard(DataInterceptor):
@@ -87,7 +78,7 @@ class RootRoleGuard(DataInterceptor):
             name = exchange.account.name if exchange.account else ""
             reason = f"the write would give the role {self._role}"
             emit(AccessDenied(exchange.id, self.name, reason, name, request.method, request.path))
-            raise RootRoleRefused
+            raise SecurityViolation("Forbidden. The request has been logged.")
         return subject
 
 

@@ -11,6 +11,7 @@ from docgraph.access.authorize import Authorization
 from docgraph.access.registry import ACLRegistry, ACLRegistryAllower, ACLRegistryVetoer
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Exchange, StartupError
+from docgraph.exchange.errors import RequestError, Unauthenticated
 from docgraph.observe.events import PluginFailed
 from tests.http.harness import listening
 from tests.unit.access.harness import ADA, make_exchange
@@ -28,8 +29,11 @@ def authorize(registry: ACLRegistry) -> Authorization:
 async def decide(registry: ACLRegistry, exchange: Exchange, *, secured: bool = True) -> int:
     """The status that the pipeline makes of it."""
     authorization = authorize(registry)
-    if await authorization.find_veto(exchange) is not None:
-        return 403
+    try:
+        if await authorization.find_veto(exchange) is not None:
+            return 403
+    except Unauthenticated:
+        return 401
     decision = await authorization.find_approval(exchange, secured=secured)
     if decision.allowed:
         return 200
@@ -149,3 +153,18 @@ async def test_decisions_name_the_predicate() -> None:
     registry.register_veto(fail)
     veto = await ACLRegistryVetoer(PluginConfig(), registry).decide(make_exchange())
     assert veto.reason.endswith("test_registry.fail holds")
+
+
+async def test_a_request_that_cannot_be_read_is_denied_without_noise() -> None:
+    def read(request: Any) -> bool:
+        raise RequestError("the query string is not valid UTF-8")
+
+    with listening(PluginFailed) as failures:
+        assert await decide(build(read, lambda request: True, read), make_exchange()) == 403
+    assert failures == []
+
+
+async def test_a_requirement_that_changes_its_mind_does_not_lift_a_veto() -> None:
+    answers = iter([True, False, False])
+    registry = build(lambda request: True, lambda request: True, lambda request: next(answers))
+    assert await decide(registry, make_exchange(account=None)) == 401
