@@ -1,0 +1,158 @@
+"""Every example, and every snippet of README and tutorial, does what is said beside it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docgraph.cli.demo.data import build_blog
+from docgraph.codec import decode
+from docgraph.config.sections import Graphql
+from docgraph.graphql.check import check_definition
+from tests.http.harness import Mongo, Service, running
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+DEFINITIONS = sorted(EXAMPLES.glob("*/app.json"))
+QUERIES = sorted(EXAMPLES.glob("*/queries/*.graphql"))
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(EXAMPLES))
+
+
+def fenced(page: str, language: str) -> list[str]:
+    """The code of a page in that language."""
+    text = (ROOT / page).read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
+    """A server with the data and the apps of all examples, in a database of this module."""
+    async with running(mongo_client, mongo_uri) as service:
+        load_movies(mongo_uri, service.db)
+        for name, documents in build_blog().items():
+            service.insert(name, *documents)
+        service.insert("books", {"title": "On Graphs", "authorId": 7})
+        for path in DEFINITIONS:
+            await service.store(adapt(path.read_text(), service.db))
+        yield service
+
+
+def load_movies(uri: str, db: str) -> None:
+    spec = spec_from_file_location("load", EXAMPLES / "load.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.load(EXAMPLES / "movies", uri, db) == {"awards": 4, "people": 6, "titles": 6}
+
+
+def adapt(text: str, db: str) -> Any:
+    """A definition on the database of the test instead of the default one."""
+    return decode(text.replace('"db": "docgraph"', f'"db": "{db}"'))
+
+
+# --- examples -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", DEFINITIONS, ids=name_of)
+async def test_the_definition_of_an_example_has_neither_errors_nor_warnings(path: Path) -> None:
+    report = check_definition(decode(path.read_bytes()), settings=Graphql())
+
+    assert (report.errors, report.warnings) == ((), ())
+
+
+@pytest.mark.parametrize("path", QUERIES, ids=name_of)
+async def test_a_query_of_an_example_gives_the_answer_beside_it(
+    service: Service, path: Path
+) -> None:
+    uri = {"blog": "blog", "movies": "v1/movies"}[path.parents[1].name]
+
+    reply = await service.send(uri, path.read_text(), "application/graphql")
+
+    assert reply.json == json.loads(path.with_suffix(".json").read_text())
+
+
+@pytest.mark.parametrize("example", [path.parent for path in DEFINITIONS], ids=name_of)
+async def test_the_readme_of_an_example_links_every_query(example: Path) -> None:
+    text = (example / "README.md").read_text()
+
+    linked = set(re.findall(r"\(queries/([\w.]+)\)", text))
+
+    assert linked == {path.name for path in (example / "queries").glob("*.graphql")}
+    for path in (example / "queries").glob("*.graphql"):
+        assert path.with_suffix(".json").is_file()
+
+
+# --- README and tutorial --------------------------------------------------------------------------
+
+
+async def test_the_definition_and_query_of_the_readme_work(service: Service) -> None:
+    (definition,) = fenced("README.md", "json")
+    (query,) = fenced("README.md", "graphql")
+    await service.store(adapt(definition, service.db))
+
+    reply = await service.query("library", query)
+
+    author = next(one for one in build_blog()["authors"] if one["_id"] == 7)
+    assert reply.data == {"book": {"title": "On Graphs", "author": {"name": author["name"]}}}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial/first-app.md"])
+async def test_the_curl_commands_of_a_page_work(service: Service, page: str) -> None:
+    for definition in fenced("docs/tutorial/first-app.md", "json"):
+        await service.store(adapt(definition, service.db))
+    commands = [text for text in fenced(page, "sh") if "curl" in text]
+    assert commands
+    for command in commands:
+        found = re.search(r"(/graphql/\w+).*-d '(.*)'", command, re.DOTALL)
+        assert found is not None, command
+        path, body = found.groups()
+        reply = await service.request(
+            "POST", path, content=body, headers={"content-type": "application/json"}
+        )
+        assert any(reply.data.values()), command
+
+
+async def test_the_mistake_of_the_tutorial_is_found_with_its_place() -> None:
+    (definition,) = fenced("docs/tutorial/first-app.md", "json")
+    mistaken = definition.replace('"$arg": "tag"', '"$arg": "tagg"')
+
+    report = check_definition(decode(mistaken), settings=Graphql())
+
+    places = [one.where for one in (*report.errors, *report.warnings)]
+    assert any(place.startswith("mappings.Query.tagged.find.tags") for place in places)
+
+
+async def test_the_explain_command_of_the_tutorial_fits_its_app(service: Service) -> None:
+    (command,) = [text for text in fenced("docs/tutorial/first-app.md", "sh") if "explain" in text]
+    found = re.search(r"explain (\w+) '(.*)'", command)
+    assert found is not None
+    app, query = found.groups()
+    for definition in fenced("docs/tutorial/first-app.md", "json"):
+        await service.store(adapt(definition, service.db))
+
+    assert (await service.query(app, query)).status == 200
+
+
+# --- links ----------------------------------------------------------------------------------------
+
+
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+async def test_links_of_a_page_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
+
+    assert [target for target in targets if not (page.parent / target).exists()] == []
