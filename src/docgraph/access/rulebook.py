@@ -131,7 +131,12 @@ class RuleBook:
         for rule in rules:
             if flag is not None and flag not in rule.conditions.flags:
                 continue
-            if await self.is_met(rule, view):
+            view.bound.clear()
+            try:
+                met = rule.predicate.test(view)
+            except Exception:  # it asks for a value, or fails: `is_met` finds out
+                met = await self.is_met(rule, view)
+            if met:
                 return await self._settle(rule, view)
         return None
 
