@@ -1,0 +1,47 @@
+"""Whose mistake it is when the database refuses a request.
+
+Filters, projections, sorts and updates come from the caller here, so that what the database finds
+wrong with them is the caller's to correct: 400. The store cannot know that, and has words for the
+common cases only; the database has thousands of codes for the others (all above 10 000, and the few
+below). What is not about the request stays the 500 that it is.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from docgraph.exchange.errors import StoreError, StoreRejected
+
+__all__ = ["find_rejection"]
+
+_FIRST_LOCATION = (
+    10_000  # from here on codes are places in the server that check what they are given
+)
+
+# The names of the codes are the server's own.
+_NAMED: Final = {
+    28: "the update leads through a value that is neither object nor array",  # PathNotViable
+    34: "the update leads too far behind the end of an array",  # CannotBackfillArray
+    40: "the update changes a path and one below it at once",  # ConflictingUpdateOperators
+    53: "the database does not take this _id",  # InvalidIdField
+    54: "the update leads to more than one value",  # NotSingleValueField
+    224: "the filter of an upsert holds an operator that it may not",  # QueryFeatureNotAllowed
+    291: "no index helps to answer this query, and it needs one",  # NoQueryExecutionPlans
+}
+
+
+def find_rejection(error: StoreError) -> StoreRejected | None:
+    """The same error as a mistake of the caller, if it is one."""
+    if type(error) is not StoreError:
+        return None  # the store knows what it is
+    code = getattr(error.__cause__, "code", None)
+    if not isinstance(code, int):
+        return None
+    if code in _NAMED:
+        return StoreRejected(_NAMED[code])
+    if code < _FIRST_LOCATION:
+        return None
+    return StoreRejected(
+        "the database does not accept the request",
+        hint="something in its filter, keys, sort, hint or update cannot be",
+    )

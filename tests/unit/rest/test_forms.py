@@ -1,0 +1,88 @@
+"""Forms as documents, and forms that a page of another origin could have sent."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from docgraph.exchange.errors import BodyError, UnsupportedMediaType
+from docgraph.exchange.headers import Headers
+from docgraph.rest.forms import parse_form, refuse_forgery
+
+URL_ENCODED = "application/x-www-form-urlencoded"
+MULTIPART = 'multipart/form-data; boundary="XX"'
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"name=Ada&age=36", {"name": "Ada", "age": 36}),
+        (b"name=Ada+Lovelace", {"name": "Ada Lovelace"}),
+        (b"a=&b=%20", {"a": "", "b": " "}),
+        (b"tags=%5B1%2C2%5D", {"tags": [1, 2]}),
+        (b'born={"$date":0}', {"born": datetime(1970, 1, 1)}),
+        (b"a=1&a=2", {"a": 1}),
+        (b'$inc={"n":1}', {"$inc": {"n": 1}}),
+        (b"a=true&b=null", {"a": True, "b": None}),
+    ],
+)
+def test_a_field_is_a_property_and_its_value_json_where_it_can_be(
+    body: bytes, expected: dict[str, Any]
+) -> None:
+    assert parse_form(body, URL_ENCODED) == expected
+
+
+def _part(name: str, value: str, extra: str = "") -> str:
+    return f'--XX\r\nContent-Disposition: form-data; name="{name}"{extra}\r\n\r\n{value}\r\n'
+
+
+def test_multipart_fields_are_properties_too() -> None:
+    body = _part("name", "Ada") + _part("n", "5") + _part("é", "ü") + "--XX--\r\n"
+
+    assert parse_form(body.encode(), MULTIPART) == {"name": "Ada", "n": 5, "é": "ü"}
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b"a={", URL_ENCODED),
+        (b"a=[1", URL_ENCODED),
+        (b"a=%ff", URL_ENCODED),
+        (b"\xff", URL_ENCODED),
+        (b"&".join(b"a=1" for _ in range(1001)), URL_ENCODED),
+        (b"nothing", MULTIPART),
+        (b"", "multipart/form-data"),
+        ((_part("f", "x", '; filename="f.txt"') + "--XX--").encode(), MULTIPART),
+        (b"--XX\r\n\r\nx\r\n--XX--", MULTIPART),
+        (_part("a", "{").encode() + b"--XX--", MULTIPART),
+    ],
+)
+def test_a_form_that_cannot_be_read_is_400(body: bytes, content_type: str) -> None:
+    with pytest.raises(BodyError):
+        parse_form(body, content_type)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        Headers.of(host="api.example.org", origin="https://evil.example.org"),
+        Headers.of(host="api.example.org", origin="null"),
+        Headers.of(host="api.example.org", cookie="dg_auth=x"),
+    ],
+)
+def test_what_a_foreign_page_could_send_is_refused(headers: Headers) -> None:
+    with pytest.raises(UnsupportedMediaType):
+        refuse_forgery(headers)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        Headers.of(host="api.example.org"),
+        Headers.of(host="api.example.org", origin="https://api.example.org"),
+    ],
+)
+def test_what_no_foreign_page_could_send_passes(headers: Headers) -> None:
+    refuse_forgery(headers)

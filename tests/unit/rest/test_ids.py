@@ -1,0 +1,152 @@
+"""A segment of a path becomes an id by its `id_type`, and an id a segment."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from docgraph.codec.types import (
+    Binary,
+    DatetimeMS,
+    Decimal128,
+    Int64,
+    MaxKey,
+    MinKey,
+    ObjectId,
+    Regex,
+)
+from docgraph.exchange.errors import RequestError
+from docgraph.rest.ids import IdType, check_id, parse_id, parse_id_type, render_id
+
+OID = "5f7f7f7f7f7f7f7f7f7f7f7f"
+
+
+@pytest.mark.parametrize(
+    ("segment", "id_type", "expected"),
+    [
+        (OID, "STRING_OID", ObjectId(OID)),
+        ("abc", "STRING_OID", "abc"),
+        (OID[:-1], "STRING_OID", OID[:-1]),
+        (OID, "OID", ObjectId(OID)),
+        (OID, "STRING", OID),
+        ("1", "STRING", "1"),
+        ("1", "NUMBER", 1),
+        ("-7", "NUMBER", -7),
+        ("2147483648", "NUMBER", Int64(2147483648)),
+        ("1.5", "NUMBER", 1.5),
+        ("1e3", "NUMBER", 1000.0),
+        ("9" * 30, "NUMBER", 1e30),
+        ("0", "DATE", datetime(1970, 1, 1)),
+        ("-1000", "DATE", datetime(1969, 12, 31, 23, 59, 59)),
+        ("2020-01-02T03:04:05Z", "DATE", datetime(2020, 1, 2, 3, 4, 5)),
+        ("999999999999999", "DATE", DatetimeMS(999999999999999)),
+        ("whatever", "MINKEY", MinKey()),
+        ("whatever", "MAXKEY", MaxKey()),
+        ("whatever", "NULL", None),
+        ("_true", "BOOLEAN", True),
+        ("_FALSE", "BOOLEAN", False),
+        ("_null", "STRING_OID", None),
+        ("_MinKey", "STRING", MinKey()),
+        ("_maxkey", "OID", MaxKey()),
+        ("_True", "NUMBER", True),
+    ],
+)
+def test_a_segment_means_what_its_type_says(segment: str, id_type: str, expected: Any) -> None:
+    id = parse_id(segment, IdType(id_type))
+
+    assert (type(id), id) == (type(expected), expected)
+
+
+@pytest.mark.parametrize(
+    ("segment", "id_type"),
+    [
+        ("abc", "OID"),
+        ("x", "NUMBER"),
+        ("0x10", "NUMBER"),
+        ("1_000", "NUMBER"),
+        ("NaN", "NUMBER"),
+        ("yesterday", "DATE"),
+        ("true", "BOOLEAN"),
+    ],
+)
+def test_a_segment_not_of_its_type_is_400(segment: str, id_type: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        parse_id(segment, IdType(id_type))
+
+    assert caught.value.message == f"wrong document id format: not a valid {id_type}"
+
+
+def test_the_type_is_named_in_any_case() -> None:
+    assert parse_id_type("number") is IdType.NUMBER
+
+
+def test_an_unknown_type_is_told_the_known_ones() -> None:
+    with pytest.raises(RequestError) as caught:
+        parse_id_type("uuid")
+
+    assert caught.value.message == (
+        "illegal id_type parameter; must be "
+        "[OID, STRING_OID, STRING, NUMBER, DATE, MINKEY, MAXKEY, NULL, BOOLEAN]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("id", "expected"),
+    [
+        (ObjectId(OID), OID),
+        ("abc", "abc"),
+        ("a/b ?#", "a%2Fb%20%3F%23"),
+        (OID, f"{OID}?id_type=STRING"),
+        (1, "1?id_type=NUMBER"),
+        (Int64(5), "5?id_type=NUMBER"),
+        (1.5, "1.5?id_type=NUMBER"),
+        (datetime(1970, 1, 1, 0, 0, 1), "1000?id_type=DATE"),
+        (DatetimeMS(5), "5?id_type=DATE"),
+        (True, "_true"),
+        (False, "_false"),
+        (None, "_null"),
+        (MinKey(), "_MinKey"),
+        (MaxKey(), "_MaxKey"),
+        ({"a": 1}, None),
+        (Binary(b"x", 5), None),
+        (Decimal128("1"), None),
+        ("", None),
+        ("..", None),
+        ("*", None),
+        ("_size", None),
+        ("_NULL", None),
+    ],
+)
+def test_an_id_has_a_path_that_leads_back_to_it(id: Any, expected: str | None) -> None:
+    assert render_id(id) == expected
+
+
+@pytest.mark.parametrize("id", [1.5, 1e300, -0.5, 7, Int64(1 << 40), datetime(2020, 1, 2, 3)])
+def test_the_path_of_a_number_or_date_reads_back(id: Any) -> None:
+    rendered = render_id(id)
+    assert rendered is not None
+    segment, _, id_type = rendered.partition("?id_type=")
+
+    assert parse_id(segment.replace("%2B", "+"), IdType(id_type)) == id
+
+
+@pytest.mark.parametrize(
+    ("id", "status", "message"),
+    [
+        ([1], 400, "the type of _id in request data is not supported: ARRAY"),
+        (
+            Regex("x"),
+            400,
+            "the type of _id in request data is not supported: REGULAR_EXPRESSION",
+        ),
+        ("_properties", 403, "id is reserved: _properties"),
+        ("_properties.x", 403, "id is reserved: _properties.x"),
+    ],
+)
+def test_ids_that_a_body_may_not_have(id: Any, status: int, message: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        check_id(id)
+
+    assert (caught.value.status, caught.value.message) == (status, message)
