@@ -1,0 +1,89 @@
+"""The page on GraphQL over HTTP names every code, status, limit and classification there is."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from docgraph.config.sections.graphql import GraphqlLimits
+from docgraph.exchange import errors
+from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.errors import Classification
+from docgraph.variables.errors import BadValue, NotBound
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/reference/graphql-http.md").read_text()
+CODE = re.compile(r"[a-z]+(?:-[a-z]+)+")
+MAKERS = {"FieldFailure", "because", "GraphqlError"}
+# Not made by the GraphQL endpoint: other services, the protocol layer, or without a body.
+ELSEWHERE = {
+    "unauthenticated",
+    "forbidden",
+    "conflict",
+    "precondition-failed",
+    "not-supported",
+    "unsupported-media-type",
+    "url-too-long",
+    "headers-too-large",
+    "upgrade-required",
+}
+
+
+def find_codes() -> Iterator[str]:
+    """The codes that the package `graphql` gives to errors."""
+    for path in (ROOT / "src/docgraph/graphql").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and name_of(node.func) in MAKERS:
+                for argument in (*node.args, *(one.value for one in node.keywords)):
+                    yield from read_code(argument)
+
+
+def name_of(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def read_code(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.Constant) and CODE.fullmatch(str(node.value)):
+        yield str(node.value)
+    elif isinstance(node, ast.JoinedStr):
+        text = "".join(
+            str(part.value) if isinstance(part, ast.Constant) else "*" for part in node.values
+        )
+        if re.fullmatch(r"[a-z]+-\*", text):
+            yield from (text.replace("*", name) for name in ("limit", "skip"))
+
+
+def documented_codes() -> set[str]:
+    section = PAGE.partition("### The request as a whole")[2].partition("## Limits")[0]
+    cells = re.findall(r"^\| (`[a-z]+-.*?) \|", section, re.MULTILINE)
+    return {code for cell in cells for code in CODE.findall(cell)}
+
+
+def general_codes() -> set[str]:
+    kinds = [one for one in vars(errors).values() if isinstance(one, type)]
+    return {one.code for one in kinds if issubclass(one, DocgraphError)}
+
+
+def test_every_code_is_documented_and_every_documented_code_exists() -> None:
+    """Decision 22: codes are stable."""
+    own = {*find_codes(), NotBound.code, BadValue.code}
+
+    assert documented_codes() == own | (general_codes() - ELSEWHERE)
+
+
+def test_every_classification_is_documented() -> None:
+    """Decision 22."""
+    assert set(re.findall(r"^\| `([A-Z]\w+)` \|", PAGE, re.MULTILINE)) == set(Classification)
+
+
+def test_limits_are_documented_with_their_defaults() -> None:
+    """Decision 26."""
+    section = PAGE.partition("| `graphql.limits.` |")[2].partition("| Fixed |")[0]
+    rows = dict(re.findall(r"^\| `([a-z-]+)` \| (\d+) \|", section, re.MULTILINE))
+    defaults = GraphqlLimits()
+
+    assert rows == {
+        name.replace("_", "-"): str(getattr(defaults, name)) for name in defaults.__struct_fields__
+    }
