@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from docgraph.access.registry import ACLRegistryAllower
 from docgraph.config import SECTIONS, Decoded, PluginConfig, Section, Tree, decode, peek
 from docgraph.config.sections import Core
 from docgraph.exchange import ConfigError, Problem
@@ -49,12 +50,7 @@ def sections_of(found: Sequence[Found]) -> dict[str, type[Section]]:
 
 def require_allower(prepared: Prepared) -> None:
     """A server without an allower would refuse every request, and is not started."""
-    if any(
-        one.plugin.kind is Kind.AUTHORIZER
-        and getattr(one.plugin, "role", None) is AuthorizerRole.ALLOWER
-        and is_enabled(one, prepared.config.sections)
-        for one in prepared.found
-    ):
+    if any(_is_allower(one, prepared) for one in prepared.found):
         return
     raise ConfigError(
         [
@@ -65,6 +61,17 @@ def require_allower(prepared: Prepared) -> None:
                 "enable one, for example with --set /fullAuthorizer/enabled=true",
             )
         ]
+    )
+
+
+def _is_allower(one: Found, prepared: Prepared) -> bool:
+    """The registry counts where a plugin from outside could register with it."""
+    if one.plugin is ACLRegistryAllower and all(x.plugin in BUILTIN for x in prepared.found):
+        return False
+    return (
+        one.plugin.kind is Kind.AUTHORIZER
+        and getattr(one.plugin, "role", None) is AuthorizerRole.ALLOWER
+        and is_enabled(one, prepared.config.sections)
     )
 
 
