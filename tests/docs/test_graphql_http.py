@@ -57,8 +57,8 @@ def read_code(node: ast.expr) -> Iterator[str]:
 
 def documented_codes() -> set[str]:
     section = PAGE.partition("### The request as a whole")[2].partition("## Limits")[0]
-    cells = re.findall(r"^\| (`[a-z]+-.*?) \|", section, re.MULTILINE)
-    return {code for cell in cells for code in CODE.findall(cell)}
+    cells = re.findall(r"^\| (`[a-z].*?) \|", section, re.MULTILINE)
+    return {code for cell in cells for code in re.findall(r"`([a-z-]+)`", cell)} - {"code"}
 
 
 def general_codes() -> set[str]:
