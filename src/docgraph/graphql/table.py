@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from docgraph.codec import JsonMode, encode
@@ -20,7 +21,7 @@ from docgraph.graphql.definition import normalise_uri
 __all__ = ["Entry", "Table", "build_entry", "build_key", "find_claims"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Entry:
     """A stored definition as it is, with what is needed to find it and to notice its change."""
 
@@ -28,9 +29,13 @@ class Entry:
     id: Any
     uri: str
     enabled: bool
-    version: str  # digest of the whole document: two equal versions compile to the same app
     etag: str | None
     document: Document
+
+    @cached_property
+    def version(self) -> str:
+        """A digest of the whole document: two equal versions compile to the same app."""
+        return hashlib.blake2b(encode(self.document, JsonMode.EXTENDED), digest_size=16).hexdigest()
 
 
 def build_entry(document: Document) -> Entry:
@@ -44,7 +49,6 @@ def build_entry(document: Document) -> Entry:
         id=id,
         uri=normalise_uri(uri if isinstance(uri, str) else str(id)),
         enabled=descriptor.get("enabled") is not False,
-        version=hashlib.blake2b(encode(document, JsonMode.EXTENDED), digest_size=16).hexdigest(),
         etag=None if etag is None else str(etag),
         document=document,
     )
