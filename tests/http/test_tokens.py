@@ -13,7 +13,7 @@ import jwt
 import pytest
 
 from docgraph.exchange import WriteKind
-from tests.http.harness import Mongo, eventually, merge
+from tests.http.harness import Mongo, eventually, failing, merge
 from tests.http.realms import hashed
 from tests.http.tokens import (
     JWT,
@@ -468,6 +468,23 @@ async def test_a_foreign_token_gets_a_token_of_its_own_and_ends_with_it(
         assert await worker.status(authorization=f"Bearer {foreign}") == 401
         assert await worker.status(login=f"ada:{other}") == 401
         assert await worker.status(login=f"ada:{mine}") == 200
+
+
+async def test_while_the_database_is_away_what_is_known_stays_in_force(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    """Decision 32; a token is not ended by halves: 500 says that it still counts elsewhere."""
+    async with open_workers(mongo_client, mongo_uri, database, SIGNED, JWT) as (worker,):
+        ended = await worker.token()
+        assert await worker.status("/tokens/ada", method="DELETE", login=f"ada:{ended}") == 204
+        token = await worker.token()
+        with failing(mongo_client, "find", "update", "aggregate", errorCode=91):
+            assert await worker.status(authorization=f"Bearer {token}") == 200
+            assert await worker.status(authorization=f"Bearer {ended}") == 401
+            reply = await worker.ask(
+                "/tokens/ada", method="DELETE", authorization=f"Bearer {token}"
+            )
+            assert reply.status_code == 500
 
 
 async def test_without_a_manager_there_is_no_token(

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import bcrypt
+import jwt
 import pytest
 from pymongo import MongoClient
 
@@ -168,3 +169,19 @@ def test_a_worker_that_is_killed_comes_back_and_knows_the_tokens(
         server.workers()[0].kill()
         with one_wire_per_worker(server, 2) as wires:
             assert [ask(w, "/roles/ada", f"ada:{token}").status for w in wires] == [200, 200]
+
+
+def test_as_long_as_revocations_could_not_be_read_a_token_is_neither_taken_nor_refused() -> None:
+    """A database that is down is 500, never 401, never 200."""
+    settings = {
+        **MANAGERS["signed"],
+        "jwtAuthenticationMechanism": {"enabled": True, "key": KEY, "issuer": "docgraph"},
+        "mclient": {"connection-string": "mongodb://127.0.0.1:9/"},
+        "mongo": {"enabled": False},
+    }
+    claims = {"sub": "ada", "iss": "docgraph", "exp": time.time() + 60, "jti": "x"}
+    token = jwt.encode(claims, KEY, algorithm="HS256")
+    with run_server(settings) as server, server.connect() as wire:
+        assert wire.get("/roles/ada", authorization=f"Bearer {token}").status == 500
+        assert wire.get("/roles/ada", authorization=f"Bearer {token}x").status == 401
+        assert wire.get("/ping").status == 200

@@ -1,0 +1,182 @@
+"""One token per login over all workers: two `IssuedTokens` on one table stand for two workers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from docgraph.auth.tokens.issued import Ended, IssuedTokens
+from docgraph.auth.tokens.token import TokenAccount
+from docgraph.exchange import Account
+from docgraph.runtime import Blocking, Generations
+from docgraph.runtime.generations import create_generations
+
+pytestmark = pytest.mark.anyio
+
+ADA = Account("ada", ("user",), {"_id": "ada"}, "database")
+LIFE = 900.0
+
+
+class Clock:
+    """A time that moves when the test says so."""
+
+    now = 1_000_000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Ends:
+    """What has been revoked, by the time of the stamp."""
+
+    stamp = 0.0
+
+    def is_revoked(self, jti, user, issued_at):
+        return issued_at <= self.stamp
+
+
+class World:
+    """What the workers of an instance have in common, and what happens around them."""
+
+    def __init__(self, directory):
+        create_generations(directory / "generations")
+        self.directory = directory
+        self.clock, self.ends = Clock(), Ends()
+        self.users = {"ada": ADA}
+        self.read = []
+
+    async def read_again(self, account):
+        self.read.append(account.name)
+        return self.users.get(account.name)
+
+    async def open(self):
+        worker = IssuedTokens(
+            self.directory / "tokens",
+            LIFE,
+            blocking=Blocking(2),
+            generations=Generations(self.directory / "generations"),
+            revocations=self.ends,
+            read_again=self.read_again,
+            clock=self.clock,
+        )
+        await worker.open()
+        return worker
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+@pytest.fixture
+async def workers(world):
+    opened = [await world.open(), await world.open()]
+    yield opened
+    for one in opened:
+        await one.close()
+
+
+async def test_both_workers_give_out_one_token(workers):
+    one, two = await asyncio.gather(*(worker.current(ADA) for worker in workers))
+    assert one.id == two.id
+    assert one.account == two.account
+    assert isinstance(one.account, TokenAccount)
+    assert (one.account.name, one.account.properties) == ("ada", {"_id": "ada"})
+
+
+async def test_both_workers_know_the_token(workers):
+    issued = await workers[0].current(ADA)
+    found = await workers[1].find(issued.id)
+    assert found is not None
+    assert found.account == issued.account
+    assert await workers[1].find(b"x" * 24) is None
+
+
+async def test_a_token_has_a_fixed_life(world, workers):
+    """Decision 33: use does not prolong it."""
+    issued = await workers[0].current(ADA)
+    assert issued.expires_at == world.clock.now + LIFE
+    world.clock.now += LIFE - 100
+    assert (await workers[0].find(issued.id)).expires_at == issued.expires_at
+    world.clock.now += 100
+    assert await workers[0].find(issued.id) is None
+
+
+async def test_a_token_that_is_nearly_over_is_good_but_not_given_out(world, workers):
+    old = await workers[0].current(ADA)
+    world.clock.now += LIFE - 30
+    new = await workers[1].current(ADA)
+    assert new.id != old.id
+    assert (await workers[0].current(ADA)).id == new.id
+    assert await workers[0].find(old.id) is not None
+
+
+async def test_who_comes_with_a_token_gets_the_next_one_only_while_the_user_is_there(
+    world, workers
+):
+    """Decision 32: renewal reads the user again."""
+    old = await workers[0].current(ADA)
+    assert world.read == []
+    world.users["ada"] = Account("ada", ("other",), {"_id": "ada"}, "database")
+    world.clock.now += LIFE - 30
+    new = await workers[0].current(old.account)
+    assert (world.read, new.account.roles) == (["ada"], ("other",))
+    del world.users["ada"]
+    world.clock.now += LIFE - 30
+    with pytest.raises(Ended):
+        await workers[0].current(new.account)
+
+
+async def test_renewing_puts_a_new_token_in_the_place_of_the_old_for_all_workers(workers):
+    old = await workers[0].current(ADA)
+    assert await workers[1].find(old.id) is not None
+    new = await workers[0].renew(ADA)
+    assert (await workers[1].current(ADA)).id == new.id
+    assert await workers[1].find(old.id) is None
+
+
+async def test_ending_takes_all_tokens_of_the_login_and_of_no_other(workers):
+    bob = Account("bob", (), {}, "file")
+    other = await workers[0].current(bob)
+    issued = await workers[0].current(ADA)
+    await workers[1].find(issued.id)
+    assert await workers[1].end(ADA) == [issued.id]
+    assert await workers[0].find(issued.id) is None
+    assert (await workers[0].current(ADA)).id != issued.id
+    assert (await workers[0].current(bob)).id == other.id
+
+
+async def test_a_token_that_is_older_than_a_stamp_is_neither_known_nor_given_out(world, workers):
+    issued = await workers[0].current(ADA)
+    world.ends.stamp = world.clock.now
+    world.clock.now += 1
+    assert await workers[0].find(issued.id) is None
+    fresh = await workers[1].current(ADA)
+    assert fresh.id != issued.id
+    assert (await workers[0].current(ADA)).id == fresh.id
+
+
+async def test_a_login_that_has_changed_changes_the_account_behind_the_token(workers):
+    issued = await workers[0].current(ADA)
+    assert (await workers[1].find(issued.id)).account.roles == ("user",)
+    changed = Account("ada", ("admin",), {"_id": "ada"}, "database")
+    assert (await workers[0].current(changed)).id == issued.id
+    assert (await workers[1].find(issued.id)).account.roles == ("admin",)
+
+
+async def test_equal_logins_write_nothing(world, workers):
+    await workers[0].current(ADA)
+    generations = Generations(world.directory / "generations")
+    before = generations.read("tokens")
+    for worker in workers:
+        for properties in ({"_id": "ada"}, {"_id": "ada"}):
+            await worker.current(Account("ada", ("user",), properties, "database"))
+    assert generations.read("tokens") == before
+
+
+async def test_a_token_does_not_turn_back_what_a_later_login_has_said(workers):
+    old = await workers[0].current(ADA)
+    changed = Account("ada", (), {"_id": "ada"}, "database")
+    await workers[0].current(changed)
+    assert (await workers[1].current(old.account)).account.roles == ()
