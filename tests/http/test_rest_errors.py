@@ -1,0 +1,161 @@
+"""Errors have one shape, say what is wrong, and say nothing else."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.http.harness import Mongo
+from tests.http.rest_harness import Api, serving
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
+    async with serving(mongo_client, mongo_uri) as api:
+        yield api
+
+
+async def test_an_error_has_the_keys_of_the_data_service(api: Api) -> None:
+    """Decision 41: its keys plus `code` and `hint`, never exception names."""
+    reply = await api.put("/things/x", {})
+
+    assert reply.headers["content-type"].startswith("application/json")
+    assert reply.json == {
+        "http status code": 404,
+        "http status description": "Not Found",
+        "message": "document 'x' does not exist",
+        "code": "not-found",
+        "hint": "wm=upsert creates it",
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        (b"{", 400, "Invalid JSON. line 1, column 2: "),
+        (b'{"a": 1e400}', 400, "Invalid JSON. "),
+        (b'{"a": ' + b"9" * 5000 + b"}", 400, "Invalid JSON. "),
+        (b"\xef\xbb\xbf{}", 400, "Invalid JSON. "),
+        ('{"a":1}'.encode("utf-16"), 400, "Invalid JSON. "),
+        (b'{"a":"\xc3"}', 400, "Invalid JSON. "),
+        (b"[" * 100_000, 400, "Invalid JSON. "),
+        (b'{"a":' * 250 + b"1" + b"}" * 250, 400, "Invalid JSON. "),
+        (b'{"a":{"$oid":"x"}}', 400, "Invalid JSON. "),
+        (b'{"a":1,"a":2}', 400, "Invalid JSON. "),
+        (b"7", 400, "request data must be either a json object or an array, got INT32"),
+        (b'{"_id":[1]}', 400, "the type of _id in request data is not supported: ARRAY"),
+    ],
+)
+async def test_bad_bodies_are_told_what_is_wrong(
+    api: Api, body: bytes, status: int, message: str
+) -> None:
+    reply = await api.post("/things", body)
+
+    assert reply.status == status
+    assert reply.json["message"].startswith(message)
+    assert api.things.count_documents({}) == 0
+
+
+async def test_a_body_above_the_limit_is_413(api: Api) -> None:
+    reply = await api.post("/things", b'{"a":"' + b"x" * (16 * 1024 * 1024) + b'"}')
+
+    assert (reply.status, reply.json["code"]) == (413, "body-too-large")
+
+
+@pytest.mark.parametrize("size", [15_900_000, 16_500_000])
+async def test_a_document_near_the_limit_is_stored_or_refused(api: Api, size: int) -> None:
+    numbers = b'{"a":[' + b",".join([b"1"] * (size // 13)) + b"]}"  # 13 bytes each in BSON
+
+    reply = await api.post("/things", numbers)
+
+    assert reply.status in (201, 400, 413)
+    assert (reply.status == 201) is (api.things.count_documents({}) == 1)
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"s.x": 1},
+        {"$inc": {"s": 1}},
+        {"$push": {"s": 1}},
+        {"$nonsense": {"a": 1}},
+        {"$inc": 1},
+        {"$inc": {"l.5000000": 1}},
+        {"$rename": {"s": "s"}},
+        {"$set": {"": 1}},
+        {"$set": {"a.$": 1}},
+        {"a": 1, "a.b": 1},
+        [{"$set": {"a": {"$divide": [1, 0]}}}],
+        [{"$set": {"a": {"$nonsense": 1}}}],
+        [{"$replaceWith": 1}],
+        [{}],
+    ],
+)
+async def test_an_update_that_cannot_be_is_400_and_changes_nothing(api: Api, update: Any) -> None:
+    before = {"_id": "x", "s": "text", "l": [1]}
+    api.things.insert_one(before)
+
+    reply = await api.patch("/things/x", update)
+
+    assert reply.status == 400, reply.text
+    assert api.things.find_one() == before
+
+
+async def test_nothing_of_the_database_is_told(api: Api) -> None:
+    api.things.insert_one({"_id": "secret", "s": 1})
+    replies = [
+        await api.post("/things", {"_id": "secret"}),
+        await api.patch("/things/secret", {"s.x": 1}),
+        await api.get("/things", filter={"$nonsense": 1}),
+        await api.get("/things", hint="nonsense"),
+    ]
+
+    for reply in replies:
+        assert 400 <= reply.status < 500
+        for word in ("E11000", api.db, "Mongo", "pymongo", "Traceback", "nonsense"):
+            assert word not in reply.text, reply.text
+
+
+async def test_a_database_that_is_away_is_500_without_its_address(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    away = {
+        "mclient": {
+            "connection-string": "mongodb://127.0.0.1:9/?serverSelectionTimeoutMS=200",
+        }
+    }
+    async with serving(mongo_client, mongo_uri, away) as api:
+        for method, body in (("GET", None), ("POST", {})):
+            reply = await api.send(method, "/things", body)
+
+            assert (reply.status, reply.json["code"]) == (500, "database-unavailable")
+            assert "127.0.0.1" not in reply.text
+
+
+SEEDS = [
+    b'{"_id":{"$oid":"5f7f7f7f7f7f7f7f7f7f7f7f"},"a":[1,2.5,{"$numberLong":"5"}]}',
+    b'{"d":{"$date":{"$numberLong":"0"}},"b":{"$binary":{"base64":"AAAA","subType":"00"}}}',
+    b"{a: ObjectId('5f7f7f7f7f7f7f7f7f7f7f7f'), 'b': /x/i, c: ISODate('2020-01-01')}",
+    b'[{"_id":1},{"_id":{"$numberDecimal":"1.5"}},{"r":{"$regex":"x","$options":"i"}}]',
+]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.sampled_from(SEEDS), mutations=st.integers(0, 2**32))
+async def test_mutated_bodies_are_stored_or_refused(api: Api, seed: bytes, mutations: int) -> None:
+    body = bytearray(seed)
+    chance = random.Random(mutations)
+    for _ in range(chance.randint(1, 4)):
+        body[chance.randrange(len(body))] = chance.randrange(256)
+
+    for method, path in (("POST", "/things"), ("PATCH", "/things/x"), ("PUT", "/things/x")):
+        reply = await api.send(method, path, bytes(body), wm="upsert")
+
+        assert reply.status < 500, (method, bytes(body), reply.text)

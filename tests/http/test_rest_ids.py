@@ -1,0 +1,117 @@
+"""Ids of every type, in paths and in addresses."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+from bson import Int64, MaxKey, MinKey, ObjectId
+
+from tests.http.harness import Mongo
+from tests.http.rest_harness import Api, relative, serving
+
+pytestmark = pytest.mark.anyio
+
+OID = ObjectId("5" * 24)
+
+
+@pytest.fixture
+async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
+    async with serving(mongo_client, mongo_uri) as api:
+        yield api
+
+
+@pytest.mark.parametrize(
+    ("id", "path"),
+    [
+        (OID, f"/things/{OID}"),
+        ("abc", "/things/abc"),
+        ("a/b", "/things/a%2Fb"),
+        ("a b+c", "/things/a%20b%2Bc"),
+        ("日本", "/things/%E6%97%A5%E6%9C%AC"),
+        (str(OID), f"/things/{OID}?id_type=STRING"),
+        (5, "/things/5?id_type=NUMBER"),
+        (Int64(1 << 40), "/things/1099511627776?id_type=NUMBER"),
+        (1.5, "/things/1.5?id_type=NUMBER"),
+        (datetime(1970, 1, 1, 0, 0, 1), "/things/1000?id_type=DATE"),
+        (True, "/things/_true"),
+        (False, "/things/_false"),
+        (None, "/things/_null"),
+        (MinKey(), "/things/_MinKey"),
+        (MaxKey(), "/things/_MaxKey"),
+    ],
+)
+async def test_a_document_is_found_at_the_address_it_was_given(
+    api: Api, id: Any, path: str
+) -> None:
+    posted = await api.post("/things", {"_id": id, "here": True})
+    assert relative(posted.headers["location"]) == path
+
+    assert (await api.get(path)).json["here"] is True
+    assert (await api.patch(path, {"more": 1})).status == 200
+    assert (await api.put(path, {"all": 1})).status == 200
+    assert api.things.find_one({}, {"_etag": 0}) == {"_id": id, "all": 1}
+    assert (await api.delete(path)).status == 204
+
+
+async def test_a_document_as_id_has_no_address_but_is_found_by_filter(api: Api) -> None:
+    posted = await api.post("/things", {"_id": {"a": 1}})
+
+    assert posted.status == 201
+    assert "location" not in posted.headers
+    assert len((await api.get("/things", filter={"_id": {"a": 1}})).json) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/things/x?id_type=NUMBER", "wrong document id format: not a valid NUMBER"),
+        ("/things/x?id_type=oid", "wrong document id format: not a valid OID"),
+        ("/things/x?id_type=DATE", "wrong document id format: not a valid DATE"),
+        ("/things/x?id_type=uuid", "illegal id_type parameter; must be [OID, STRING_OID, "),
+    ],
+)
+async def test_an_id_that_is_not_of_its_type_is_400(api: Api, path: str, message: str) -> None:
+    reply = await api.get(path)
+
+    assert reply.status == 400
+    assert reply.json["message"].startswith(message)
+
+
+async def test_an_id_is_made_only_where_object_ids_are_meant(api: Api) -> None:
+    assert (await api.post("/things", {}, id_type="OID")).status == 201
+
+    reply = await api.post("/things", {}, id_type="NUMBER")
+
+    assert (reply.status, reply.json["message"]) == (
+        400,
+        "_id in content body is mandatory for documents with id type NUMBER",
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PUT", "/things/_properties"),
+        ("GET", "/things/_properties.things"),
+        ("GET", "/_properties"),
+        ("GET", "/system.users"),
+        ("POST", "/x.chunks"),
+    ],
+)
+async def test_reserved_names_are_403(api: Api, method: str, path: str) -> None:
+    reply = await api.send(method, path, {} if method != "GET" else None, wm="upsert")
+
+    assert (reply.status, reply.json["message"]) == (403, "reserved resource")
+
+
+async def test_a_missing_document_is_named(api: Api) -> None:
+    for segment in ("x", str(OID), "5?id_type=NUMBER"):
+        reply = await api.get(f"/things/{segment}")
+
+        assert (reply.status, reply.json["message"]) == (
+            404,
+            f"document '{segment.split('?')[0]}' does not exist",
+        )
