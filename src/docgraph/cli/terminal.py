@@ -17,6 +17,7 @@ from docgraph.exchange import ConfigError, StartupError
 __all__ = ["notice", "print_table", "progress", "report_failure"]
 
 _PATIENCE = 1.0  # seconds before a wait is explained
+_PIPE_WIDTH = 10_000  # a pipe has no edge: nothing is folded or cut
 
 
 def notice(text: str = "") -> None:
@@ -31,19 +32,22 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in rows[0] if rows else ():
-        table.add_column(name)
+    for place, name in enumerate(rows[0] if rows else ()):
+        table.add_column(name, no_wrap=place == 0, overflow="fold")
     for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
-    Console(soft_wrap=not sys.stdout.isatty()).print(table)
+        table.add_row(*(Text(_cell(value)) for value in row.values()))  # no markup
+    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "" if value is None else str(value)
+    text = "" if value is None else str(value)
+    # What people stored does not steer the terminal.
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def report_failure(error: StartupError) -> int:
