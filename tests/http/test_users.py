@@ -205,7 +205,7 @@ async def test_weak_passwords_are_refused_with_the_way_to_do_better(open_: Open)
         with pytest.raises(RequestError, match=r"^Password is too weak$") as refused:
             await realm.insert({"_id": "joe", "password": "monkey123"})
         assert refused.value.status == 400
-        assert set(refused.value.details) == {"warning", "suggestions"}
+        assert set(refused.value.fields) == {"warning", "suggestions"}
         index = r"^Password is too weak in user document at index 1$"
         with pytest.raises(RequestError, match=index):
             await realm.insert(

@@ -37,15 +37,15 @@ class Strength:
         rating = await run_blocking(self._lane, rate, password, words)
         if rating.score >= self._minimum:
             return
-        details: dict[str, Any] = {}
+        advice: dict[str, Any] = {}
         if rating.warning:
-            details["warning"] = rating.warning
+            advice["warning"] = rating.warning
         if rating.suggestions:
-            details["suggestions"] = list(rating.suggestions)
+            advice["suggestions"] = list(rating.suggestions)
         raise RequestError(
             f"Password is too weak{place}",  # the specification's own text
             hint=f"its strength is {rating.score} of 4 and has to be {self._minimum} at least",
-            details=details,
+            fields=advice,
         )
 
 

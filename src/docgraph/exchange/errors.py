@@ -37,7 +37,7 @@ caller: nothing of the database's or Python's own text stands in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -76,7 +76,10 @@ __all__ = [
 
 
 class DocgraphError(Exception):
-    """An error that a caller may see: status, stable code, message, hint, details and headers."""
+    """An error that a caller may see: status, stable code, message, hint, details and headers.
+
+    `fields` stand beside the message in the general shape, where the specification wants them.
+    """
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal-error"
@@ -88,12 +91,14 @@ class DocgraphError(Exception):
         hint: str | None = None,
         details: Any = None,
         headers: Sequence[tuple[str, str]] = (),
+        fields: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.details = details
         self.headers = tuple(headers)
+        self.fields = fields or {}
 
 
 class RequestError(DocgraphError):

@@ -50,6 +50,7 @@ def error_body(error: DocgraphError) -> Body:
         "http status description": phrase_of(error.status),
         "message": error.message.replace('"', "'").replace("\t", "  "),
         "code": error.code,
+        **error.fields,
     }
     if error.hint is not None:
         content["hint"] = error.hint

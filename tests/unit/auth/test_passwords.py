@@ -309,7 +309,7 @@ async def test_a_weak_password_is_refused_with_the_way_to_do_better(blocking):
         await Strength(blocking, 3).check("password")
     assert refused.value.status == 400
     assert refused.value.details["warning"]
-    assert refused.value.details["suggestions"]
+    assert refused.value.fields["suggestions"]
 
 
 @pytest.mark.parametrize(
