@@ -246,7 +246,8 @@ async def _settle(app: Docgraph) -> None:
     names = [one.name for one in app.plugins.of_kind(Kind.INITIALIZER)]
 
     def is_settled() -> bool:
-        is_busy = any(map(app._tasks.is_running, names)) or _is_connecting(app.store.client)
+        is_starting = any(app._tasks.is_running(f"initialize {name}") for name in names)
+        is_busy = is_starting or _is_connecting(app.store.client)
         return app.store.is_available and not is_busy
 
     with suppress(TimeoutError):

@@ -36,7 +36,9 @@ ENDLESS = [
     {"$unwind": "$m"},
     {"$match": {"m": -1}},
 ]
-HURRIED = {"graphql": {"query-time-limit": 300}}
+# Rules of access are read by the same command that these tests make fail.
+NO_RULES = {"dbAclAuthorizer": {"enabled": False}}
+HURRIED = {"graphql": {"query-time-limit": 300}, **NO_RULES}
 
 
 async def prepare_app(service: Service) -> None:
@@ -63,7 +65,7 @@ async def hurried(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]
 
 @pytest.fixture(scope="module")
 async def patient(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
-    async with running(mongo_client, mongo_uri) as service:
+    async with running(mongo_client, mongo_uri, NO_RULES) as service:
         await prepare_app(service)
         yield service
 
@@ -122,6 +124,32 @@ async def test_the_limit_covers_loading_the_app(mongo_client: Mongo, mongo_uri: 
         assert reply.status == 408
         assert elapsed < 1.0
         await until(lambda: _status(service, "a", "{ a }"), 200)
+
+
+SLOW = """
+import asyncio
+from typing import ClassVar
+from docgraph import Exchange, Interceptor, Point
+
+class Slow(Interceptor):
+    name: ClassVar[str] = "slow"
+    point: ClassVar[Point] = Point.BEFORE_AUTH
+
+    async def handle(self, exchange: Exchange) -> None:
+        await asyncio.sleep(float(exchange.request.headers.get("x-sleep") or 0))
+"""
+
+
+async def test_time_spent_before_the_query_counts(
+    mongo_client: Mongo, mongo_uri: str, tmp_path: Path
+) -> None:
+    """Decision 25: the whole request."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    plugins = {"core": {"plugins-directory": str(tmp_path)}}
+    async with running(mongo_client, mongo_uri, HURRIED, plugins) as service:
+        await prepare_app(service)
+        assert (await service.query("items", ASK, headers={"x-sleep": "0.01"})).status == 200
+        assert (await service.query("items", ASK, headers={"x-sleep": "0.35"})).status == 408
 
 
 async def test_without_a_limit_a_slow_command_is_waited_for(

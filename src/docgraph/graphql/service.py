@@ -8,6 +8,7 @@ pipeline hands it back to `render_error`, so that every answer has the same shap
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -87,7 +88,7 @@ class GraphqlService(Service):
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Run one operation."""
-        async with self._in_time(exchange):
+        async with self._in_time(exchange, spent=time.perf_counter() - exchange.started):
             app = await self._find_app(exchange.request.segments[self._base :])
             exchange.app = str(app.definition.id)
             body = await exchange.request.read_body()
@@ -131,14 +132,18 @@ class GraphqlService(Service):
         return Ran(plan, result, kept)
 
     @asynccontextmanager
-    async def _in_time(self, exchange: Exchange) -> AsyncIterator[None]:
-        """`query-time-limit`, over the whole request; every command of it has what is left."""
+    async def _in_time(self, exchange: Exchange, spent: float = 0.0) -> AsyncIterator[None]:
+        """`query-time-limit`, over the whole request; every command of it has what is left.
+
+        `spent` are seconds that were used before we were asked, for authentication above all.
+        """
         limit = self._config.query_time_limit
         if limit <= 0:
             yield
             return
-        exchange.deadline = Deadline.after_ms(limit)
-        timeout = asyncio.timeout(limit / 1000 + _GRACE)
+        left = limit / 1000 - spent
+        exchange.deadline = Deadline(time.monotonic() + left, limit)
+        timeout = asyncio.timeout(left + _GRACE)
         try:
             async with timeout:
                 yield
