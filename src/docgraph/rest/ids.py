@@ -60,15 +60,14 @@ def parse_id_type(text: str) -> IdType:
 
 def parse_id(segment: str, id_type: IdType = IdType.STRING_OID) -> Any:
     """The id that the segment stands for."""
+    if segment[:1] == "_" and segment.lower() in _NAMED and id_type not in _FIXED:
+        return _NAMED[segment.lower()]
+    if id_type is IdType.STRING_OID:
+        return ObjectId(segment) if _HEX.fullmatch(segment) else segment
+    if id_type is IdType.STRING:
+        return segment
     if id_type in _FIXED:
         return _FIXED[id_type]
-    if segment[:1] == "_" and segment.lower() in _NAMED:
-        return _NAMED[segment.lower()]
-    match id_type:
-        case IdType.STRING_OID:
-            return ObjectId(segment) if _HEX.fullmatch(segment) else segment
-        case IdType.STRING:
-            return segment
     try:
         return _PARSERS[id_type](segment)
     except (ValueError, OverflowError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from docgraph.config.sections import MongoMount
 from docgraph.exchange.data import Resource, ResourceType
@@ -184,17 +185,23 @@ def _classify_in_collection(db: str, collection: str, name: str) -> Resource:
 
 def check_names(resource: Resource) -> None:
     """Refuse names that cannot be, and those that nobody reaches by this API."""
-    if resource.db is not None:
-        if is_reserved_database(resource.db):
-            raise ReservedResource
-        _check_database(resource.db)
-    if resource.collection is not None:
-        if is_reserved_collection(resource.collection):
-            raise ReservedResource
-        if not resource.collection or not _COLLECTION_FORBIDS.isdisjoint(resource.collection):
-            raise RequestError("illegal collection name: it may hold neither NUL nor '$'")
+    _check_place(resource.db, resource.collection)
     if resource.type is ResourceType.DOCUMENT and is_reserved_id(resource.id):
         raise ReservedResource
+
+
+@lru_cache(maxsize=4096)
+def _check_place(db: str | None, collection: str | None) -> None:
+    """Remembered, since it is part of every request."""
+    if db is not None:
+        if is_reserved_database(db):
+            raise ReservedResource
+        _check_database(db)
+    if collection is not None:
+        if is_reserved_collection(collection):
+            raise ReservedResource
+        if not collection or not _COLLECTION_FORBIDS.isdisjoint(collection):
+            raise RequestError("illegal collection name: it may hold neither NUL nor '$'")
 
 
 def is_reserved_database(name: str) -> bool:
