@@ -16,6 +16,7 @@ from docgraph.exchange import WriteKind
 from tests.http.harness import Mongo, eventually, failing, merge
 from tests.http.realms import hashed
 from tests.http.tokens import (
+    COOKIES,
     JWT,
     KEY,
     RANDOM,
@@ -117,6 +118,18 @@ async def test_a_path_that_is_not_there_carries_the_token_too(workers: Sequence[
     reply = await workers[0].ask("/nowhere", login="ada:secret")
     assert reply.status_code == 404
     assert "auth-token" in reply.headers
+
+
+async def test_a_403_to_a_known_caller_carries_the_token_but_sets_no_cookie(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    rules = {"fullAuthorizer": {"enabled": False}, "dbAclAuthorizer": {"acl-db": database}}
+    settings = merge(RANDOM, COOKIES, rules)
+    async with open_workers(mongo_client, mongo_uri, database, settings) as (worker,):
+        reply = await worker.ask("/whoami?set-auth-cookie", login="ada:secret")
+        assert reply.status_code == 403
+        assert "auth-token" in reply.headers
+        assert "set-cookie" not in reply.headers
 
 
 # --- verification ---------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from docgraph.auth.tokens.token import Token
 from docgraph.config.section import PluginConfig
-from docgraph.exchange import Answer, Exchange
+from docgraph.exchange import Answer, DocgraphError, Exchange
 from docgraph.observe import emit
 from docgraph.observe.events import InterceptorFailed
 from docgraph.plugins.kinds import Interceptor, Kind, Point, TokenManager
@@ -103,9 +103,11 @@ class TokenHeaders(Interceptor):
         renew = _asks_for_renewal(exchange) and getattr(manager, "renewable", False)
         try:
             token = Token(*await manager.issue(account, renew=renew))
-        except Exception as error:  # the manager may be anybody's plugin
+        except DocgraphError:  # a database that is away is told of elsewhere
             if renew:
                 raise
+            return None
+        except Exception as error:  # the manager may be anybody's plugin
             emit(InterceptorFailed(self.name, self.point, error, exchange.id))
             return None
         give_token(exchange, token, self._uri)

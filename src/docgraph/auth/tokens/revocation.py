@@ -35,6 +35,7 @@ _PAGE: Final = 10_000
 _READ_MS: Final = 2_000
 _WRITE_MS: Final = 10_000
 _SWEEP_EVERY: Final = 60.0
+_REST: Final = 5.0  # seconds for which a database that did not answer is not asked again
 
 
 class Revocations:
@@ -56,6 +57,7 @@ class Revocations:
         self._read_until: datetime | None = None
         self._seen = -1
         self._swept = 0.0
+        self._rests_until = 0.0
         self._reading = asyncio.Lock()
         self._looks: LoadingCache[str, None] = LoadingCache(0)  # one look for all who wait
 
@@ -123,11 +125,14 @@ class Revocations:
 
     async def keep_up(self) -> None:
         """Read what is new, if anything may be; a database that is away changes nothing."""
+        if self._clock() < self._rests_until and not self._store.is_available:
+            return
         try:
             await self._looks.get("all", self._look)
         except StoreError as error:
             # It is read again within seconds; until then nobody waits for it a second time.
             self._seen = self._generations.read("tokens")
+            self._rests_until = self._clock() + _REST
             emit(BackgroundFailed("token-revocations", error))
 
     async def _look(self, _: str) -> None:
