@@ -326,6 +326,22 @@ async def test_who_may_write_some_documents_cannot_drop_them_all(users: Users) -
     assert users.mongo[users.db]["things"].count_documents({}) == 1
 
 
+async def test_a_checked_patch_respects_the_write_filter(users: Users) -> None:
+    """Decision 38: what a rule keeps from being written is not there, however it is written."""
+    await users.put("/_schemas")
+    await users.put("/_schemas/any", {"type": "object"}, wm="upsert")
+    await users.put("/things", {"jsonSchema": {"schemaId": "any"}})
+    await users.post("/things", [{"_id": "a", "own": True}, {"_id": "b", "own": False}])
+    mongo = {"writeFilter": {"own": True}}
+    await allow(users.service, "path-prefix('/things')", "user", mongo=mongo)
+    body = {"x": 1}
+    mine = await users.service.request("PATCH", "/things/a", json=body, headers=ADA)
+    other = await users.service.request("PATCH", "/things/b", json=body, headers=ADA)
+
+    assert (mine.status, other.status) == (200, 404)
+    assert "x" not in (users.mongo[users.db]["things"].find_one({"_id": "b"}) or {})
+
+
 async def test_what_a_rule_hides_is_hidden_from_aggregations(users: Users) -> None:
     users.mongo[users.db]["things"].insert_one({"_id": 1, "open": 1, "secret": 2})
     entry = {"uri": "x", "stages": [{"$project": {"open": 1, "s": "$secret"}}]}

@@ -37,6 +37,7 @@ async def is_checked_whole(call: Call) -> bool:
 async def update_whole(call: Call, update: Document, etag: ObjectId) -> Answer:
     """Read, patch, replace; again when somebody else was faster."""
     target = await target_of(call, call.resource.id)
+    tried: Document | None = None
     for _ in range(_TRIES):
         document = await _read(call, target)
         if document is None:
@@ -49,6 +50,10 @@ async def update_whole(call: Call, update: Document, etag: ObjectId) -> Answer:
             raise Conflict(f"the document '{target.id}' exists already")
         if target.condition is not None and not target.condition.admits(document.get(ETAG)):
             return await explain_miss(call, target)
+        if document == tried:
+            # Nobody was faster: a permission keeps this document from being written.
+            return await explain_miss(call, target)
+        tried = document
         write = Write(
             WriteKind.REPLACE,
             (apply_update(document, update),),
