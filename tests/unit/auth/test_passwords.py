@@ -308,7 +308,7 @@ async def test_a_weak_password_is_refused_with_the_way_to_do_better(blocking):
     with pytest.raises(RequestError, match=r"^Password is too weak$") as refused:
         await Strength(blocking, 3).check("password")
     assert refused.value.status == 400
-    assert refused.value.details["warning"]
+    assert refused.value.fields["warning"]
     assert refused.value.fields["suggestions"]
 
 
