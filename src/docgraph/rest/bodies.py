@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 from docgraph.codec.types import Decimal128, Int64, ObjectId
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import BodyError, RequestError, UnsupportedMediaType
 from docgraph.exchange.request import Request
 from docgraph.rest.forms import FORMS, parse_form, refuse_forgery
+from docgraph.runtime import Lane, run_blocking
 
-__all__ = ["read_content", "read_object"]
+__all__ = ["parse_large", "read_content", "read_object"]
 
+_LARGE = 256 * 1024
 _JSON = ("application/json", "application/hal+json")
 _TYPES: dict[type, str] = {
     str: "STRING",
@@ -25,6 +28,23 @@ _TYPES: dict[type, str] = {
     datetime: "DATE_TIME",
     type(None): "NULL",
 }
+
+
+async def parse_large(request: Request, lane: Lane) -> None:
+    """Parse a large body in a thread, so that others are served meanwhile; leave a small one."""
+    body = await request.read_body()
+    if len(body) <= _LARGE:
+        return
+    try:
+        content = await run_blocking(lane, request.parser, body, request.content_type)
+    except BodyError as error:
+        request.parser = partial(_refuse, error)
+    else:
+        request.parser = lambda _, __: content
+
+
+def _refuse(error: BodyError, _: bytes, __: str) -> NoReturn:
+    raise error
 
 
 async def read_content(request: Request) -> Document | list[Document]:

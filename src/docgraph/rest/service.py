@@ -31,11 +31,12 @@ from docgraph.rest import (
     schemas,
     sizes,
 )
+from docgraph.rest.bodies import parse_large
 from docgraph.rest.call import Call, Context, Handlers
 from docgraph.rest.ids import parse_id
 from docgraph.rest.parameters import Parameters, parse_parameters
 from docgraph.rest.rejections import find_rejection
-from docgraph.runtime import Generations
+from docgraph.runtime import Blocking, Generations
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog
 from docgraph.store.metadata import Metadata
@@ -85,6 +86,7 @@ class MongoService(Service):
         registry: PluginRegistry,
         generations: Generations,
         configuration: Mapping[str, Section],
+        blocking: Blocking,
     ) -> None:
         self.max_body_size = config.max_body_size
         self._config = config
@@ -92,6 +94,7 @@ class MongoService(Service):
         self._defaults = Parameters(pagesize=min(config.default_pagesize, config.max_pagesize))
         self._registry = registry
         self._configuration = configuration
+        self._lane = blocking.lane("bodies")
         core = configuration["core"]
         ttl = config.local_cache_ttl / 1000 if config.local_cache_enabled else 0.0
         self._context = Context(
@@ -140,6 +143,8 @@ class MongoService(Service):
         method = "GET" if request.method == "HEAD" else request.method
         if method == "GET":
             exchange.deadline = Deadline.after_ms(self._config.query_time_limit)
+        elif method != "DELETE":
+            await parse_large(request, self._lane)
         handler = HANDLERS[resource.type, method]
         try:
             return await handler(Call(exchange, resource, parameters, self._context))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from docgraph.codec import decode
 from docgraph.exchange import DocgraphError, Headers, Request
-from docgraph.rest.bodies import read_content, read_object
+from docgraph.rest.bodies import parse_large, read_content, read_object
+from docgraph.runtime import Blocking
 
 pytestmark = pytest.mark.anyio
 
@@ -103,3 +105,41 @@ async def test_an_array_is_refused_where_only_an_object_will_do() -> None:
         await read_object(_request(b"[{}]"))
 
     assert caught.value.message == "request content must be a Json object"
+
+
+@pytest.mark.parametrize(("size", "aside"), [(300_000, True), (10, False)])
+async def test_a_large_body_is_parsed_aside(size: int, aside: bool) -> None:
+    request, threads = _watched(b'{"a":"' + b"x" * size + b'"}')
+    blocking = Blocking()
+
+    await parse_large(request, blocking.lane("bodies"))
+    content = await read_content(request)
+    await blocking.close()
+
+    assert content == {"a": "x" * size}
+    assert [one is threading.current_thread() for one in threads] == [not aside]
+
+
+async def test_a_large_body_that_is_wrong_is_told_so_without_parsing_it_again() -> None:
+    request, threads = _watched(b'{"a":"' + b"x" * 300_000)
+    blocking = Blocking()
+
+    await parse_large(request, blocking.lane("bodies"))
+    with pytest.raises(DocgraphError, match=r"^Invalid JSON\. line 1, "):
+        await read_content(request)
+    await blocking.close()
+
+    assert len(threads) == 1
+
+
+def _watched(body: bytes) -> tuple[Request, list[threading.Thread]]:
+    request = _request(body)
+    request.body_limit = 1_000_000
+    threads: list[threading.Thread] = []
+
+    def parse(raw: bytes, _: str) -> Any:
+        threads.append(threading.current_thread())
+        return decode(raw)
+
+    request.parser = parse
+    return request, threads
