@@ -28,7 +28,8 @@ def find_excesses(path: Path) -> Iterator[str]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = measure(node)
             if length > FUNCTION_LINES:
-                yield f"{name}:{node.lineno}: {node.name} has {length} lines, the budget is {FUNCTION_LINES}"
+                place = f"{name}:{node.lineno}: {node.name}"
+                yield f"{place} has {length} lines, the budget is {FUNCTION_LINES}"
 
 
 def measure(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

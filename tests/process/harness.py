@@ -33,6 +33,7 @@ COMMON: dict[str, Any] = {
     "fullAuthorizer": {"enabled": True},
     "logging": {"level": "error", "format": "json"},
     "ping": {"enabled": False},
+    "mongo": {"enabled": False},
 }
 
 
