@@ -8,8 +8,16 @@ from typing import ClassVar
 
 import msgspec
 
-from docgraph import Answer, Body, Exchange, Interceptor, Point, Service, ServiceConfig
-from docgraph import VariableResolver
+from docgraph import (
+    Answer,
+    Body,
+    Exchange,
+    Interceptor,
+    Point,
+    Service,
+    ServiceConfig,
+    VariableResolver,
+)
 
 
 class GreeterConfig(ServiceConfig, frozen=True):

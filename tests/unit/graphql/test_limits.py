@@ -19,10 +19,10 @@ def check(text: str, limits: Limits = LIMITS) -> None:
 
 
 def refuse(text: str, limits: Limits = LIMITS) -> OperationRefused:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(OperationRefused) as error:
         check(text, limits)
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
     assert len(error.value.errors) == 1
     return error.value
 

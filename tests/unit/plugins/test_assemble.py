@@ -60,7 +60,7 @@ def test_a_provider_is_injected_by_the_name_of_the_parameter():
 
 
 def test_a_missing_provider_names_the_plugin_and_what_is_there():
-    with pytest.raises(StartupError, match="'needsClock'.*'wall-clock'") as caught:
+    with pytest.raises(StartupError, match=r"'needsClock'.*'wall-clock'") as caught:
         build(NeedsClock, store=1)
     assert "store" in caught.value.hint
 
@@ -121,7 +121,7 @@ def test_a_constructor_that_raises_stops_the_start_with_the_name_of_the_plugin()
         def __init__(self, config):
             raise ValueError("no")
 
-    with pytest.raises(StartupError, match="'broken'.*ValueError: no"):
+    with pytest.raises(StartupError, match=r"'broken'.*ValueError: no"):
         build(Broken)
 
 
