@@ -11,7 +11,7 @@ from typing import Any
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import NotFound
-from docgraph.store.command import Commands
+from docgraph.store.command import Commands, Observed
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.security import check_filter
 from docgraph.store.store import Store
@@ -60,5 +60,7 @@ class Administration:
     async def _run(self, db: str, command: Document) -> None:
         database = self._store.client.get_database(db)
         seconds = self._commands.budget(Deadline.never())
-        work = self._commands.within(seconds, lambda: database.command(dict(command)), writing=True)
-        await self._commands.observe(db, command, work)
+        with Observed(db, command):
+            await self._commands.within(
+                seconds, lambda: database.command(dict(command)), writing=True
+            )

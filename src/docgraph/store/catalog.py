@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from docgraph.exchange.deadline import Deadline
 from docgraph.runtime import Generations
-from docgraph.store.command import Commands
+from docgraph.store.command import Commands, Observed
 from docgraph.store.mounts import is_reserved_collection, is_reserved_database
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.store import Store
@@ -98,4 +98,5 @@ class Catalog:
         self, db: str, command: str, work: Callable[[], Awaitable[T]], deadline: Deadline
     ) -> T:
         seconds = self._commands.budget(deadline)
-        return await self._commands.observe(db, {command: ""}, self._commands.within(seconds, work))
+        with Observed(db, {command: ""}):
+            return await self._commands.within(seconds, work)

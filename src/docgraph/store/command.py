@@ -3,8 +3,8 @@
 Reads are sent with `AsyncDatabase.command` and not with `find().to_list()`: the driver's cursor
 objects cost a noticeable part of a small read, and an answer of one batch needs none. What the
 driver's cursors do beside that is done here: the second try of the retryable reads specification,
-read preference and read concern of the client (the implicit session is the driver's), and a real
-cursor when the answer does not fit into one batch.
+read preference and read concern of the client, a session (`sessions.py`), and a real cursor when
+the answer does not fit into one batch.
 
 Time is bounded twice. The server stops the command by `maxTimeMS`, and says so; a moment later we
 stop waiting, for servers that do not answer. Giving up, and being cancelled, closes the connection
@@ -37,8 +37,9 @@ from docgraph.exchange.errors import DocgraphError, TimeLimitExceeded
 from docgraph.observe import emit
 from docgraph.observe.events import CommandFinished
 from docgraph.store.errors import DRIVER_ERRORS, translate, unreachable
+from docgraph.store.sessions import Sessions
 
-__all__ = ["Commands"]
+__all__ = ["Commands", "Observed"]
 
 T = TypeVar("T")
 
@@ -66,6 +67,23 @@ _WORTH_ANOTHER_TRY = frozenset(
 )
 
 
+class Observed:
+    """Around a command: says afterwards how it went."""
+
+    __slots__ = ("_command", "_db", "_started")
+
+    def __init__(self, db: str, command: Document) -> None:
+        self._db = db
+        self._command = command
+        self._started = time.perf_counter()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        emit(_finished(self._db, self._command, time.perf_counter() - self._started, error))
+
+
 class Commands:
     """Sends commands to the database of a client, none of them without an end."""
 
@@ -74,12 +92,24 @@ class Commands:
         self._ceiling = ceiling_ms / 1000 if ceiling_ms > 0 else None
         self._options = client.codec_options
         self._read_concern = client.read_concern.document
+        self._read_preference = client.read_preference
         self._tries = 2 if client.options.retry_reads else 1
+        self._sessions = Sessions(client)
         self._databases: dict[str, AsyncDatabase[Document]] = {}
 
     async def fetch(self, db: str, command: Document, deadline: Deadline) -> list[Document]:
         """The documents of `find` or `aggregate`, all of them."""
-        return await self.observe(db, command, self._fetch(db, command, deadline))
+        with Observed(db, command):
+            seconds = self.budget(deadline)
+            if seconds is not None:
+                command["maxTimeMS"] = max(1, int(seconds * 1000))
+            if self._read_concern:
+                command["readConcern"] = self._read_concern
+            return await self.within(seconds, lambda: self._read(self._database(db), command))
+
+    async def close(self) -> None:
+        """Give the sessions back; the client belongs to another."""
+        await self._sessions.close()
 
     def budget(self, deadline: Deadline) -> float | None:
         """Seconds for one command: what is left, at most the ceiling."""
@@ -87,21 +117,6 @@ class Commands:
         if left is None or self._ceiling is None:
             return left or self._ceiling
         return min(left, self._ceiling)
-
-    async def observe(self, db: str, command: Document, work: Awaitable[T]) -> T:
-        """Await the work, and say afterwards how it went."""
-        started = time.perf_counter()
-        error = ""
-        try:
-            return await work
-        except DocgraphError as problem:
-            error = problem.code
-            raise
-        except asyncio.CancelledError:
-            error = "cancelled"
-            raise
-        finally:
-            emit(_finished(db, command, time.perf_counter() - started, error))
 
     async def within(
         self, seconds: float | None, work: Callable[[], Awaitable[T]], *, writing: bool = False
@@ -137,14 +152,6 @@ class Commands:
             seconds, lambda: admin.command({"ping": 1}, read_preference=preference), writing=writing
         )
 
-    async def _fetch(self, db: str, command: Document, deadline: Deadline) -> list[Document]:
-        seconds = self.budget(deadline)
-        if seconds is not None:
-            command["maxTimeMS"] = max(1, int(seconds * 1000))
-        if self._read_concern:
-            command["readConcern"] = self._read_concern
-        return await self.within(seconds, lambda: self._read(self._database(db), command))
-
     async def _read(self, database: AsyncDatabase[Document], command: Document) -> list[Document]:
         reply = await self._send(database, command)
         cursor: Document = reply["cursor"]
@@ -155,17 +162,22 @@ class Commands:
 
     async def _send(self, database: AsyncDatabase[Document], command: Document) -> Document:
         tries = self._tries
-        while True:
-            tries -= 1
-            try:
-                return await database.command(
-                    dict(command),  # the driver adds to it
-                    read_preference=self.client.read_preference,
-                    codec_options=self._options,
-                )
-            except (AutoReconnect, OperationFailure) as error:
-                if tries == 0 or not _is_worth_another_try(error):
-                    raise
+        session = self._sessions.take()
+        try:
+            while True:
+                tries -= 1
+                try:
+                    return await database.command(
+                        dict(command),  # the driver adds to it
+                        read_preference=self._read_preference,
+                        codec_options=self._options,
+                        session=session,
+                    )
+                except (AutoReconnect, OperationFailure) as error:
+                    if tries == 0 or not _is_worth_another_try(error):
+                        raise
+        finally:
+            self._sessions.give_back(session)
 
     async def _read_batches(
         self, database: AsyncDatabase[Document], command: Document, opened: int
@@ -179,7 +191,7 @@ class Commands:
         await database.command({"killCursors": collection, "cursors": [opened]})
         cursor = await database.cursor_command(
             dict(command),
-            read_preference=self.client.read_preference,
+            read_preference=self._read_preference,
             codec_options=self._options,
         )
         async with cursor:
@@ -211,19 +223,26 @@ def _is_close(timeout: asyncio.Timeout) -> bool:
     return end is not None and end - asyncio.get_running_loop().time() < 2 * _GRACE
 
 
-def _finished(db: str, command: Document, duration: float, error: str) -> CommandFinished:
+def _finished(
+    db: str, command: Document, duration: float, error: BaseException | None
+) -> CommandFinished:
     name, collection = next(iter(command.items()))
     comment = command.get("comment")
-    origin: Mapping[str, Any] = comment if isinstance(comment, Mapping) else {}
+    origin: Mapping[str, Any] = comment if type(comment) is dict else {}
     return CommandFinished(
-        command=name,
-        db=db,
-        collection=str(collection),
-        duration=duration,
-        ok=not error,
-        request_id=str(origin.get("request", "")),
-        app=str(origin.get("app", "")),
-        operation=str(origin.get("operation", "")),
-        field=str(origin.get("field", "")),
-        error=error,
+        name,
+        db,
+        str(collection),
+        duration,
+        error is None,
+        str(origin.get("request", "")),
+        str(origin.get("app", "")),
+        str(origin.get("operation", "")),
+        str(origin.get("field", "")),
+        "" if error is None else _code_of(error),
     )
+
+
+def _code_of(error: BaseException) -> str:
+    """What `within` lets through is an error of docgraph, or the end of whoever asked."""
+    return error.code if isinstance(error, DocgraphError) else "cancelled"

@@ -16,6 +16,7 @@ __all__ = ["READING_MORE", "Reference", "nested_pipelines", "read_reference"]
 READING_MORE = frozenset({"$facet", "$graphLookup", "$lookup", "$unionWith"})
 
 _TARGET_KEYS = {"db", "coll"}
+_WITH_FROM = ("$lookup", "$graphLookup")
 _WITH_PIPELINE = ("$lookup", "$unionWith")
 
 
@@ -33,8 +34,9 @@ class Reference(NamedTuple):
 
 def read_reference(name: str, body: Any, db: str, location: str) -> Reference | None:
     """The collection that the stage reads; None when it reads none or brings its own documents."""
-    if name in ("$lookup", "$graphLookup"):
-        target = body.get("from") if isinstance(body, Mapping) else None
+    if name in _WITH_FROM:
+        # The test for a dict is not needed, but ten times as fast as that for a mapping.
+        target = body.get("from") if type(body) is dict or isinstance(body, Mapping) else None
     elif name == "$unionWith":
         target = body.get("coll") if isinstance(body, Mapping) else body
     else:
@@ -53,7 +55,7 @@ def read_reference(name: str, body: Any, db: str, location: str) -> Reference | 
 
 def nested_pipelines(name: str, body: Any) -> list[tuple[str, Sequence[Any]]]:
     """The pipelines inside a stage, each with its place below the stage."""
-    if not isinstance(body, Mapping):
+    if type(body) is not dict and not isinstance(body, Mapping):
         return []
     if name == "$facet":
         return [(str(facet), pipeline) for facet, pipeline in body.items()]

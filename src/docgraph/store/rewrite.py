@@ -15,7 +15,7 @@ from typing import Any
 from docgraph.exchange.data import Document
 from docgraph.store.guard import Paths, Shield, check_filter_paths, check_path, refuse
 from docgraph.store.names import namespace_of
-from docgraph.store.references import nested_pipelines, read_reference
+from docgraph.store.references import READING_MORE, nested_pipelines, read_reference
 from docgraph.store.security import has_key
 
 __all__ = ["check_update", "guard_pipeline"]
@@ -56,16 +56,15 @@ class _Rewriter:
         stages: list[Mapping[str, Any]] = []
         for stage in pipeline:
             ((name, body),) = stage.items()
-            match name:
-                case "$facet":
-                    facets = {key: self.inside(nested, db) for key, nested in body.items()}
-                    stages.append({name: facets})
-                case "$lookup" | "$unionWith":
-                    stages.append({name: self._guard_join(name, body, db)})
-                case "$graphLookup":
-                    stages += self._guard_graph(body, db)
-                case _:
-                    stages.append(stage)
+            if name not in READING_MORE:
+                stages.append(stage)
+            elif name == "$facet":
+                facets = {key: self.inside(nested, db) for key, nested in body.items()}
+                stages.append({name: facets})
+            elif name == "$graphLookup":
+                stages += self._guard_graph(body, db)
+            else:
+                stages.append({name: self._guard_join(name, body, db)})
         return stages
 
     def _guard_join(self, name: str, body: Any, db: str) -> Any:

@@ -20,7 +20,7 @@ from pymongo.results import UpdateResult
 from docgraph.exchange.data import Document, Write, WriteKind, WriteResult
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import Forbidden, QueryError
-from docgraph.store.command import Commands
+from docgraph.store.command import Commands, Observed
 from docgraph.store.errors import describe_write_error
 
 __all__ = ["execute", "updates_of"]
@@ -54,8 +54,8 @@ async def execute(
         with pymongo.timeout(seconds):
             return await _RUNNERS[write.kind](target, write)
 
-    command = {str(write.kind): collection}
-    return await commands.observe(db, command, commands.within(seconds, run, writing=True))
+    with Observed(db, {str(write.kind): collection}):
+        return await commands.within(seconds, run, writing=True)
 
 
 def updates_of(write: Write) -> Document | list[Document] | None:
