@@ -23,6 +23,7 @@ from docgraph.rest.call import Call, Handlers
 from docgraph.rest.pipelines import Aggregation, find_aggregation
 from docgraph.rest.properties import from_stored
 from docgraph.store.names import namespace_of
+from docgraph.store.references import READING_MORE, nested_pipelines, read_reference
 from docgraph.store.security import has_key
 from docgraph.variables import NotBound
 
@@ -120,15 +121,53 @@ def _too_much(bound: str) -> AggregationFailed:
 
 
 def hide_properties(stages: Stages, permission: Permission | None, namespace: str) -> Stages:
-    """The pipeline on documents without what `projectResponse` of the permission does not show."""
+    """The pipeline on documents without what `projectResponse` of the permission does not show.
+
+    Wherever the pipeline reads the collection of the permission: joins with itself included.
+    """
     shown = permission.project_response if permission is not None else None
     if permission is None or not shown or permission.namespace != namespace:
         return stages
     projection: Document = dict(shown)
     if any(projection.values()):
         projection.setdefault("_id", 0)
+    return _put_in_front(_hide_inside(stages, projection, namespace), projection)
+
+
+def _put_in_front(stages: Stages, projection: Document) -> Stages:
     front = 1 if stages and _must_be_first(stages[0]) else 0
     return [*stages[:front], {"$project": projection}, *stages[front:]]
+
+
+def _hide_inside(stages: Stages, projection: Document, namespace: str) -> Stages:
+    return [_hide_in_stage(stage, projection, namespace) for stage in stages]
+
+
+def _hide_in_stage(
+    stage: Mapping[str, Any], projection: Document, namespace: str
+) -> Mapping[str, Any]:
+    ((name, body),) = stage.items()
+    if name not in READING_MORE:
+        return stage
+    nested = {
+        place: _hide_inside(pipeline, projection, namespace)
+        for place, pipeline in nested_pipelines(name, body)
+    }
+    if _reads(name, body, namespace):
+        if name == "$graphLookup":
+            raise SecurityViolation(
+                "$graphLookup would show properties that this permission hides",
+                hint="join by $lookup",
+            )
+        nested = {"pipeline": _put_in_front(nested.get("pipeline", ()), projection)}
+        body = body if isinstance(body, Mapping) else {"coll": body}
+    return {name: {**body, **nested}} if nested else stage
+
+
+def _reads(name: str, body: Any, namespace: str) -> bool:
+    db = namespace.partition(".")[0]
+    reference = read_reference(name, body, db, name)
+    return reference is not None and namespace_of(reference.db, reference.collection) == namespace
 
 
 def _must_be_first(stage: Mapping[str, Any]) -> bool:

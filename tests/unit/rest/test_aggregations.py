@@ -8,7 +8,7 @@ import pytest
 
 from docgraph.codec import decode
 from docgraph.exchange import Exchange, Permission
-from docgraph.exchange.errors import RequestError
+from docgraph.exchange.errors import RequestError, SecurityViolation
 from docgraph.exchange.request import Request
 from docgraph.rest.aggregations import hide_properties
 from docgraph.rest.avars import build_scope, parse_avars
@@ -17,6 +17,8 @@ from docgraph.rest.pipelines import find_aggregation
 from docgraph.variables import CallerDocument, NotBound, Resolvers
 
 pytestmark = pytest.mark.anyio
+
+HIDE = {"$project": {"a": 0}}
 
 
 def exchange() -> Exchange:
@@ -114,3 +116,44 @@ def test_what_is_shown_does_not_include_the_id_by_itself() -> None:
     permission = Permission("rule", namespace="db.coll", project_response={"a": 1})
 
     assert hide_properties([], permission, "db.coll") == [{"$project": {"a": 1, "_id": 0}}]
+
+
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    [
+        ({"$unionWith": "coll"}, {"$unionWith": {"coll": "coll", "pipeline": [HIDE]}}),
+        (
+            {"$lookup": {"from": "coll", "as": "b", "pipeline": [{"$limit": 1}]}},
+            {"$lookup": {"from": "coll", "as": "b", "pipeline": [HIDE, {"$limit": 1}]}},
+        ),
+        (
+            {"$lookup": {"from": "other", "as": "b", "pipeline": [{"$unionWith": "coll"}]}},
+            {
+                "$lookup": {
+                    "from": "other",
+                    "as": "b",
+                    "pipeline": [{"$unionWith": {"coll": "coll", "pipeline": [HIDE]}}],
+                }
+            },
+        ),
+        (
+            {"$facet": {"b": [{"$unionWith": "coll"}]}},
+            {"$facet": {"b": [{"$unionWith": {"coll": "coll", "pipeline": [HIDE]}}]}},
+        ),
+        ({"$unionWith": "other"}, {"$unionWith": "other"}),
+        ({"$graphLookup": {"from": "other"}}, {"$graphLookup": {"from": "other"}}),
+    ],
+)
+def test_hidden_properties_are_gone_from_joins_with_the_same_collection(
+    stage: Any, expected: Any
+) -> None:
+    permission = Permission("rule", namespace="db.coll", project_response={"a": 0})
+
+    assert hide_properties([stage], permission, "db.coll") == [HIDE, expected]
+
+
+def test_a_graph_of_the_same_collection_is_refused_where_properties_are_hidden() -> None:
+    permission = Permission("rule", namespace="db.coll", project_response={"a": 0})
+
+    with pytest.raises(SecurityViolation, match=r"\$graphLookup"):
+        hide_properties([{"$graphLookup": {"from": "coll"}}], permission, "db.coll")
