@@ -8,7 +8,6 @@ be asked is told as that, since "forbidden" would be a lie; it opens nothing eit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from docgraph.exchange import Exchange, StartupError
@@ -69,11 +68,11 @@ class Authorization:
         Raises `Unauthenticated` then.
         """
         for vetoer in self.vetoers:
-            decision = await ask(vetoer, exchange)
+            decision = await _ask(vetoer, exchange)
             if not decision.allowed:
                 if await self.demands_login(exchange):
                     raise Unauthenticated(LOGIN_DEMANDED.reason)
-                return decision
+                return _sign(decision, vetoer)
         return None
 
     async def find_approval(self, exchange: Exchange, *, secured: bool) -> Decision:
@@ -87,12 +86,12 @@ class Authorization:
             if exchange.account is None and _requires_authentication(allower, exchange):
                 continue
             try:
-                decision = await ask(allower, exchange)
+                decision = await _ask(allower, exchange)
             except StoreError as error:
                 failure = failure or error
                 continue
             if decision.allowed:
-                return decision
+                return _sign(decision, allower)
         if failure is not None:
             raise failure
         return NOBODY_ALLOWED
@@ -109,16 +108,23 @@ class Authorization:
 
 async def ask(authorizer: Authorizer, exchange: Exchange) -> Decision:
     """The decision of one authorizer, with its name; a fault is a denial."""
+    return _sign(await _ask(authorizer, exchange), authorizer)
+
+
+async def _ask(authorizer: Authorizer, exchange: Exchange) -> Decision:
     try:
-        decision = await authorizer.decide(exchange)
+        return await authorizer.decide(exchange)
     except StoreError:
         raise
     except RequestError as error:  # what it was asked to look at cannot be read
-        decision = Decision(False, error.message)
+        return Decision(False, error.message)
     except Exception as error:
         emit(PluginFailed(authorizer.name, "decide", error))
-        decision = Decision(False, "the authorizer failed")
-    return replace(decision, authorizer=authorizer.name)
+        return Decision(False, "the authorizer failed")
+
+
+def _sign(decision: Decision, authorizer: Authorizer) -> Decision:
+    return Decision(decision.allowed, decision.reason, authorizer.name, decision.permission)
 
 
 def _requires_authentication(allower: Authorizer, exchange: Exchange) -> bool:
