@@ -40,6 +40,7 @@ from docgraph.graphql.service import GraphqlService
 from docgraph.graphql.upkeep import AppsIndex, AppsInitializer, AppsProvider, AppsUpdater
 from docgraph.graphql.writes import DefinitionChecker, DefinitionReader, DefinitionTeller
 from docgraph.plugins.kinds import Plugin
+from docgraph.rest.openapi import OpenApiPageService, OpenApiService
 from docgraph.rest.schema_checks import (
     SchemaChecker,
     SchemaStoreChecker,
@@ -123,6 +124,8 @@ BUILTIN: tuple[type[Plugin], ...] = (
     SchemaStoreChecker,
     SchemaStoreReader,
     SchemaStoreTeller,
+    OpenApiService,
+    OpenApiPageService,
     # the server itself
     Ping,
     DatabaseProbe,

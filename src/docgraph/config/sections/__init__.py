@@ -47,6 +47,8 @@ from docgraph.config.sections.rest import (
     Metrics,
     Mongo,
     MongoMount,
+    OpenApi,
+    OpenApiPage,
     Ping,
 )
 from docgraph.config.sections.tokens import (
@@ -94,6 +96,8 @@ __all__ = [
     "Metrics",
     "Mongo",
     "MongoMount",
+    "OpenApi",
+    "OpenApiPage",
     "OriginVetoer",
     "Ping",
     "RndTokenManager",
@@ -118,6 +122,8 @@ SECTIONS: dict[str, type[Section]] = {
     "ping": Ping,
     "database-probe": DatabaseProbe,
     "metrics": Metrics,
+    "openapi": OpenApi,
+    "openapiPage": OpenApiPage,
     "tokenBasicAuthMechanism": TokenBasicAuthMechanism,
     "basicAuthMechanism": BasicAuthMechanism,
     "digestAuthMechanism": DigestAuthMechanism,

@@ -9,7 +9,16 @@ from msgspec import Meta
 
 from docgraph.config.section import Milliseconds, Section, ServiceConfig, Size, Uri
 
-__all__ = ["DatabaseProbe", "EtagCheckPolicy", "Metrics", "Mongo", "MongoMount", "Ping"]
+__all__ = [
+    "DatabaseProbe",
+    "EtagCheckPolicy",
+    "Metrics",
+    "Mongo",
+    "MongoMount",
+    "OpenApi",
+    "OpenApiPage",
+    "Ping",
+]
 
 Policy = Literal["REQUIRED", "REQUIRED_FOR_DELETE", "OPTIONAL"]
 
@@ -116,4 +125,23 @@ class Metrics(ServiceConfig, frozen=True):
 
     enabled: Annotated[bool, Meta(description="whether the service is on")] = True
     uri: Annotated[Uri, Meta(description="path of the service")] = "/metrics"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
+
+
+class OpenApi(ServiceConfig, frozen=True):
+    """Describes what is served, in OpenAPI 3.1."""
+
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="path of the service")] = "/openapi.json"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
+    max_collections: Annotated[
+        int, Meta(description="most collections that are described one by one", ge=0, le=10_000)
+    ] = 100
+
+
+class OpenApiPage(ServiceConfig, frozen=True):
+    """The description of `openapi` as a page for people."""
+
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="path of the page")] = "/openapi"
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True

@@ -1,0 +1,364 @@
+"""The shared parts of the description: parameters, bodies, responses, headers and schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from docgraph.config.sections import Mongo
+from docgraph.exchange import Document
+from docgraph.rest.ids import IdType
+from docgraph.rest.modes import WriteMode
+
+__all__ = ["BODIES", "ERRORS", "HEADERS", "SCHEMAS", "build_parameters", "build_responses", "refer"]
+
+JSON: Final = "application/json"
+_FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
+
+
+def refer(kind: str, name: str) -> Document:
+    """A reference to a component."""
+    return {"$ref": f"#/components/{kind}/{name}"}
+
+
+# --- schemas --------------------------------------------------------------------------------------
+
+_DOCUMENT = refer("schemas", "Document")
+_COUNT: Document = {"type": "integer", "minimum": 0}
+
+SCHEMAS: Final[dict[str, Document]] = {
+    "Document": {
+        "type": "object",
+        "description": "A document in MongoDB's extended JSON: `{'$oid': …}`, `{'$date': …}`. "
+        "Input is read leniently, output follows `jsonMode`.",
+        "properties": {"_id": {}, "_etag": {}},
+    },
+    "Changes": {
+        "description": "Operators as they are, all other keys as `$set`; an array is an "
+        "aggregation pipeline.",
+        "anyOf": [
+            {"type": "object", "minProperties": 1},
+            {"type": "array", "items": {"type": "object"}, "minItems": 1},
+        ],
+    },
+    "Error": {
+        "type": "object",
+        "required": ["http status code", "http status description", "message", "code"],
+        "properties": {
+            "http status code": {"type": "integer", "minimum": 400, "maximum": 599},
+            "http status description": {"type": "string"},
+            "message": {"type": "string", "description": "for people; may change"},
+            "code": {"type": "string", "description": "for programs; does not change"},
+            "hint": {"type": "string", "description": "the way out"},
+            "details": {"description": "more about it, where there is more"},
+        },
+    },
+    "BulkElement": {
+        "type": "object",
+        "required": ["index", "httpStatus"],
+        "properties": {
+            "index": _COUNT,
+            "httpStatus": {"type": "integer"},
+            "link": {"type": "string", "format": "uri-reference"},
+            "message": {"type": "string"},
+        },
+    },
+    "BulkResult": {
+        "type": "object",
+        "required": ["inserted", "deleted", "modified", "matched"],
+        "properties": {
+            "inserted": {**_COUNT, "description": "inserted and upserted documents"},
+            "deleted": _COUNT,
+            "modified": _COUNT,
+            "matched": _COUNT,
+            "links": {"type": "array", "items": {"type": "string", "format": "uri-reference"}},
+            "errors": {"type": "array", "items": refer("schemas", "BulkElement")},
+            "results": {"type": "array", "items": refer("schemas", "BulkElement")},
+            "_warnings": {"type": "array", "items": {"type": "string"}},
+        },
+    },
+    "Metadata": {
+        "type": "object",
+        "description": "Properties of a database or collection; all others are your own.",
+        "properties": {
+            "aggrs": {"type": "array", "items": refer("schemas", "Aggregation")},
+            "etagPolicy": refer("schemas", "EtagPolicy"),
+            "etagDocPolicy": refer("schemas", "EtagPolicy"),
+            "jsonSchema": {
+                "type": "object",
+                "required": ["schemaId"],
+                "properties": {
+                    "schemaId": {},
+                    "schemaStoreDb": {"type": "string"},
+                    "skipNotSupported": {"type": "boolean"},
+                },
+            },
+        },
+    },
+    "EtagPolicy": {
+        "type": "string",
+        "enum": ["REQUIRED", "REQUIRED_FOR_DELETE", "OPTIONAL"],
+    },
+    "Aggregation": {
+        "type": "object",
+        "required": ["uri", "stages"],
+        "properties": {
+            "uri": {"type": "string", "minLength": 1},
+            "stages": {"type": "array", "items": {"type": "object"}},
+            "allowDiskUse": {"type": "boolean"},
+            "type": {"type": "string"},
+        },
+    },
+    "Index": {
+        "type": "object",
+        "required": ["keys"],
+        "properties": {
+            "keys": {"type": "object", "minProperties": 1},
+            "ops": {"type": "object", "description": "options such as `unique` and `sparse`"},
+        },
+    },
+    "IndexDescription": {
+        "type": "object",
+        "required": ["_id", "key"],
+        "properties": {"_id": {"type": "string"}, "key": {"type": "object"}},
+    },
+}
+
+# --- bodies ---------------------------------------------------------------------------------------
+
+
+def _body(schema: Document, *, required: bool, forms: bool = True) -> Document:
+    content = {media: {"schema": schema} for media in (JSON, "application/hal+json")}
+    if forms:
+        content |= {media: {"schema": {"type": "object"}} for media in _FORMS}
+    return {"required": required, "content": content}
+
+
+def documents_of(item: Document) -> Document:
+    """The schema of a body that is one document or many."""
+    return {"anyOf": [item, {"type": "array", "items": item}]}
+
+
+BODIES: Final[dict[str, Document]] = {
+    "Document": _body(_DOCUMENT, required=False),
+    "Documents": _body(documents_of(_DOCUMENT), required=False),
+    "Changes": _body(refer("schemas", "Changes"), required=True),
+    "BulkChanges": _body({"type": "object", "minProperties": 1}, required=True),
+    "Metadata": _body(refer("schemas", "Metadata"), required=False),
+    "MetadataChanges": _body({"type": "object", "minProperties": 1}, required=True),
+    "Index": _body(refer("schemas", "Index"), required=True),
+}
+
+# --- parameters -----------------------------------------------------------------------------------
+
+
+def build_parameters(settings: Mongo) -> dict[str, Document]:
+    """Every parameter, with the bounds of the configuration."""
+    size = {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": settings.max_pagesize,
+        "default": min(settings.default_pagesize, settings.max_pagesize),
+    }
+    return {
+        **_PARAMETERS,
+        "pagesize": _query("pagesize", "documents of a page", size),
+    }
+
+
+def _query(name: str, description: str, schema: Document) -> Document:
+    return {"name": name, "in": "query", "description": description, "schema": schema}
+
+
+def _json(name: str, description: str, schema: Document, *, required: bool = False) -> Document:
+    """A parameter that is JSON itself."""
+    parameter: Document = {
+        "name": name,
+        "in": "query",
+        "description": description,
+        "content": {JSON: {"schema": schema}},
+    }
+    return {**parameter, "required": True} if required else parameter
+
+
+def _header(name: str, description: str, **schema: Any) -> Document:
+    schema = schema or {"type": "string"}
+    return {"name": name, "in": "header", "description": description, "schema": schema}
+
+
+def _path(name: str, description: str) -> Document:
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": description,
+        "schema": {"type": "string", "minLength": 1},
+    }
+
+
+_OBJECT: Document = {"type": "object"}
+_NOT_EMPTY: Document = {"type": "object", "minProperties": 1}
+_FLAG: Document = {"type": "string"}
+
+_PARAMETERS: Final[dict[str, Document]] = {
+    "page": _query(
+        "page",
+        "number of the page; not with `after`",
+        {"type": "integer", "minimum": 1, "default": 1},
+    ),
+    "after": _query(
+        "after",
+        "the place that the page begins behind: empty for the first page, then as the header "
+        "`Link` of the answer before says",
+        {"type": "string"},
+    ),
+    "filter": _json("filter", "a query; may be repeated, then all have to match", _NOT_EMPTY),
+    "requiredFilter": _json("filter", "which documents", _NOT_EMPTY, required=True),
+    "sort": _query(
+        "sort",
+        "`name`, `-name` or a JSON object; may be repeated; newest first without it",
+        {"type": "string", "minLength": 1},
+    ),
+    "keys": _json("keys", "which properties: a projection of MongoDB", _OBJECT),
+    "hint": _query(
+        "hint", "an index by its name, as `+name`, `-name` or as an object", {"type": "string"}
+    ),
+    "shardkey": _json("shardkey", "the shard key of the documents", _NOT_EMPTY),
+    "count": _query(
+        "count",
+        "tell the total in `X-Total-Count`; `estimated` is fast and knows nothing of filters",
+        {"type": "string"},
+    ),
+    "nocache": _query("nocache", "do not use remembered metadata", _FLAG),
+    "jsonMode": _query(
+        "jsonMode",
+        "how values of types that JSON has not are written; `shell` is no JSON",
+        {"type": "string", "enum": ["strict", "extended", "relaxed", "shell"]},
+    ),
+    "id_type": _query(
+        "id_type",
+        "what the id in the path is",
+        {"type": "string", "enum": list(IdType), "default": IdType.STRING_OID},
+    ),
+    "wm": _query(
+        "wm", "the write mode, also as `writeMode`", {"type": "string", "enum": list(WriteMode)}
+    ),
+    "checkEtag": _query("checkEtag", "refuse the write without `If-Match`", _FLAG),
+    "avars": _json("avars", "the variables of the aggregation", _OBJECT),
+    "If-Match": _header("If-Match", "write only if the etag is still this one"),
+    "If-None-Match": _header("If-None-Match", "304 if the etag is still this one"),
+    "Prefer": _header("Prefer", "`return=representation`: answer with what was written"),
+    "db": _path("db", "the name of a database"),
+    "collection": _path("collection", "the name of a collection"),
+    "id": _path("id", "the `_id`, read as `id_type` says"),
+    "name": _path("name", "the name of an index"),
+    "aggregation": _path("aggregation", "the `uri` of a stored aggregation"),
+}
+
+# --- responses ------------------------------------------------------------------------------------
+
+HEADERS: Final[dict[str, Document]] = {
+    name: {"description": description, "schema": {"type": kind}}
+    for name, description, kind in (
+        (
+            "ETag",
+            "24 hexadecimal digits without quotes; for `If-Match` and `If-None-Match`",
+            "string",
+        ),
+        ("Location", "where the new document is", "string"),
+        ("Link", 'the next page, as `<…>; rel="next"`', "string"),
+        ("X-Total-Count", "how many there are, when `count` asks for it", "integer"),
+        ("X-Count-Strategy", "`exact` or `estimated`", "string"),
+        ("Preference-Applied", "`return=representation`", "string"),
+        ("Retry-After", "seconds to wait", "integer"),
+        ("WWW-Authenticate", "how to authenticate", "string"),
+        ("Allow", "the methods of the resource", "string"),
+    )
+}
+
+_DESCRIPTIONS: Final = {
+    400: "the request, a parameter or the body is wrong",
+    401: "the caller is not known; no body",
+    403: "the caller may not do this, with no body; or, with an error, a name is reserved",
+    404: "the database, collection, document or index does not exist",
+    405: "the resource does not take this method",
+    408: "the time for the request is used up",
+    409: "it collides with what is stored, or an etag is demanded",
+    412: "the etag is another one by now; no body",
+    413: "the body is too large",
+    414: "the address is too long",
+    415: "the content type is none that is read here",
+    422: "the aggregation cannot be run",
+    429: "too many failed logins",
+    431: "the headers are too large",
+    500: "the database cannot be reached or failed, or docgraph has a fault",
+    501: "understood, and deliberately not done",
+    503: "the instance has as much to do as it accepts",
+}
+_OWN_HEADERS: Final[dict[int, tuple[str, ...]]] = {
+    401: ("WWW-Authenticate",),
+    405: ("Allow",),
+    409: ("ETag",),
+    412: ("ETag",),
+    429: ("Retry-After",),
+    503: ("Retry-After",),
+}
+# Empty, or most often so: a generated client that reads JSON there would stumble.
+_BODILESS: Final = frozenset({401, 403, 412})
+
+
+def _response(
+    description: str, schema: Document | None = None, headers: tuple[str, ...] = ()
+) -> Document:
+    response: Document = {"description": description}
+    if headers:
+        response["headers"] = {name: refer("headers", name) for name in headers}
+    if schema is not None:
+        response["content"] = {JSON: {"schema": schema}}
+    return response
+
+
+def _error(status: int) -> Document:
+    schema = None if status in _BODILESS else refer("schemas", "Error")
+    text = f"{HTTPStatus(status).phrase}: {_DESCRIPTIONS[status]}"
+    return _response(text, schema, _OWN_HEADERS.get(status, ()))
+
+
+ERRORS: Final[dict[str, Document]] = {f"Error{one}": _error(one) for one in _DESCRIPTIONS}
+
+_OBJECTS: Document = {"type": "array", "items": _OBJECT}
+_NAMES: Document = {"type": "array", "items": {"type": "string"}}
+_SIZE: Document = {"type": "object", "required": ["_size"], "properties": {"_size": _COUNT}}
+_COUNTED = ("ETag", "Link", "X-Total-Count", "X-Count-Strategy")
+_WRITTEN = ("ETag", "Preference-Applied")
+
+
+def build_responses(item: Document | None = None) -> dict[str, Document]:
+    """The responses that are no errors; `item` is the schema of a document, where one is known."""
+    item = item or _DOCUMENT
+    # No content: it is there only when `Prefer` asks for it, or when there is a warning.
+    represented = "no body, unless `Prefer` asks for the document or there are `_warnings`"
+    responses: Mapping[str, Document] = {
+        "Names": _response("the names, sorted", _NAMES, _COUNTED),
+        "Page": _response("the documents", {"type": "array", "items": item}, _COUNTED),
+        "One": _response("the document", item, ("ETag",)),
+        "NotModified": _response("the etag is still the same", None, ("ETag",)),
+        "Written": _response(f"written; {represented}", None, _WRITTEN),
+        "Created": _response(f"created; {represented}", None, (*_WRITTEN, "Location")),
+        "Removed": _response("removed"),
+        "Bulk": _response("all of it done", refer("schemas", "BulkResult"), ("ETag",)),
+        "PartialBulk": _response(
+            "a part of it done; `errors` says what failed",
+            refer("schemas", "BulkResult"),
+            ("ETag",),
+        ),
+        "Size": _response("the number", _SIZE, ("ETag", "X-Count-Strategy")),
+        "Meta": _response("the metadata", refer("schemas", "Metadata"), ("ETag",)),
+        "Indexes": _response(
+            "the indexes", {"type": "array", "items": refer("schemas", "IndexDescription")}
+        ),
+        "IndexMade": _response("the index is there"),
+        "Results": _response("the results", _OBJECTS),
+    }
+    return dict(responses)

@@ -1,0 +1,276 @@
+"""The description as a whole: an OpenAPI 3.1 document from what is configured and what there is.
+
+Pure: the same facts give the same document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from docgraph import __version__
+from docgraph.config.sections import Mongo
+from docgraph.exchange import Document, ResourceType
+from docgraph.rest.openapi_components import (
+    BODIES,
+    ERRORS,
+    HEADERS,
+    JSON,
+    SCHEMAS,
+    build_parameters,
+    build_responses,
+    documents_of,
+    refer,
+)
+from docgraph.rest.openapi_operations import OPERATIONS, Operation
+from docgraph.rest.openapi_places import Mounted, Place, find_places
+from docgraph.rest.openapi_schemas import SchemaKey, convert_schema, name_component
+from docgraph.rest.openapi_services import COMPONENTS, Bound, describe_apps, describe_service
+from docgraph.rest.openapi_survey import Survey
+from docgraph.rest.pipelines import Aggregation
+from docgraph.variables import Source
+
+__all__ = ["Facts", "build_document"]
+
+_VARIABLE = re.compile(r"\{[^{}/]+\}")
+_PATH_PARAMETERS: Final = frozenset({"db", "collection", "id", "name", "aggregation"})
+_SHAPED: Final = frozenset({"Page", "One"})
+_ABOUT: Final = (
+    "Databases, collections and documents, the GraphQL apps and the services of this instance. "
+    "Which caller may do what is decided by its permissions. Every resource that takes GET takes "
+    "HEAD, and every resource takes OPTIONS. Input is MongoDB's extended JSON, read leniently."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that the description says, found out before."""
+
+    title: str
+    settings: Mongo | None  # None: the REST API is off
+    mounts: tuple[Mounted, ...] = ()
+    survey: Survey = field(default_factory=Survey)
+    services: tuple[Bound, ...] = ()
+    security: Mapping[str, Document] = field(default_factory=dict)
+    base_url: str | None = None
+
+
+def build_document(facts: Facts) -> Document:
+    """The OpenAPI document."""
+    names = _name_schemas(facts.survey)
+    paths = _Paths()
+    for service in facts.services:
+        paths.add_all(describe_service(service))
+        if service.name == "graphql":
+            paths.add_all(describe_apps(service, facts.survey.apps))
+    if facts.settings is not None:
+        _describe_mounts(facts, names, paths)
+    left_out = facts.survey.left_out
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": facts.title, "version": __version__, "description": _ABOUT},
+        "servers": [{"url": facts.base_url or "/"}],
+        # Nobody is kept from calling without credentials; permissions decide what comes of it.
+        "security": [*({name: []} for name in facts.security), {}],
+        "tags": paths.tags,
+        "paths": paths.items,
+        "components": _build_components(facts, names),
+        **({"x-docgraph-collections-left-out": left_out} if left_out else {}),
+    }
+
+
+class _Paths:
+    """Path items in the order of their coming; of two that mean the same the first counts."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, Document] = {}
+        self._shapes: set[str] = set()
+        self._ids: set[str] = set()
+
+    def add_all(self, items: Mapping[str, Document]) -> None:
+        for path, item in items.items():
+            self.add(path, item)
+
+    def add(self, path: str, item: Document) -> None:
+        """Add a path; a template with other names of variables is the same path."""
+        shape = _VARIABLE.sub("{}", path)
+        if shape in self._shapes:
+            return
+        self._shapes.add(shape)
+        self.items[path] = {
+            key: {"operationId": self._name(key, path), **value}
+            if isinstance(value, dict)
+            else value
+            for key, value in item.items()
+        }
+
+    def _name(self, method: str, path: str) -> str:
+        name = wanted = re.sub(r"\W+", "_", f"{method}{path.replace('*', 'many')}").strip("_")
+        number = 2
+        while name in self._ids:
+            name, number = f"{wanted}_{number}", number + 1
+        self._ids.add(name)
+        return name
+
+    @property
+    def tags(self) -> list[Document]:
+        found = {
+            tag: None
+            for item in self.items.values()
+            for operation in item.values()
+            if isinstance(operation, dict)
+            for tag in operation["tags"]
+        }
+        return [{"name": tag} for tag in found]
+
+
+# --- the data -------------------------------------------------------------------------------------
+
+
+def _describe_mounts(facts: Facts, names: Mapping[SchemaKey, str], paths: _Paths) -> None:
+    for mount in facts.mounts:
+        for place in find_places(mount, facts.survey.collections):
+            paths.add(place.path, _describe_place(place, facts.survey, names))
+
+
+def _describe_place(place: Place, survey: Survey, names: Mapping[SchemaKey, str]) -> Document:
+    item: Document = {}
+    if place.parameters:
+        item["parameters"] = [_path_parameter(name) for name in place.parameters]
+    collection = place.collection
+    shape = (
+        _shape_of(survey.schema_of.get((collection.db, collection.name)), names)
+        if collection
+        else None
+    )
+    for (type, method), operation in OPERATIONS.items():
+        if type is place.type:
+            item[method.lower()] = _describe_operation(place, operation, shape, survey)
+    return item
+
+
+def _path_parameter(name: str) -> Document:
+    if name in _PATH_PARAMETERS:
+        return refer("parameters", name)
+    schema = {"type": "string", "minLength": 1}
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _describe_operation(
+    place: Place, operation: Operation, shape: Document | None, survey: Survey
+) -> Document:
+    parameters = [refer("parameters", name) for name in operation.parameters]
+    if place.aggregation is not None and place.collection is not None:
+        one = survey.aggregations[place.collection.db, place.collection.name, place.aggregation]
+        parameters[operation.parameters.index("avars")] = _describe_variables(one)
+    described: Document = {
+        "tags": [_tag_of(place)],
+        "summary": _summarise(place, operation),
+        "parameters": parameters,
+    }
+    if operation.body is not None:
+        described["requestBody"] = _describe_body(operation.body, shape)
+    described["responses"] = _describe_responses(place, operation, shape)
+    return described
+
+
+def _tag_of(place: Place) -> str:
+    if place.collection is not None:
+        return place.collection.name
+    match place.type:
+        case ResourceType.ROOT:
+            return "databases"
+        case ResourceType.DATABASE:
+            return "database"
+        case ResourceType.SCHEMA_STORE | ResourceType.SCHEMA:
+            return "JSON schemas"
+        case ResourceType.SIZE | ResourceType.METADATA if place.of != "collection":
+            return {"schema store": "JSON schemas", "root": "databases"}.get(place.of, place.of)
+    return "any collection"
+
+
+def _summarise(place: Place, operation: Operation) -> str:
+    match place.type:
+        case ResourceType.SIZE:
+            kinds = {"root": "databases", "database": "collections", "schema store": "schemas"}
+            return f"How many {kinds.get(place.of, 'documents')} there are"
+        case ResourceType.METADATA:
+            return f"The metadata of the {place.of}"
+        case ResourceType.AGGREGATION if place.aggregation is not None:
+            return f"Run the aggregation {place.aggregation}"
+    return operation.summary
+
+
+def _describe_body(name: str, shape: Document | None) -> Document:
+    if shape is None or name not in ("Document", "Documents"):
+        return refer("requestBodies", name)
+    schema = shape if name == "Document" else documents_of(shape)
+    general = BODIES[name]
+    return {**general, "content": {**general["content"], JSON: {"schema": schema}}}
+
+
+def _describe_responses(place: Place, operation: Operation, shape: Document | None) -> Document:
+    # With `keys`, or stored by other means, a document need not follow the schema.
+    item = {"anyOf": [shape, refer("schemas", "Document")]} if shape else None
+    own = build_responses(item) if item else {}
+    statuses = operation.statuses
+    if place.of == "root":
+        statuses.pop(404, None)
+    return {
+        str(status): own[name] if name in own and name in _SHAPED else refer("responses", name)
+        for status, name in statuses.items()
+    }
+
+
+def _describe_variables(aggregation: Aggregation) -> Document:
+    """The parameter `avars` with the names that the aggregation uses."""
+    heads: dict[str, bool] = {}
+    for use in aggregation.stages.uses:
+        if use.reference is not None and use.reference.source is not Source.VARIABLE:
+            head = use.reference.head
+            heads[head] = heads.get(head, False) or use.is_required
+    schema: Document = {"type": "object", "properties": {head: {} for head in sorted(heads)}}
+    required = sorted(head for head, is_required in heads.items() if is_required)
+    if required:
+        schema["required"] = required
+    return {
+        "name": "avars",
+        "in": "query",
+        "description": "the variables of the aggregation",
+        "required": bool(required),
+        "content": {JSON: {"schema": schema}},
+    }
+
+
+# --- components -----------------------------------------------------------------------------------
+
+
+def _name_schemas(survey: Survey) -> dict[SchemaKey, str]:
+    names: dict[SchemaKey, str] = {}
+    for key in survey.schemas:
+        names[key] = name_component(key, {**SCHEMAS, **dict.fromkeys(names.values())})
+    return names
+
+
+def _shape_of(key: SchemaKey | None, names: Mapping[SchemaKey, str]) -> Document | None:
+    name = names.get(key) if key is not None else None
+    return refer("schemas", name) if name is not None else None
+
+
+def _build_components(facts: Facts, names: Mapping[SchemaKey, str]) -> Document:
+    components: dict[str, dict[str, Any]] = {
+        "schemas": dict(SCHEMAS),
+        "responses": {**ERRORS, **COMPONENTS["responses"]},
+        "headers": HEADERS,
+        "requestBodies": COMPONENTS["requestBodies"],
+        "securitySchemes": dict(facts.security),
+    }
+    if facts.settings is not None:
+        components["parameters"] = build_parameters(facts.settings)
+        components["requestBodies"] = {**BODIES, **components["requestBodies"]}
+        components["responses"] |= build_responses()
+        for key, name in names.items():
+            components["schemas"][name] = convert_schema(facts.survey.schemas[key], name, names)
+    return components

@@ -1,0 +1,131 @@
+"""Mounts → the paths of the REST API as templates, each with the kind of resource at it.
+
+A database, collection or document that a mount fixes is no parameter any more; the names that a
+path leaves open are. Pure: which collections there are is told by the caller.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from docgraph.config.sections import MongoMount
+from docgraph.exchange import ResourceType
+from docgraph.exchange.path import parse_path
+from docgraph.store.mounts import SCHEMA_STORE
+
+__all__ = ["Collection", "Mounted", "Place", "find_places", "read_mounts"]
+
+_VARIABLE = re.compile(r"\{([^{}/]+)\}")
+_BY_DEPTH = ("root", "database", "collection", "document")
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A collection that exists, with its stored aggregations."""
+
+    db: str
+    name: str
+    aggregations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mounted:
+    """A mount: the path it is served at as a template, and the names that it fixes.
+
+    `is_open` when `what` depends on the request, so that what is there cannot be listed.
+    """
+
+    where: str
+    what: tuple[str, ...]
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path template and what stands there; `collection` only where the path fixes it."""
+
+    path: str
+    type: ResourceType
+    of: str = "collection"  # what a size or metadata is of
+    collection: Collection | None = None
+    aggregation: str | None = None
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names that the path leaves open, in order."""
+        return tuple(_VARIABLE.findall(self.path))
+
+
+def read_mounts(mounts: Sequence[MongoMount], prefix: str) -> tuple[Mounted, ...]:
+    """The mounts below the path of the service, the longest first."""
+    base = tuple(map(_encode, parse_path(prefix.encode())))
+    found = []
+    for mount in mounts:
+        where = parse_path(mount.where.encode())
+        if _VARIABLE.search(mount.where) and where[-1:] == ("*",):
+            where = where[:-1]
+        what = () if mount.what == "*" else parse_path(mount.what.encode())
+        path = "".join(f"/{part}" for part in (*base, *map(_encode, where)))
+        found.append(Mounted(path, what, any(map(_VARIABLE.search, what))))
+    return tuple(sorted(found, key=lambda one: -one.where.count("/")))
+
+
+def find_places(mount: Mounted, collections: Iterable[Collection]) -> Iterator[Place]:
+    """Every path of a mount: of the collections that there are, then of any."""
+    match _BY_DEPTH[len(mount.what)]:
+        case "root":
+            yield Place(mount.where or "/", ResourceType.ROOT)
+            yield Place(f"{mount.where}/_size", ResourceType.SIZE, "root")
+            for one in collections:
+                base = f"{mount.where}/{_encode(one.db)}/{_encode(one.name)}"
+                yield from _in_collection(base, one)
+            yield from _in_database(f"{mount.where}/{{db}}", ())
+        case "database":
+            listed = [one for one in collections if one.db == mount.what[0]]
+            yield from _in_database(mount.where, () if mount.is_open else listed)
+        case "collection":
+            named = [one for one in collections if (one.db, one.name) == mount.what]
+            yield from _in_collection(mount.where, named[0] if named else None)
+        case _:
+            yield Place(mount.where, ResourceType.DOCUMENT)
+
+
+def _in_database(base: str, collections: Iterable[Collection]) -> Iterator[Place]:
+    yield Place(base or "/", ResourceType.DATABASE)
+    yield Place(f"{base}/_size", ResourceType.SIZE, "database")
+    yield Place(f"{base}/_meta", ResourceType.METADATA, "database")
+    store = f"{base}/{SCHEMA_STORE}"
+    yield Place(store, ResourceType.SCHEMA_STORE)
+    yield Place(f"{store}/_size", ResourceType.SIZE, "schema store")
+    yield Place(f"{store}/_meta", ResourceType.METADATA, "schema store")
+    yield Place(f"{store}/{{id}}", ResourceType.SCHEMA)
+    for one in collections:
+        yield from _in_collection(f"{base}/{_encode(one.name)}", one)
+    yield from _in_collection(f"{base}/{{collection}}", None)
+
+
+def _in_collection(base: str, collection: Collection | None) -> Iterator[Place]:
+    for path, type in (
+        (base or "/", ResourceType.COLLECTION),
+        (f"{base}/_size", ResourceType.SIZE),
+        (f"{base}/_meta", ResourceType.METADATA),
+        (f"{base}/*", ResourceType.BULK),
+        (f"{base}/_indexes", ResourceType.INDEXES),
+        (f"{base}/_indexes/{{name}}", ResourceType.INDEX),
+    ):
+        yield Place(path, type, collection=collection)
+    if collection is None:
+        yield Place(f"{base}/_aggrs/{{aggregation}}", ResourceType.AGGREGATION)
+    else:
+        for uri in collection.aggregations:
+            path = f"{base}/_aggrs/{quote(uri, safe='')}"
+            yield Place(path, ResourceType.AGGREGATION, collection=collection, aggregation=uri)
+    yield Place(f"{base}/{{id}}", ResourceType.DOCUMENT, collection=collection)
+
+
+def _encode(segment: str) -> str:
+    """A segment as it stands in a template: braces only around the name of a variable."""
+    return segment if _VARIABLE.fullmatch(segment) else quote(segment, safe="")

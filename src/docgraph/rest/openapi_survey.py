@@ -1,0 +1,196 @@
+"""What a description has to ask the database: collections, their metadata and schemas, the apps.
+
+Bounded in number, so that a description of a very large database is a part of it and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from docgraph.config.sections import Graphql
+from docgraph.exchange import Deadline, Document
+from docgraph.exchange.errors import DefinitionError
+from docgraph.rest.openapi_places import Collection, Mounted
+from docgraph.rest.openapi_schemas import SchemaKey, find_references
+from docgraph.rest.pipelines import Aggregation, find_aggregation
+from docgraph.rest.properties import from_stored
+from docgraph.rest.schema_store import load_schema
+from docgraph.store import Store
+from docgraph.store.catalog import Catalog
+from docgraph.store.metadata import metadata_id
+from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
+
+__all__ = ["App", "Survey", "Surveyor"]
+
+_MOST_APPS: Final = 500
+_MOST_SCHEMAS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """A GraphQL app that is served."""
+
+    uri: tuple[str, ...]
+    name: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What there is at the moment; `left_out` are collections beyond the bound."""
+
+    collections: tuple[Collection, ...] = ()
+    left_out: int = 0
+    aggregations: Mapping[tuple[str, str, str], Aggregation] = field(default_factory=dict)
+    schema_of: Mapping[tuple[str, str], SchemaKey] = field(default_factory=dict)
+    schemas: Mapping[SchemaKey, Document] = field(default_factory=dict)
+    apps: tuple[App, ...] = ()
+
+
+class Surveyor:
+    """Looks at the databases that are mounted."""
+
+    def __init__(
+        self, store: Store, catalog: Catalog, mounts: Sequence[Mounted], *, most: int
+    ) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._mounts = mounts
+        self._most = most
+
+    async def survey(self, graphql: Graphql | None, deadline: Deadline) -> Survey:
+        """One look; `graphql` is None when there are no apps."""
+        names = await self._list(deadline)
+        listed = names[: self._most]
+        metadata = await self._read_metadata(listed, deadline)
+        aggregations = _find_aggregations(metadata)
+        schema_of = {
+            place: key for place, one in metadata.items() if (key := _schema_of(place, one))
+        }
+        return Survey(
+            collections=tuple(
+                Collection(db, name, tuple(uri for *of, uri in aggregations if of == [db, name]))
+                for db, name in listed
+            ),
+            left_out=len(names) - len(listed),
+            aggregations=aggregations,
+            schema_of=schema_of,
+            schemas=await self._load_schemas(schema_of.values()),
+            apps=await self._find_apps(graphql, deadline) if graphql is not None else (),
+        )
+
+    async def survey_apps(self, graphql: Graphql | None, deadline: Deadline) -> Survey:
+        """The apps alone, where the REST API is off."""
+        if graphql is None:
+            return Survey()
+        return Survey(apps=await self._find_apps(graphql, deadline))
+
+    async def _list(self, deadline: Deadline) -> list[tuple[str, str]]:
+        """The collections that some mount leads to."""
+        wanted: dict[str, set[str] | None] = {}  # None: all of the database
+        for mount in self._mounts:
+            if mount.is_open:
+                continue
+            match mount.what:
+                case ():
+                    wanted |= dict.fromkeys(await self._catalog.list_databases(deadline))
+                case (db,):
+                    wanted[db] = None
+                case (db, name):
+                    only = wanted.setdefault(db, set())
+                    if only is not None:
+                        only.add(name)
+        return [
+            (db, name)
+            for db, only in sorted(wanted.items())
+            for name in await self._catalog.list_collections(db, deadline)
+            if name != SCHEMA_STORE and (only is None or name in only)
+        ]
+
+    async def _read_metadata(
+        self, places: Sequence[tuple[str, str]], deadline: Deadline
+    ) -> dict[tuple[str, str], Document]:
+        found: dict[tuple[str, str], Document] = {}
+        for db in sorted({db for db, _ in places}):
+            ids = {metadata_id(name): name for of, name in places if of == db}
+            stored = await self._store.find(
+                db,
+                METADATA_STORE,
+                {"_id": {"$in": list(ids)}},
+                limit=len(ids),
+                deadline=deadline,
+                projection={"aggrs": 1, "jsonSchema": 1},
+            )
+            found |= {(db, ids[one["_id"]]): from_stored(one) for one in stored}
+        return found
+
+    async def _load_schemas(self, keys: Any) -> dict[SchemaKey, Document]:
+        """The schemas of collections, and those that they refer to."""
+        loaded: dict[SchemaKey, Document] = {}
+        waiting = list(dict.fromkeys(keys))
+        while waiting and len(loaded) < _MOST_SCHEMAS:
+            key = waiting.pop()
+            schema = await load_schema(self._store, *key) if key not in loaded else None
+            if schema is not None:
+                loaded[key] = schema
+                waiting += find_references(schema)
+        return loaded
+
+    async def _find_apps(self, graphql: Graphql, deadline: Deadline) -> tuple[App, ...]:
+        definitions = await self._store.find(
+            graphql.db,
+            graphql.collection,
+            {"descriptor.enabled": {"$ne": False}},
+            limit=_MOST_APPS,
+            deadline=deadline,
+            projection={"descriptor": 1},
+            sort=[("_id", 1)],
+        )
+        return tuple(map(_read_app, definitions))
+
+
+def _find_aggregations(
+    metadata: Mapping[tuple[str, str], Document],
+) -> dict[tuple[str, str, str], Aggregation]:
+    """Those that can be run, by database, collection and uri."""
+    found: dict[tuple[str, str, str], Aggregation] = {}
+    for (db, name), properties in metadata.items():
+        entries = properties.get("aggrs")
+        for entry in entries if isinstance(entries, list) else ():
+            uri = entry.get("uri") if isinstance(entry, dict) else None
+            if isinstance(uri, str) and uri:
+                aggregation = _compile(properties, uri)
+                if aggregation is not None:
+                    found[db, name, uri] = aggregation
+    return found
+
+
+def _compile(properties: Document, uri: str) -> Aggregation | None:
+    try:
+        return find_aggregation(properties, uri)
+    except DefinitionError:
+        return None  # it got into the database another way, and answers 422 to who asks for it
+
+
+def _schema_of(place: tuple[str, str], properties: Document) -> SchemaKey | None:
+    setting = properties.get("jsonSchema")
+    if not isinstance(setting, dict):
+        return None
+    id = setting.get("schemaId")
+    if id is None or isinstance(id, dict | list):
+        return None
+    return setting.get("schemaStoreDb") or place[0], id
+
+
+def _read_app(definition: Document) -> App:
+    descriptor = definition.get("descriptor")
+    descriptor = descriptor if isinstance(descriptor, dict) else {}
+    own, description = descriptor.get("uri"), descriptor.get("description")
+    uri = own if isinstance(own, str) else str(definition["_id"])
+    return App(
+        tuple(segment for segment in uri.split("/") if segment),
+        str(definition["_id"]),
+        description if isinstance(description, str) else "",
+    )
