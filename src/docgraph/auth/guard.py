@@ -2,9 +2,10 @@
 
 Counted are guesses by address and user together, and failures by address alone, over all workers.
 There is no count by user alone: whoever guesses somebody's password from elsewhere cannot keep the
-user out. Credentials that were right before are no guesses and pass, even where a neighbour behind
-the same address has used up all attempts. Requests without a password, OPTIONS among them, are
-neither counted nor refused.
+user out. Credentials that were right before from this address are no guesses and pass, even where a
+neighbour behind it has used up all attempts; from elsewhere they count, or the 429 of wrong ones
+and the pass of the right one would answer guesses without end. Requests without a password, OPTIONS
+among them, are neither counted nor refused.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class LoginGuard(Interceptor):
         client = exchange.request.connection.client
         address = group_address(client[0] if client else "")
         # Digest answers differ from request to request, so that nothing stands for all of them.
-        digest = self._digest(credentials) if credentials.scheme == "basic" else b""
+        digest = self._digest(credentials, address) if credentials.scheme == "basic" else b""
         return Attempt(user, address, digest)
 
     def _is_known(self, attempt: Attempt) -> bool:
@@ -145,9 +146,9 @@ class LoginGuard(Interceptor):
         self._pending[attempt.digest] = attempt
         return attempt
 
-    def _digest(self, credentials: Credentials) -> bytes:
-        """Stands for the credentials, which are not kept."""
-        return hmac.digest(self._secret, credentials.text.encode(), "sha256")
+    def _digest(self, credentials: Credentials, address: str) -> bytes:
+        """Stands for the credentials from this address; they are not kept."""
+        return hmac.digest(self._secret, f"{address} {credentials.text}".encode(), "sha256")
 
     def _refuse(self, attempt: Attempt, scope: str) -> TooManyRequests:
         user = attempt.user if scope == "address-and-user" else ""

@@ -135,6 +135,16 @@ async def test_credentials_that_were_right_before_pass_even_from_a_blocked_addre
         assert await door.login("ada", "other") == 429
 
 
+async def test_a_blocked_address_does_not_learn_which_credentials_were_right_elsewhere(instance):
+    """Else 429 for wrong ones and 200 for the right one would answer guesses without end."""
+    async with Door(instance) as door:
+        assert await door.login("ada", "right", THERE) == 200
+        for number in range(30):
+            await door.login("ada", f"wrong{number}", HERE)
+        assert await door.login("ada", "right", HERE) == 429
+        assert await door.login("ada", "right", THERE) == 200
+
+
 async def test_a_login_forgets_the_failures_before_it(instance):
     async with Door(instance) as door:
         for _ in range(3):
