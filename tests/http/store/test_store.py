@@ -139,7 +139,15 @@ async def test_answer_of_more_than_one_batch_is_complete(
 
     assert [document["_id"] for document in found] == list(range(20))
     assert len(aggregated) == 20
-    assert mongo_client.admin.command("serverStatus")["metrics"]["cursor"]["open"]["total"] == 0
+    assert _idle_cursors(mongo_client, f"{database}.big") == []
+
+
+def _idle_cursors(client: Sync, namespace: str) -> list[Any]:
+    stages = [
+        {"$currentOp": {"idleCursors": True}},
+        {"$match": {"type": "idleCursor", "ns": namespace}},
+    ]
+    return list(client.admin.aggregate(stages))
 
 
 async def test_values_keep_their_bson_type(store: Store, database: str, mongo_client: Sync) -> None:
