@@ -226,7 +226,6 @@ RESOURCES: dict[str, list[Ask]] = {
     "the default mount lists collections at the root": [
         get("/", headers={"content-type": "application/json; charset=utf-8"}),
         get("/_size"),
-        get("/_meta", 404, message="resource _meta is not defined for this db."),
     ],
 }
 
