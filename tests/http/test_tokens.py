@@ -19,6 +19,7 @@ from tests.http.tokens import (
     COOKIES,
     JWT,
     KEY,
+    OPTION_SETS,
     RANDOM,
     SIGNED,
     Worker,
@@ -103,6 +104,18 @@ async def test_a_token_account_keeps_kind_roles_and_properties_of_its_login(
     assert by_token["properties"]["team"] == "blue"
     assert by_token["kind"] == "database"
     assert "password" not in by_token["properties"]
+
+
+async def test_our_own_token_as_a_bearer_keeps_the_account_of_its_login(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    """Decision 19: whichever way the token comes."""
+    settings = OPTION_SETS[1]
+    async with open_workers(mongo_client, mongo_uri, database, settings) as (worker,):
+        by_password = (await worker.ask("/whoami", login="ada:secret")).json()
+        token = await worker.token()
+        by_bearer = await worker.ask("/whoami", authorization=f"Bearer {token}")
+    assert by_bearer.json() == by_password
 
 
 async def test_anonymous_and_options_answers_carry_no_token(workers: Sequence[Worker]) -> None:

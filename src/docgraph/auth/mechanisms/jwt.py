@@ -9,7 +9,7 @@ time and revocation are asked at each use all the same.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -27,7 +27,9 @@ from docgraph.auth.mechanisms.claims import Claims, Verified
 from docgraph.auth.mechanisms.jwks import FixedKey, KeySet, KeySource
 from docgraph.auth.mechanisms.jws import decode_object, parse_jws, unwrap_base64
 from docgraph.auth.mechanisms.refusal import TokenRefused
-from docgraph.config.sections import JwtAuthenticationMechanism
+from docgraph.auth.tokens.claims import is_own, restore_account
+from docgraph.config.section import Section
+from docgraph.config.sections import JwtAuthenticationMechanism, JwtTokenManager
 from docgraph.exchange import Account, Exchange, StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed, ConfigWarning
@@ -67,8 +69,10 @@ class JwtMechanism(AuthMechanism):
         generations: Generations,
         token_revocations: Revocations | None = None,
         configuration_directory: Path | None = None,
+        configuration: Mapping[str, Section] | None = None,
     ) -> None:
         self.config = config
+        self._restores = _shares_key(config, (configuration or {}).get("jwtTokenManager"))
         self._lane = blocking.lane("jwks", concurrency=2)
         self._generations = generations
         self._revocations = token_revocations
@@ -102,7 +106,9 @@ class JwtMechanism(AuthMechanism):
             token = BearerToken.parse(credentials.text).token
             if self.config.base64_encoded:
                 token = unwrap_base64(token)
-            return Accepted(await self._verifier.verify(token))
+            account = await self._verifier.verify(token)
+            own = self._restores and is_own(account)
+            return Accepted(restore_account(account) if own else account)
         except MalformedCredentials:
             reason = "malformed"
         except TokenRefused as refusal:
@@ -182,6 +188,19 @@ class JwtMechanism(AuthMechanism):
 
     def _refuse(self, option: str, message: str, hint: str | None = None) -> StartupError:
         return StartupError(f"/{self.name}/{option}: {message}", hint=hint)
+
+
+def _shares_key(config: JwtAuthenticationMechanism, manager: Section | None) -> bool:
+    """Whether tokens of our own manager come this way: they keep the account of their login.
+
+    A token of anybody else who claims to be one of ours stays what it says: claims (decision 19).
+    """
+    return (
+        isinstance(manager, JwtTokenManager)
+        and bool(manager.enabled)
+        and manager.key is not None
+        and manager.key == config.key
+    )
 
 
 @dataclass(frozen=True, slots=True)
