@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
-from cachetools import LRUCache
 from graphql import DocumentNode, GraphQLEnumType, GraphQLSchema
 
 from docgraph.config.sections import Graphql
@@ -16,6 +15,7 @@ from docgraph.graphql.definition import AppDefinition
 from docgraph.graphql.limits import Limits
 from docgraph.graphql.mapping import AnyMapping, EnumMapping, TypeResolver
 from docgraph.graphql.visibility import Visibility, build_visible_schema
+from docgraph.runtime import LruDict
 from docgraph.store.security import Policy
 from docgraph.variables import BUILT_IN
 
@@ -36,8 +36,8 @@ class App:
     type_resolvers: Mapping[str, TypeResolver]
     visibility: Visibility
     limits: Limits
-    _views: LRUCache[frozenset[str], VisibleApp] = field(
-        default_factory=lambda: LRUCache(MAX_VIEWS), repr=False
+    _views: LruDict[frozenset[str], VisibleApp] = field(
+        default_factory=lambda: LruDict(MAX_VIEWS), repr=False
     )
     _lock: Lock = field(default_factory=Lock, repr=False)
 
@@ -49,12 +49,15 @@ class App:
     def visible_to(self, roles: Iterable[str]) -> VisibleApp:
         """The app as a caller with these roles sees it; built once per set of roles that matter."""
         key = self.visibility.all_roles.intersection(roles)
-        with self._lock:
+        view = self._views.get(key)
+        return self._build_view(key) if view is None else view
+
+    def _build_view(self, key: frozenset[str]) -> VisibleApp:
+        with self._lock:  # so that all threads have the same one: plans are kept by it
             view = self._views.get(key)
-        if view is None:
-            view = VisibleApp(self, self._schema_for(key), key)
-            with self._lock:
-                view = self._views.setdefault(key, view)
+            if view is None:
+                view = VisibleApp(self, self._schema_for(key), key)
+                self._views.put(key, view)
         return view
 
     def _schema_for(self, roles: frozenset[str]) -> GraphQLSchema:

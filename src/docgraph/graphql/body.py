@@ -7,7 +7,6 @@ were written.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,9 +20,8 @@ __all__ = ["GraphqlRequest", "parse_body"]
 
 _MAX_NESTING = 64
 _MAX_LIST = 1_000
-# An over-estimate: any fraction or exponent, and whole numbers longer than a double keeps.
-_LOSSY_NUMBER = re.compile(rb"\d[.eE]|\d{16}")
 _KEYS = frozenset(("query", "variables", "operationName", "extensions"))
+_QUOTED_KEYS = tuple(b'"%s"' % key.encode() for key in _KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +100,30 @@ def _needs_exact_reading(body: bytes, content: Any) -> bool:
     """
     if not isinstance(content, dict) or not content.keys() <= _KEYS:
         return True
-    if b"\\u" in body or any(body.count(b'"%s"' % key.encode()) > 1 for key in _KEYS):
+    if b"\\u" in body:
         return True
-    return b'"variables"' in body and _LOSSY_NUMBER.search(body) is not None
+    for key in _QUOTED_KEYS:
+        if body.count(key) > 1:
+            return True
+    variables = content.get("variables")
+    return bool(variables) and _holds_double(variables)
+
+
+def _holds_double(variables: Any) -> bool:
+    """Whether a number was read as a double, as whole numbers of more than 64 bits are, too."""
+    level = [variables]
+    while level:
+        below: list[Any] = []
+        for value in level:
+            kind = type(value)
+            if kind is float:
+                return True
+            if kind is dict:
+                below += value.values()
+            elif kind is list:
+                below += value
+        level = below
+    return False
 
 
 def _parse_exactly(body: bytes) -> Any:

@@ -20,7 +20,7 @@ from docgraph.exchange import Exchange
 from docgraph.graphql.engine.complete import Values, complete_block, complete_values
 from docgraph.graphql.engine.elements import Elements
 from docgraph.graphql.engine.fetch import fetch_values
-from docgraph.graphql.engine.prepare import check_estimate, coerce_variables, prepare_fetches
+from docgraph.graphql.engine.prepare import check_estimate, prepare_fetches
 from docgraph.graphql.engine.run import Run, concurrently
 from docgraph.graphql.engine.types import sort_by_type
 from docgraph.graphql.engine.window import Bounds
@@ -36,6 +36,8 @@ __all__ = ["Result", "execute"]
 
 Documents = Sequence[Any]
 
+_NO_VARIABLES = Variables()
+
 
 async def execute(  # noqa: PLR0913 - what an execution depends on
     plan: Plan,
@@ -48,9 +50,9 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
     limits: Limits,
 ) -> Result:
     """Carry out a plan; `variable_values` are the raw JSON values of the request."""
-    variables = coerce_variables(plan, variable_values)
+    variables = plan.variables.read(variable_values)
     tree = plan.tree(variables.coerced)
-    predefined = Variables()
+    predefined = _NO_VARIABLES
     if tree.variables:
         predefined = await Variables.resolve(tree.variables, exchange, variables_resolver)
     run = Run(plan, store, exchange, settings, limits, variable_values)

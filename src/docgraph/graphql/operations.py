@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from cachetools import LRUCache
 from graphql import ASTValidationRule, DocumentNode, GraphQLError, specified_rules, validate
 from graphql.validation import NoSchemaIntrospectionCustomRule
 
@@ -20,6 +19,7 @@ from docgraph.graphql.body import GraphqlRequest
 from docgraph.graphql.errors import MAX_ERRORS, Classification, GraphqlError, OperationRefused
 from docgraph.graphql.limits import check_limits, parse_query
 from docgraph.graphql.plan import Plan, build_plan, select_operation
+from docgraph.runtime import LruDict
 
 __all__ = ["Operations", "may_introspect"]
 
@@ -35,7 +35,7 @@ class Operations:
 
     def __init__(self, settings: Graphql) -> None:
         self._settings = settings
-        self._plans: LRUCache[_Key, Plan] = LRUCache(_MAX_PLANS)
+        self._plans: LruDict[_Key, Plan] = LruDict(_MAX_PLANS)
 
     def find(
         self, app: VisibleApp, request: GraphqlRequest, *, introspection: bool
@@ -47,7 +47,7 @@ class Operations:
             return plan, True
         plan = self._build(app, request, introspection=introspection)
         if len(request.query) <= _LONGEST_KEPT:
-            self._plans[key] = plan
+            self._plans.put(key, plan)
         return plan, False
 
     def _build(self, app: VisibleApp, request: GraphqlRequest, *, introspection: bool) -> Plan:

@@ -30,6 +30,7 @@ from docgraph.graphql.planning.build import TreeBuilder
 from docgraph.graphql.planning.collect import Collector, Flags
 from docgraph.graphql.planning.explain import explain
 from docgraph.graphql.planning.tree import Fetch, Tree
+from docgraph.graphql.planning.variables import VariableReader
 
 __all__ = ["Plan", "build_plan", "select_operation"]
 
@@ -90,6 +91,16 @@ class Plan:
     def name(self) -> str:
         """The name of the operation, if it has one."""
         return self.operation.name.value if self.operation.name else ""
+
+    @cached_property
+    def variables(self) -> VariableReader:
+        """What reads the variables of a request."""
+        return VariableReader(self.app.schema, self.operation)
+
+    @cached_property
+    def comment(self) -> dict[str, str]:
+        """What the database is told of every command: where it comes from."""
+        return {"app": str(self.app.definition.id), "operation": self.name}
 
     @cached_property
     def introspections(self) -> Introspections:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -14,8 +13,7 @@ __all__ = ["CommandRecord", "Result", "encode_data"]
 _SLICE = 200  # elements of a list that are encoded at a time
 
 
-@dataclass(frozen=True, slots=True)
-class CommandRecord:
+class CommandRecord(NamedTuple):
     """One command that was sent to the database."""
 
     field: str
@@ -35,15 +33,14 @@ class CommandRecord:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """`data` is ready for JSON; `total_errors` counts those that `errors` has no room for, too."""
 
     data: dict[str, Any] | None
     errors: tuple[GraphqlError, ...] = ()
     total_errors: int = 0
     commands: tuple[CommandRecord, ...] = ()
-    documents: int = field(default=0)
+    documents: int = 0
 
     @classmethod
     def build(

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from docgraph.codec import decode
 from docgraph.config.section import Section
@@ -33,6 +32,8 @@ from docgraph.store import Store
 from docgraph.variables import Resolvers
 
 __all__ = ["GraphqlService", "Ran"]
+
+T = TypeVar("T")
 
 # The database ends a command in time by itself, and its connection stays; we wait for that.
 _GRACE = 0.1
@@ -88,21 +89,12 @@ class GraphqlService(Service):
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Run one operation."""
-        async with self._in_time(exchange, spent=time.perf_counter() - exchange.started):
-            app = await self._find_app(exchange.request.segments[self._base :])
-            exchange.app = str(app.definition.id)
-            body = await exchange.request.read_body()
-            request = parse_body(body, exchange.request.content_type)
-            ran = await self._run(app, request, exchange)
-        extensions = None
-        if self._config.verbose and self._is_administrator(exchange.account):
-            extensions = ran.explain()
-        return render_result(ran.result, limit=app.limits.response_bytes, extensions=extensions)
+        spent = time.perf_counter() - exchange.started
+        return await self._in_time(exchange, self._handle(exchange), spent)
 
     async def run(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Ran:
         """Plan and execute an operation of an app for the caller of the exchange."""
-        async with self._in_time(exchange):
-            return await self._run(app, request, exchange)
+        return await self._in_time(exchange, self._run(app, request, exchange))
 
     def render_error(self, error: DocgraphError) -> Body | None:
         """GraphQL-shaped, whatever went wrong."""
@@ -113,6 +105,17 @@ class GraphqlService(Service):
         if not segments or any("/" in segment for segment in segments):
             raise NotFound("GraphQL app not found")
         return await self._apps.find("/".join(segments))
+
+    async def _handle(self, exchange: Exchange) -> Answer:
+        app = await self._find_app(exchange.request.segments[self._base :])
+        exchange.app = str(app.definition.id)
+        body = await exchange.request.read_body()
+        request = parse_body(body, exchange.request.content_type)
+        ran = await self._run(app, request, exchange)
+        extensions = None
+        if self._config.verbose and self._is_administrator(exchange.account):
+            extensions = ran.explain()
+        return render_result(ran.result, limit=app.limits.response_bytes, extensions=extensions)
 
     async def _run(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Ran:
         plan, kept = self._operations.find(
@@ -131,22 +134,20 @@ class GraphqlService(Service):
         )
         return Ran(plan, result, kept)
 
-    @asynccontextmanager
-    async def _in_time(self, exchange: Exchange, spent: float = 0.0) -> AsyncIterator[None]:
+    async def _in_time(self, exchange: Exchange, work: Awaitable[T], spent: float = 0.0) -> T:
         """`query-time-limit`, over the whole request; every command of it has what is left.
 
         `spent` are seconds that were used before we were asked, for authentication above all.
         """
         limit = self._config.query_time_limit
         if limit <= 0:
-            yield
-            return
+            return await work
         left = limit / 1000 - spent
         exchange.deadline = Deadline(time.monotonic() + left, limit)
         timeout = asyncio.timeout(left + _GRACE)
         try:
             async with timeout:
-                yield
+                return await work
         except (TimeoutError, TimeLimitExceeded) as error:
             if isinstance(error, TimeoutError) and not timeout.expired():
                 raise

@@ -5,6 +5,7 @@ from docgraph.runtime.cache import AFTER_READ, AFTER_WRITE, CacheStats, Expiry, 
 from docgraph.runtime.counters import WindowCounters
 from docgraph.runtime.generations import Generation, Generations
 from docgraph.runtime.instance import Instance, create_instance
+from docgraph.runtime.lru import LruDict
 from docgraph.runtime.tasks import Tasks, watch_loop
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Instance",
     "Lane",
     "LoadingCache",
+    "LruDict",
     "Tasks",
     "WindowCounters",
     "count_cores",

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from itertools import chain
 from typing import Any
 
-from graphql import is_list_type, is_non_null_type
+from graphql import is_non_null_type
 
 from docgraph.graphql.engine.complete import Values
 from docgraph.graphql.engine.examine import examine
@@ -61,7 +61,7 @@ class Elements:
     def _take_quickly(self) -> bool:
         """Documents, or lists of them, and nothing else; False when there is something else."""
         values: Any = self._values
-        if _is_list(self._column.type):
+        if self._column.is_list:
             if any(type(value) is not list for value in values):
                 return False
             values = chain.from_iterable(values)
@@ -81,7 +81,7 @@ class Elements:
         return True
 
     def _take_each(self) -> None:
-        depth = int(_is_list(self._column.type))
+        depth = int(self._column.is_list)
         may_be_null = not is_non_null_type(self._column.type)
         slots: list[int] = []
         is_regular = True
@@ -135,7 +135,7 @@ class Elements:
         if type(self.slots) is range:
             return Values([items])
         placed = [items[slot] for slot in self.slots]
-        if _is_list(self._column.type):
+        if self._column.is_list:
             return Values(self._slice(placed))
         if len(placed) < len(self._values):
             given = iter(placed)
@@ -172,7 +172,3 @@ class Elements:
 
             results.append(examine(column.type, value, finish, column.place))
         return Values.checked(results)
-
-
-def _is_list(type_: Any) -> bool:
-    return is_list_type(type_.of_type if is_non_null_type(type_) else type_)

@@ -30,18 +30,13 @@ async def fetch_values(
         answers: list[Any] = [answer]
     elif fetch.folds:
         answers = await fetch_folding(fetch, run)
-    elif len(parents) > 1 and _is_plain_join(fetch):
+    elif fetch.is_plain_join and len(parents) > 1:
         answers = await fetch_joined(fetch, parents, run)
     else:
         answers = await fetch_branches(fetch, parents, roots, run)
     if fetch.is_list:
         return answers
     return [_take_first(answer) if type(answer) is list else answer for answer in answers]
-
-
-def _is_plain_join(fetch: Fetch) -> bool:
-    relation = fetch.relation
-    return bool(relation.joins) and not relation.is_per_parent and fetch.mapping.loader.batching
 
 
 def _take_first(documents: list[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Everything that is decided before the first command: variables, arguments, limits, estimates.
+"""Everything that is decided before the first command: arguments, limits, estimates.
 
 The estimate is the product of all limits on the way down: what a query could make of the database
 and the answer, known before it makes anything of them (decision 26).
@@ -7,48 +7,20 @@ and the answer, known before it makes anything of them (decision 26).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from graphql.execution.values import VariableValues, get_variable_values
+from graphql.execution.values import VariableValues
 
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.engine.run import Prepared, Run
 from docgraph.graphql.engine.window import read_window
-from docgraph.graphql.errors import (
-    MAX_ERRORS,
-    Classification,
-    FieldFailure,
-    GraphqlError,
-    OperationRefused,
-    describe_failure,
-)
+from docgraph.graphql.errors import FieldFailure, OperationRefused, describe_failure
 from docgraph.graphql.mapping import QueryMapping
-from docgraph.graphql.plan import Plan
 from docgraph.graphql.planning.tree import Block, Embedded, Fetch, Selection, Tree
 from docgraph.variables import Scope, Variables
 
-__all__ = ["check_estimate", "coerce_variables", "prepare_fetches"]
+__all__ = ["check_estimate", "prepare_fetches"]
 
-
-def coerce_variables(plan: Plan, values: Mapping[str, Any]) -> VariableValues:
-    """The variables of the operation; raises `OperationRefused` for those that do not fit."""
-    definitions = plan.operation.variable_definitions or ()
-    coerced = get_variable_values(
-        plan.app.schema, definitions, dict(values), max_errors=MAX_ERRORS, hide_suggestions=True
-    )
-    if isinstance(coerced, VariableValues):
-        return coerced
-    raise OperationRefused(
-        [
-            GraphqlError(
-                error.message,
-                Classification.VALIDATION,
-                "bad-variable",
-                tuple((place.line, place.column) for place in error.locations or ()),
-            )
-            for error in coerced
-        ]
-    )
+_KEPT_ESTIMATES = 64
 
 
 def prepare_fetches(tree: Tree, variables: VariableValues, predefined: Variables, run: Run) -> None:
@@ -58,25 +30,28 @@ def prepare_fetches(tree: Tree, variables: VariableValues, predefined: Variables
 
 
 def _prepare(fetch: Fetch, variables: VariableValues, predefined: Variables, run: Run) -> Prepared:
-    scope = Scope(variables=predefined)
-    mapping = fetch.mapping
     try:
         scope = Scope(fetch.arguments.coerce(variables), predefined)
-        if not isinstance(mapping, QueryMapping):
-            return Prepared(scope)
-        parts = (mapping.sort, mapping.skip, mapping.limit)
-        if any(part is not None and part.depends_on_parent for part in parts):
+        mapping = fetch.mapping
+        if not isinstance(mapping, QueryMapping) or fetch.has_own_windows:
             return Prepared(scope)
         return Prepared(scope, read_window(mapping, scope, run.bounds, is_list=fetch.is_list))
     except FieldFailure as failure:
-        return Prepared(scope, failure=failure)
+        return Prepared(Scope(variables=predefined), failure=failure)
     except DocgraphError as error:
-        return Prepared(scope, failure=describe_failure(error))
+        return Prepared(Scope(variables=predefined), failure=describe_failure(error))
 
 
 def check_estimate(tree: Tree, run: Run) -> None:
     """Refuse what could become too much, before anything is asked."""
-    estimated = _estimate_block(tree.block, run, {})
+    most = {id(fetch): _most_documents(fetch, run) for fetch in tree.fetches}
+    # The numbers are the same for almost all requests of an operation.
+    key = tuple(most.values())
+    estimated = tree.estimates.get(key)
+    if estimated is None:
+        if len(tree.estimates) >= _KEPT_ESTIMATES:
+            tree.estimates.clear()
+        estimated = tree.estimates[key] = _estimate_block(tree.block, most, {})
     if estimated > run.limits.estimated_documents:
         raise OperationRefused.because(
             f"the query could need {estimated} documents, more than the"
@@ -85,24 +60,26 @@ def check_estimate(tree: Tree, run: Run) -> None:
         )
 
 
-def _estimate_block(block: Block, run: Run, known: dict[int, int]) -> int:
+def _estimate_block(block: Block, most: Mapping[int, int], known: dict[int, int]) -> int:
     total = 0
     for column in block.columns:
         if isinstance(column, Fetch):
-            below = _estimate_selection(column.selection, run, known)
-            total += _most_documents(column, run) * (1 + below)
+            below = _estimate_selection(column.selection, most, known)
+            total += most[id(column)] * (1 + below)
         elif isinstance(column, Embedded):
-            total += _estimate_selection(column.selection, run, known)
+            total += _estimate_selection(column.selection, most, known)
     return total
 
 
-def _estimate_selection(selection: Selection | None, run: Run, known: dict[int, int]) -> int:
+def _estimate_selection(
+    selection: Selection | None, most: Mapping[int, int], known: dict[int, int]
+) -> int:
     if selection is None:
         return 0
     estimate = known.get(id(selection))
     if estimate is None:
         blocks = selection.blocks.values()
-        estimate = max((_estimate_block(block, run, known) for block in blocks), default=0)
+        estimate = max((_estimate_block(block, most, known) for block in blocks), default=0)
         known[id(selection)] = estimate
     return estimate
 

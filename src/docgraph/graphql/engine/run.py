@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from docgraph.exchange import Document, Exchange
 from docgraph.graphql.engine.window import Bounds, Window
@@ -29,8 +29,7 @@ T = TypeVar("T")
 CONCURRENT_COMMANDS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """A fetch with the values of this request: coerced arguments, and the window if it is fixed."""
 
     scope: Scope
@@ -117,8 +116,7 @@ class Run:
 
     def _comment(self, fetch: Fetch) -> dict[str, str]:
         return {
-            "app": str(self.plan.app.definition.id),
-            "operation": self.plan.name,
+            **self.plan.comment,
             "field": fetch.place.coordinates,
             "request": self.exchange.id,
         }

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from docgraph.graphql.errors import FieldFailure
 from docgraph.graphql.mapping import QueryMapping
@@ -27,8 +26,7 @@ class Bounds(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """Which documents of a query come back, in which order."""
 
     sort: Mapping[str, Any] | None

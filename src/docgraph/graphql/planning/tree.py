@@ -40,7 +40,7 @@ __all__ = [
 Path = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Embedded:
     """An object inside the document, or lists of them."""
 
@@ -50,6 +50,11 @@ class Embedded:
     path: Path
     get: Get
     selection: Selection
+
+    @cached_property
+    def is_list(self) -> bool:
+        """Whether there are lists of objects, or lists of lists of them."""
+        return _is_list(self.type)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +79,21 @@ class Fetch:
     @cached_property
     def is_list(self) -> bool:
         """Whether the field is a list of documents or the first of them."""
-        inner = self.type.of_type if is_non_null_type(self.type) else self.type
-        return is_list_type(inner)
+        return _is_list(self.type)
+
+    @cached_property
+    def is_plain_join(self) -> bool:
+        """Whether one `$in` finds the documents of all parents."""
+        relation = self.relation
+        return bool(relation.joins) and not relation.is_per_parent and self.mapping.loader.batching
+
+    @cached_property
+    def has_own_windows(self) -> bool:
+        """Whether sort, skip or limit may differ from parent to parent."""
+        if not isinstance(self.mapping, QueryMapping):
+            return False
+        parts = (self.mapping.sort, self.mapping.skip, self.mapping.limit)
+        return any(part is not None and part.depends_on_parent for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +171,14 @@ class Selection:
         """Whether something below looks at `rootDoc`."""
         return any(block.needs_root for block in self.blocks.values())
 
-    @property
+    @cached_property
     def only_block(self) -> Block:
         """The block of an object type."""
         return next(iter(self.blocks.values()))
+
+
+def _is_list(type_: GraphQLOutputType) -> bool:
+    return is_list_type(type_.of_type if is_non_null_type(type_) else type_)
 
 
 def _asks(column: Column) -> bool:
@@ -178,6 +200,7 @@ class Tree:
     """A plan for one way in which its conditions (`@skip`, `@include`) can turn out."""
 
     block: Block
+    estimates: dict[tuple[int, ...], int] = field(default_factory=dict, repr=False)
 
     @cached_property
     def fetches(self) -> tuple[Fetch, ...]:
