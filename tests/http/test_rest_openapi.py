@@ -308,3 +308,21 @@ async def test_a_database_that_fails_is_an_error_of_the_general_shape(api: Api) 
 
     assert reply.status == 500
     assert reply.json["code"].startswith("database-")
+
+
+async def test_what_a_collection_does_not_take_is_not_described(api: Api) -> None:
+    await api.put("/gql-apps")
+    await api.put("/_schemas")
+    await api.post("/_schemas", {"_id": "any", "type": "object"})
+    await api.put("/strict", {"jsonSchema": {"schemaId": "any"}})
+    await api.put("/lax", {"jsonSchema": {"schemaId": "any", "skipNotSupported": True}})
+
+    document = await describe(api)
+
+    bulk = {name: methods_at(document, f"/{name}/*") for name in ("gql-apps", "strict", "lax")}
+    assert bulk == {"gql-apps": {"delete"}, "strict": {"delete"}, "lax": {"delete", "patch"}}
+    for name in bulk:
+        body = document["paths"][f"/{name}/{{id}}"]["patch"]["requestBody"]["$ref"]
+        assert body.endswith("/BulkChanges")
+        refused = await api.patch(f"/{name}/x", [{"$set": {"a": 1}}])
+        assert refused.status == 501

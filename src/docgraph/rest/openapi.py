@@ -112,7 +112,13 @@ class _Describer:
             read_mounts(mongo.mongo_mounts, mongo.uri) if isinstance(mongo, Mongo) else ()
         )
         catalog = Catalog(store, generations, ttl=0.0)
-        self._surveyor = Surveyor(store, catalog, self._mounts, most=config.max_collections)
+        self._surveyor = Surveyor(
+            store,
+            catalog,
+            self._mounts,
+            most=config.max_collections,
+            writers=lambda: registry.of_kind(Kind.DATA_INTERCEPTOR),
+        )
 
     async def describe(self) -> Document:
         services = tuple(map(self._bind, self._registry.of_kind(Kind.SERVICE)))

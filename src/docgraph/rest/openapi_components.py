@@ -144,6 +144,7 @@ BODIES: Final[dict[str, Document]] = {
     "Document": _body(_DOCUMENT, required=False),
     "Documents": _body(documents_of(_DOCUMENT), required=False),
     "Changes": _body(refer("schemas", "Changes"), required=True),
+    # Without pipelines: also for one document, where documents are checked as a whole.
     "BulkChanges": _body({"type": "object", "minProperties": 1}, required=True),
     "Metadata": _body(refer("schemas", "Metadata"), required=False),
     "MetadataChanges": _body({"type": "object", "minProperties": 1}, required=True),
@@ -233,8 +234,9 @@ _PARAMETERS: Final[dict[str, Document]] = {
     "nocache": _query("nocache", "do not use remembered metadata", _FLAG),
     "jsonMode": _query(
         "jsonMode",
-        "how values of types that JSON has not are written; `shell` is no JSON",
-        {"type": "string", "enum": ["strict", "extended", "relaxed", "shell"]},
+        "how values of types that JSON has not are written; `shell`, which gives no JSON, is "
+        "understood, too",
+        {"type": "string", "enum": ["strict", "extended", "relaxed"]},
     ),
     "id_type": _query(
         "id_type",

@@ -146,9 +146,14 @@ def _describe_place(place: Place, survey: Survey, names: Mapping[SchemaKey, str]
         else None
     )
     for (type, method), operation in OPERATIONS.items():
-        if type is place.type:
+        if type is place.type and _is_taken(place, method):
             item[method.lower()] = _describe_operation(place, operation, shape, survey)
     return item
+
+
+def _is_taken(place: Place, method: str) -> bool:
+    is_bulk_patch = place.type is ResourceType.BULK and method == "PATCH"
+    return not is_bulk_patch or place.collection is None or place.collection.takes_bulk_patch
 
 
 def _path_parameter(name: str) -> Document:
@@ -171,7 +176,7 @@ def _describe_operation(
         "parameters": parameters,
     }
     if operation.body is not None:
-        described["requestBody"] = _describe_body(operation.body, shape)
+        described["requestBody"] = _describe_body(place, operation.body, shape)
     described["responses"] = _describe_responses(place, operation, shape)
     return described
 
@@ -203,7 +208,9 @@ def _summarise(place: Place, operation: Operation) -> str:
     return operation.summary
 
 
-def _describe_body(name: str, shape: Document | None) -> Document:
+def _describe_body(place: Place, name: str, shape: Document | None) -> Document:
+    if name == "Changes" and place.collection and not place.collection.takes_pipelines:
+        return refer("requestBodies", "BulkChanges")
     if shape is None or name not in ("Document", "Documents"):
         return refer("requestBodies", name)
     schema = shape if name == "Document" else documents_of(shape)

@@ -73,7 +73,7 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], Operation]] = {
     (ResourceType.COLLECTION, "POST"): Operation(
         "Add a document, or many",
         {200: "Bulk", 201: "Created", 207: "PartialBulk"},
-        (*_OF_ONE, "wm", *_ETAG, "Prefer", "jsonMode"),
+        (*_OF_ONE, "wm", *_ETAG, "Prefer"),
         "Documents",
         _CONDITIONAL,
     ),
@@ -107,14 +107,14 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], Operation]] = {
     (ResourceType.BULK, "PATCH"): Operation(
         "Change all documents that match",
         {200: "Bulk"},
-        ("requiredFilter", "shardkey", "jsonMode"),
+        ("requiredFilter", "shardkey"),
         "BulkChanges",
         (409,),
     ),
     (ResourceType.BULK, "DELETE"): Operation(
         "Remove all documents that match",
         {200: "Bulk"},
-        ("requiredFilter", "shardkey", "jsonMode"),
+        ("requiredFilter", "shardkey"),
         errors=(409,),
     ),
     (ResourceType.SIZE, "GET"): Operation(
@@ -138,7 +138,7 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], Operation]] = {
     (ResourceType.SCHEMA_STORE, "POST"): Operation(
         "Add a JSON schema, or several",
         {200: "Bulk", 201: "Created", 207: "PartialBulk"},
-        ("wm", *_ETAG, "Prefer", "jsonMode"),
+        ("wm", *_ETAG, "Prefer"),
         "Documents",
         _CONDITIONAL,
     ),

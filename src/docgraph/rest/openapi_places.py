@@ -24,11 +24,17 @@ _BY_DEPTH = ("root", "database", "collection", "document")
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A collection that exists, with its stored aggregations."""
+    """A collection that exists, with its stored aggregations.
+
+    Where documents are checked as a whole, what an update leaves behind has to be known before:
+    neither pipelines nor, unless metadata allows it, updates of many are taken.
+    """
 
     db: str
     name: str
     aggregations: tuple[str, ...] = ()
+    takes_pipelines: bool = True
+    takes_bulk_patch: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,14 @@ Bounded in number, so that a description of a very large database is a part of i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from docgraph.config.sections import Graphql
-from docgraph.exchange import Deadline, Document
+from docgraph.exchange import DataPoint, Deadline, Document, Resource, ResourceType
 from docgraph.exchange.errors import DefinitionError
+from docgraph.plugins.kinds import DataInterceptor
 from docgraph.rest.openapi_places import Collection, Mounted
 from docgraph.rest.openapi_schemas import SchemaKey, find_references
 from docgraph.rest.pipelines import Aggregation, find_aggregation
@@ -53,8 +54,15 @@ class Surveyor:
     """Looks at the databases that are mounted."""
 
     def __init__(
-        self, store: Store, catalog: Catalog, mounts: Sequence[Mounted], *, most: int
+        self,
+        store: Store,
+        catalog: Catalog,
+        mounts: Sequence[Mounted],
+        *,
+        most: int,
+        writers: Callable[[], Sequence[DataInterceptor]] = tuple,
     ) -> None:
+        self._writers = writers
         self._store = store
         self._catalog = catalog
         self._mounts = mounts
@@ -71,14 +79,35 @@ class Surveyor:
         }
         return Survey(
             collections=tuple(
-                Collection(db, name, tuple(uri for *of, uri in aggregations if of == [db, name]))
-                for db, name in listed
+                self._describe(place, metadata.get(place, {}), aggregations) for place in listed
             ),
             left_out=len(names) - len(listed),
             aggregations=aggregations,
             schema_of=schema_of,
             schemas=await self._load_schemas(schema_of.values()),
             apps=await self._find_apps(graphql, deadline) if graphql is not None else (),
+        )
+
+    def _describe(
+        self,
+        place: tuple[str, str],
+        metadata: Document,
+        aggregations: Mapping[tuple[str, str, str], Aggregation],
+    ) -> Collection:
+        setting = metadata.get("jsonSchema")
+        resource = Resource(ResourceType.COLLECTION, *place)
+        is_whole = any(
+            one.point is DataPoint.BEFORE_WRITE
+            and one.wants_whole_documents
+            and one.resolve(resource)
+            for one in self._writers()
+        )
+        is_skipped = isinstance(setting, dict) and setting.get("skipNotSupported") is True
+        return Collection(
+            *place,
+            tuple(uri for *of, uri in aggregations if tuple(of) == place),
+            takes_pipelines=not is_whole and setting is None,
+            takes_bulk_patch=not is_whole and (setting is None or is_skipped),
         )
 
     async def survey_apps(self, graphql: Graphql | None, deadline: Deadline) -> Survey:
