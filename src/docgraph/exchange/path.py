@@ -6,11 +6,15 @@ mean one thing to a rule and another to the service behind it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from docgraph.exchange.errors import RequestError
 
 __all__ = ["parse_path", "render_path"]
+
+
+_USUAL_LENGTH = 256  # bytes: what is longer is not kept
 
 
 def parse_path(raw: bytes) -> tuple[str, ...]:
@@ -19,6 +23,10 @@ def parse_path(raw: bytes) -> tuple[str, ...]:
     Empty segments vanish (`//`, a trailing slash); `.` and `..`, however they are encoded, are
     resolved as RFC 3986 5.2.4 says.
     """
+    return _parse_usual(raw) if len(raw) <= _USUAL_LENGTH else _parse(raw)
+
+
+def _parse(raw: bytes) -> tuple[str, ...]:
     segments: list[str] = []
     for part in raw.split(b"/"):
         segment = _decode(part)
@@ -30,6 +38,10 @@ def parse_path(raw: bytes) -> tuple[str, ...]:
             continue
         segments.append(segment)
     return tuple(segments)
+
+
+# Most requests are for few paths; what is kept is bounded, whatever callers ask for.
+_parse_usual = lru_cache(maxsize=1024)(_parse)
 
 
 def _decode(part: bytes) -> str:

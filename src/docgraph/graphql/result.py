@@ -86,7 +86,10 @@ def encode_data(data: Any, limit: int) -> bytes | None:
 def _is_long(data: Any) -> bool:
     if not isinstance(data, dict):
         return False
-    return any(isinstance(value, list) and len(value) > _SLICE for value in data.values())
+    for value in data.values():
+        if type(value) is list and len(value) > _SLICE:
+            return True
+    return False
 
 
 def _encode_value(value: Any, limit: int) -> bytes | None:

@@ -50,7 +50,7 @@ def serializer(type_name: str, mode: JsonMode) -> Serializer:
         case "Timestamp":
             return _shown(_expecting("Timestamp", Timestamp), form[Timestamp])
         case "DateTime":
-            return _shown(_as_millis, lambda millis: {"$date": millis})
+            return _show_date
         case "Regex":
             return _shown(_expecting("Regex", Regex, re.Pattern), form[Regex])
         case "BsonDocument":
@@ -146,12 +146,12 @@ def _as_decimal(value: Any) -> Decimal128:
     return value
 
 
-def _as_millis(value: Any) -> int:
+def _show_date(value: Any) -> dict[str, int]:
     if isinstance(value, datetime):
-        return build_millis(value)
+        return {"$date": build_millis(value)}
     if not isinstance(value, DatetimeMS):
         raise _misfit("DateTime", value)
-    return int(value)
+    return {"$date": int(value)}
 
 
 def _show_string(value: Any) -> str:

@@ -55,7 +55,7 @@ def render_path(path: Path) -> str:
 def get_value(value: Any, path: Path) -> Any:
     """What stands at the path, or UNBOUND."""
     for step in path:
-        if isinstance(value, Mapping):
+        if type(value) is dict or isinstance(value, Mapping):
             if step not in value:
                 return UNBOUND
             value = value[step]

@@ -16,6 +16,8 @@ __all__ = ["equality_key"]
 
 def equality_key(value: Any) -> Hashable:
     """A hashable that is the same for equal values and for no others."""
+    if type(value) is str:
+        return ("str", value)  # first: most values that are compared are texts
     if isinstance(value, bool):
         return ("boolean", value)
     if isinstance(value, int | float | Decimal128):

@@ -133,8 +133,16 @@ class TreeBuilder:
         unchanged = _UNCHANGED.get(named.name)
         if unchanged is None and named.name == "Float" and self.mode is JsonMode.GRAPHQL:
             unchanged = float
-        serialize = self._find_serializer(named)
-        return Leaf(key, type_, place, mapping.path, mapping.get, serialize, unchanged)
+        return Leaf(
+            key,
+            type_,
+            place,
+            mapping.path,
+            mapping.get,
+            self._find_serializer(named),
+            unchanged,
+            is_date=named.name == "DateTime",
+        )
 
     def _build_fetch(
         self,

@@ -7,10 +7,12 @@ block is gone through again the careful way (`engine/examine.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 from graphql import is_list_type, is_non_null_type
 
+from docgraph.codec.scalars import build_millis
 from docgraph.graphql.planning.leaves import Absent, Constant, Leaf, build_strict, is_nullable
 
 __all__ = ["Project", "compile_projection"]
@@ -61,29 +63,45 @@ def compile_projection(name: str, fields: Sequence[Any]) -> Project:
 
 
 def _read_leaf(field: Leaf, number: int, given: dict[str, Any]) -> list[str]:
-    value = f"v{number}"
-    complete, name = f"f{number}", f"n{number}"
-    given[complete] = build_strict(field.type, field.serialize, field.unchanged)
+    """The lines that read a leaf; those that call functions are for what is not its own JSON."""
+    value, name = f"v{number}", f"n{number}"
     if len(field.path) == 1:
         given[name] = field.path[0]
         read = f"{value} = d.get({name})"
     else:
         given[name] = field.get
         read = f"{value} = {name}(d)"
-    return [read, f"if {_is_special(field, value, number, given)}: {value} = {complete}({value})"]
+    complete = f"f{number}"
+    given[complete] = build_strict(field.type, field.serialize, field.unchanged)
+    present = f"{value} is not None" if is_nullable(field.type) else "True"
+    finish = f"{value} = {complete}({value})"
+    named = field.type.of_type if is_non_null_type(field.type) else field.type
+    if field.unchanged is not None:
+        test = _is_changed(field.unchanged, value, number, given, is_list=is_list_type(named))
+        return [read, f"if {test} and {present}: {finish}"]
+    if field.is_date and not is_list_type(named):
+        given["date"], given["millis"] = datetime, build_millis
+        show = f"{value} = {{'$date': millis({value})}}"
+        return [read, f"if {value}.__class__ is date: {show}", f"elif {present}: {finish}"]
+    return [read, f"if {present}: {finish}"]
 
 
-def _is_special(field: Leaf, value: str, number: int, given: dict[str, Any]) -> str:
+def _is_changed(
+    unchanged: type, value: str, number: int, given: dict[str, Any], *, is_list: bool
+) -> str:
     """The test for values that are not their own JSON."""
-    type_ = field.type.of_type if is_non_null_type(field.type) else field.type
-    if field.unchanged is None or is_list_type(type_):
-        return f"{value} is not None" if is_nullable(field.type) else "True"
     kind = f"t{number}"
-    given[kind] = field.unchanged
+    if is_list:
+        if unchanged is float:
+            return "True"
+        # A list of such values is its own JSON; `issuperset` looks at them without our help.
+        given[kind] = frozenset({unchanged}).issuperset
+        return f"({value}.__class__ is not list or not {kind}(map(type, {value})))"
+    given[kind] = unchanged
     test = f"{value}.__class__ is not {kind}"
-    if field.unchanged is float:  # NaN and the infinities differ from themselves by more than 0
-        test = f"({test} or {value} - {value} != 0.0)"
-    return f"{test} and {value} is not None" if is_nullable(field.type) else test
+    if unchanged is float:  # NaN and the infinities differ from themselves by more than 0
+        return f"({test} or {value} - {value} != 0.0)"
+    return test
 
 
 def _unchanged(value: Any) -> Any:

@@ -45,6 +45,7 @@ class Leaf:
     get: Get
     serialize: Serialize
     unchanged: Kind | None = None  # values of exactly this type are their own JSON
+    is_date: bool = False
 
 
 def is_nullable(type_: GraphQLOutputType) -> bool:
