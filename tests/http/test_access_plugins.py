@@ -186,6 +186,43 @@ async def test_nobody_gives_the_root_role_over_the_network(
     assert list(service.mongo[service.db]["users"].find()) == before
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PATCH", "/users/boss", {"password": "p" * 12}),
+        ("PUT", "/users/boss", {"password": "p" * 12, "roles": ["user"]}),
+        ("PATCH", "/users/boss", {"roles": []}),
+        ("PATCH", "/users/boss", [{"$unset": "roles"}]),
+        ("DELETE", "/users/boss", None),
+    ],
+)
+async def test_whoever_has_the_root_role_is_changed_only_by_those_who_have_it(
+    service: Service, method: str, path: str, body: Any
+) -> None:
+    """Else whoever may manage users sets the administrator's password, and has the role."""
+    await allow(service, "path-prefix('/users')", "user")
+    service.insert("users", {"_id": "boss", "roles": ["admin"], "password": "hash"})
+    users = service.mongo[service.db]["users"]
+    before = list(users.find())
+    arguments = {} if body is None else {"json": body}
+
+    assert (await service.request(method, path, headers=ADA, **arguments)).status == 404
+    assert list(users.find()) == before
+    own = {"roles": ["user"]} if method == "PUT" else body
+    arguments = {} if own is None else {"json": own}
+    reply = await service.request(method, "/users/eve", headers=ADA, **arguments)
+    assert reply.status in (200, 204)
+
+
+async def test_an_administrator_sets_the_password_of_another(service: Service) -> None:
+    service.insert("users", {"_id": "boss", "roles": ["admin"], "password": "hash"})
+    body = {"password": "p" * 12}
+
+    reply = await service.request("PATCH", "/users/boss", headers=ADMIN, json=body)
+
+    assert reply.status == 200
+
+
 # --- why ------------------------------------------------------------------------------------------
 
 

@@ -1,15 +1,18 @@
-"""`rootRoleGuard`: nobody gives the root role to a user over the network.
+"""`rootRoleGuard`: nobody gets the root role over the network, by gift or by another's password.
 
 It looks at every shape a write can have: documents, operators, dotted keys, the filter of an
-upsert, pipelines. Where it cannot tell what would be stored, it refuses. The command line may.
+upsert, pipelines. Where it cannot tell what would be stored, it refuses. Users who have the role
+are not there for the writes of callers without it. The command line may do both.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from docgraph.access.database import AUTHORIZER, DbAclAuthorizer
+from docgraph.access.enforce import restrict
 from docgraph.config.section import Section
 from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.config.sections import RootRoleGuard as RootRoleGuardConfig
@@ -20,15 +23,16 @@ from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 
-__all__ = ["RootRoleGuard", "find_property", "may_give"]
+__all__ = ["RootRoleGuard", "find_property", "may_give", "spare_holders"]
 
 _REALM: Final = "dbRealmAuthenticator"
 _TAKING: Final = frozenset({"$pull", "$pullAll", "$pop", "$unset"})
 _WHOLE: Final = frozenset({"$replaceRoot", "$replaceWith"})
+_PLAIN_PATH: Final = re.compile(r"\$\.((?:[^.\[\]*$]+\.)*[^.\[\]*$]+)(?:\[\*\])?")
 
 
 class RootRoleGuard(DataInterceptor):
-    """Refuses writes to the users collection that would give the root role."""
+    """Refuses writes to the users collection that would give, or take over, the root role."""
 
     name: ClassVar[str] = "rootRoleGuard"
     description: ClassVar[str] = "refuses to give the root role to a user"
@@ -70,7 +74,7 @@ class RootRoleGuard(DataInterceptor):
     async def intercept(
         self, exchange: Exchange | None, resource: Resource, subject: Write
     ) -> Write:
-        """The write as it is, or 403; also for those who have the role themselves."""
+        """The write, or 403 for a gift, also by those who have the role themselves."""
         if exchange is None or self._role is None:
             return subject
         if may_give(subject, self._role, find_property(self.users.json_path_roles)):
@@ -79,13 +83,21 @@ class RootRoleGuard(DataInterceptor):
             reason = f"the write would give the role {self._role}"
             emit(AccessDenied(exchange.id, self.name, reason, name, request.method, request.path))
             raise SecurityViolation("Forbidden. The request has been logged.")
-        return subject
+        if exchange.account is not None and self._role in exchange.account.roles:
+            return subject
+        return spare_holders(subject, self._role, self.users.json_path_roles)
 
 
 def find_property(json_path: str) -> str | None:
     """The property of a user that the path of the roles begins with; None: it could be any."""
     name = json_path.removeprefix("$").removeprefix(".").split(".", 1)[0].split("[", 1)[0]
     return name if name and name != "*" and not json_path.startswith("$..") else None
+
+
+def spare_holders(write: Write, role: str, json_path: str) -> Write:
+    """The write without those it finds who have that role; a path of its own kind spares nobody."""
+    path = _PLAIN_PATH.fullmatch(json_path)
+    return write if path is None else restrict(write, {path[1]: {"$ne": role}})
 
 
 def may_give(write: Write, role: str, property: str | None) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.access.root import find_property, may_give
+from docgraph.access.root import find_property, may_give, spare_holders
 from docgraph.exchange import Write, WriteKind
 
 
@@ -91,3 +91,19 @@ def test_the_property_that_roles_lie_below(path: str, property: str | None) -> N
 
 def test_where_it_could_be_any_property_all_are_looked_at() -> None:
     assert may_give(insert({"anything": {"deep": ["admin"]}}), "admin", None)
+
+
+@pytest.mark.parametrize(
+    ("json_path", "condition"),
+    [
+        ("$.roles", {"roles": {"$ne": "admin"}}),
+        ("$.auth.roles[*]", {"auth.roles": {"$ne": "admin"}}),
+        ("$..roles", None),
+    ],
+)
+def test_writes_find_nobody_who_has_the_role(json_path: str, condition: Any) -> None:
+    write = Write(WriteKind.DELETE, filter={"_id": "x"})
+
+    spared = spare_holders(write, "admin", json_path)
+
+    assert spared.filter == ({"$and": [{"_id": "x"}, condition]} if condition else {"_id": "x"})
