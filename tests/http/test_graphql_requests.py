@@ -361,6 +361,15 @@ async def test_a_variable_that_does_not_fit_is_400_and_named(
     assert reply.error["extensions"]["classification"] == "ValidationError"
 
 
+async def test_a_null_that_may_not_be_is_called_by_its_name_in_json(service: Service) -> None:
+    """Decision 22: no names of Python."""
+    query = "query ($t: String!) { book(title: $t) { title } }"
+
+    reply = await service.query("library", query, {"t": None})
+
+    assert reply.error["message"].endswith("not to be null.")
+
+
 async def test_variables_that_are_not_declared_are_ignored(service: Service) -> None:
     """Drill G17."""
     reply = await service.query("library", "{ __typename }", {"other": 1})

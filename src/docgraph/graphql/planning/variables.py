@@ -29,6 +29,8 @@ from docgraph.graphql.errors import MAX_ERRORS, Classification, GraphqlError, Op
 
 __all__ = ["VariableReader"]
 
+_NULL = (" not to be None.", " not to be null.")  # graphql-core calls it by its Python name
+
 
 class _Plain(NamedTuple):
     """A variable whose type is a scalar or an enum, null or not."""
@@ -95,7 +97,7 @@ class VariableReader:
         raise OperationRefused(
             [
                 GraphqlError(
-                    error.message,
+                    error.message.replace(*_NULL),
                     Classification.VALIDATION,
                     "bad-variable",
                     tuple((place.line, place.column) for place in error.locations or ()),
