@@ -110,9 +110,14 @@ def with_tiebreak(order: Order) -> Order:
 
 def render_token(order: Order, key: Key) -> str:
     """The text that stands for a place in that order."""
+    if len(key) == 1 and type(key[0]) is ObjectId:  # the default order, at every full page
+        return _encode(f'["{_signature(order)}",[{{"$oid":"{key[0]}"}}],[]]'.encode())
     empty = [place for place, value in enumerate(key) if value is EMPTY]
     values = [None if value is EMPTY else value for value in key]
-    content = encode([_signature(order), values, empty], JsonMode.EXTENDED)
+    return _encode(encode([_signature(order), values, empty], JsonMode.EXTENDED))
+
+
+def _encode(content: bytes) -> str:
     return urlsafe_b64encode(content).rstrip(b"=").decode()
 
 

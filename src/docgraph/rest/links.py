@@ -34,12 +34,18 @@ def build_location(request: Request, path: str, base_url: str | None) -> str:
 
 
 def next_page(request: Request, **changed: str) -> tuple[str, str]:
-    """The header that leads to the next page: this request with one parameter changed."""
-    left_out = {*changed, "page", "after"}
-    kept = [
-        (name, value)
-        for name in sorted(request.query.names() - left_out)
-        for value in request.query.get_list(name)
-    ]
-    query = urlencode([*kept, *changed.items()])
-    return "Link", f'<{path_of(request.segments) or "/"}?{query}>; rel="next"'
+    """The header that leads to the next page: this request with one parameter changed.
+
+    What is changed (a number, a token) needs no encoding.
+    """
+    parts = [f"{name}={value}" for name, value in changed.items()]
+    if request.query_string:
+        left_out = {*changed, "page", "after"}
+        kept = [
+            (name, value)
+            for name in sorted(request.query.names() - left_out)
+            for value in request.query.get_list(name)
+        ]
+        parts = [urlencode(kept), *parts] if kept else parts
+    path = path_of(request.segments) or "/"
+    return "Link", f'<{path}?{"&".join(parts)}>; rel="next"'

@@ -66,3 +66,9 @@ def test_behind_an_id_of_the_usual_type_is_one_range_first() -> None:
 
 def test_behind_the_greatest_value_there_is_nothing() -> None:
     assert behind((("_id", 1),), [MaxKey()]) == []
+
+
+def test_the_short_way_to_a_token_leads_to_the_same_place() -> None:
+    id = ObjectId("1" * 24)
+
+    assert parse_token((("_id", -1),), render_token((("_id", -1),), [id])) == [id]
