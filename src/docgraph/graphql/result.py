@@ -86,10 +86,7 @@ def encode_data(data: Any, limit: int) -> bytes | None:
 def _is_long(data: Any) -> bool:
     if not isinstance(data, dict):
         return False
-    for value in data.values():
-        if type(value) is list and len(value) > _SLICE:
-            return True
-    return False
+    return any([type(value) is list and len(value) > _SLICE for value in data.values()])
 
 
 def _encode_value(value: Any, limit: int) -> bytes | None:

@@ -297,11 +297,9 @@ def has_key(value: Any, keys: frozenset[str], depth: int = _DEEPEST) -> bool:
         return False
     if kind is list or isinstance(value, (list, tuple)):
         # Long lists are lists of ids, and `issuperset` runs through them without our help.
-        if not _SCALARS.issuperset(map(type, value)):
-            for inner in value:
-                if has_key(inner, keys, depth - 1):
-                    return True
-        return False
+        if _SCALARS.issuperset(map(type, value)):
+            return False
+        return any([has_key(inner, keys, depth - 1) for inner in value])
     if isinstance(value, Mapping):  # SON, RawBSONDocument: encoded like a dict, so read like one
         return has_key(dict(value), keys, depth)
     return False

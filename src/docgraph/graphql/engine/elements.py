@@ -20,6 +20,9 @@ from docgraph.graphql.planning.tree import Embedded, Fetch, Selection
 
 __all__ = ["Elements"]
 
+_DICT = frozenset({dict})
+_LIST = frozenset({list})
+
 
 class Elements:
     """The `documents` of a column, and the root document of each where something wants it.
@@ -59,25 +62,26 @@ class Elements:
         self.slots = range(len(documents))
 
     def _take_quickly(self) -> bool:
-        """Documents, or lists of them, and nothing else; False when there is something else."""
-        values: Any = self._values
+        """Documents, or lists of them, or null; False when there is something else.
+
+        Written for many values: all that is done for each of them is done by C.
+        """
+        values = self._values
+        if not is_non_null_type(self._column.type) and None in values:
+            values = [value for value in values if value is not None]
         if self._column.is_list:
-            if any(type(value) is not list for value in values):
+            if not _LIST.issuperset(map(type, values)):
                 return False
-            values = chain.from_iterable(values)
-        index, documents = self._index, self.documents
-        slots: list[int] = []
-        for value in values:
-            if type(value) is not dict:
-                index.clear()
-                documents.clear()
-                return False
-            slot = index.get(id(value))
-            if slot is None:
-                slot = index[id(value)] = len(documents)
-                documents.append(value)
-            slots.append(slot)
-        self.slots = slots
+            values = list(chain.from_iterable(values))
+        if not _DICT.issuperset(map(type, values)):
+            return False
+        distinct = dict(zip(map(id, values), values, strict=True))
+        self.documents = list(distinct.values())
+        if len(distinct) == len(values):
+            self.slots = range(len(values))
+        else:
+            slot_of = dict(zip(distinct, range(len(distinct)), strict=True))
+            self.slots = [slot_of[id(value)] for value in values]
         return True
 
     def _take_each(self) -> None:
@@ -132,9 +136,7 @@ class Elements:
         if self.slots is None or objects.damaged:
             return self._rebuild_carefully(objects.items)
         items = objects.items
-        if type(self.slots) is range:
-            return Values([items])
-        placed = [items[slot] for slot in self.slots]
+        placed = items if type(self.slots) is range else [items[slot] for slot in self.slots]
         if self._column.is_list:
             return Values(self._slice(placed))
         if len(placed) < len(self._values):
@@ -143,6 +145,8 @@ class Elements:
         return Values(placed)
 
     def _slice(self, placed: list[Any]) -> list[Any]:
+        if len(self._values) == 1 and self._values[0] is not None:
+            return [placed]
         result: list[Any] = []
         start = 0
         for value in self._values:

@@ -59,10 +59,13 @@ class _Side:
     def as_filter(self) -> Document:
         """The condition that documents for any of the parents satisfy."""
         name = self.join.target
-        plain = [value for value in self.values.values() if is_comparable(value)]
-        if len(plain) == len(self.values):
+        values = list(self.values.values())
+        if OWN_KEY.issuperset(map(type, values)):
+            return {name: {"$in": values}}
+        plain = [value for value in values if is_comparable(value)]
+        if len(plain) == len(values):
             return {name: {"$in": plain}}
-        odd = [value for value in self.values.values() if not is_comparable(value)]
+        odd = [value for value in values if not is_comparable(value)]
         return {"$or": [{name: {"$in": plain}}, *({name: {"$eq": value}} for value in odd)]}
 
     def find_seekers(self, document: Document) -> set[int]:
@@ -178,10 +181,9 @@ def _make_batches(fetch: Fetch, parents: Sequence[Any], answers: list[Any]) -> l
 def _make_simple_batch(join: Join, parents: Sequence[Any]) -> _Batch:
     """The usual case: each parent has one key at most."""
     side = _Side(join)
-    seekers, values, get = side.seekers, side.values, join.get
+    seekers, values = side.seekers, side.values
     numbers: list[int] = []
-    for number, parent in enumerate(parents):
-        value = get(parent)
+    for number, value in enumerate(join.read_keys(parents)):
         if value is None:
             continue
         numbers.append(number)

@@ -19,6 +19,9 @@ from docgraph.variables.paths import get_value
 __all__ = ["Join", "Relation", "analyse", "combine"]
 
 
+_DICT = frozenset({dict})
+
+
 @dataclass(frozen=True, slots=True)
 class Join:
     """`target` of the document equals the parent's `key`, or, with `many`, one of its elements."""
@@ -26,12 +29,21 @@ class Join:
     target: str
     key: str
     many: bool
-    path: tuple[str, ...] = field(init=False)
+    path: tuple[str, ...] = field(init=False)  # of the target
+    steps: tuple[str, ...] = field(init=False, repr=False, compare=False)  # of the key
     get: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", tuple(self.target.split(".")))
-        object.__setattr__(self, "get", compile_field(parse_path(self.key)))
+        object.__setattr__(self, "steps", parse_path(self.key))
+        object.__setattr__(self, "get", compile_field(self.steps))
+
+    def read_keys(self, parents: Sequence[Any]) -> list[Any]:
+        """The foreign keys of all parents; the usual documents and keys without a call for each."""
+        if len(self.steps) == 1 and _DICT.issuperset(map(type, parents)):
+            (name,) = self.steps
+            return [parent.get(name) for parent in parents]
+        return [self.get(parent) for parent in parents]
 
 
 @dataclass(frozen=True, slots=True)
