@@ -219,6 +219,31 @@ def test_wrong_usage_exits_with_2(command: tuple[str, ...], tmp_path: Path) -> N
     assert errors
 
 
+COMMAND = """
+from docgraph import Command
+
+class Count(Command):
+    name = "count-posts"
+    description = "counts"
+
+    def __init__(self, config, store):
+        self.store = store
+
+    async def run(self, arguments):
+        await self.store.ping(10)
+        print("counted", *arguments)
+        return 3
+"""
+
+
+def test_a_plugin_brings_a_command_along(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "count.py").write_text(COMMAND)
+    process = docgraph("count-posts", "--all", "x", cwd=tmp_path)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (3, "counted --all x\n"), errors
+
+
 def test_mongod_alone_prints_its_address_and_stops_cleanly(tmp_path: Path) -> None:
     process = docgraph("mongod", cwd=tmp_path)
     assert process.stdout is not None

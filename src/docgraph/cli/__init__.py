@@ -1,4 +1,4 @@
-"""The command `docgraph`: one file per command.
+"""The command `docgraph`: one file per command, imported when it is called for.
 
 Exit codes: 0 done, 1 a failure, 2 usage or configuration. Only `serve` and what was asked for
 write to stdout; notices and errors go to stderr.
@@ -7,32 +7,48 @@ write to stdout; notices and errors go to stderr.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import click
 
-from docgraph.cli.access import access
-from docgraph.cli.apps import apps
-from docgraph.cli.config import config
-from docgraph.cli.demo import demo
-from docgraph.cli.explain import explain
-from docgraph.cli.mongod import mongod
-from docgraph.cli.plugins import plugins
-from docgraph.cli.serve import serve
 from docgraph.cli.terminal import report_failure
-from docgraph.cli.users import users
-from docgraph.cli.version import version
 from docgraph.exchange import StartupError
 
 __all__ = ["main"]
 
+# Each is a module of this package with a command of the same name.
+COMMANDS = (
+    "serve",
+    "demo",
+    "apps",
+    "explain",
+    "users",
+    "access",
+    "config",
+    "plugins",
+    "mongod",
+    "version",
+)
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Commands(click.Group):
+    """Knows the names of its commands, and imports one only to run or describe it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            from docgraph.cli.extra import find_plugin_command
+
+            return find_plugin_command(cmd_name)
+        command: click.Command = getattr(import_module(f"docgraph.cli.{cmd_name}"), cmd_name)
+        return command
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 def docgraph() -> None:
     """GraphQL APIs over MongoDB by declaration."""
-
-
-for command in (serve, demo, apps, explain, users, access, config, plugins, mongod, version):
-    docgraph.add_command(command)
 
 
 def main() -> None:

@@ -1,0 +1,46 @@
+"""Commands that plugins bring along: `docgraph <name of the plugin> …`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import click
+
+from docgraph.config import Sources, load
+from docgraph.plugins.kinds import Kind
+
+__all__ = ["find_plugin_command"]
+
+
+def find_plugin_command(name: str) -> click.Command | None:
+    """The command of a plugin of that name, where the configuration in force has one."""
+    from docgraph.server.prepare import find_plugins
+
+    for found in find_plugins(load(Sources())):
+        if found.name == name and found.plugin.kind is Kind.COMMAND:
+            return click.Command(
+                name,
+                params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
+                callback=lambda arguments: _run(name, arguments),
+                help=found.plugin.description,
+                context_settings={"ignore_unknown_options": True},
+            )
+    return None
+
+
+def _run(name: str, arguments: tuple[str, ...]) -> None:
+    """Run it with everything a plugin can be given; the result is the exit code."""
+    from docgraph.cli.workbench import find_database, open_workbench
+    from docgraph.server.prepare import prepare
+
+    prepared = prepare(load(Sources()))
+
+    async def run(address: str) -> int:
+        async with open_workbench(prepared, address) as app:
+            code: int = await app.plugins.find(name).run(arguments)
+            return code
+
+    with find_database(prepared) as address:
+        code = asyncio.run(run(address))
+    sys.exit(code)
