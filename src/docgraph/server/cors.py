@@ -17,8 +17,8 @@ __all__ = ["CorsPolicy", "preflight_headers"]
 RawHeaders = list[tuple[bytes, bytes]]
 
 _EXPOSED = (
-    "Location, ETag, X-Total-Count, X-Request-Id, Auth-Token, Auth-Token-Valid-Until, "
-    "Auth-Token-Location, Retry-After, WWW-Authenticate, Allow"
+    "Location, ETag, Link, X-Total-Count, X-Count-Strategy, Preference-Applied, X-Request-Id, "
+    "Auth-Token, Auth-Token-Valid-Until, Auth-Token-Location, Retry-After, WWW-Authenticate, Allow"
 )
 _ACCEPTED = (
     "Authorization, Content-Type, X-Requested-With, No-Auth-Challenge, If-Match, If-None-Match, "
