@@ -241,8 +241,7 @@ def _check_name(user: str) -> None:
 def _explain(error: DocgraphError) -> str | None:
     """The hint of an error, with what is said of a weak password."""
     parts = [error.hint or ""]
-    if isinstance(error.details, dict):
-        parts += [error.details.get("warning", ""), *error.details.get("suggestions", ())]
+    parts += [error.fields.get("warning", ""), *error.fields.get("suggestions", ())]
     return "\n  ".join(part for part in parts if part) or None
 
 
