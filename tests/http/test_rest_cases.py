@@ -265,6 +265,14 @@ READS: dict[str, list[Ask]] = {
     "an unknown operator is a mistake of the caller": [
         get("/things", 400, query={"filter": '{"n":{"$foo":1}}'})
     ],
+    "a text search without a text index is a mistake of the caller": [
+        get(
+            "/things",
+            400,
+            query={"filter": '{"$text":{"$search":"x"}}'},
+            message="the filter needs",
+        ),
+    ],
     "$where is forbidden": [
         get("/things", 403, query={"filter": '{"$where":"1"}'}),
         get("/things", 403, query={"filter": '{"$or":[{"$where":"1"}]}'}),

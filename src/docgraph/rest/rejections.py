@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from docgraph.exchange.errors import StoreError, StoreRejected
+from docgraph.exchange.errors import NotFound, StoreError, StoreRejected
 
 __all__ = ["find_rejection"]
 
@@ -20,6 +20,7 @@ _FIRST_LOCATION = (
 
 # The names of the codes are the server's own.
 _NAMED: Final = {
+    27: "the filter needs an index, such as a text index, that there is not",  # IndexNotFound
     28: "the update leads through a value that is neither object nor array",  # PathNotViable
     34: "the update leads too far behind the end of an array",  # CannotBackfillArray
     40: "the update changes a path and one below it at once",  # ConflictingUpdateOperators
@@ -30,9 +31,9 @@ _NAMED: Final = {
 }
 
 
-def find_rejection(error: StoreError) -> StoreRejected | None:
+def find_rejection(error: StoreError | NotFound) -> StoreRejected | None:
     """The same error as a mistake of the caller, if it is one."""
-    if type(error) is not StoreError:
+    if type(error) not in (StoreError, NotFound):
         return None  # the store knows what it is
     code = getattr(error.__cause__, "code", None)
     if not isinstance(code, int):

@@ -148,7 +148,7 @@ class MongoService(Service):
         handler = HANDLERS[resource.type, method]
         try:
             return await handler(Call(exchange, resource, parameters, self._context))
-        except StoreError as error:
+        except (StoreError, NotFound) as error:
             rejection = find_rejection(error)
             if rejection is None:
                 raise
