@@ -7,7 +7,7 @@ of it, or when the time is over. A rule that cannot be read grants nothing and i
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from docgraph.access.reading import describe_flaw, read_rule
@@ -16,7 +16,7 @@ from docgraph.access.rulebook import RuleBook, RuleSet
 from docgraph.config.section import PluginConfig
 from docgraph.config.sections import DbAclAuthorizer as DbAclAuthorizerConfig
 from docgraph.exchange import Deadline, Document, Exchange
-from docgraph.exchange.errors import DefinitionError, NotSupported
+from docgraph.exchange.errors import DefinitionError
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import Authorizer, Decision, Initializer
@@ -24,6 +24,7 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Generations, LoadingCache, Tasks
 from docgraph.runtime.cache import AFTER_READ, AFTER_WRITE
 from docgraph.store import Store
+from docgraph.store.watch import follow_for_ever
 
 __all__ = ["AUTHORIZER", "AclWatcher", "DbAclAuthorizer"]
 
@@ -32,7 +33,6 @@ AUTHORIZER: Final = "dbAclAuthorizer"
 _MOST_RULES: Final = 10_000
 _READ_MS: Final = 10_000
 _ONLY_KEYS: Final = ({"$project": {"documentKey": 1, "operationType": 1}},)
-_PAUSE: Final = 1.0  # seconds before a stream that ended is opened again
 _ALL: Final = "all"
 
 
@@ -145,15 +145,8 @@ class AclWatcher(Initializer):
         """Start the watch, where there is an authorizer that keeps rules."""
         authorizer = self._registry.find(AUTHORIZER)
         if isinstance(authorizer, DbAclAuthorizer) and authorizer.config.cache_enabled:
-            self._tasks.start(self.name, lambda: self._watch(authorizer))
-
-    async def _watch(self, authorizer: DbAclAuthorizer) -> None:
-        while True:
-            try:
-                await self._follow(authorizer)
-            except NotSupported:
-                return  # no replica set: the cache time has to do
-            await asyncio.sleep(_PAUSE)  # the collection was dropped or renamed
+            follow = partial(self._follow, authorizer)
+            self._tasks.start(self.name, partial(follow_for_ever, follow))
 
     async def _follow(self, authorizer: DbAclAuthorizer) -> None:
         config = authorizer.config

@@ -12,8 +12,8 @@ from typing import ClassVar, Final
 from docgraph.access.reading import Flaw, Knowledge, read_rule
 from docgraph.access.rule import Rule, Source
 from docgraph.access.rulebook import RuleBook, RuleSet
+from docgraph.config.files import load_file
 from docgraph.config.node import Node, Origin, from_plain, to_plain
-from docgraph.config.parse import MAX_TEXT, parse_yaml
 from docgraph.config.sections import FileAclAuthorizer as FileAclAuthorizerConfig
 from docgraph.exchange import ConfigError, Exchange, Problem
 from docgraph.plugins.kinds import Authorizer, Decision
@@ -100,18 +100,7 @@ def _locate(flaw: Flaw, entry: Node, place: str) -> Problem:
 
 
 def _load(file: Path) -> Node:
-    path = f"{_SECTION}/conf-file"
-    try:
-        with file.open(encoding="utf-8") as source:
-            text = source.read(MAX_TEXT + 1)
-    except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        message = f"the file {file} cannot be read: {reason}"
-        raise ConfigError([Problem("configuration", path, message)]) from error
-    parsed = parse_yaml(text, lambda line, column: Origin(str(file), line + 1, column + 1))
-    if parsed.node is None or parsed.problems:
-        raise ConfigError(parsed.problems)
-    return _find_list(parsed.node, file)
+    return _find_list(load_file(file, f"{_SECTION}/conf-file"), file)
 
 
 def _find_list(root: Node, file: Path) -> Node:

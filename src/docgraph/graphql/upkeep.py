@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from docgraph.config.section import PluginConfig, Section
 from docgraph.config.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql
-from docgraph.exchange.errors import NotSupported, StoreError
+from docgraph.exchange.errors import StoreError
 from docgraph.graphql.apps import Apps
 from docgraph.graphql.writes import URIS
 from docgraph.observe import emit
@@ -18,11 +18,11 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, Tasks
 from docgraph.store import Store
 from docgraph.store.errors import translated
+from docgraph.store.watch import follow_for_ever
 
 __all__ = ["AppsIndex", "AppsInitializer", "AppsProvider", "AppsUpdater", "ensure_index"]
 
 _ONLY_KEYS = ({"$project": {"documentKey": 1, "operationType": 1}},)
-_PAUSE = 1.0  # seconds before a stream that ended is opened again
 
 
 class AppsProvider(Provider):
@@ -99,13 +99,7 @@ class AppsUpdater(Initializer):
                 emit(BackgroundFailed("graphAppsUpdater-round", error))
 
     async def _watch(self) -> None:
-        """Follow the collection for as long as the process lives."""
-        while True:
-            try:
-                await self._follow()
-            except NotSupported:
-                return  # no replica set: the round has to do
-            await asyncio.sleep(_PAUSE)  # the collection was dropped or renamed
+        await follow_for_ever(self._follow)
 
     async def _follow(self) -> None:
         events = self._store.watch(

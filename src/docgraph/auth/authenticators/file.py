@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from docgraph.auth.passwords import are_equal, build_ha1
+from docgraph.config.files import load_file
 from docgraph.config.node import Node, Origin, from_plain, to_plain
-from docgraph.config.parse import MAX_TEXT, parse_yaml
 from docgraph.config.sections import FileRealmAuthenticator
 from docgraph.exchange import Account, ConfigError, Problem
 from docgraph.observe import emit
@@ -108,18 +108,7 @@ def read_users(node: Node, path: str) -> dict[str, FileUser]:
 
 
 def _load(file: Path) -> dict[str, FileUser]:
-    path = f"{_SECTION}/conf-file"
-    try:
-        with file.open(encoding="utf-8") as source:
-            text = source.read(MAX_TEXT + 1)
-    except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        message = f"the file {file} cannot be read: {reason}"
-        raise ConfigError([Problem("configuration", path, message)]) from error
-    parsed = parse_yaml(text, lambda line, column: Origin(str(file), line + 1, column + 1))
-    if parsed.node is None or parsed.problems:
-        raise ConfigError(parsed.problems)
-    return read_users(_find_list(parsed.node, file), "/users")
+    return read_users(_find_list(load_file(file, f"{_SECTION}/conf-file"), file), "/users")
 
 
 def _find_list(root: Node, file: Path) -> Node:

@@ -1,0 +1,26 @@
+"""Files that sections name: users and permissions outside the configuration itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from docgraph.config.node import Node, Origin
+from docgraph.config.parse import MAX_TEXT, parse_yaml
+from docgraph.exchange.errors import ConfigError, Problem
+
+__all__ = ["load_file"]
+
+
+def load_file(file: Path, option: str) -> Node:
+    """Read a YAML file; `option` is the one that names it, for what cannot be read at all."""
+    try:
+        with file.open(encoding="utf-8") as source:
+            text = source.read(MAX_TEXT + 1)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        message = f"the file {file} cannot be read: {reason}"
+        raise ConfigError([Problem("configuration", option, message)]) from error
+    parsed = parse_yaml(text, lambda line, column: Origin(str(file), line + 1, column + 1))
+    if parsed.node is None or parsed.problems:
+        raise ConfigError(parsed.problems)
+    return parsed.node
