@@ -898,6 +898,14 @@ MANAGEMENT: dict[str, list[Ask]] = {
             },
         )
     ],
+    # --- 8.2 --------------------------------------------------------------------------------------
+    "the server and its database answer": [
+        get("/ping", has={"message": "docgraph is here", "host": "test"}),
+        get("/health/db", has={"status": "ok", "description": "ping successful"}),
+        Ask("HEAD", "/ping", 200, text=""),
+        Ask("HEAD", "/health/db", 200, text=""),
+        post("/ping", {}, 405),
+    ],
     # --- 8.5 --------------------------------------------------------------------------------------
     "compression on demand": [
         get(
