@@ -253,3 +253,23 @@ async def test_a_bad_parameter_is_the_callers_mistake(api: Api, parameter: str, 
     reply = await api.get("/things", **{parameter: value})
 
     assert reply.status in (200, 400, 403, 404), reply.text
+
+
+async def test_a_view_is_paged_like_a_collection(api: Api) -> None:
+    api.things.delete_many({})
+    api.things.insert_many({"_id": index, "n": index, "s": "x"} for index in range(5))
+    api.mongo[api.db].create_collection("view", viewOn="things", pipeline=[])
+
+    pages = [page async for page in api.follow("/view?sort=-n&pagesize=2&after=")]
+
+    assert [one for page in pages for one in page] == list(api.things.find(sort=[("n", -1)]))
+    assert (await api.post("/view", {})).status == 400
+
+
+async def test_what_a_time_series_cannot_do_is_the_callers_mistake(api: Api) -> None:
+    api.mongo[api.db].create_collection("series", timeseries={"timeField": "at"})
+    assert (await api.send("POST", "/series", b'{"_id":"a","at":{"$date":0}}')).status == 201
+
+    for method, body in (("PATCH", {"x": 1}), ("PUT", {"x": 1}), ("DELETE", None)):
+        assert (await api.send(method, "/series/a", body)).status == 400
+    assert (await api.get("/series/a")).json["_id"] == "a"

@@ -29,6 +29,8 @@ __all__ = ["HANDLERS", "combine", "list_documents"]
 
 _NEWEST_FIRST: Final[Order] = (("_id", -1),)
 _SORT_KEY: Final = "_docgraph_sort_key"
+# Of a view, the sort key alone would be all that is shown; to leave something out shows the rest.
+_EVERYTHING: Final = {"_docgraph_nothing": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ async def _read_keyset_page(call: Call, order: Order, token: str) -> _Page:
     documents: list[Document] = []
     for part in parts:
         read = _build_read(call, order, combine(call.parameters.filter, part))
-        projection = {**(read.projection or {}), _SORT_KEY: {"$meta": "sortKey"}}
+        projection = {**(read.projection or _EVERYTHING), _SORT_KEY: {"$meta": "sortKey"}}
         limit = size - len(documents)
         documents += await call.read(replace(read, projection=projection, limit=limit))
         if len(documents) == size:

@@ -26,6 +26,7 @@ _NAMED: Final = {
     40: "the update changes a path and one below it at once",  # ConflictingUpdateOperators
     53: "the database does not take this _id",  # InvalidIdField
     54: "the update leads to more than one value",  # NotSingleValueField
+    72: "the database does not do this with this kind of collection",  # InvalidOptions
     224: "the filter of an upsert holds an operator that it may not",  # QueryFeatureNotAllowed
     291: "no index helps to answer this query, and it needs one",  # NoQueryExecutionPlans
 }
