@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +11,7 @@ from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice, print_table
 from docgraph.config import Sources, load
 from docgraph.config.sections import Graphql
-from docgraph.exchange import Deadline, DocgraphError, StartupError
+from docgraph.exchange import Deadline, DocgraphError
 from docgraph.server.prepare import prepare
 
 if TYPE_CHECKING:
@@ -176,16 +175,6 @@ def _render_conditions(explanation: Explanation) -> Iterator[str]:
 
 def _run(sources: Sources, work: Callable[[Docgraph], Awaitable[_T]]) -> _T:
     """Do something with the plugins and the database of the configuration."""
-    from docgraph.cli.workbench import find_database, open_workbench
+    from docgraph.cli.workbench import work_on
 
-    prepared = prepare(load(sources))
-
-    async def run(address: str) -> _T:
-        async with open_workbench(prepared, address) as app:
-            return await work(app)
-
-    with find_database(prepared) as address:
-        try:
-            return asyncio.run(run(address))
-        except DocgraphError as error:
-            raise StartupError(error.message, hint=error.hint) from error
+    return work_on(prepare(load(sources)), work)

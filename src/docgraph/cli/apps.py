@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -17,7 +16,6 @@ from docgraph.config import Sources, load
 from docgraph.config.sections import Graphql
 from docgraph.exchange import (
     Deadline,
-    DocgraphError,
     Document,
     Read,
     Resource,
@@ -157,19 +155,10 @@ class _Definitions:
 
 def _run(sources: Sources, work: Callable[[_Definitions], Awaitable[_T]]) -> _T:
     """Do something with the definitions of the configured database."""
-    from docgraph.cli.workbench import find_database, open_workbench
+    from docgraph.cli.workbench import work_on
 
     prepared = prepare(load(sources))
-
-    async def run(address: str) -> _T:
-        async with open_workbench(prepared, address) as app:
-            return await work(_Definitions(app, prepared.config.get(Graphql)))
-
-    with find_database(prepared) as address:
-        try:
-            return asyncio.run(run(address))
-        except DocgraphError as error:
-            raise StartupError(error.message, hint=error.hint) from error
+    return work_on(prepared, lambda app: work(_Definitions(app, prepared.config.get(Graphql))))
 
 
 def _without_etag(document: Document) -> Document:

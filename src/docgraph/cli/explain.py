@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from docgraph.cli.options import configured
 from docgraph.config import Sources, load
-from docgraph.exchange import Account, DocgraphError, Exchange, Request, StartupError
+from docgraph.exchange import Account, DocgraphError, Exchange, Request
 
 if TYPE_CHECKING:
     from docgraph.graphql.service import Ran
+    from docgraph.server.app import Docgraph
 
 __all__ = ["explain"]
 
@@ -25,28 +25,20 @@ __all__ = ["explain"]
 @configured
 def explain(sources: Sources, app: str, query: str, roles: tuple[str, ...], variables: str) -> None:
     """Run QUERY against the stored APP (its uri) and print its plan and commands."""
-    from docgraph.cli.workbench import find_database, open_workbench
+    from docgraph.cli.workbench import work_on
     from docgraph.graphql.body import GraphqlRequest
     from docgraph.server.prepare import prepare
 
-    prepared = prepare(load(sources))
     request = GraphqlRequest(query, _read_variables(variables))
     account = Account("explain", tuple(roles)) if roles else None
     exchange = Exchange(Request("POST", b"/"), "explain", account=account)
 
-    async def run(address: str) -> Ran:
-        async with open_workbench(prepared, address) as bench:
-            service = bench.plugins.find("graphql")
-            apps = bench.plugins.values["gql-app-definition-cache"]
-            ran: Ran = await service.run(await apps.find(app), request, exchange)
-            return ran
+    async def run(bench: Docgraph) -> Ran:
+        apps = bench.plugins.values["gql-app-definition-cache"]
+        ran: Ran = await bench.plugins.find("graphql").run(await apps.find(app), request, exchange)
+        return ran
 
-    with find_database(prepared) as address:
-        try:
-            ran = asyncio.run(run(address))
-        except DocgraphError as error:
-            raise StartupError(error.message, hint=error.hint) from error
-    _print(ran)
+    _print(work_on(prepare(load(sources)), run))
 
 
 def _read_variables(text: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 
 import click
@@ -31,16 +30,8 @@ def find_plugin_command(name: str) -> click.Command | None:
 
 def _run(name: str, arguments: tuple[str, ...]) -> None:
     """Run it with everything a plugin can be given; the result is the exit code."""
-    from docgraph.cli.workbench import find_database, open_workbench
+    from docgraph.cli.workbench import work_on
     from docgraph.server.prepare import prepare
 
-    prepared = prepare(load(Sources()))
-
-    async def run(address: str) -> int:
-        async with open_workbench(prepared, address) as app:
-            code: int = await app.plugins.find(name).run(arguments)
-            return code
-
-    with find_database(prepared) as address:
-        code = asyncio.run(run(address))
+    code: int = work_on(prepare(load(Sources())), lambda app: app.plugins.find(name).run(arguments))
     sys.exit(code)

@@ -6,7 +6,6 @@ everybody on the machine can see. Writes pass the same checks and the same hashi
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -189,25 +188,14 @@ class _Users:
 def _run(sources: Sources, work: Callable[[_Users], Awaitable[_T]]) -> _T:
     """Do something with the users of the configured database."""
     from docgraph.auth.authenticators.database import REALM
-    from docgraph.cli.workbench import find_database, open_workbench
+    from docgraph.cli.workbench import work_on
 
     prepared = prepare(load(sources))
-
-    async def run(address: str) -> _T:
-        async with open_workbench(prepared, address) as app:
-            realm = next((one for one in app.plugins.plugins if one.name == REALM), None)
-            if realm is None:
-                raise StartupError(
-                    f"{REALM} is off, and knows no users",
-                    hint=f"set /{REALM}/enabled to true",
-                )
-            return await work(_Users(app, realm))  # type: ignore[arg-type]
-
-    with find_database(prepared) as address:
-        try:
-            return asyncio.run(run(address))
-        except DocgraphError as error:
-            raise StartupError(error.message, hint=_explain(error)) from error
+    if not prepared.config.get(DbRealmAuthenticator).enabled:
+        raise StartupError(
+            f"{REALM} is off, and knows no users", hint=f"set /{REALM}/enabled to true"
+        )
+    return work_on(prepared, lambda app: work(_Users(app, app.plugins.find(REALM))))
 
 
 def _read_password(file: Path | None) -> str:
@@ -236,13 +224,6 @@ def _check_name(user: str) -> None:
             "a user id is not empty and holds no ':', which ends it in Basic authentication",
             param_hint="USER",
         )
-
-
-def _explain(error: DocgraphError) -> str | None:
-    """The hint of an error, with what is said of a weak password."""
-    parts = [error.hint or ""]
-    parts += [error.fields.get("warning", ""), *error.fields.get("suggestions", ())]
-    return "\n  ".join(part for part in parts if part) or None
 
 
 def _describe(roles: tuple[str, ...]) -> str:

@@ -6,18 +6,39 @@ in by the command line.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import TypeVar
 
 from docgraph.cli.terminal import notice
 from docgraph.config.sections import Core, MClient
+from docgraph.exchange import DocgraphError, StartupError
 from docgraph.runtime import create_instance
 from docgraph.server.app import Docgraph
 from docgraph.server.host import open_database
 from docgraph.server.prepare import Prepared
 from docgraph.store.embedded import EmbeddedMongo
 
-__all__ = ["find_database", "open_workbench"]
+__all__ = ["find_database", "open_workbench", "work_on"]
+
+_T = TypeVar("_T")
+
+
+def work_on(prepared: Prepared, work: Callable[[Docgraph], Awaitable[_T]]) -> _T:
+    """Do something with the store and the plugins; what is refused is one clear message."""
+
+    async def run(address: str) -> _T:
+        async with open_workbench(prepared, address) as app:
+            return await work(app)
+
+    with find_database(prepared) as address:
+        try:
+            return asyncio.run(run(address))
+        except DocgraphError as error:
+            advice = [error.fields.get("warning", ""), *error.fields.get("suggestions", ())]
+            hint = "\n  ".join(part for part in (error.hint or "", *advice) if part)
+            raise StartupError(error.message, hint=hint or None) from error
 
 
 @contextmanager
