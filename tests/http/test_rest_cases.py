@@ -192,7 +192,14 @@ RESOURCES: dict[str, list[Ask]] = {
             400,
             query={"id_type": "NUMBER"},
             message="_id in content body is mandatory for documents with id type NUMBER",
-        )
+        ),
+        post(
+            "/things",
+            [{"_id": 9}, {}],
+            400,
+            query={"id_type": "NUMBER"},
+            has={"details": {"index": 1}},
+        ),
     ],
     # --- 1.3 --------------------------------------------------------------------------------------
     "reserved collections": [
@@ -232,6 +239,9 @@ RESOURCES: dict[str, list[Ask]] = {
 READS: dict[str, list[Ask]] = {
     # --- 2.1 --------------------------------------------------------------------------------------
     "page is a number": refused("page", "x", "illegal page parameter, it is not a number"),
+    "page can be reached": refused(
+        "page", "999999999999999999", "illegal page parameter, it is too large"
+    ),
     "page is at least 1": refused("page", "0", "illegal page parameter, it is < 1"),
     "pagesize is a number": refused(
         "pagesize", "x", "illegal pagesize parameter, it is not a number"

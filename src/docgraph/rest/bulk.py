@@ -21,6 +21,7 @@ from docgraph.rest.ids import check_id
 from docgraph.rest.links import document_path
 from docgraph.rest.modes import WriteMode
 from docgraph.rest.patch import build_update
+from docgraph.rest.single import check_missing_id
 from docgraph.store.errors import DUPLICATE_KEY, describe_write_error
 
 __all__ = ["HANDLERS", "insert_many"]
@@ -76,9 +77,8 @@ def _prepare(call: Call, body: Document, index: int, etag: ObjectId) -> Document
     try:
         if "_id" in body:
             check_id(body["_id"])
-        elif call.mode is WriteMode.UPDATE:
-            raise RequestError("_id in content body is mandatory to update a document")
         else:
+            check_missing_id(call)
             body = {"_id": ObjectId(), **body}
         return {**prepare_document(body), ETAG: etag}
     except DocgraphError as error:

@@ -19,6 +19,7 @@ __all__ = ["Count", "Order", "Parameters", "parse_parameters"]
 
 Order = tuple[tuple[str, Any], ...]
 
+_MOST_SKIPPED = (1 << 63) - 1
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _MODES = {
     mode.value: mode
@@ -78,7 +79,10 @@ def parse_parameters(query: QueryParameters, settings: Mongo, defaults: Paramete
         given.update(_read_mode(query.get_list("wm"), settings))
     if "after" in names and "page" in names:
         raise RequestError("page cannot be used together with after", hint="leave one of them out")
-    return replace(defaults, **given) if given else defaults
+    parameters = replace(defaults, **given) if given else defaults
+    if parameters.skip > _MOST_SKIPPED:
+        raise RequestError("illegal page parameter, it is too large")
+    return parameters
 
 
 # --- one function for each parameter --------------------------------------------------------------

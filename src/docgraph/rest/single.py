@@ -33,6 +33,7 @@ from docgraph.rest.modes import WriteMode
 __all__ = [
     "Target",
     "announce",
+    "check_missing_id",
     "condition_of",
     "delete",
     "explain_miss",
@@ -70,7 +71,7 @@ class Target:
 async def post_document(call: Call, body: Document) -> Answer:
     """POST of one document to a collection."""
     if "_id" not in body:
-        _check_missing_id(call)
+        check_missing_id(call)
         return await _create(call, {"_id": ObjectId(), **body})
     check_id(body["_id"])
     if call.mode is WriteMode.INSERT:
@@ -241,7 +242,7 @@ def _location(call: Call, id: Any) -> list[tuple[str, str]]:
     return [("Location", build_location(call.request, path, call.context.base_url))]
 
 
-def _check_missing_id(call: Call) -> None:
+def check_missing_id(call: Call) -> None:
     """An `_id` is made where none is given, unless the request asks for another kind of it."""
     if call.mode is WriteMode.UPDATE:
         raise RequestError(
