@@ -20,6 +20,8 @@ from docgraph.exchange.path import parse_path
 
 __all__ = [
     "METADATA_STORE",
+    "NONCE_STORE",
+    "REVOCATION_STORE",
     "SCHEMA_STORE",
     "Mounts",
     "ReservedResource",
@@ -30,6 +32,8 @@ __all__ = [
 ]
 
 METADATA_STORE = "_properties"
+REVOCATION_STORE = "_revocations"
+NONCE_STORE = "_digestNonces"
 SCHEMA_STORE = "_schemas"
 
 _SIZE, _META, _ALL = "_size", "_meta", "*"
@@ -39,6 +43,7 @@ _LISTS = {
     "_aggrs": (ResourceType.AGGREGATION, ResourceType.AGGREGATION),
     "_streams": (ResourceType.STREAM, ResourceType.STREAM),
 }
+_OWN_COLLECTIONS = frozenset({METADATA_STORE, REVOCATION_STORE, NONCE_STORE})
 _SERVER_DATABASES = frozenset({"admin", "config", "local"})
 _DATABASE_FORBIDS = frozenset('/\\. "$\0')
 _COLLECTION_FORBIDS = frozenset("$\0")
@@ -210,8 +215,8 @@ def is_reserved_database(name: str) -> bool:
 
 
 def is_reserved_collection(name: str) -> bool:
-    """Whether the collection belongs to the server, to a file store or to the metadata."""
-    return name.startswith("system.") or name.endswith(".chunks") or name == METADATA_STORE
+    """Whether the collection belongs to the server, to a file store or to docgraph itself."""
+    return name.startswith("system.") or name.endswith(".chunks") or name in _OWN_COLLECTIONS
 
 
 def is_reserved_id(id: object) -> bool:

@@ -153,6 +153,8 @@ def test_mounts_that_cannot_work_stop_the_start(mounts: tuple[MongoMount, ...]) 
         Resource(T.COLLECTION, "db", "system.users"),
         Resource(T.COLLECTION, "db", "fs.chunks"),
         Resource(T.COLLECTION, "db", "_properties"),
+        Resource(T.COLLECTION, "db", "_revocations"),
+        Resource(T.COLLECTION, "db", "_digestNonces"),
         Resource(T.DOCUMENT, "db", "c", "_properties"),
         Resource(T.DOCUMENT, "db", "c", "_properties.c"),
     ],

@@ -24,10 +24,11 @@ from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import Conflict
 from docgraph.runtime.shared import SharedFile, create_shared
 from docgraph.store import Store
+from docgraph.store.mounts import NONCE_STORE
 
 __all__ = ["COLLECTION", "NonceCounts", "SharedCounts", "StoredCounts", "create_shared_counts"]
 
-COLLECTION: Final = "_digestNonces"
+COLLECTION: Final = NONCE_STORE
 # A record outlives its nonce by far, so that no clock that is behind brings it to life again.
 KEPT: Final = 10 * LIFETIME
 _SWEEP_SECONDS: Final = 300.0

@@ -23,10 +23,11 @@ from docgraph.observe.events import BackgroundFailed
 from docgraph.runtime import Generations, LoadingCache
 from docgraph.store import Store
 from docgraph.store.errors import translated
+from docgraph.store.mounts import REVOCATION_STORE
 
 __all__ = ["COLLECTION", "Revocations"]
 
-COLLECTION: Final = "_revocations"
+COLLECTION: Final = REVOCATION_STORE
 _KEPT: Final = timedelta(days=400)  # longer than any token that we make
 _CLOCKS_DIFFER: Final = 3600.0  # seconds that others may accept a token beyond its end
 _LAST: Final = 250e9  # seconds; a date that both Python and the database know
