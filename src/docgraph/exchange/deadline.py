@@ -12,10 +12,15 @@ __all__ = ["Deadline"]
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """`at` is on the clock of `time.monotonic`; None: no end of its own."""
+    """`at` is on the clock of `time.monotonic`; None: no end of its own.
+
+    `enforced`: whoever set it ends the work that is late himself, so that nobody below needs a
+    timer of its own for that.
+    """
 
     at: float | None = None
     limit_ms: int = 0
+    enforced: bool = False
 
     @classmethod
     def never(cls) -> Deadline:
@@ -37,3 +42,7 @@ class Deadline:
         if left <= 0:
             raise TimeLimitExceeded(f"maximum query time limit of {self.limit_ms}ms exceeded")
         return left
+
+    def is_within(self, seconds: float) -> bool:
+        """Whether it comes within so many seconds, or has passed."""
+        return self.at is not None and self.at - time.monotonic() < seconds

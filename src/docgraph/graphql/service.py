@@ -143,7 +143,7 @@ class GraphqlService(Service):
         if limit <= 0:
             return await work
         left = limit / 1000 - spent
-        exchange.deadline = Deadline(time.monotonic() + left, limit)
+        exchange.deadline = Deadline(time.monotonic() + left, limit, enforced=True)
         timeout = asyncio.timeout(left + _GRACE)
         try:
             async with timeout:

@@ -7,10 +7,10 @@ read preference and read concern of the client, a session (`sessions.py`), and a
 the answer does not fit into one batch.
 
 Time is bounded twice. The server stops the command by `maxTimeMS`, and says so; a moment later we
-stop waiting, for servers that do not answer. Giving up, and being cancelled, closes the connection
-inside the driver, and the server ends a read whose client is gone. The driver's own `timeout()`
-is not used for reads: it would also replace the bound on waiting for a connection, and costs a task
-for every message.
+stop waiting, or whoever enforces the deadline does, for servers that do not answer. Giving up, and
+being cancelled, closes the connection inside the driver, and the server ends a read whose client
+is gone. The driver's own `timeout()` is not used for reads: it would also replace the bound on
+waiting for a connection, and costs a task for every message.
 """
 
 from __future__ import annotations
@@ -105,7 +105,10 @@ class Commands:
                 command["maxTimeMS"] = max(1, int(seconds * 1000))
             if self._read_concern:
                 command["readConcern"] = self._read_concern
-            return await self.within(seconds, lambda: self._read(self._database(db), command))
+            read = self._read(self._database(db), command)
+            if deadline.enforced and seconds != self._ceiling:
+                return await self._under(deadline, read)
+            return await self.within(seconds, lambda: read)
 
     async def close(self) -> None:
         """Give the sessions back; the client belongs to another."""
@@ -129,6 +132,15 @@ class Commands:
         except DRIVER_ERRORS as error:
             if timeout.expired() or (_is_timeout(error) and _is_close(timeout)):
                 raise self._out_of_time(writing) from error
+            raise translate(error) from error
+
+    async def _under(self, deadline: Deadline, read: Awaitable[T]) -> T:
+        """Await what another ends in time, with errors of docgraph only."""
+        try:
+            return await read
+        except DRIVER_ERRORS as error:
+            if _is_timeout(error) and deadline.is_within(_GRACE):
+                raise self._out_of_time(writing=False) from error
             raise translate(error) from error
 
     def has_server(self, *, writing: bool) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from docgraph.exchange.errors import DocgraphError
-from docgraph.graphql.engine.queries import Answer, Find, Pipeline, Query, ask_all
+from docgraph.graphql.engine.queries import Answer, Find, Pipeline, Query, ask_all, ask_alone
 from docgraph.graphql.engine.run import Prepared, Run
 from docgraph.graphql.engine.window import read_window
 from docgraph.graphql.errors import FieldFailure, describe_failure
@@ -28,6 +28,8 @@ async def fetch_branches(
     fetch: Fetch, parents: Sequence[Any], roots: Sequence[Any] | None, run: Run
 ) -> list[Any]:
     """The answer for each parent: documents, or why there are none."""
+    if len(parents) == 1:
+        return [await _fetch_branch(fetch, parents[0], None if roots is None else roots[0], run)]
     prepared = run.prepared[id(fetch)]
     queries: list[Query] = []
     asked: dict[Hashable, int | Answer] = {}
@@ -41,6 +43,13 @@ async def fetch_branches(
         places.append(place)
     answers = await ask_all(fetch, queries, run) if queries else []
     return [answers[place] if isinstance(place, int) else place for place in places]
+
+
+async def _fetch_branch(fetch: Fetch, parent: Any, root: Any, run: Run) -> Any:
+    """The answer for an only parent, such as a root field has."""
+    queries: list[Query] = []
+    place = _place(fetch, run.prepared[id(fetch)], parent, root, queries, run)
+    return await ask_alone(fetch, queries[0], run) if queries else place
 
 
 def _identify(fetch: Fetch, number: int, parent: Any, root: Any) -> Hashable:

@@ -20,7 +20,7 @@ from docgraph.graphql.engine.window import Window
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.planning.tree import Fetch
 
-__all__ = ["Answer", "Find", "Pipeline", "Query", "ask_all"]
+__all__ = ["Answer", "Find", "Pipeline", "Query", "ask_all", "ask_alone"]
 
 Answer = list[Document] | FieldFailure
 
@@ -83,7 +83,7 @@ Query = Find | Pipeline
 async def ask_all(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
     """The answers to all queries, in their order."""
     if len(queries) == 1:
-        return [await _ask_alone(fetch, queries[0], run)]
+        return [await ask_alone(fetch, queries[0], run)]
     loader = fetch.mapping.loader
     if not loader.batching:
         return await _ask_each(fetch, queries, run)
@@ -93,7 +93,8 @@ async def ask_all(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answ
     return [answer for part in answers for answer in part]
 
 
-async def _ask_alone(fetch: Fetch, query: Query, run: Run) -> Answer:
+async def ask_alone(fetch: Fetch, query: Query, run: Run) -> Answer:
+    """The answer to a query that is sent alone."""
     try:
         answer = await query.ask(fetch, run)
     except DocgraphError as error:
@@ -107,12 +108,12 @@ async def _ask_each(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[An
     if len(queries) > ALONE:
         text = f"{fetch.place.coordinates} needs more than {ALONE} commands"
         return [FieldFailure(text, "too-many-commands")] * len(queries)
-    return await concurrently([_ask_alone(fetch, query, run) for query in queries])
+    return await concurrently([ask_alone(fetch, query, run) for query in queries])
 
 
 async def _ask_together(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
     if len(queries) == 1:
-        return [await _ask_alone(fetch, queries[0], run)]
+        return [await ask_alone(fetch, queries[0], run)]
     pipeline = _tag(queries[0].as_stages(fetch), 0)
     for number, query in enumerate(queries[1:], 1):
         union = {"coll": fetch.mapping.collection, "pipeline": _tag(query.as_stages(fetch), number)}
