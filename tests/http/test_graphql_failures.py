@@ -82,7 +82,7 @@ async def test_a_slow_command_is_408_in_time_and_leaves_nothing_running(
         reply = await hurried.query("items", ASK)
         elapsed = time.perf_counter() - started
 
-    assert 0.25 < elapsed < 1.0
+    assert 0.25 < elapsed < 5.0
     assert (reply.status, reply.headers["content-type"]) == (408, MEDIA_TYPE)
     assert reply.json == {
         "data": None,
@@ -122,7 +122,7 @@ async def test_the_limit_covers_loading_the_app(mongo_client: Mongo, mongo_uri: 
             elapsed = time.perf_counter() - started
 
         assert reply.status == 408
-        assert elapsed < 1.0
+        assert elapsed < 5.0
         await until(lambda: _status(service, "a", "{ a }"), 200)
 
 

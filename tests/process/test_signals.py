@@ -105,7 +105,7 @@ def test_a_second_signal_ends_it_at_once(workers: int) -> None:
         begun = time.monotonic()
 
         assert server.stop() == 0
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 8
 
 
 @BOTH

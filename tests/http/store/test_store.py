@@ -332,7 +332,7 @@ async def test_write_ends_with_its_deadline(
             await store.write(at(database), write, deadline=Deadline.after_ms(300))
         elapsed = asyncio.get_running_loop().time() - started
 
-    assert elapsed < 1.5
+    assert elapsed < 5
 
 
 def _running(client: Sync, request: str) -> int:

@@ -161,7 +161,7 @@ async def test_read_that_does_not_answer_ends_with_its_deadline(
         elapsed = asyncio.get_running_loop().time() - started
 
     assert caught.value.status == 408
-    assert elapsed < 1
+    assert elapsed < 5
 
 
 async def test_connections_cut_under_load_do_not_show(

@@ -333,7 +333,7 @@ async def test_the_score_has_to_reach_the_minimum(blocking, password, score):
 async def test_a_very_long_password_is_rated_in_bounded_time(blocking):
     started = time.perf_counter()
     await Strength(blocking, 0).check("a1b2" * 5000)
-    assert time.perf_counter() - started < 2
+    assert time.perf_counter() - started < 10
 
 
 def test_the_name_of_the_user_makes_a_weak_password():

@@ -22,7 +22,7 @@ def refuse(text: str, limits: Limits = LIMITS) -> OperationRefused:
     started = time.process_time()
     with pytest.raises(OperationRefused) as error:
         check(text, limits)
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 5
     assert len(error.value.errors) == 1
     return error.value
 
