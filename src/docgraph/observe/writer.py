@@ -19,8 +19,9 @@ from docgraph.observe.events import LinesDropped
 __all__ = ["Writer"]
 
 QUEUE_LINES = 16_384
-# A short wait lets lines gather: one write for many, and no thread switch for each of them.
-GATHER_SECONDS = 0.005
+# A short wait lets lines gather: one write for many, and no thread switch for each of them. Every
+# switch takes the interpreter away from the event loop, so that there should be few of them.
+GATHER_SECONDS = 0.02
 CHUNK_BYTES = 64 << 10
 
 

@@ -7,7 +7,7 @@ smuggled. So a head that could be read in two ways is refused, never repaired.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import httptools
 
@@ -26,8 +26,7 @@ _HOST = re.compile(rb"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]*")
 _SERVED_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """A request head that can be read in one way only; `length` is None for a chunked body."""
 
     path: bytes

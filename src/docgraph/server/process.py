@@ -40,6 +40,9 @@ _SWEEP = 0.25
 _MUTE = 100  # above every level of `logging`: what is worth saying goes through `observe`
 _TLS_GOODBYE = 5.0
 _COMPRESSION_THREADS = 2
+# Objects. The documents of a few requests at a time are alive for milliseconds, and no garbage:
+# with Python's own threshold (700) the collector would look at them many times.
+_COLLECT_AFTER = 20_000
 
 
 class Stop:
@@ -193,6 +196,7 @@ async def serve_process(
             try:
                 gc.collect()
                 gc.freeze()  # what the start made stays: the collector need not look at it again
+                gc.set_threshold(_COLLECT_AFTER)
                 await server.start(listeners)
                 on_listening()
                 await stop.gentle.wait()

@@ -66,15 +66,18 @@ class Elements:
 
         Written for many values: all that is done for each of them is done by C.
         """
+        kinds = _LIST if self._column.is_list else _DICT
         values = self._values
-        if not is_non_null_type(self._column.type) and None in values:
-            values = [value for value in values if value is not None]
-        if self._column.is_list:
-            if not _LIST.issuperset(map(type, values)):
+        if not kinds.issuperset(map(type, values)):
+            if is_non_null_type(self._column.type):
                 return False
+            values = [value for value in values if value is not None]
+            if not kinds.issuperset(map(type, values)):
+                return False
+        if self._column.is_list:
             values = list(chain.from_iterable(values))
-        if not _DICT.issuperset(map(type, values)):
-            return False
+            if not _DICT.issuperset(map(type, values)):
+                return False
         distinct = dict(zip(map(id, values), values, strict=True))
         self.documents = list(distinct.values())
         if len(distinct) == len(values):

@@ -51,11 +51,6 @@ class _Side:
             else:
                 seekers.append(number)
 
-    @property
-    def plain_name(self) -> Any:
-        """The field to compare with, when the path is no more than its name."""
-        return self.join.target if len(self.join.path) == 1 else None
-
     def as_filter(self) -> Document:
         """The condition that documents for any of the parents satisfy."""
         name = self.join.target
@@ -76,19 +71,44 @@ class _Side:
 
 @dataclass(slots=True)
 class _Batch:
-    """The parents that one command is for."""
+    """The parents that one command is for.
+
+    `keys` are those of the parents, one by one, where each has just one and all of them are of
+    types that Python compares as MongoDB does. Then it may well be that nobody needs the seekers.
+    """
 
     sides: list[_Side]
     numbers: list[int] = field(default_factory=list)
+    keys: list[Key] | None = None
 
     @property
     def size(self) -> int:
         """The number of keys in the command."""
-        return max(len(side.values) for side in self.sides)
+        return max([len(side.values) for side in self.sides])
+
+    def add(self, number: int, keys: Sequence[Keys]) -> None:
+        """Take a parent, with its keys for each of the joins."""
+        for side, own in zip(self.sides, keys, strict=True):
+            side.add(number, own)
+        self.numbers.append(number)
+
+    def split(self, size: int) -> list[_Batch]:
+        """The same as batches of so many keys, for parents that have one key each."""
+        if self.size <= size:
+            return [self] if self.numbers else []
+        side = self._index()
+        keys = list(side.values)
+        parts: list[_Batch] = []
+        for start in range(0, len(keys), size):
+            own = keys[start : start + size]
+            seekers = {key: side.seekers[key] for key in own}
+            part = _Side(side.join, {key: side.values[key] for key in own}, seekers)
+            parts.append(_Batch([part], [number for key in own for number in seekers[key]]))
+        return parts
 
     def keys_by_parent(self) -> dict[int, Keys]:
         """What each parent looks for, by the only join."""
-        (side,) = self.sides
+        side = self._index()
         wanted: dict[int, Keys] = {number: {} for number in self.numbers}
         for key, numbers in side.seekers.items():
             for number in numbers:
@@ -97,36 +117,60 @@ class _Batch:
 
     def distribute(self, documents: Sequence[Document]) -> dict[int, list[Document]]:
         """The documents of each parent, in their order."""
-        found: dict[int, list[Document]] = {number: [] for number in self.numbers}
         if len(self.sides) > 1:
-            for document in documents:
-                for number in set.intersection(*(s.find_seekers(document) for s in self.sides)):
-                    found[number].append(document)
-            return found
-        (side,) = self.sides
-        name, seekers = side.plain_name, side.seekers
+            return self._distribute_by_all(documents)
+        reached = self._reach(documents)
+        if self.keys is not None and reached is not None:
+            groups: dict[Key, list[Document]] = {key: [] for key in self.sides[0].values}
+            for key, document in zip(reached, documents, strict=True):
+                if key in groups:  # a collation may find more than we asked for
+                    groups[key].append(document)
+            return {n: groups[key] for n, key in zip(self.numbers, self.keys, strict=True)}
+        found: dict[int, list[Document]] = {number: [] for number in self.numbers}
+        side = self._index()
         for document in documents:
-            value = document.get(name)
-            if value.__class__ in OWN_KEY:
-                for number in seekers.get(value, ()):
-                    found[number].append(document)
-            else:
-                for number in side.find_seekers(document):
-                    found[number].append(document)
+            for number in side.find_seekers(document):
+                found[number].append(document)
         return found
 
     def pick_first(self, documents: Sequence[Document]) -> dict[int, Document]:
         """The first document of each parent that has one, by the only join."""
-        (side,) = self.sides
-        name, seekers = side.plain_name, side.seekers
+        reached = self._reach(documents)
+        if self.keys is not None and reached is not None:
+            # From the last to the first, so that the first one stays.
+            firsts = dict(zip(reversed(reached), reversed(documents), strict=True))
+            pairs = zip(self.numbers, self.keys, strict=True)
+            return {number: firsts[key] for number, key in pairs if key in firsts}
         found: dict[int, Document] = {}
+        side = self._index()
         for document in documents:
-            value = document.get(name)
-            own = value.__class__ in OWN_KEY
-            for number in seekers.get(value, ()) if own else side.find_seekers(document):
-                if number not in found:
-                    found[number] = document
+            for number in side.find_seekers(document):
+                found.setdefault(number, document)
         return found
+
+    def _distribute_by_all(self, documents: Sequence[Document]) -> dict[int, list[Document]]:
+        found: dict[int, list[Document]] = {number: [] for number in self.numbers}
+        for document in documents:
+            for number in set.intersection(*(s.find_seekers(document) for s in self.sides)):
+                found[number].append(document)
+        return found
+
+    def _reach(self, documents: Sequence[Document]) -> list[Key] | None:
+        """The values that documents are found by, when all of them are their own keys."""
+        (side,) = self.sides
+        if len(side.join.path) != 1:
+            return None
+        name = side.join.target
+        values = [document.get(name) for document in documents]
+        return values if OWN_KEY.issuperset(map(type, values)) else None
+
+    def _index(self) -> _Side:
+        """The only join, with its seekers."""
+        (side,) = self.sides
+        if self.keys is not None and not side.seekers:
+            for number, key in zip(self.numbers, self.keys, strict=True):
+                side.seekers.setdefault(key, []).append(number)
+        return side
 
 
 async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> list[Any]:
@@ -155,7 +199,7 @@ def _make_batches(fetch: Fetch, parents: Sequence[Any], answers: list[Any]) -> l
     joins = fetch.relation.joins
     size = min(fetch.mapping.loader.max_batch_size or MAX_KEYS, MAX_KEYS)
     if len(joins) == 1 and not joins[0].many:
-        return _split(_make_simple_batch(joins[0], parents), size)
+        return _make_simple_batch(joins[0], parents).split(size)
     batches: list[_Batch] = []
     placed: dict[Any, _Batch] = {}  # parents with the same keys belong together
     for number, parent in enumerate(parents):
@@ -172,44 +216,23 @@ def _make_batches(fetch: Fetch, parents: Sequence[Any], answers: list[Any]) -> l
             if not batches or batches[-1].size + max(map(len, keys)) > size:
                 batches.append(_Batch([_Side(join) for join in joins]))
             batch = placed[sought] = batches[-1]
-        for side, own in zip(batch.sides, keys, strict=True):
-            side.add(number, own)
-        batch.numbers.append(number)
+        batch.add(number, keys)
     return batches
 
 
 def _make_simple_batch(join: Join, parents: Sequence[Any]) -> _Batch:
     """The usual case: each parent has one key at most."""
+    keys = join.read_keys(parents)
+    numbers = list(range(len(keys)))
+    if None in keys:
+        numbers = [number for number in numbers if keys[number] is not None]
+        keys = [key for key in keys if key is not None]
+    if OWN_KEY.issuperset(map(type, keys)):
+        return _Batch([_Side(join, dict(zip(keys, keys, strict=True)))], numbers, keys)
     side = _Side(join)
-    seekers, values = side.seekers, side.values
-    numbers: list[int] = []
-    for number, value in enumerate(join.read_keys(parents)):
-        if value is None:
-            continue
-        numbers.append(number)
-        key = value if value.__class__ in OWN_KEY else join_key(value)
-        seeking = seekers.get(key)
-        if seeking is None:
-            seekers[key] = [number]
-            values[key] = value
-        else:
-            seeking.append(number)
+    for number, value in zip(numbers, keys, strict=True):
+        side.add(number, {join_key(value): value})
     return _Batch([side], numbers)
-
-
-def _split(batch: _Batch, size: int) -> list[_Batch]:
-    """A batch of one key per parent, as batches of so many keys."""
-    if batch.size <= size:
-        return [batch] if batch.numbers else []
-    (side,) = batch.sides
-    keys = list(side.values)
-    parts: list[_Batch] = []
-    for start in range(0, len(keys), size):
-        own = keys[start : start + size]
-        seekers = {key: side.seekers[key] for key in own}
-        part = _Side(side.join, {key: side.values[key] for key in own}, seekers)
-        parts.append(_Batch([part], [number for key in own for number in seekers[key]]))
-    return parts
 
 
 def _read_keys(fetch: Fetch, join: Join, parent: Any) -> Keys:
