@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import uvloop
@@ -74,17 +75,30 @@ class _Caller(asyncio.Protocol):
             self.done.set_result(None)
 
 
-def build_request(port: int, path: str, body: bytes) -> bytes:
+def build_request(port: int, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
     """The bytes of one POST."""
-    return (
-        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    ).encode() + body
+    fields = {
+        "Host": f"127.0.0.1:{port}",
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+        **headers,
+    }
+    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def measure(port: int, path: str, body: bytes, *, seconds: float, connections: int) -> Measured:
+def measure(
+    port: int,
+    path: str,
+    body: bytes,
+    *,
+    seconds: float,
+    connections: int,
+    headers: Mapping[str, str] | None = None,
+) -> Measured:
     """Run the load from this process."""
-    return uvloop.run(_measure(port, build_request(port, path, body), seconds, connections))
+    request = build_request(port, path, body, headers or {})
+    return uvloop.run(_measure(port, request, seconds, connections))
 
 
 async def _measure(port: int, request: bytes, seconds: float, connections: int) -> Measured:

@@ -14,21 +14,23 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 import psutil
 from pymongo import MongoClient
 
-from bench import data, load
+from bench import data, load, logins
 from bench.twin import HANDLERS
-from bench.workloads import WORKLOADS, Workload
+from bench.workloads import LOGINS, WORKLOADS, Workload
 from docgraph.store.embedded import EmbeddedMongo
 
 HERE = Path(__file__).parent
+LOGIN_BAR = 0.15  # milliseconds of CPU
 CONFIG = {
     "/mclient/connection-string": "{uri}",
     "/http-listener/port": "0",
@@ -43,15 +45,14 @@ class Contestant:
 
     name: str
     port: int
-    path: str
     process: psutil.Process
 
-    def ask(self, body: bytes) -> object:
+    def ask(self, workload: Workload) -> object:
         """One request, decoded."""
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{self.path}",
-            body,
-            {"Content-Type": "application/json"},
+            f"http://127.0.0.1:{self.port}{workload.path}",
+            workload.body(),
+            {"Content-Type": "application/json", **logins.build_headers(workload.caller)},
         )
         with urllib.request.urlopen(request) as response:
             return orjson.loads(response.read())
@@ -63,9 +64,10 @@ class Contestant:
 
 
 @contextmanager
-def running_docgraph(uri: str) -> Iterator[Contestant]:
+def running_docgraph(uri: str, extra: Mapping[str, str] | None = None) -> Iterator[Contestant]:
     """docgraph as a user runs it."""
-    options = [f"--set={path}={value.format(uri=uri)}" for path, value in CONFIG.items()]
+    settings = {**CONFIG, **(extra or {})}
+    options = [f"--set={path}={value.format(uri=uri)}" for path, value in settings.items()]
     with (
         tempfile.TemporaryDirectory() as directory,
         subprocess.Popen(
@@ -82,7 +84,7 @@ def running_docgraph(uri: str) -> Iterator[Contestant]:
             raise SystemExit("docgraph did not start")
         port = int(line.rsplit(":", 1)[1].strip().rstrip("/"))
         try:
-            yield Contestant("docgraph", port, "/graphql/bench", psutil.Process(process.pid))
+            yield Contestant("docgraph", port, psutil.Process(process.pid))
         finally:
             process.terminate()
 
@@ -93,7 +95,7 @@ def running_twin(uri: str, port: int) -> Iterator[Contestant]:
     command = [sys.executable, "-m", "uvicorn", "bench.twin:app", "--port", str(port)]
     command += ["--no-access-log", "--log-level", "warning", "--lifespan", "off"]
     with subprocess.Popen(command, env={**os.environ, "MONGO_URI": uri}) as process:
-        contestant = Contestant("twin", port, "/", psutil.Process(process.pid))
+        contestant = Contestant("twin", port, psutil.Process(process.pid))
         try:
             _wait_for(contestant)
             yield contestant
@@ -104,7 +106,7 @@ def running_twin(uri: str, port: int) -> Iterator[Contestant]:
 def _wait_for(contestant: Contestant) -> None:
     for _ in range(100):
         try:
-            contestant.ask(WORKLOADS[0].body())
+            contestant.ask(WORKLOADS[0])
         except OSError:
             time.sleep(0.1)
         else:
@@ -114,7 +116,7 @@ def _wait_for(contestant: Contestant) -> None:
 
 def compare(workload: Workload, contestants: list[Contestant]) -> None:
     """Refuse to time what does not answer alike."""
-    answers = [contestant.ask(workload.body()) for contestant in contestants]
+    answers = [contestant.ask(workload) for contestant in contestants]
     if any(answer != answers[0] for answer in answers):
         raise SystemExit(f"{workload.id}: the answers differ")
 
@@ -130,10 +132,11 @@ def time_rung(
             before = contestant.cpu()
             measured = load.measure(
                 contestant.port,
-                contestant.path,
+                workload.path,
                 workload.body(),
                 seconds=seconds,
                 connections=args.connections,
+                headers=logins.build_headers(workload.caller),
             )
             if measured.errors:
                 raise SystemExit(f"{workload.id}: {contestant.name} answered with errors")
@@ -164,19 +167,37 @@ def main() -> None:
         uri = stack.enter_context(EmbeddedMongo(Path(directory)))
         data.load(uri)
         with MongoClient(uri) as client:
-            definition = orjson.loads((HERE / "app.json").read_bytes())
-            client["docgraph"]["gql-apps"].insert_one(definition)
-        docgraph = stack.enter_context(running_docgraph(uri))
-        twin = stack.enter_context(running_twin(uri, 18_391))
-        print_table([docgraph, twin], args)
+            client["docgraph"]["gql-apps"].insert_many(load_definitions())
+        if wanted(WORKLOADS, args):
+            docgraph = stack.enter_context(running_docgraph(uri))
+            twin = stack.enter_context(running_twin(uri, 18_391))
+            print_table([docgraph, twin], args)
+        if wanted(LOGINS, args):
+            logins.store_user(uri)
+            with running_docgraph(uri, logins.CONFIG) as docgraph:
+                print_logins(docgraph, args)
+
+
+def load_definitions() -> list[dict[str, Any]]:
+    """The app of the ladder, and the same with a field that only administrators see."""
+    app: dict[str, Any] = orjson.loads((HERE / "app.json").read_bytes())
+    field = "email: String"
+    hidden = app["schema"].replace(field, f'{field} @visible(roles: ["admin"])')
+    return [app, {**app, "_id": "hidden", "schema": hidden}]
+
+
+def wanted(workloads: Iterable[Workload], args: argparse.Namespace) -> list[Workload]:
+    """Those that were asked for: a name stands for all that begin with it and a dash."""
+    if not args.only:
+        return list(workloads)
+    names = {one: one.partition("-")[0] for one in (workload.id for workload in workloads)}
+    return [one for one in workloads if one.id in args.only or names[one.id] in args.only]
 
 
 def print_table(contestants: list[Contestant], args: argparse.Namespace) -> None:
     """One line per rung."""
     print(f"{'':8} {'docgraph/s':>10} {'twin/s':>8} {'ratio':>6} {'bar':>5}   p50/p99 ms   cpu ms")
-    for workload in WORKLOADS:
-        if args.only and workload.id not in args.only:
-            continue
+    for workload in wanted(WORKLOADS, args):
         rivals = contestants if workload.id in HANDLERS else contestants[:1]
         compare(workload, rivals)
         result = time_rung(workload, rivals, args)
@@ -186,6 +207,20 @@ def print_table(contestants: list[Contestant], args: argparse.Namespace) -> None
             f"{workload.id:8} {own['rate']:10.0f} {twin['rate'] if twin else 0:8.0f} {ratio:>6} "
             f"{workload.bar or '':>5}   {own['p50']:.1f}/{own['p99']:.1f}   {own['cpu_ms']:.3f}"
             + (f" (twin {twin['cpu_ms']:.3f})" if twin else ""),
+            flush=True,
+        )
+
+
+def print_logins(docgraph: Contestant, args: argparse.Namespace) -> None:
+    """W9: what it costs to know the caller, beside the same request of nobody."""
+    print(f"{'':8} {'docgraph/s':>10}   p50/p99 ms   cpu ms   more than anonymous, bar {LOGIN_BAR}")
+    anonymous = 0.0
+    for workload in LOGINS:  # all of them: the first one is the measure of the others
+        own = time_rung(workload, [docgraph], args)["docgraph"]
+        anonymous = anonymous or own["cpu_ms"]
+        print(
+            f"{workload.id:8} {own['rate']:10.0f}   {own['p50']:.1f}/{own['p99']:.1f}"
+            f"   {own['cpu_ms']:.3f}   {own['cpu_ms'] - anonymous:+.3f}",
             flush=True,
         )
 

@@ -20,11 +20,15 @@ class Workload:
     query: str
     variables: dict[str, Any] = field(default_factory=dict)
     bar: float | None = None
+    caller: str = ""  # W9: how the caller is known; a key of `logins.headers`
+    path: str = "/graphql/bench"
 
     def body(self) -> bytes:
         """The request as JSON."""
         return orjson.dumps({"query": self.query, "variables": self.variables})
 
+
+TO_ONE = "{ posts(limit: 100) { id title author { id name } } }"
 
 WORKLOADS = (
     Workload("W0", "__typename", "{ __typename }"),
@@ -38,9 +42,7 @@ WORKLOADS = (
     Workload("W2-20", "flat list of 20", FLAT % 20, bar=0.85),
     Workload("W2-100", "flat list of 100", FLAT % 100, bar=0.85),
     Workload("W2-1000", "flat list of 1000", FLAT % 1000, bar=0.85),
-    Workload(
-        "W3", "100 + to-one", "{ posts(limit: 100) { id title author { id name } } }", bar=0.85
-    ),
+    Workload("W3", "100 + to-one", TO_ONE, bar=0.85),
     Workload(
         "W4",
         "20 + to-many, sorted and limited",
@@ -61,4 +63,18 @@ WORKLOADS = (
     ),
     Workload("W7", "aggregation with an optional stage", "{ tags(min: 150) { tag posts } }"),
     Workload("W8", "full introspection", get_introspection_query()),
+)
+
+# W3 again, on a server with authentication; the first one is what the others are compared with.
+LOGINS = (
+    Workload("W9", "W3, anonymous", TO_ONE),
+    Workload("W9-basic", "W3 with a password, users kept in memory", TO_ONE, caller="basic"),
+    Workload("W9-jwt", "W3 with a JSON Web Token", TO_ONE, caller="jwt"),
+    Workload(
+        "W9-role",
+        "W3 as a role with hidden fields",
+        TO_ONE,
+        caller="jwt",
+        path="/graphql/hidden",
+    ),
 )

@@ -283,26 +283,37 @@ def _check_keys(value: Any, refused: frozenset[str], location: str) -> None:
     raise _violation("BLACKLISTED_OPERATOR", operator, place, reason)
 
 
-def has_key(value: Any, keys: frozenset[str], depth: int = _DEEPEST) -> bool:
-    """Whether one of `keys` (operators in lower case) is a key at any depth of the value."""
-    if depth == 0:
-        raise RecursionError
-    kind = type(value)
-    if kind is dict:
-        for key, inner in value.items():
-            if key[:1] == "$" and key.lower() in keys:
-                return True
-            if type(inner) not in _SCALARS and has_key(inner, keys, depth - 1):
-                return True
-        return False
-    if kind is list or isinstance(value, (list, tuple)):
-        # Long lists are lists of ids, and `issuperset` runs through them without our help.
-        if _SCALARS.issuperset(map(type, value)):
+def has_key(value: Any, keys: frozenset[str]) -> bool:
+    """Whether one of `keys` (operators in lower case) is a key at any depth of the value.
+
+    Level by level: a call for each document inside would cost more than looking at it.
+    """
+    level = [value]
+    for _ in range(_DEEPEST):
+        below: list[Any] = []
+        for one in level:
+            if type(one) is dict:
+                for key, inner in one.items():
+                    if key[:1] == "$" and key.lower() in keys:
+                        return True
+                    if type(inner) not in _SCALARS:
+                        below.append(inner)
+            else:
+                below += _open_container(one)
+        if not below:
             return False
-        return any([has_key(inner, keys, depth - 1) for inner in value])
+        level = below
+    raise RecursionError
+
+
+def _open_container(value: Any) -> Sequence[Any]:
+    """What stands inside and may hold keys."""
+    if isinstance(value, (list, tuple)):
+        # Long lists are lists of ids, and `issuperset` runs through them without our help.
+        return () if _SCALARS.issuperset(map(type, value)) else value
     if isinstance(value, Mapping):  # SON, RawBSONDocument: encoded like a dict, so read like one
-        return has_key(dict(value), keys, depth)
-    return False
+        return (dict(value),)
+    return ()
 
 
 def _locate(value: Any, keys: frozenset[str], location: str) -> tuple[str, str] | None:
