@@ -27,6 +27,7 @@ from docgraph.exchange.errors import StartupError
 from docgraph.store.embedded import EmbeddedMongo, EmbeddedReplicaSet, MongodOptions
 from docgraph.store.embedded_binary import build_command, find_binary
 from docgraph.store.embedded_node import Node
+from docgraph.store.embedded_process import await_end
 
 OWNER = """\
 import sys, threading
@@ -570,3 +571,23 @@ async def test_suite_notices_blocking_calls_in_the_event_loop(
 
     assert blocking_calls
     blocking_calls.clear()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at the threads of a process in /proc")
+def test_process_of_which_another_thread_lives_has_not_ended() -> None:
+    script = """\
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+print("ready", flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            while is_alive(process.pid):
+                time.sleep(0.01)
+            assert not await_end(process.pid, 0.2)
+        finally:
+            process.kill()
+        assert await_end(process.pid, 10)

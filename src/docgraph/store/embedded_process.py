@@ -79,13 +79,18 @@ def is_ending(pid: int) -> bool:
 
 
 def _is_gone(pid: int) -> bool:
-    """Whether it ended; a zombie, of which only the exit code is left, counts."""
+    """Whether it ended; a zombie, of which only the exit code is left, counts.
+
+    Its first thread can be one while others still live, and hold the files and ports of all.
+    """
     if _HAS_PROC:
+        process = Path(f"/proc/{pid}")
         try:
-            state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2]
+            state = (process / "stat").read_text(errors="replace").rpartition(")")[2]
+            threads = os.listdir(process / "task")
         except OSError:  # no such process
             return True
-        return state.split()[0] in ("Z", "X")
+        return state.split()[0] in ("Z", "X") and len(threads) <= 1
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
