@@ -1,10 +1,10 @@
 """Runs one reading command: its time, its second try, its errors, its observation.
 
-Reads are sent with `AsyncDatabase.command` and not with `find().to_list()`: the driver's cursor
-objects cost a noticeable part of a small read, and an answer of one batch needs none. What the
-driver's cursors do beside that is done here: the second try of the retryable reads specification,
-read preference and read concern of the client, a session (`sessions.py`), and a real cursor when
-the answer does not fit into one batch.
+Reads go the short way (`express.py`) where there is one, or by `AsyncDatabase.command`, and not by
+`find().to_list()`: the driver's cursor objects cost a noticeable part of a small read, and an
+answer of one batch needs none. What they do beside that is done here: the second try of the
+retryable reads specification, read preference and read concern of the client, and a real cursor
+when the answer does not fit into one batch.
 
 Time is bounded twice. The server stops the command by `maxTimeMS`, and says so; a moment later we
 stop waiting, or whoever enforces the deadline does, for servers that do not answer. Giving up, and
@@ -37,7 +37,7 @@ from docgraph.exchange.errors import DocgraphError, TimeLimitExceeded
 from docgraph.observe import emit
 from docgraph.observe.events import CommandFinished
 from docgraph.store.errors import DRIVER_ERRORS, translate, unreachable
-from docgraph.store.sessions import Sessions
+from docgraph.store.express import Express
 
 __all__ = ["Commands", "Observed"]
 
@@ -94,7 +94,7 @@ class Commands:
         self._read_concern = client.read_concern.document
         self._read_preference = client.read_preference
         self._tries = 2 if client.options.retry_reads else 1
-        self._sessions = Sessions(client)
+        self._express = Express.find(client)
         self._databases: dict[str, AsyncDatabase[Document]] = {}
 
     async def fetch(self, db: str, command: Document, deadline: Deadline) -> list[Document]:
@@ -109,10 +109,6 @@ class Commands:
             if deadline.enforced and seconds != self._ceiling:
                 return await self._under(deadline, read)
             return await self.within(seconds, lambda: read)
-
-    async def close(self) -> None:
-        """Give the sessions back; the client belongs to another."""
-        await self._sessions.close()
 
     def budget(self, deadline: Deadline) -> float | None:
         """Seconds for one command: what is left, at most the ceiling."""
@@ -174,22 +170,19 @@ class Commands:
 
     async def _send(self, database: AsyncDatabase[Document], command: Document) -> Document:
         tries = self._tries
-        session = self._sessions.take()
-        try:
-            while True:
-                tries -= 1
-                try:
-                    return await database.command(
-                        dict(command),  # the driver adds to it
-                        read_preference=self._read_preference,
-                        codec_options=self._options,
-                        session=session,
-                    )
-                except (AutoReconnect, OperationFailure) as error:
-                    if tries == 0 or not _is_worth_another_try(error):
-                        raise
-        finally:
-            self._sessions.give_back(session)
+        while True:
+            tries -= 1
+            try:
+                if self._express is not None:
+                    return await self._express.read(database.name, command, self._read_preference)
+                return await database.command(
+                    dict(command),  # the driver adds to it
+                    read_preference=self._read_preference,
+                    codec_options=self._options,
+                )
+            except (AutoReconnect, OperationFailure) as error:
+                if tries == 0 or not _is_worth_another_try(error):
+                    raise
 
     async def _read_batches(
         self, database: AsyncDatabase[Document], command: Document, opened: int

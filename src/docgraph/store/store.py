@@ -86,7 +86,6 @@ class Store:
     async def close(self) -> None:
         """End all connections."""
         await self._availability.stop()
-        await self._commands.close()
         await self.client.close()
 
     async def available(self) -> None:

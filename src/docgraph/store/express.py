@@ -1,0 +1,93 @@
+"""A short way for reads through the driver: its connections, without what it does around a message.
+
+The driver picks the server, keeps the pool, signs in, and learns of every error, as always. Only
+the message itself is sent and awaited here: the driver would start two tasks for it, to look for a
+time limit and for the end of the connection's server, and attach a session that a single read has
+no use for. Both cost more than the rest of a small read together (0.26 ms of CPU against 0.07).
+Time is limited by whoever calls (`command.py`).
+
+What is used of the driver has no promise of stability, so all of it is in this file, and used only
+with the versions it was tried with. With others, and where an option of the client asks for what
+only the driver's own way does, `find` answers None.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import count
+from typing import Final
+
+import bson
+from pymongo import ReadPreference, version_tuple
+from pymongo.asynchronous.mongo_client import AsyncMongoClient
+from pymongo.asynchronous.pool import AsyncConnection
+from pymongo.errors import DocumentTooLarge, ProtocolError
+from pymongo.helpers_shared import _check_command_response
+from pymongo.read_preferences import _ServerMode
+
+from docgraph.exchange.data import Document
+
+__all__ = ["Express"]
+
+_TRIED: Final = {(4, 19)}
+_HEADER: Final = struct.Struct("<iiiiIB")  # length, id, answer to, operation, flags, section
+_OP_MSG: Final = 2013
+_BODY: Final = 5  # where the document begins in an answer without its header
+_OVERHEAD: Final = 16 * 1024  # what a command may have beside the largest document
+_LARGEST_ID: Final = 2**31 - 1
+
+
+class Express:
+    """Sends commands that read, one message each."""
+
+    def __init__(self, client: AsyncMongoClient[Document]) -> None:
+        self._client = client
+        self._options = client.codec_options
+        self._ids = count(1)
+
+    @classmethod
+    def find(cls, client: AsyncMongoClient[Document]) -> Express | None:
+        """The short way of a client; None if it must not, or cannot, go one."""
+        if version_tuple[:2] not in _TRIED:
+            return None
+        options, pool = client.options, client.options.pool_options
+        compression, listeners = pool._compression_settings, pool._event_listeners
+        special = (
+            options.auto_encryption_opts,
+            options.timeout,
+            options.load_balanced,
+            pool.socket_timeout,
+            pool.server_api,
+            compression and compression.compressors,
+            listeners and listeners.enabled_for_commands,
+        )
+        return None if any(special) else cls(client)
+
+    async def read(self, db: str, command: Document, preference: _ServerMode) -> Document:
+        """The answer to a command; errors are those of the driver."""
+        checkout = await self._client._conn_for_reads(preference, None, next(iter(command)))
+        async with checkout as (connection, effective):
+            document = {**command, "$db": db}
+            if effective.mode != ReadPreference.PRIMARY.mode:
+                document["$readPreference"] = effective.document
+            payload = await self._exchange(connection, bson.encode(document, False, self._options))
+            reply: Document = bson.decode(payload, self._options)
+            if not reply.get("ok"):
+                _check_command_response(reply, connection.max_wire_version)
+            return reply
+
+    async def _exchange(self, connection: AsyncConnection, body: bytes) -> memoryview:
+        if len(body) > connection.max_bson_size + _OVERHEAD:
+            raise DocumentTooLarge(f"a command of {len(body)} bytes")
+        request = next(self._ids) & _LARGEST_ID
+        header = _HEADER.pack(_HEADER.size + len(body), request, 0, _OP_MSG, 0, 0)
+        wire = connection.conn.get_conn
+        try:
+            await wire.write(header + body)
+            answer, operation = await wire.read(request, connection.max_message_size)
+        except BaseException as error:
+            # Also when given up: what is on its way must not become another's answer.
+            await connection._raise_connection_failure(error)
+        if operation != _OP_MSG or answer[_BODY - 1] != 0:
+            await connection._raise_connection_failure(ProtocolError("an answer of unknown form"))
+        return memoryview(answer)[_BODY:]
