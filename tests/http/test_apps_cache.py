@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
+from weakref import ref
 
 import pytest
 from bson import ObjectId
@@ -61,6 +63,11 @@ def reads_of(service: Service) -> Iterator[list[CommandFinished]]:
         mine: list[CommandFinished] = []
         yield mine
         mine += [one for one in commands if one.db == service.db and one.collection == "gql-apps"]
+
+
+def is_gone(value: ref[Any]) -> bool:
+    gc.collect()
+    return value() is None
 
 
 async def status(service: Service, app: str, query: str = ASK) -> int:
@@ -333,3 +340,41 @@ async def test_compiled_apps_are_bounded(start: Any, monkeypatch: pytest.MonkeyP
         "app3": 1,
         "app4": 1,
     }
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["replace", "delete", "disable", "invalidate"])
+async def test_an_app_that_is_no_longer_served_is_forgotten_with_its_plans(
+    start: Any, way: str
+) -> None:
+    """Nothing that was compiled of it stays: no schema, no plan."""
+    async with start([app_of("a")], NO_UPDATER) as service:
+        assert await status(service, "a", "{ a __typename }") == 200
+        served = ref(await service.apps.get("a"))
+
+        if way == "replace":
+            await service.store(app_of("a", "other"))
+        elif way == "delete":
+            await service.remove("a")
+        elif way == "disable":
+            await service.store(app_of("a", enabled=False))
+        else:
+            service.apps.invalidate("a")
+        await status(service, "a")
+
+        await eventually(lambda: is_gone(served))
+
+
+async def test_an_app_that_is_pushed_out_of_its_cache_is_forgotten_with_its_plans(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("docgraph.graphql.apps._MAX_COMPILED", 1)
+    async with start([app_of("a"), app_of("b")], NO_UPDATER) as service:
+        assert await status(service, "a") == 200
+        served = ref(await service.apps.get("a"))
+
+        assert await status(service, "b") == 200
+
+        await eventually(lambda: is_gone(served))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from graphql import DocumentNode, GraphQLEnumType, GraphQLSchema
 
@@ -18,6 +19,10 @@ from docgraph.graphql.visibility import Visibility, build_visible_schema
 from docgraph.runtime import LruDict
 from docgraph.store.security import Policy
 from docgraph.variables import BUILT_IN
+
+if TYPE_CHECKING:
+    from docgraph.graphql.plan import Plan
+    from docgraph.graphql.plans import PlanKey
 
 __all__ = ["App", "VisibleApp", "build_app"]
 
@@ -71,11 +76,15 @@ class App:
 
 @dataclass(frozen=True, eq=False)
 class VisibleApp:
-    """An app with the schema that some callers see; `key` are those of their roles that matter."""
+    """An app with the schema that some callers see; `key` are those of their roles that matter.
+
+    `plans` are those of operations on this schema, kept and bounded by `Plans`.
+    """
 
     app: App
     schema: GraphQLSchema
     key: frozenset[str] = field(default_factory=frozenset)
+    plans: dict[PlanKey, Plan] = field(default_factory=dict, repr=False)
 
     @property
     def definition(self) -> AppDefinition:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 from docgraph.config.sections import Graphql
 from docgraph.exchange import Deadline, Document
@@ -39,6 +39,13 @@ def known_variables(registry: PluginRegistry) -> frozenset[str]:
     """The predefined variables and those of plugins, without their @."""
     plugins = registry.of_kind(Kind.VARIABLE_RESOLVER)
     return frozenset((*BUILT_IN, *(plugin.variable for plugin in plugins)))
+
+
+class _Compiled(NamedTuple):
+    """What came of compiling a version of a definition."""
+
+    version: str
+    outcome: App | DefinitionError
 
 
 class Apps:
@@ -70,8 +77,7 @@ class Apps:
         self._refreshing = asyncio.Lock()
         self._catching_up: LoadingCache[int, None] = LoadingCache(0)
         self._loading: LoadingCache[str, Entry | None] = LoadingCache(0)
-        self._compiled: LoadingCache[tuple[str, str], App | DefinitionError]
-        self._compiled = LoadingCache(_MAX_COMPILED)
+        self._compiled: LoadingCache[str, _Compiled] = LoadingCache(_MAX_COMPILED)
 
     async def find(self, uri: str) -> App:
         """The compiled app at this uri; 404 for none, 400 for one that cannot work."""
@@ -92,8 +98,7 @@ class Apps:
         """Forget the app with this `_id`; the next request loads it anew."""
         entry = self._table.entry(build_key(name))
         if entry is not None:
-            self._compiled.invalidate((entry.key, entry.version))
-            self._table.drop([entry.key])
+            self._drop([entry.key])
         self._generations.bump("apps")
 
     def invalidate_all(self) -> None:
@@ -164,7 +169,11 @@ class Apps:
         started = time.perf_counter()
         generation = self._generations.read("apps")
         documents = await self._read({}, _MAX_APPS)
-        self._table.replace([build_entry(document) for document in documents])
+        entries = [build_entry(document) for document in documents]
+        gone = self._table.etags().keys() - {entry.key for entry in entries}
+        self._table.replace(entries)
+        self._forget(gone)
+        self._forget_former(entries)
         self._complete, self._seen = True, generation
         self._tell(started)
 
@@ -184,16 +193,16 @@ class Apps:
         ]
         if changed:
             documents = await self._read({"_id": {"$in": changed}}, _MAX_APPS)
-            self._table.put([build_entry(document) for document in documents])
-        self._table.drop([key for key in held if key not in etags])
+            self._put([build_entry(document) for document in documents])
+        self._drop([key for key in held if key not in etags])
         self._seen = generation
         self._tell(started)
 
     async def _reload_ids(self, ids: Sequence[Any]) -> None:
         documents = await self._read({"_id": {"$in": list(ids)}}, max(len(ids), 1))
         found = [build_entry(document) for document in documents]
-        self._table.drop({build_key(id) for id in ids} - {entry.key for entry in found})
-        self._table.put(found)
+        self._drop({build_key(id) for id in ids} - {entry.key for entry in found})
+        self._put(found)
 
     async def _load_uri(self, uri: str) -> Entry | None:
         spellings = [uri, f"/{uri}", f"{uri}/", f"/{uri}/"]
@@ -217,23 +226,45 @@ class Apps:
     async def _compile(self, entry: Entry) -> App:
         if entry.key in self._table.collisions:
             raise DefinitionError("Invalid GraphQL app definition")
-        compiled = await self._compiled.get(
-            (entry.key, entry.version), lambda _: self._build(entry)
-        )
-        if isinstance(compiled, DefinitionError):
+        compiled = await self._compiled.get(entry.key, lambda _: self._build(entry))
+        while compiled.version != entry.version:
+            self._compiled.invalidate(entry.key)
+            compiled = await self._compiled.get(entry.key, lambda _: self._build(entry))
+        if isinstance(compiled.outcome, DefinitionError):
             raise DefinitionError("Invalid GraphQL app definition")
-        return compiled
+        return compiled.outcome
 
-    async def _build(self, entry: Entry) -> App | DefinitionError:
+    def _put(self, entries: Sequence[Entry]) -> None:
+        self._table.put(entries)
+        self._forget_former(entries)
+
+    def _drop(self, keys: Collection[str]) -> None:
+        if keys:
+            self._table.drop(keys)
+            self._forget(keys)
+
+    def _forget_former(self, entries: Sequence[Entry]) -> None:
+        """What was compiled of other versions goes at once, not when its room is needed."""
+        for entry in entries:
+            compiled = self._compiled.peek(entry.key)
+            if compiled is not None and compiled.version != entry.version:
+                self._compiled.invalidate(entry.key)
+
+    def _forget(self, keys: Collection[str]) -> None:
+        for key in keys:
+            self._compiled.invalidate(key)
+
+    async def _build(self, entry: Entry) -> _Compiled:
         """An app, or the reason why there is none, which is kept and told to the log once."""
         started = time.perf_counter()
         try:
             app = await run_blocking(self._lane, self._build_now, entry.document)
         except DefinitionError as error:
             emit(AppInvalid(str(entry.id), _problems(error)))
-            return error
+            # Without its traceback, which would hold the frames that it came through.
+            return _Compiled(entry.version, error.with_traceback(None))
         emit(AppLoaded(str(entry.id), entry.uri, time.perf_counter() - started))
-        return app
+        return _Compiled(entry.version, app)
 
     def _build_now(self, document: Document) -> App:
         return build_app(

@@ -1,6 +1,6 @@
 """Query text → plan: parsed, measured, validated, planned, and kept.
 
-Plans are kept by what callers see, so two callers share one exactly when nothing in the schema
+Plans are kept with what callers see, so two callers share one exactly when nothing in the schema
 could tell them apart.
 """
 
@@ -19,7 +19,7 @@ from docgraph.graphql.body import GraphqlRequest
 from docgraph.graphql.errors import MAX_ERRORS, Classification, GraphqlError, OperationRefused
 from docgraph.graphql.limits import check_limits, parse_query
 from docgraph.graphql.plan import Plan, build_plan, select_operation
-from docgraph.runtime import LruDict
+from docgraph.graphql.plans import Plans
 
 __all__ = ["Operations", "may_introspect"]
 
@@ -27,27 +27,25 @@ _MAX_PLANS = 1_000
 _LONGEST_KEPT = 16_384  # characters: with the number of plans it bounds the memory
 _SUGGESTION = re.compile(r" Did you mean .*\?$", re.DOTALL)
 
-_Key = tuple[VisibleApp, bool, str | None, str]
-
 
 class Operations:
     """The plans of this process."""
 
     def __init__(self, settings: Graphql) -> None:
         self._settings = settings
-        self._plans: LruDict[_Key, Plan] = LruDict(_MAX_PLANS)
+        self._plans = Plans(_MAX_PLANS)
 
     def find(
         self, app: VisibleApp, request: GraphqlRequest, *, introspection: bool
     ) -> tuple[Plan, bool]:
         """The plan of an operation, and whether it was kept from an earlier request."""
-        key = (app, introspection, request.operation_name, request.query)
-        plan = self._plans.get(key)
+        key = (introspection, request.operation_name, request.query)
+        plan = self._plans.get(app, key)
         if plan is not None:
             return plan, True
         plan = self._build(app, request, introspection=introspection)
         if len(request.query) <= _LONGEST_KEPT:
-            self._plans.put(key, plan)
+            self._plans.put(app, key, plan)
         return plan, False
 
     def _build(self, app: VisibleApp, request: GraphqlRequest, *, introspection: bool) -> Plan:

@@ -63,5 +63,6 @@ class ThreadPool:
             try:
                 job()
             finally:
+                del job  # or an idle thread would keep alive what its last job was about
                 with self._lock:
                     self._unfinished -= 1

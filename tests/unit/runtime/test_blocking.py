@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from weakref import ref
 
 import pytest
 
@@ -222,6 +223,15 @@ async def test_threads_are_reused_and_bounded() -> None:
 
     assert len(set(names)) <= 3
     await blocking.close()
+
+
+async def test_an_idle_thread_keeps_nothing_of_its_last_work_alive(blocking: Blocking) -> None:
+    class Result:
+        pass
+
+    result = ref(await run_blocking(blocking.lane("work"), Result))
+
+    await _until_true(lambda: result() is None)
 
 
 async def test_the_same_name_is_the_same_lane(blocking: Blocking) -> None:
