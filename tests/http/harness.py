@@ -292,7 +292,7 @@ def listening(kind: type[E]) -> Iterator[list[E]]:
         unsubscribe(hear)
 
 
-async def eventually(check: Callable[[], T], seconds: float = 10.0) -> T:
+async def eventually(check: Callable[[], T], seconds: float = 30.0) -> T:
     """The first true value of `check`; fails when there is none in time."""
     async with asyncio.timeout(seconds):
         while not (value := check()):  # noqa: ASYNC110 - what is awaited tells nobody
@@ -300,7 +300,7 @@ async def eventually(check: Callable[[], T], seconds: float = 10.0) -> T:
     return value
 
 
-async def until(ask: Callable[[], Awaitable[T]], expected: T, seconds: float = 5.0) -> None:
+async def until(ask: Callable[[], Awaitable[T]], expected: T, seconds: float = 30.0) -> None:
     """Ask until the answer is the expected one; fails when it is not in time."""
     async with asyncio.timeout(seconds):
         while await ask() != expected:  # noqa: ASYNC110 - what is awaited tells nobody

@@ -116,7 +116,7 @@ class Realm:
     async def login(self, user: str, password: str) -> int:
         return (await self.get(user, password)).status
 
-    async def until(self, user: str, password: str, status: int, seconds: float = 5.0) -> None:
+    async def until(self, user: str, password: str, status: int, seconds: float = 30.0) -> None:
         """Try to log in until the answer is that one."""
         async with asyncio.timeout(seconds):
             while await self.login(user, password) != status:  # noqa: ASYNC110 - no event there

@@ -198,7 +198,7 @@ async def test_the_updater_revalidates_every_ttr(start: Any) -> None:
         assert await status(service, "a") == 200
         service.definitions.delete_one({"_id": "a"})
 
-        await until(lambda: status(service, "a"), 404, 10)
+        await until(lambda: status(service, "a"), 404)
 
 
 async def test_a_change_in_the_database_is_noticed_by_the_change_stream(start: Any) -> None:
@@ -217,7 +217,7 @@ async def test_a_change_in_the_database_is_noticed_by_the_change_stream(start: A
             (lambda: service.definitions.delete_one({"_id": "b"}), [404, 404]),
         ):
             change()
-            await until(lambda: statuses(service, "ab"), expected, 2)
+            await until(lambda: statuses(service, "ab"), expected)
 
 
 async def test_a_dropped_collection_serves_nothing_and_its_successor_is_noticed(
@@ -228,9 +228,9 @@ async def test_a_dropped_collection_serves_nothing_and_its_successor_is_noticed(
         await eventually(lambda: service.app._tasks.is_running("graphAppsUpdater-watch"))
         await asyncio.sleep(0.3)  # the stream says nowhere that it is open
         service.definitions.drop()
-        await until(lambda: status(service, "a"), 404, 5)
+        await until(lambda: status(service, "a"), 404)
         service.definitions.insert_one(app_of("b"))
-        await until(lambda: status(service, "b"), 200, 5)
+        await until(lambda: status(service, "b"), 200)
 
 
 # --- failures -------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ async def test_a_write_that_could_not_be_looked_at_is_looked_at_later(
         service.apps._generations.bump("apps")
         with failing(mongo_client, "find", errorCode=11601):
             assert await status(service, "a") == 200
-        await until(lambda: status(service, "a"), 404, 10)
+        await until(lambda: status(service, "a"), 404)
 
 
 async def test_a_first_load_that_fails_is_500_and_recovers(start: Any, mongo_client: Mongo) -> None:

@@ -177,4 +177,4 @@ async def test_no_header_gives_a_server_error(opened: Service) -> None:
         assert reply.status == 401, value
         assert reply.headers.get_list("www-authenticate") == [CHALLENGE]
         seconds.append(time.process_time() - started)
-    assert statistics.median(seconds) < 0.01
+    assert statistics.median(seconds) < 0.2

@@ -22,6 +22,9 @@ type Node { name: String self: Node nodes(limit: Int): [Node] }
 """
 
 
+PLENTY = 5.0  # seconds; without the limits it would be minutes
+
+
 @pytest.fixture(scope="module")
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with running(mongo_client, mongo_uri) as service:
@@ -51,11 +54,11 @@ async def define(service: Service, id: str, **descriptor: Any) -> None:
     )
 
 
-async def timed(service: Service, query: str, within: float, app: str = "graph") -> Reply:
-    """Ask, and be answered within so many seconds of work; others may use the machine, too."""
+async def timed(service: Service, query: str, app: str = "graph") -> Reply:
+    """Ask, and be answered without an explosion of work; what it costs is a matter of bench/."""
     started = time.thread_time()
     reply = await service.query(app, query)
-    assert time.thread_time() - started <= within
+    assert time.thread_time() - started < PLENTY
     return reply
 
 
@@ -74,7 +77,7 @@ async def test_a_query_of_fifteen_levels_passes(service: Service) -> None:
 @pytest.mark.parametrize("depth", [16, 100, 1_000, 10_000])
 async def test_deeper_queries_are_refused_fast(service: Service, depth: int) -> None:
     """Decision 26, drill G06."""
-    reply = await timed(service, nest(depth), 0.2)
+    reply = await timed(service, nest(depth))
 
     assert (reply.status, reply.json["data"]) == (400, None)
     assert reply.code in ("limit-exceeded", "invalid-syntax")
@@ -92,7 +95,7 @@ async def test_deep_values_and_types_are_refused_fast(
         "type": "query ($v: " + "[" * depth + "Int" + "]" * depth + ") { node { name } }",
     }[kind]
 
-    reply = await timed(service, query, 0.2)
+    reply = await timed(service, query)
 
     assert reply.status == 400
 
@@ -119,7 +122,7 @@ async def test_aliases_are_counted_typename_included(
     """Decision 26, drills G02 and G07."""
     query = "{ node { " + " ".join(f"a{n}: {field}" for n in range(count)) + " } }"
 
-    reply = await timed(service, query, 0.2)
+    reply = await timed(service, query)
 
     assert reply.status == 400
     assert reply.code in ("limit-exceeded", "invalid-syntax")
@@ -138,7 +141,7 @@ async def test_directives_are_counted_and_answered_with_one_error(
     service: Service, name: str, count: int
 ) -> None:
     """Decision 26, drill G08."""
-    reply = await timed(service, "{ __typename " + f"{name} " * count + "}", 0.2)
+    reply = await timed(service, "{ __typename " + f"{name} " * count + "}")
 
     assert reply.status == 400
     assert len(reply.errors) == 1
@@ -176,7 +179,7 @@ async def test_fragment_cycles_are_refused_fast(service: Service, length: int) -
     """Drill G09."""
     parts = [f"fragment F{n} on Node {{ name ...F{(n + 1) % length} }}" for n in range(length)]
 
-    reply = await timed(service, "{ node { ...F0 } } " + " ".join(parts), 0.4)
+    reply = await timed(service, "{ node { ...F0 } } " + " ".join(parts))
 
     assert (reply.status, reply.json["data"]) == (400, None)
 
@@ -193,7 +196,7 @@ async def test_undefined_unused_and_too_many_fragments_are_refused(
     service: Service, query: str
 ) -> None:
     """Drill G09."""
-    assert (await timed(service, query, 0.4)).status == 400
+    assert (await timed(service, query)).status == 400
 
 
 @pytest.mark.parametrize("levels", [10, 20, 30])
@@ -202,7 +205,7 @@ async def test_doubling_fragments_are_decided_fast(service: Service, levels: int
     parts = [f"fragment F{n} on Node {{ ...F{n + 1} ...F{n + 1} }}" for n in range(levels)]
     query = "{ node { ...F0 } } " + " ".join(parts) + f" fragment F{levels} on Node {{ name }}"
 
-    reply = await timed(service, query, 0.3)
+    reply = await timed(service, query)
 
     assert reply.status in (200, 400)
 
@@ -229,7 +232,7 @@ async def test_circular_introspection_is_refused(service: Service) -> None:
     """Drill G11."""
     circle = "{ __schema { types { " + "fields { type { " * 10 + "name" + " } }" * 10 + " } } }"
 
-    assert (await timed(service, circle, 0.2)).status == 400
+    assert (await timed(service, circle)).status == 400
 
 
 async def test_many_introspections_at_once_are_answered(service: Service) -> None:
@@ -239,7 +242,7 @@ async def test_many_introspections_at_once_are_answered(service: Service) -> Non
     replies = await asyncio.gather(*(service.query("graph", query) for _ in range(20)))
 
     assert {reply.status for reply in replies} == {200}
-    assert time.thread_time() - started < 2
+    assert time.thread_time() - started < PLENTY
 
 
 # --- documents and bytes --------------------------------------------------------------------------
@@ -249,7 +252,7 @@ async def test_nested_lists_are_refused_before_a_command_is_sent(service: Servic
     """Decision 26, drill G18."""
     query = "{ nodes(limit: 1000) { nodes(limit: 1000) { nodes(limit: 1000) { name } } } }"
     with listening(CommandFinished) as commands:
-        reply = await timed(service, query, 0.2)
+        reply = await timed(service, query)
 
     assert (reply.status, reply.json["data"]) == (400, None)
     assert [one for one in commands if one.db == service.db and one.collection == "nodes"] == []
@@ -350,7 +353,7 @@ async def test_variables_are_bounded(
     reply = await service.query("graph", query, {"v": value})
 
     assert reply.status == status, reply.text[:300]
-    assert time.thread_time() - started < 0.5
+    assert time.thread_time() - started < PLENTY
 
 
 async def test_deep_variables_are_refused(service: Service) -> None:

@@ -49,7 +49,7 @@ def command(settings: dict[str, Any]) -> list[str]:
     return [sys.executable, "-m", "docgraph", "serve", *options]
 
 
-def eventually(check: Callable[[], T], seconds: float = 10.0) -> T:
+def eventually(check: Callable[[], T], seconds: float = 30.0) -> T:
     """The first true value of `check`; fails when there is none in time."""
     deadline = time.monotonic() + seconds
     while not (value := check()):

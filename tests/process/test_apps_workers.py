@@ -146,7 +146,7 @@ def test_another_instance_follows_within_two_seconds(settings: dict[str, Any]) -
             assert ask(here, "a") == status
             started = time.monotonic()
             eventually(lambda expected=status: ask(there, "a") == expected)  # type: ignore[misc]
-            assert time.monotonic() - started < 8
+            assert time.monotonic() - started < 20
 
 
 def test_what_was_written_past_all_instances_is_noticed(
@@ -157,9 +157,9 @@ def test_what_was_written_past_all_instances_is_noticed(
     with run_server(settings) as server, server.connect() as wire:
         assert ask(wire, "a") == 404
         mongo_client[database]["gql-apps"].insert_one(definition("a"))
-        eventually(lambda: ask(wire, "a") == 200, 3)
+        eventually(lambda: ask(wire, "a") == 200)
         mongo_client[database]["gql-apps"].drop()
-        eventually(lambda: ask(wire, "a") == 404, 5)
+        eventually(lambda: ask(wire, "a") == 404)
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def test_a_client_that_leaves_stops_its_database_work(
         for wire in wires:
             wire.socket.close()
 
-        eventually(lambda: not running_operations(mongo_client, database), 5)
+        eventually(lambda: not running_operations(mongo_client, database))
         with server.connect() as wire:
             assert send(wire, "POST", "/graphql/app", {"query": "{ __typename }"})[0] == 200
 
@@ -207,6 +207,6 @@ def test_the_time_limit_holds_over_the_wire(
         status, content = send(wire, "POST", "/graphql/app", {"query": "{ a }"})
 
         assert status == 408
-        assert time.monotonic() - started < 8
+        assert time.monotonic() - started < 20
         assert json.loads(content)["errors"][0]["extensions"]["code"] == "time-limit-exceeded"
-        eventually(lambda: not running_operations(mongo_client, database), 3)
+        eventually(lambda: not running_operations(mongo_client, database))

@@ -104,7 +104,7 @@ def test_a_database_that_dies_is_500_until_it_is_back_by_itself(tmp_path: Path) 
         def is_back() -> bool:
             started = time.monotonic()
             seen.add(ask(f"{url}/health/db")[0])
-            assert time.monotonic() - started < 16
+            assert time.monotonic() - started < 40
             others = [one for one in mongods(tmp_path) if one.pid != mongod.pid]
             return bool(others) and ask(f"{url}/health/db")[0] == 200
 

@@ -81,7 +81,7 @@ def test_the_wait_for_requests_is_bounded(workers: int) -> None:
         begun = time.monotonic()
 
         assert server.stop() == 0
-        assert 0.4 < time.monotonic() - begun < 5
+        assert 0.4 < time.monotonic() - begun < 20
 
 
 @BOTH
@@ -92,7 +92,7 @@ def test_nobody_waits_for_the_end_of_server_sent_events(workers: int) -> None:
         begun = time.monotonic()
 
         assert server.stop() == 0
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 20
 
 
 @BOTH
@@ -105,7 +105,7 @@ def test_a_second_signal_ends_it_at_once(workers: int) -> None:
         begun = time.monotonic()
 
         assert server.stop() == 0
-        assert time.monotonic() - begun < 8
+        assert time.monotonic() - begun < 20
 
 
 @BOTH

@@ -484,7 +484,7 @@ async def test_cancelling_stops_the_work_of_the_database(
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while count_running(mongo_client, engine.database):  # noqa: ASYNC110 - of the database
             await asyncio.sleep(0.05)
 

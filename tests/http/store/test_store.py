@@ -332,7 +332,7 @@ async def test_write_ends_with_its_deadline(
             await store.write(at(database), write, deadline=Deadline.after_ms(300))
         elapsed = asyncio.get_running_loop().time() - started
 
-    assert elapsed < 5
+    assert elapsed < 20
 
 
 def _running(client: Sync, request: str) -> int:
@@ -341,7 +341,7 @@ def _running(client: Sync, request: str) -> int:
 
 
 async def _until(condition: Any) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not await asyncio.to_thread(condition):  # noqa: ASYNC110 - the server's state
             await asyncio.sleep(0.01)
 
@@ -579,7 +579,7 @@ async def test_watch_from_a_bad_token_is_the_callers_mistake(store: Store, datab
 
 async def test_database_that_answers_is_available(opened: Store) -> None:
     await opened.ping(5)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await opened.available()
 
     assert opened.is_available

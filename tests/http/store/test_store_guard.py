@@ -551,7 +551,7 @@ async def test_events_of_other_rows_are_left_out(
         users.delete_one({"_id": "bob"})
         users.insert_one({"_id": "eve", "tenant": 2, "note": "of-bob"})
         users.update_one({"_id": "ann"}, {"$set": {"note": "of-ann"}})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             event = await anext(events)
 
     assert event["documentKey"] == {"_id": "ann"}

@@ -304,7 +304,7 @@ async def test_bad_tokens_are_refused_at_once(build, options, make):
     started = time.process_time()
     outcome = await send(mechanism, token)
     assert isinstance(outcome, Rejected)
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize(

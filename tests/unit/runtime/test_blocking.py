@@ -48,7 +48,7 @@ async def _until(lane: Lane, *, running: int, waiting: int) -> None:
 
 
 async def _until_true(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110 - it comes true in another thread
             await asyncio.sleep(0.001)
 
