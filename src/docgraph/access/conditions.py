@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from docgraph.access.language import RequestView
@@ -52,6 +53,17 @@ class Conditions:
     merge_request: Template | None = None
     project_response: Mapping[str, int] | None = None
     flags: frozenset[str] = frozenset()
+    properties: Mapping[str, Any] = field(init=False)  # what of the block is the same for everybody
+    has_filters: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        properties: dict[str, Any] = {flag: flag in self.flags for flag in FLAGS}
+        if self.project_response is not None:
+            properties["projectResponse"] = dict(self.project_response)
+        templates = (self.read_filter, self.write_filter, self.merge_request)
+        has_filters = bool(self.read_filters) or any(one is not None for one in templates)
+        object.__setattr__(self, "properties", MappingProxyType(properties))
+        object.__setattr__(self, "has_filters", has_filters)
 
 
 def find_flag(view: RequestView) -> str | None:
@@ -80,6 +92,17 @@ def _is_management(type: ResourceType, method: str) -> bool:
 
 async def resolve_conditions(conditions: Conditions, rule: str, view: RequestView) -> Permission:
     """The conditions for this request; raises `Unresolved`."""
+    if conditions.has_filters:
+        return await _resolve_filters(conditions, rule, view)
+    return Permission(
+        rule=rule,
+        properties=conditions.properties,
+        namespace=_namespace(view.resource),
+        project_response=conditions.project_response,
+    )
+
+
+async def _resolve_filters(conditions: Conditions, rule: str, view: RequestView) -> Permission:
     reading = view.request.method in READS or view.resource is None
     namespace = _namespace(view.resource)
     plain = await _render_row(conditions.read_filter, "readFilter", view, reading=reading)
@@ -87,14 +110,13 @@ async def resolve_conditions(conditions: Conditions, rule: str, view: RequestVie
     if namespace is not None and plain is not None:
         other = rows.get(namespace)
         rows[namespace] = {"$and": [other, plain]} if other else plain
-    properties: dict[str, Any] = {flag: flag in conditions.flags for flag in FLAGS}
+    properties = conditions.properties
     write_filter = merge_request = None
     if not reading:
         write_filter = await _render(conditions.write_filter, "writeFilter", view)
         merge_request = await _render(conditions.merge_request, "mergeRequest", view)
-        properties |= _trust(writeFilter=write_filter, mergeRequest=merge_request)
-    if conditions.project_response is not None:
-        properties["projectResponse"] = dict(conditions.project_response)
+        trusted = _trust(writeFilter=write_filter, mergeRequest=merge_request)
+        properties = {**properties, **trusted}
     return Permission(
         rule=rule,
         read_filter=plain,

@@ -73,8 +73,8 @@ class DbAclAuthorizer(Authorizer):
         """Approved for the root role, and when the rule that decides is one of the database."""
         account, root = exchange.account, self.config.root_role
         if account is not None and root is not None and root in account.roles:
-            return Decision(True, f"the role {root} may do everything")
-        return await self._book.decide(exchange, Source.DATABASE)
+            return Decision(True, f"the role {root} may do everything", self.name)
+        return await self._book.decide(exchange, Source.DATABASE, self.name)
 
     def requires_authentication(self, exchange: Exchange) -> bool:
         """No: rules for everybody say so themselves."""

@@ -217,12 +217,12 @@ class Explainer:
         ]
 
     async def _consider(self, exchange: Exchange) -> tuple[Consideration, ...]:
-        rules = await self._book.find_rules(roles_of(exchange.account))
+        index = await self._book.find_rules(roles_of(exchange.account))
         view = self._book.view(exchange)
         flag = find_flag(view)
         considered: list[Consideration] = []
         decided = False
-        for rule in rules[:_MOST_RULES]:
+        for rule in index.rules[:_MOST_RULES]:
             if flag is not None and flag not in rule.conditions.flags:
                 outcome = f"does not match: the request needs mongo.{flag}"
             elif not await self._book.is_met(rule, view):

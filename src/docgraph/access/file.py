@@ -60,7 +60,7 @@ class FileAclAuthorizer(Authorizer):
 
     async def decide(self, exchange: Exchange) -> Decision:
         """Approved when the rule that decides is one of the file."""
-        return await self._book.decide(exchange, Source.FILE)
+        return await self._book.decide(exchange, Source.FILE, self.name)
 
     def requires_authentication(self, exchange: Exchange) -> bool:
         """No: rules for everybody say so themselves."""

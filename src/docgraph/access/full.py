@@ -10,7 +10,7 @@ from docgraph.plugins.kinds import Authorizer, Decision
 
 __all__ = ["FullAuthorizer"]
 
-_APPROVED = Decision(True, "fullAuthorizer approves every request")
+_APPROVED = Decision(True, "fullAuthorizer approves every request", "fullAuthorizer")
 
 
 class FullAuthorizer(Authorizer):

@@ -68,6 +68,11 @@ class ACLRegistry:
         return await _find(self._requirements, request, "requirement", on_failure=True)
 
     @property
+    def has_vetoes(self) -> bool:
+        """Whether anything could be denied."""
+        return bool(self._vetoes)
+
+    @property
     def has_allows(self) -> bool:
         """Whether anything could be approved."""
         return bool(self._allows)
@@ -124,6 +129,8 @@ class ACLRegistryVetoer(Authorizer):
 
     async def decide(self, exchange: Exchange) -> Decision:
         """Denied by the first veto predicate that holds."""
+        if not self._registry.has_vetoes:
+            return _PASSED  # as for most requests: not worth the calls
         veto = await self._registry.find_veto(exchange.request)
         if veto is None:
             return _PASSED
@@ -146,6 +153,8 @@ class ACLRegistryAllower(Authorizer):
 
     async def decide(self, exchange: Exchange) -> Decision:
         """Approved by the first allow predicate that holds."""
+        if not self._registry.has_allows:
+            return _NOT_ALLOWED
         allow = await self._registry.find_allow(exchange.request)
         if allow is None:
             return _NOT_ALLOWED

@@ -39,10 +39,14 @@ class Rule:
     priority: float | None = None
     conditions: Conditions = field(default_factory=Conditions)
     position: int = 0
+    label: str = field(init=False)  # said once: every request that it admits names it
+
+    def __post_init__(self) -> None:
+        name = f"permissions[{self.position}]" if self.id is None else str(self.id)
+        object.__setattr__(self, "label", f"{name} ({self.source})")
 
     def __str__(self) -> str:
-        name = f"permissions[{self.position}]" if self.id is None else str(self.id)
-        return f"{name} ({self.source})"
+        return self.label
 
     @property
     def rank(self) -> tuple[Any, ...]:

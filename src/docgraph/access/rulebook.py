@@ -1,7 +1,8 @@
 """All permission rules as one list, and the one of them that admits a request.
 
 Rules of the file and of the database stand in one order (decision 38). The lists are kept per set
-of roles, so that a request looks only at rules that could concern its caller.
+of roles and indexed by path and method, so that a request looks only at rules that could concern
+its caller and what it asks for.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import ClassVar, Final, Protocol
 
 from docgraph.access.conditions import Unresolved, find_flag, resolve_conditions
 from docgraph.access.hidden import uses_hidden
+from docgraph.access.index import RuleIndex
 from docgraph.access.language import RequestView, holds
 from docgraph.access.reading import Knowledge
 from docgraph.access.rule import Rule, Source, roles_of
@@ -32,6 +34,7 @@ from docgraph.variables import Resolvers
 __all__ = ["Match", "RuleBook", "RuleBookProvider", "RuleSet", "RuleSource"]
 
 _KEPT_LISTS: Final = 1000
+_NO_RULE: Final = Decision(False, "no rule matches")
 
 
 class RuleSet:
@@ -70,7 +73,7 @@ class Match:
 @dataclass(frozen=True, slots=True)
 class _List:
     sets: tuple[RuleSet, ...]
-    rules: tuple[Rule, ...]
+    index: RuleIndex
 
 
 class RuleBook:
@@ -106,29 +109,31 @@ class RuleBook:
         request = exchange.request
         return self._mounts.resolve(request.segments, request.headers.get("host") or "")
 
-    async def find_rules(self, roles: tuple[str, ...]) -> tuple[Rule, ...]:
+    async def find_rules(self, roles: tuple[str, ...]) -> RuleIndex:
         """The rules of callers with these roles, in the order they are looked at."""
         sets = tuple([await source.load() for source in self._sources])
         known = self._lists.get(roles)
         if known is not None and known.sets == sets:
             self._lists.move_to_end(roles)
-            return known.rules
+            return known.index
         found = (rule for one in sets for rule in one.of_roles(roles))
-        rules = tuple(sorted(found, key=lambda rule: rule.rank))
-        self._lists[roles] = _List(sets, rules)
+        index = RuleIndex(tuple(sorted(found, key=lambda rule: rule.rank)))
+        self._lists[roles] = _List(sets, index)
         self._lists.move_to_end(roles)
         while len(self._lists) > self.kept_lists:
             self._lists.popitem(last=False)
-        return rules
+        return index
 
     async def match(self, exchange: Exchange) -> Match | None:
         """The first rule that matches; None when none does."""
-        rules = await self.find_rules(roles_of(exchange.account))
-        if not rules:
+        index = await self.find_rules(roles_of(exchange.account))
+        request = exchange.request
+        concerning = index.select(request.method, request.segments)
+        if not concerning:
             return None
         view = self.view(exchange)
         flag = find_flag(view)
-        for rule in rules:
+        for _, rule in concerning:
             if flag is not None and flag not in rule.conditions.flags:
                 continue
             view.bound.clear()
@@ -152,7 +157,7 @@ class RuleBook:
 
     async def _settle(self, rule: Rule, view: RequestView) -> Match:
         try:
-            permission = await resolve_conditions(rule.conditions, str(rule), view)
+            permission = await resolve_conditions(rule.conditions, rule.label, view)
         except Unresolved as error:
             # The next rule may be wider than this one: nothing falls through.
             return Match(rule, reason=str(error))
@@ -161,16 +166,16 @@ class RuleBook:
             return Match(rule, reason="the request uses properties that the rule hides")
         return Match(rule, permission)
 
-    async def decide(self, exchange: Exchange, source: Source) -> Decision:
+    async def decide(self, exchange: Exchange, source: Source, authorizer: str) -> Decision:
         """The decision of the authorizer that owns the source."""
         match = await self.match(exchange)
         if match is None:
-            return Decision(False, "no rule matches")
+            return _NO_RULE
         if match.permission is None:
             return Decision(False, f"the rule {match.rule} matches, and {match.reason}")
         if match.rule.source is not source:
             return Decision(False, f"the rule {match.rule} decides, which is not of the {source}")
-        return Decision(True, f"the rule {match.rule} matches", permission=match.permission)
+        return Decision(True, f"the rule {match.rule} matches", authorizer, match.permission)
 
 
 class RuleBookProvider(Provider):

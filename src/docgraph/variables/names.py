@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from docgraph.variables.paths import Path, parse_path
 
@@ -49,6 +50,7 @@ def parse_reference(name: str) -> Reference:
     return Reference(name, source, head, tuple(rest))
 
 
+@lru_cache(maxsize=1024)
 def parse_expression(expression: str) -> tuple[str, str]:
     """The variable of `@user.a.b` (`user`) and the rest (`.a.b`), checked as far as it is ours."""
     match = _VARIABLE.fullmatch(expression)

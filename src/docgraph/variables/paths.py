@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from docgraph.variables.values import UNBOUND
@@ -27,6 +28,7 @@ _STEP = re.compile(
 )
 
 
+@lru_cache(maxsize=1024)  # the same few names, of mappings and rules, at every request
 def parse_path(text: str) -> Path:
     """The steps of a path; an index is a step of digits. Raises ValueError naming the column."""
     steps: list[str] = []

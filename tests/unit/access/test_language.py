@@ -30,6 +30,8 @@ pytestmark = pytest.mark.anyio
         ("path(path='/a')", "/a", True),
         ("path('/a/b')", "/a%2Fb", False),
         ("path('/a b')", "/a%20b", True),
+        ("path('/%{q,x}/b')", "/a/b?x=a", True),
+        ("path-prefix('/%{q,x}')", "/a/b?x=b", False),
         ("path-prefix('/a')", "/a", True),
         ("path-prefix('/a')", "/a/b/c", True),
         ("path-prefix('/a')", "/ab", False),

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from docgraph.access.language.reach import EVERYWHERE, Reach, Segments, reach_of
 from docgraph.access.language.values import text_of
 from docgraph.access.language.view import RequestView
-from docgraph.access.language.word import Arguments, Parameter, Test, Word
+from docgraph.access.language.word import Arguments, Parameter, Test, Texts, Word
 
 __all__ = ["PATH_WORDS", "PathTemplate", "parse_template", "split_path"]
-
-Segments = tuple[str, ...]
 
 _VARIABLE = re.compile(r"\{([\w.-]+)\}")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -36,6 +35,8 @@ class PathTemplate:
         self._parts = segments[:-1] if self._has_rest else segments
         self._names = tuple(_read_name(part) for part in self._parts)
         self.names = frozenset(name for name in self._names if name is not None)
+        named = (place for place, name in enumerate(self._names) if name is not None)
+        self.head = self._parts[: next(named, None)]  # what every path begins with
 
     def match(self, segments: Segments) -> dict[str, str] | None:
         """The segments that the names stand for, or None."""
@@ -69,7 +70,7 @@ def _read_name(part: str) -> str | None:
 
 
 def _build_path(arguments: Arguments) -> Test:
-    if _are_fixed(arguments, "path"):
+    if _are_fixed(arguments.texts["path"]):
         wanted = frozenset(map(split_path, arguments.texts["path"]))
         return lambda view: view.segments in wanted
     values = arguments.values["path"]
@@ -83,7 +84,7 @@ def _read_path(value: Any) -> Segments:
 
 def _build_prefix(arguments: Arguments) -> Test:
     arguments.scope.bound.add("remaining")
-    if not _are_fixed(arguments, "path"):
+    if not _are_fixed(arguments.texts["path"]):
         values = arguments.values["path"]
 
         def test_values(view: RequestView) -> bool:
@@ -135,13 +136,25 @@ def _build_template(arguments: Arguments) -> Test:
     return test
 
 
-def _are_fixed(arguments: Arguments, name: str) -> bool:
-    return not any("${" in text or text[:1] in "@%" for text in arguments.texts[name])
+def _are_fixed(texts: tuple[str, ...]) -> bool:
+    return not any("${" in text or "%{" in text or text[:1] in "@%" for text in texts)
 
+
+def _reach_paths(texts: Texts) -> Reach | None:
+    return reach_of(map(split_path, texts["path"])) if _are_fixed(texts["path"]) else None
+
+
+def _reach_templates(texts: Texts) -> Reach:
+    return reach_of(parse_template(text).head for text in texts["value"])
+
+
+_PATHS = (Parameter("path", is_list=True),)
+_FIXED_PATHS = (Parameter("path", is_list=True, is_fixed=True),)
+_TEMPLATES = (Parameter("value", is_list=True, is_fixed=True),)
 
 PATH_WORDS: dict[str, Word] = {
-    "path": Word((Parameter("path", is_list=True),), _build_path),
-    "path-prefix": Word((Parameter("path", is_list=True),), _build_prefix),
-    "path-suffix": Word((Parameter("path", is_list=True, is_fixed=True),), _build_suffix),
-    "path-template": Word((Parameter("value", is_list=True, is_fixed=True),), _build_template),
+    "path": Word(_PATHS, _build_path, _reach_paths),
+    "path-prefix": Word(_PATHS, _build_prefix, _reach_paths),
+    "path-suffix": Word(_FIXED_PATHS, _build_suffix, lambda texts: EVERYWHERE),
+    "path-template": Word(_TEMPLATES, _build_template, _reach_templates),
 }

@@ -7,15 +7,17 @@ knows under how many `not`s a condition stands and lets it come out on the side 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import reduce
+from operator import or_
 from typing import Final
 
+from docgraph.access.language.reach import EVERYWHERE, NOWHERE, Reach
 from docgraph.access.language.spelling import respell
 from docgraph.access.language.view import NoValue, RequestView, Wanted
 from docgraph.access.language.vocabulary import VOCABULARY
-from docgraph.access.language.word import Arguments, Parameter, Scope, Test, Word
+from docgraph.access.language.word import Arguments, Parameter, Scope, Test, Texts, Word
 from docgraph.exchange.errors import RequestError
 from docgraph.predicates import PredicateError, parse_predicate
 from docgraph.predicates.parse import All, AnyOf, Call, Literal, Node, Not
@@ -32,6 +34,7 @@ class Predicate:
     text: str
     test: Test = field(repr=False)
     variables: frozenset[str] = frozenset()
+    reach: Reach = EVERYWHERE
 
 
 def compile_predicate(text: str, variables: frozenset[str]) -> Predicate:
@@ -41,10 +44,11 @@ def compile_predicate(text: str, variables: frozenset[str]) -> Predicate:
     spelling = respell(text)
     scope = Scope(variables)
     try:
-        test = _Compiler(scope).compile(parse_predicate(spelling.text), denies=False)
+        node = parse_predicate(spelling.text)
+        test = _Compiler(scope).compile(node, denies=False)
     except PredicateError as error:
         raise PredicateError(spelling.find_column(error.column), error.what) from None
-    return Predicate(text, test, frozenset(scope.used))
+    return Predicate(text, test, frozenset(scope.used), _find_reach(node)[0])
 
 
 async def holds(predicate: Predicate, view: RequestView) -> bool:
@@ -105,13 +109,41 @@ def _decide(test: Test, *, unknown: bool) -> Test:
     return decide
 
 
+def _find_reach(node: Node) -> tuple[Reach, bool]:
+    """Outside which paths and methods the node is false; whether it can neither ask nor fail."""
+    match node:
+        case Literal(value):
+            return (EVERYWHERE if value else NOWHERE), True
+        case Not(part):
+            return EVERYWHERE, _find_reach(part)[1]
+        case All(parts):
+            return _narrow(parts)
+        case AnyOf(parts):
+            found = [_find_reach(part) for part in parts]
+            return reduce(or_, (one for one, _ in found)), all(plain for _, plain in found)
+        case Call():
+            word = VOCABULARY[node.name]
+            reach = word.reach(_bind(node, word))
+            return (EVERYWHERE, False) if reach is None else (reach, True)
+
+
+def _narrow(parts: tuple[Node, ...]) -> tuple[Reach, bool]:
+    reach = EVERYWHERE
+    for part in parts:
+        more, plain = _find_reach(part)
+        reach &= more
+        if not plain:
+            return reach, False  # the parts to the right of it are reached only through it
+    return reach, True
+
+
 def _suggest(name: str) -> str:
     near = get_close_matches(name, VOCABULARY, 1)
     known = ", ".join(sorted(VOCABULARY))
     return f"; did you mean {near[0]}?" if near else f" (known: {known})"
 
 
-def _bind(call: Call, word: Word) -> Mapping[str, tuple[str, ...]]:
+def _bind(call: Call, word: Word) -> Texts:
     parameters = {one.name: one for one in word.parameters}
     given = dict(call.named)
     given.update(_place(call, word.parameters))
@@ -126,7 +158,7 @@ def _bind(call: Call, word: Word) -> Mapping[str, tuple[str, ...]]:
     return given
 
 
-def _place(call: Call, parameters: tuple[Parameter, ...]) -> Mapping[str, tuple[str, ...]]:
+def _place(call: Call, parameters: tuple[Parameter, ...]) -> Texts:
     """Values without names, in the order of the parameters; a list takes what is left."""
     left = list(call.values)
     placed: dict[str, tuple[str, ...]] = {}

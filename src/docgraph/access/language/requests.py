@@ -8,9 +8,10 @@ from decimal import Decimal
 from operator import ge, gt, le, lt
 from typing import Any, Final
 
+from docgraph.access.language.reach import Reach
 from docgraph.access.language.values import are_equal, attribute, items_of, number_of, text_of
 from docgraph.access.language.view import NoValue, RequestView
-from docgraph.access.language.word import Arguments, Parameter, Test, Word
+from docgraph.access.language.word import Arguments, Parameter, Test, Texts, Word
 
 __all__ = ["REQUEST_WORDS"]
 
@@ -20,10 +21,13 @@ _MAX_SUBJECT: Final = 8192  # characters that a regular expression is tried on
 
 
 def _build_method(arguments: Arguments) -> Test:
-    methods = frozenset(text.upper() for text in arguments.texts["value"])
-    if "GET" in methods:
-        methods |= {"HEAD"}  # a GET that keeps its body to itself
+    methods = _read_methods(arguments.texts)
     return lambda view: view.request.method in methods
+
+
+def _read_methods(texts: Texts) -> frozenset[str]:
+    methods = frozenset(text.upper() for text in texts["value"])
+    return methods | {"HEAD"} if "GET" in methods else methods  # a GET that keeps its body back
 
 
 def _build_equals(arguments: Arguments) -> Test:
@@ -177,7 +181,11 @@ _NAMES = (Parameter("params", is_list=True, is_fixed=True),)
 _NUMBER = (Parameter("value", is_fixed=True),)
 
 REQUEST_WORDS: dict[str, Word] = {
-    "method": Word((Parameter("value", is_list=True, is_fixed=True),), _build_method),
+    "method": Word(
+        (Parameter("value", is_list=True, is_fixed=True),),
+        _build_method,
+        lambda texts: Reach(methods=_read_methods(texts)),
+    ),
     "equals": Word(_VALUES, _build_equals),
     "in": Word(
         (Parameter("value"), Parameter("array", is_list=True, is_required=False)), _build_in

@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from docgraph.access.language.reach import Reach
 from docgraph.access.language.values import Value, attribute, text_of
 from docgraph.access.language.view import NoValue, RequestView
 from docgraph.variables.names import parse_expression
 
-__all__ = ["Arguments", "Parameter", "Scope", "Test", "Word"]
+__all__ = ["Arguments", "Parameter", "Scope", "Test", "Texts", "Word"]
 
 Test = Callable[[RequestView], bool]
+Texts = Mapping[str, tuple[str, ...]]
 
 _EMBEDDED = re.compile(r"(\$\{[^{}]+\}|%\{[^{}]+\})")
 _NAME = re.compile(r"\$\{([\w.-]+)\}")
@@ -95,7 +97,7 @@ class Arguments:
     """The arguments of one use of a word."""
 
     values: Mapping[str, tuple[Value, ...]]
-    texts: Mapping[str, tuple[str, ...]]
+    texts: Texts
     scope: Scope
 
     def text(self, name: str, default: str | None = None) -> str | None:
@@ -106,7 +108,12 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A predicate; `build` raises ValueError for arguments that do not fit."""
+    """A predicate; `build` raises ValueError for arguments that do not fit.
+
+    `reach` is for words that look at path and method alone, so that their tests neither ask for
+    anything nor fail; None for arguments that make them such.
+    """
 
     parameters: tuple[Parameter, ...]
     build: Callable[[Arguments], Test]
+    reach: Callable[[Texts], Reach | None] = lambda texts: None
