@@ -70,13 +70,15 @@ class Constant:
 class Position:
     """How parts of a template are taken at one kind of place.
 
-    `literal` compiles what the author wrote, `adapt` takes in a supplied value, `adapt_key` the
-    value of a foreign key. `absent` stands for a null from a default and for a missing foreign
-    key. `closed` says why nothing can be supplied here.
+    `literal` compiles what the author wrote, `adapt` takes in an argument, `adapt_stored` a value
+    that no caller wrote (of the root document or a variable), `adapt_key` that of a foreign key.
+    `absent` stands for a null from a default and for a missing foreign key. `closed` says why
+    nothing can be supplied here.
     """
 
     literal: Callable[[Compilation, Any, Place, Position], Render]
     adapt: Callable[[Any], Any]
+    adapt_stored: Callable[[Any], Any] | None = None
     adapt_key: Callable[[Any], Any] | None = None
     absent: Any = NOTHING
     closed: str = ""
@@ -168,6 +170,8 @@ class Compilation:
         if reference is None:
             return Constant(None)
         adapt = position.adapt
+        if reference.source is not Source.ARGUMENT:
+            adapt = position.adapt_stored or adapt
 
         def render(scope: Scope) -> Any:
             value = scope.lookup(reference)
@@ -194,7 +198,7 @@ class Compilation:
         self.uses.append(Use(render_place(where), None))
         self.foreign_keys.add(render_path(path))
         get = compile_field(path)
-        adapt = position.adapt_key or position.adapt
+        adapt = position.adapt_key or position.adapt_stored or position.adapt
         absent = position.absent
 
         def render(scope: Scope) -> Any:

@@ -1,6 +1,7 @@
 """The positions of a filter (`find`, `$match`): documents of conditions, and conditions.
 
-A supplied value is compared, never run: a document or list from outside is wrapped in `$eq`.
+A supplied value is compared, never run: a document or list from outside is wrapped in `$eq`. Only
+an argument of the type Regex is a pattern; a stored regular expression is a value like others.
 What has no value (a null from a default, a missing foreign key) makes the smallest condition
 around it match nothing (decisions 9 and 11): an alternative of `$or` falls away, a conjunction
 with it matches nothing, `$nor` over it loses it. A negated condition (`$ne`, `$nin`, `$not`) is
@@ -59,10 +60,22 @@ def _take_condition(value: Any) -> Any:
     return {"$eq": value} if isinstance(value, dict | list) else value
 
 
+def _take_stored_condition(value: Any) -> Any:
+    return {"$eq": value} if _is_pattern(value) else _take_condition(value)
+
+
 def _take_negated(value: Any) -> Any:
-    if isinstance(value, CallerDocument | TrustedDocument) or hasattr(value, "pattern"):
+    return take_value(value) if _is_pattern(value) else _take_stored_negated(value)
+
+
+def _take_stored_negated(value: Any) -> Any:
+    if isinstance(value, CallerDocument | TrustedDocument):
         return take_value(value)
     return {"$eq": value}
+
+
+def _is_pattern(value: Any) -> bool:
+    return hasattr(value, "pattern")
 
 
 def _take_list(value: Any) -> Any:
@@ -71,8 +84,30 @@ def _take_list(value: Any) -> Any:
     return [take_value(item) for item in value] if isinstance(value, list) else [take_value(value)]
 
 
+def _take_stored_choices(value: Any) -> Any:
+    """For `$in`, where a regular expression would match texts instead of being compared."""
+    return [item for item in _take_list(value) if not _is_pattern(item)] or NOTHING
+
+
+def _take_key_choices(value: Any) -> Any:
+    return _take_stored_choices(_without_nulls(value))
+
+
+def _take_stored_list(value: Any) -> Any:
+    """For `$nin` and `$all`, which would be another condition without one of their values."""
+    values = _take_list(value)
+    if any(map(_is_pattern, values)):
+        raise BadValue("a stored regular expression cannot be compared in $nin or $all")
+    return values
+
+
 def _take_key_list(value: Any) -> Any:
-    return [item for item in _take_list(value) if item is not None]
+    return _take_stored_list(_without_nulls(value))
+
+
+def _without_nulls(value: Any) -> Any:
+    values = value if isinstance(value, list) else [value]
+    return [item for item in values if item is not None]
 
 
 def _take_filters(value: Any) -> Any:
@@ -82,7 +117,7 @@ def _take_filters(value: Any) -> Any:
 def _take_pattern(value: Any) -> Any:
     if isinstance(value, str):
         check_regex_length(value)
-    elif not hasattr(value, "pattern"):
+    elif not _is_pattern(value):
         raise BadValue(f"a regular expression must be a string, not {describe(value)}")
     return value
 
@@ -179,7 +214,7 @@ def _build_in(compilation: Compilation, value: Any, where: Place, position: Posi
     """`$in`: an element without value falls away; nothing left matches nothing."""
     if not isinstance(value, list):
         return compilation.flaw(where, f"must be an array, not {describe(value)}")
-    parts = [compilation.build(item, (*where, i), VALUE) for i, item in enumerate(value)]
+    parts = [compilation.build(item, (*where, i), _CHOICE) for i, item in enumerate(value)]
     if all(isinstance(part, Constant) for part in parts):
         return Constant(value)
 
@@ -196,19 +231,23 @@ def _build_list(compilation: Compilation, value: Any, where: Place, position: Po
 
 
 FILTER = Position(_build_filter, _take_filter)
-CONDITION = Position(_build_condition, _take_condition)
+CONDITION = Position(_build_condition, _take_condition, _take_stored_condition)
 _CONJUNCTION = Position(_build_conjunction, _take_filters)
 _ALTERNATIVES = Position(_build_alternatives, _take_filters)
+_CHOICE = Position(
+    build_parts, take_value, lambda value: NOTHING if _is_pattern(value) else take_value(value)
+)
 
 _OPERATORS = {
     "$in": Position(
         _build_in,
         lambda value: _take_list(value) or NOTHING,
-        lambda value: _take_key_list(value) or NOTHING,
+        _take_stored_choices,
+        _take_key_choices,
     ),
-    "$nin": Position(_build_list, _take_list, _take_key_list),
-    "$all": Position(_build_list, _take_list, _take_key_list),
-    "$not": Position(_build_operators, _take_negated),
+    "$nin": Position(_build_list, _take_list, _take_stored_list, _take_key_list),
+    "$all": Position(_build_list, _take_list, _take_stored_list, _take_key_list),
+    "$not": Position(_build_operators, _take_negated, _take_stored_negated),
     "$elemMatch": Position(_build_element_match, _take_filter),
     "$regex": Position(build_parts, _take_pattern),
 }

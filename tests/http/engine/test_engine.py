@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
+from docgraph.codec.types import Regex
 from docgraph.config.sections import Graphql
 from docgraph.exchange import Account, Deadline, Permission
 from docgraph.exchange.errors import StoreUnavailable, TimeLimitExceeded
@@ -309,6 +310,70 @@ async def test_query_that_the_database_refuses_fails_its_own_parents_only(
 
     assert result.data == {"items": [{"found": None}, {"found": [{"n": "bo"}]}]}
     assert codes(result) == {("items", 0, "found"): "rejected-by-database"}
+
+
+@pytest.mark.parametrize("parents", [1, 2])
+async def test_stored_regular_expressions_join_by_equality_and_match_no_texts(
+    engine: Engine, mongo_client: Client, parents: int
+) -> None:
+    """Decisions 13 and 20a; the same for one parent and for many."""
+    pattern = Regex("^a")
+    keys = {"key": pattern, "keys": [pattern, "b"]}
+    insert(
+        mongo_client,
+        engine,
+        *({"_id": n, "is_parent": True, **keys} for n in range(parents)),
+        {"_id": 10, "value": "abc"},
+        {"_id": 11, "value": pattern},
+        {"_id": 12, "value": "b"},
+        {"_id": 13, "value": [pattern, 1]},
+    )
+    joins = {
+        "one": {"value": {"$fk": "key"}},
+        "some": {"value": {"$fk": "key"}},
+        "any": {"value": {"$in": {"$fk": "keys"}}},
+        "first": {"value": {"$in": [{"$fk": "key"}]}},
+        "either": {"$or": [{"value": {"$fk": "key"}}, {"value": {"$in": {"$fk": "keys"}}}]},
+        "later": {"_id": {"$gt": 10}, "value": {"$arg": "rootDoc.key"}},
+    }
+    fields = " ".join(f"{name}: [Item]" for name in joins if name != "one")
+    app = engine.app(
+        f"type Query {{ items: [Item] }} type Item {{ _id: Int one: Item {fields} }}",
+        {
+            "Query": {"items": listing(find={"is_parent": True})},
+            "Item": {name: listing(find=find) for name, find in joins.items()},
+        },
+    )
+
+    selections = " ".join(f"{name} {{ _id }}" for name in joins)
+    data = await engine.data(app, f"{{ items {{ {selections} }} }}")
+
+    found = [
+        {name: [one["_id"] for one in item[name]] for name in joins if name != "one"}
+        for item in data["items"]
+    ]
+    assert found == parents * [
+        {
+            "some": [11, 13],
+            "any": [11, 12, 13],
+            "first": [11, 13],
+            "either": [11, 12, 13],
+            "later": [11, 13],
+        }
+    ]
+    assert [item["one"] for item in data["items"]] == parents * [{"_id": 11}]
+
+
+async def test_regex_argument_is_a_pattern(engine: Engine, mongo_client: Client) -> None:
+    insert(mongo_client, engine, {"_id": 1, "value": "abc"}, {"_id": 2, "value": "xyz"})
+    app = engine.app(
+        "type Query { items(re: Regex): [Item] } type Item { _id: Int }",
+        {"Query": {"items": listing(find={"value": {"$arg": "re"}})}},
+    )
+
+    data = await engine.data(app, '{ items(re: "^a") { _id } }')
+
+    assert data == {"items": [{"_id": 1}]}
 
 
 # --- values and errors ---------------------------------------------------------------------------

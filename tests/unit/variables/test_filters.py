@@ -273,6 +273,42 @@ def test_nulls_in_a_foreign_key_array_do_not_join() -> None:
     assert matches_nothing(render({"_id": {"$in": {"$fk": "ks"}}}, parent={"ks": [None]}))
 
 
+PATTERN = Regex("^a", "i")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ({"x": {"$fk": "re"}}, {"x": {"$eq": PATTERN}}),
+        ({"x": {"$eq": {"$fk": "re"}}}, {"x": {"$eq": PATTERN}}),
+        ({"x": {"$not": {"$fk": "re"}}}, {"x": {"$not": {"$eq": PATTERN}}}),
+        ({"x": {"$arg": "rootDoc.re"}}, {"x": {"$eq": PATTERN}}),
+        ({"x": {"$arg": "@user.re"}}, {"x": {"$eq": PATTERN}}),
+        ({"x": {"$in": {"$fk": "all"}}}, {"x": {"$in": ["abc"]}}),
+        ({"x": {"$in": {"$arg": "rootDoc.all"}}}, {"x": {"$in": ["abc"]}}),
+        ({"x": {"$in": [{"$fk": "re"}, {"$arg": "@user.re"}, 1]}}, {"x": {"$in": [1]}}),
+    ],
+)
+def test_a_stored_regular_expression_is_compared_and_matches_no_texts(
+    source: Any, expected: Any
+) -> None:
+    """Decision 20a: only an argument of the type Regex is a pattern."""
+    document = {"re": PATTERN, "all": [PATTERN, "abc"]}
+
+    assert render(source, None, {"@user.re": PATTERN}, parent=document, root=document) == expected
+
+
+def test_choices_that_are_all_stored_regular_expressions_match_nothing() -> None:
+    assert matches_nothing(render({"x": {"$in": {"$fk": "re"}}}, parent={"re": PATTERN}))
+    assert matches_nothing(render({"x": {"$in": [{"$fk": "re"}]}}, parent={"re": PATTERN}))
+
+
+@pytest.mark.parametrize("operator", ["$nin", "$all"])
+def test_a_condition_that_cannot_compare_a_stored_regular_expression_fails(operator: str) -> None:
+    with pytest.raises(BadValue, match="a stored regular expression"):
+        render({"x": {operator: {"$fk": "re"}}}, parent={"re": PATTERN})
+
+
 def test_the_root_document_is_bound_by_path_and_as_a_whole() -> None:
     root = {"a": [{"b": 1}], "c": 2}
 

@@ -11,13 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.engine.join import is_comparable, match_any
 from docgraph.graphql.engine.queries import Answer, Find, Pipeline, Query, ask_all, ask_alone
 from docgraph.graphql.engine.run import Prepared, Run
 from docgraph.graphql.engine.window import read_window
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.mapping import AggregationMapping, QueryMapping
+from docgraph.graphql.planning.relation import combine
 from docgraph.graphql.planning.tree import Fetch
-from docgraph.variables import Scope, matches_nothing
+from docgraph.variables import MATCH_NOTHING, Scope, matches_nothing
 
 __all__ = ["MAX_KEYS", "fetch_branches"]
 
@@ -84,11 +86,28 @@ def _build_query(fetch: Fetch, prepared: Prepared, scope: Scope, run: Run) -> Qu
     _check_keys(fetch, scope.parent)
     if isinstance(mapping, AggregationMapping):
         return _build_pipeline(fetch, mapping, scope, run)
-    filter_ = mapping.find.render(scope)
+    filter_ = _render_filter(fetch, mapping, scope)
     if matches_nothing(filter_):
         return None
     window = prepared.window or _read_window(fetch, mapping, scope, run)
     return Find(filter_, window)
+
+
+def _render_filter(fetch: Fetch, mapping: QueryMapping, scope: Scope) -> Any:
+    """The filter of one parent.
+
+    Keys that `$in` would not compare (see `is_comparable`) are joined by `$eq`, as they are when
+    many parents are fetched at once.
+    """
+    relation = fetch.relation
+    keys = [join.list_keys(scope.parent) for join in relation.joins]
+    if relation.rest is None or all(is_comparable(key) for own in keys for key in own):
+        return mapping.find.render(scope)
+    rest = relation.rest.render(scope)
+    if matches_nothing(rest) or not all(keys):
+        return MATCH_NOTHING
+    pairs = zip(relation.joins, keys, strict=True)
+    return combine([rest, *(match_any(join.target, own) for join, own in pairs)])
 
 
 def _read_window(fetch: Fetch, mapping: QueryMapping, scope: Scope, run: Run) -> Any:

@@ -27,7 +27,7 @@ from docgraph.codec.types import (
     Timestamp,
 )
 
-__all__ = ["OWN_KEY", "Key", "candidate_keys", "is_comparable", "join_key"]
+__all__ = ["OWN_KEY", "Key", "candidate_keys", "is_comparable", "join_key", "match_any"]
 
 Key = Hashable
 
@@ -110,6 +110,17 @@ def _reach(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
             # The server does not look inside an array that the last step named by its index.
             element = value[int(step)]
             yield from _reach(element, rest) if rest else (element,)
+
+
+def match_any(name: str, values: Sequence[Any]) -> dict[str, Any]:
+    """The condition that the field equals one of these stored values."""
+    if OWN_KEY.issuperset(map(type, values)):
+        return {name: {"$in": values}}
+    plain = [value for value in values if is_comparable(value)]
+    if len(plain) == len(values):
+        return {name: {"$in": plain}}
+    odd = [value for value in values if not is_comparable(value)]
+    return {"$or": [{name: {"$in": plain}}, *({name: {"$eq": value}} for value in odd)]}
 
 
 def is_comparable(value: Any) -> bool:

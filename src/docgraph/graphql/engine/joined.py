@@ -16,7 +16,7 @@ from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.engine.branches import MAX_KEYS, fetch_branches
 from docgraph.graphql.engine.crowded import fetch_crowded
-from docgraph.graphql.engine.join import OWN_KEY, Key, candidate_keys, is_comparable, join_key
+from docgraph.graphql.engine.join import OWN_KEY, Key, candidate_keys, join_key, match_any
 from docgraph.graphql.engine.run import Run, concurrently
 from docgraph.graphql.engine.window import Window
 from docgraph.graphql.errors import FieldFailure, describe_failure
@@ -53,15 +53,7 @@ class _Side:
 
     def as_filter(self) -> Document:
         """The condition that documents for any of the parents satisfy."""
-        name = self.join.target
-        values = list(self.values.values())
-        if OWN_KEY.issuperset(map(type, values)):
-            return {name: {"$in": values}}
-        plain = [value for value in values if is_comparable(value)]
-        if len(plain) == len(values):
-            return {name: {"$in": plain}}
-        odd = [value for value in values if not is_comparable(value)]
-        return {"$or": [{name: {"$in": plain}}, *({name: {"$eq": value}} for value in odd)]}
+        return match_any(self.join.target, list(self.values.values()))
 
     def find_seekers(self, document: Document) -> set[int]:
         """The parents that a document is for, as far as this join goes."""

@@ -45,6 +45,12 @@ class Join:
             return [parent.get(name) for parent in parents]
         return [self.get(parent) for parent in parents]
 
+    def list_keys(self, parent: Any) -> list[Any]:
+        """The values that a document of this parent may have; null is none (decision 11)."""
+        value = self.get(parent)
+        keys = value if self.many and type(value) is list else [value]
+        return [key for key in keys if key is not None]
+
 
 @dataclass(frozen=True, slots=True)
 class Relation:
