@@ -333,6 +333,7 @@ async def test_a_bad_value_is_400_and_the_message_names_where(service: Service, 
             query = f"{{ by{name}(v: {literal(value)}) {{ n }} }}"
             reply = await service.query("values", query)
             assert (reply.status, reply.json["data"]) == (400, None), (value, reply.text)
+            assert reply.error["message"].startswith("Argument 'v' has invalid value: ")
             assert reply.error["locations"]
 
 

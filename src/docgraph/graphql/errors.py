@@ -32,6 +32,7 @@ __all__ = [
     "OperationRefused",
     "Place",
     "describe_failure",
+    "name_null",
 ]
 
 MAX_ERRORS = 20
@@ -151,6 +152,11 @@ class OperationRefused(QueryError):
 
 
 _ENDS_REQUEST = (StoreUnavailable, TimeLimitExceeded, OperationRefused, InternalError, Overloaded)
+
+
+def name_null(message: str) -> str:
+    """A message of graphql-core, which calls null by its Python name."""
+    return message.replace(" not to be None.", " not to be null.")
 
 
 def describe_failure(error: DocgraphError) -> FieldFailure:

@@ -9,17 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from graphql import ASTValidationRule, DocumentNode, GraphQLError, specified_rules, validate
-from graphql.validation import NoSchemaIntrospectionCustomRule
+from graphql import ASTValidationRule, DocumentNode, GraphQLError, validate
 
 from docgraph.config.sections import Graphql
 from docgraph.exchange import Account
 from docgraph.graphql.app import VisibleApp
 from docgraph.graphql.body import GraphqlRequest
-from docgraph.graphql.errors import MAX_ERRORS, Classification, GraphqlError, OperationRefused
+from docgraph.graphql.errors import (
+    MAX_ERRORS,
+    Classification,
+    GraphqlError,
+    OperationRefused,
+    name_null,
+)
 from docgraph.graphql.limits import check_limits, parse_query
 from docgraph.graphql.plan import Plan, build_plan, select_operation
 from docgraph.graphql.plans import Plans
+from docgraph.graphql.rules import RULES, RULES_WITHOUT_INTROSPECTION
 
 __all__ = ["Operations", "may_introspect"]
 
@@ -52,10 +58,7 @@ class Operations:
         document = parse_query(request.query, app.limits)
         check_limits(document, app.limits)
         select_operation(document, request.operation_name)  # says more of mutations than the rules
-        rules = list(specified_rules)
-        if not introspection:
-            rules.append(NoSchemaIntrospectionCustomRule)
-        _check_validity(app, document, rules)
+        _check_validity(app, document, RULES if introspection else RULES_WITHOUT_INTROSPECTION)
         return build_plan(app, document, request.operation_name, self._settings)
 
 
@@ -84,4 +87,4 @@ def _check_validity(
 def _describe(error: GraphQLError) -> GraphqlError:
     locations = tuple((place.line, place.column) for place in error.locations or ())
     message = _SUGGESTION.sub("", error.message)  # some rules suggest, whatever they are told
-    return GraphqlError(message, Classification.VALIDATION, "invalid-query", locations)
+    return GraphqlError(name_null(message), Classification.VALIDATION, "invalid-query", locations)

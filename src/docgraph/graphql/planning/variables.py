@@ -25,11 +25,15 @@ from graphql.execution.get_variable_signature import (
 from graphql.execution.values import VariableValues, VariableValueSource, get_variable_values
 from graphql.utilities import coerce_input_value
 
-from docgraph.graphql.errors import MAX_ERRORS, Classification, GraphqlError, OperationRefused
+from docgraph.graphql.errors import (
+    MAX_ERRORS,
+    Classification,
+    GraphqlError,
+    OperationRefused,
+    name_null,
+)
 
 __all__ = ["VariableReader"]
-
-_NULL = (" not to be None.", " not to be null.")  # graphql-core calls it by its Python name
 
 
 class _Plain(NamedTuple):
@@ -97,7 +101,7 @@ class VariableReader:
         raise OperationRefused(
             [
                 GraphqlError(
-                    error.message.replace(*_NULL),
+                    name_null(error.message),
                     Classification.VALIDATION,
                     "bad-variable",
                     tuple((place.line, place.column) for place in error.locations or ()),
