@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -452,8 +452,52 @@ async def test_rules_of_somebody_else_are_noticed_by_change_stream(service: Serv
     async def is_admitted() -> bool:
         return await status(service, "GET", "/books", ADA) == 200
 
-    async with asyncio.timeout(30):
-        while not await is_admitted():  # noqa: ASYNC110 - what is waited for is an answer
+    await answered(is_admitted, expected=True)
+
+
+KEPT = {"dbAclAuthorizer": {"cache-ttl": 86_400_000}}
+OWN_WRITES_ONLY = {"dbAclUpdater": {"enabled": False}}
+
+
+@pytest.mark.parametrize("dropped", ["/acl", "/"])
+async def test_rules_end_with_their_collection_or_database(
+    mongo_client: Any, mongo_uri: str, dropped: str
+) -> None:
+    """By the REST API, at the next request, however long rules are kept and nobody watching."""
+    async with guarded(mongo_client, mongo_uri, KEPT, OWN_WRITES_ONLY) as service:
+        await allow(service, "path-prefix('/books')", "$unauthenticated")
+        assert await status(service, "GET", "/books", NOBODY) == 404
+        described = await service.request("PUT", dropped, headers=ADMIN, json={})
+        headers = {**ADMIN, "If-Match": described.headers["etag"]}
+        assert await status(service, "DELETE", dropped, headers) == 204
+        assert await status(service, "GET", "/books", NOBODY) == 401
+
+
+@pytest.mark.parametrize("what", ["collection", "database", "name"])
+async def test_rules_that_somebody_else_drops_end_by_change_stream(
+    mongo_client: Any, mongo_uri: str, what: str
+) -> None:
+    async with guarded(mongo_client, mongo_uri, KEPT) as service:
+        database = mongo_client[service.db]
+
+        async def is_open() -> bool:
+            return await status(service, "GET", "/books", NOBODY) == 404
+
+        for _ in range(2):  # the watch goes on after an end
+            database["acl"].insert_one({"predicate": "true", "roles": ["$unauthenticated"]})
+            await answered(is_open, expected=True)
+            if what == "collection":
+                database["acl"].drop()
+            elif what == "database":
+                mongo_client.drop_database(service.db)
+            else:
+                database["acl"].rename("moved", dropTarget=True)
+            await answered(is_open, expected=False)
+
+
+async def answered(ask: Callable[[], Awaitable[bool]], *, expected: bool) -> None:
+    async with asyncio.timeout(60):
+        while await ask() is not expected:  # noqa: ASYNC110 - what is waited for is an answer
             await asyncio.sleep(0.02)
 
 

@@ -284,6 +284,15 @@ async def test_a_deleted_user_has_no_tokens(workers: Sequence[Worker]) -> None:
     assert [await worker.status(login=f"ada:{token}") for worker in workers] == [401] * len(workers)
 
 
+async def test_with_the_collection_of_users_every_token_ends(workers: Sequence[Worker]) -> None:
+    """Decision 32."""
+    token = await workers[-1].token()
+    await workers[0].write(WriteKind.CREATE)
+    assert await workers[-1].status(login=f"ada:{token}") == 200
+    await workers[0].write(WriteKind.DROP)
+    assert [await worker.status(login=f"ada:{token}") for worker in workers] == [401] * len(workers)
+
+
 async def test_changing_anything_else_of_a_user_ends_nothing(workers: Sequence[Worker]) -> None:
     token = await workers[0].token()
     await workers[0].write(

@@ -25,7 +25,16 @@ from docgraph.auth.users_writes import (
 )
 from docgraph.config.section import PluginConfig, Section
 from docgraph.config.sections import DigestAuthMechanism
-from docgraph.exchange import DataPoint, Deadline, Document, Exchange, Resource, Write, WriteResult
+from docgraph.exchange import (
+    DataPoint,
+    Deadline,
+    Document,
+    Exchange,
+    Resource,
+    Write,
+    WriteKind,
+    WriteResult,
+)
 from docgraph.exchange.errors import RequestError
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
@@ -47,6 +56,10 @@ class Revocations(Protocol):
 
     async def stamp(self, user: str) -> None:
         """End every token of the user that exists by now."""
+        ...
+
+    async def stamp_everyone(self) -> None:
+        """End every token that exists by now."""
         ...
 
 
@@ -212,11 +225,15 @@ class UserChangeTeller(_OnUsers):
         self, exchange: Exchange | None, resource: Resource, subject: tuple[Write, WriteResult]
     ) -> WriteResult:
         """The result as it is."""
-        _, result = subject
+        write, result = subject
         self._generations.bump("users")
         users = _affected.get()
         _affected.set(())
-        if self._revocations is not None and _has_effect(result):
+        if self._revocations is None:
+            return result
+        if write.kind is WriteKind.DROP:
+            await self._revocations.stamp_everyone()
+        elif _has_effect(result):
             for user in users:
                 await self._revocations.stamp(user)
         return result

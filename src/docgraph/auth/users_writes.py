@@ -88,8 +88,11 @@ def put_passwords(
 
 
 def ends_sessions(write: Write, names: Properties) -> bool:
-    """Whether tokens made before the write must end with it (decision 32)."""
-    if write.kind is WriteKind.INSERT:
+    """Whether tokens of the users it concerns must end with the write (decision 32).
+
+    A dropped collection is not about some of them: with it ends every token.
+    """
+    if write.kind in (WriteKind.INSERT, WriteKind.CREATE, WriteKind.DROP):
         return False
     if write.kind is WriteKind.UPDATE and write.pipeline is None:
         paths = [path for _, path, _ in _walk(write.update or {})]

@@ -241,6 +241,8 @@ def test_ha1_goes_with_the_password():
         (update(set={"_id": "b"}), True),
         (update(set={"_idea": "b"}), False),
         (pipeline({"$unset": ["password"]}), True),
+        (Write(WriteKind.CREATE), False),
+        (Write(WriteKind.DROP), False),  # ends those of everybody, without a look at each
     ],
 )
 def test_deleting_a_user_and_changing_a_password_end_the_tokens(write, ends):
