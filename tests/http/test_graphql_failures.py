@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 
-from docgraph.observe.events import RequestFailed
+from docgraph.observe.events import QueryFailed, RequestFailed
 from docgraph.store.embedded import EmbeddedMongo, MongodOptions
 from tests.http.harness import (
     MEDIA_TYPE,
@@ -189,14 +189,68 @@ async def test_an_error_that_stays_is_500_and_says_nothing_of_the_database(
     patient: Service, mongo_client: Mongo
 ) -> None:
     """Decisions 22 and 25, drill F11."""
-    with failing(mongo_client, "find", errorCode=91):
+    with failing(mongo_client, "find", errorCode=91), listening(QueryFailed) as failures:
         reply = await patient.query("items", ASK)
 
     assert (reply.status, reply.json["data"]) == (500, None)
     assert reply.headers["content-type"] == MEDIA_TYPE
     assert reply.code == "database-unavailable"
+    (failure,) = failures
+    assert reply.error["extensions"]["id"] == failure.id
+    assert (failure.app, failure.code) == ("items", "database-unavailable")
+    assert "failCommand" in failure.reason
     for part in ("127.0.0.1", "ShutdownInProgress", "failpoint", "failCommand", "pymongo"):
         assert part not in reply.text
+
+
+async def test_a_field_that_the_database_refuses_carries_the_id_of_its_reason_in_the_log(
+    patient: Service,
+) -> None:
+    """Decision 22."""
+    patient.insert("words", *({"_id": n, "pattern": "("} for n in range(3)))
+    await patient.define(
+        "words",
+        "type Query { words: [Word] bad: Word } type Word { _id: Int same: [Word] }",
+        {
+            "Query": {
+                "words": patient.find("words", {}),
+                "bad": patient.stages("words", {"$project": {"_id": {"$toInt": "$pattern"}}}),
+            },
+            "Word": {"same": patient.find("words", {"pattern": {"$regex": {"$fk": "pattern"}}})},
+        },
+    )
+
+    with listening(QueryFailed) as failures:
+        reply = await patient.query("words", "{ bad { _id } words { same { _id } } }")
+
+    assert reply.status == 200
+    told = {failure.id: failure for failure in failures}
+    errors = {"/".join(map(str, one["path"])): one["extensions"] for one in reply.errors}
+    assert errors.keys() == {"bad", "words/0/same", "words/1/same", "words/2/same"}
+    assert {one["id"] for one in errors.values()} == told.keys()
+    bad = told[errors["bad"]["id"]]
+    assert (bad.app, bad.field, bad.code) == ("words", "bad", errors["bad"]["code"])
+    assert "Failed to parse number" in bad.reason
+    # parents that asked the same share one query, its failure and the line in the log
+    assert len(told) == 2
+
+
+async def test_an_error_that_hides_nothing_has_no_id(patient: Service) -> None:
+    """Decision 22: the message says it all, and the log is left alone."""
+    await patient.define(
+        "unbound",
+        "type Query { one(a: Int): Int }",
+        {"Query": {"one": patient.find("items", {"a": {"$arg": "a"}})}},
+    )
+
+    with listening(QueryFailed) as failures:
+        reply = await patient.query("unbound", "{ one }")
+
+    assert reply.error["extensions"] == {
+        "classification": "DataFetchingException",
+        "code": "variable-not-bound",
+    }
+    assert failures == []
 
 
 async def test_closed_connections_are_opened_again(patient: Service, mongo_client: Mongo) -> None:

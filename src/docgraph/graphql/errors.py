@@ -8,7 +8,7 @@ whole request: nothing but errors comes back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -62,13 +62,18 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class GraphqlError:
-    """One entry of `errors`."""
+    """One entry of `errors`.
+
+    `cause` is what the caller may not know; the log has it under `id` (decision 22).
+    """
 
     message: str
     classification: Classification
     code: str
     locations: Locations = ()
     path: Path | None = None
+    cause: BaseException | None = field(default=None, repr=False, compare=False)
+    id: str = field(default="", compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """The entry, ready for JSON."""
@@ -78,6 +83,8 @@ class GraphqlError:
         if self.path is not None:
             entry["path"] = list(self.path)
         entry["extensions"] = {"classification": str(self.classification), "code": self.code}
+        if self.id:
+            entry["extensions"]["id"] = self.id
         return entry
 
 
@@ -89,16 +96,23 @@ class FieldFailure(Exception):
         message: str,
         code: str,
         classification: Classification = Classification.FETCHING,
+        cause: BaseException | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
         self.classification = classification
+        self.cause = cause
 
     def at(self, place: Place) -> Errors:
         """The failure as the one error of a value at that place."""
-        error = GraphqlError(self.message, self.classification, self.code, place.locations, ())
-        return Errors([error])
+        return Errors(
+            [
+                GraphqlError(
+                    self.message, self.classification, self.code, place.locations, (), self.cause
+                )
+            ]
+        )
 
 
 class Errors:
@@ -170,4 +184,4 @@ def describe_failure(error: DocgraphError) -> FieldFailure:
     if isinstance(error, SecurityViolation):
         text = f"GraphQL aggregation pipeline security violation: {error.message}"
         return FieldFailure(text, error.code)
-    return FieldFailure(error.message, error.code)
+    return FieldFailure(error.message, error.code, cause=error.__cause__)

@@ -28,6 +28,7 @@ from docgraph.graphql.errors import Damaged
 from docgraph.graphql.limits import Limits
 from docgraph.graphql.plan import Plan
 from docgraph.graphql.planning.tree import Block, Column, Embedded, Introspection, Selection
+from docgraph.graphql.report import report_causes
 from docgraph.graphql.result import Result
 from docgraph.store import Store
 from docgraph.variables import Resolvers, Variables
@@ -61,6 +62,7 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
     values = await resolve_block(tree.block, [{}], None, run)
     (root,) = values.items
     if isinstance(root, Damaged):
+        report_causes(root.errors, exchange)
         return Result.build(root.value, root.errors, run.commands, run.documents)
     return Result.build(root, None, run.commands, run.documents)
 

@@ -17,7 +17,7 @@ from docgraph.codec import decode
 from docgraph.config.section import Section
 from docgraph.config.sections import DbAclAuthorizer, Graphql
 from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange
-from docgraph.exchange.errors import NotFound, TimeLimitExceeded
+from docgraph.exchange.errors import NotFound, StoreError, TimeLimitExceeded
 from docgraph.exchange.path import parse_path
 from docgraph.graphql.app import App
 from docgraph.graphql.apps import Apps
@@ -25,6 +25,7 @@ from docgraph.graphql.body import GraphqlRequest, parse_body
 from docgraph.graphql.execute import Result, execute
 from docgraph.graphql.operations import Operations, may_introspect
 from docgraph.graphql.plan import Plan
+from docgraph.graphql.report import report_failure
 from docgraph.graphql.shape import render_error, render_result
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
@@ -90,7 +91,11 @@ class GraphqlService(Service):
     async def handle(self, exchange: Exchange) -> Answer:
         """Run one operation."""
         spent = time.perf_counter() - exchange.started
-        return await self._in_time(exchange, self._handle(exchange), spent)
+        try:
+            return await self._in_time(exchange, self._handle(exchange), spent)
+        except StoreError as error:
+            report_failure(error, exchange)
+            raise
 
     async def run(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Ran:
         """Plan and execute an operation of an app for the caller of the exchange."""

@@ -34,6 +34,7 @@ __all__ = [
     "ObserverFailed",
     "PluginFailed",
     "PluginLoaded",
+    "QueryFailed",
     "RequestFailed",
     "RequestFinished",
     "RequestRefused",
@@ -188,6 +189,19 @@ class CommandFinished(Event):
     operation: str = ""
     field: str = ""
     error: str = ""  # the stable code of the error, never the database's text
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFailed(Event):
+    """The database's own words about a query that it did not answer; the caller was told `id`."""
+
+    level: ClassVar[Level] = Level.WARNING
+    id: str
+    request_id: str
+    code: str  # of the error that the caller was told instead
+    reason: str
+    app: str = ""
+    field: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,6 +393,7 @@ EVENTS: tuple[type[Event], ...] = (
     RequestRefused,
     RequestFailed,
     CommandFinished,
+    QueryFailed,
     DatabaseLost,
     DatabaseFound,
     PluginLoaded,

@@ -1,0 +1,52 @@
+"""What callers may not know of a failure goes to the log, under an id that they are told.
+
+The texts of the database name hosts, indexes and other people's data (decision 22). Only errors
+that are shown are reported, so a query that fails for a thousand parents fills no log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import uuid4
+
+from docgraph.exchange import Exchange
+from docgraph.exchange.errors import StoreError
+from docgraph.graphql.errors import Errors, GraphqlError
+from docgraph.observe import emit
+from docgraph.observe.events import QueryFailed
+
+__all__ = ["report_causes", "report_failure"]
+
+_SERVER_ERROR = 500
+
+
+def report_causes(errors: Errors, exchange: Exchange) -> None:
+    """Give ids to field errors that hide something; those with the same cause share one."""
+    ids: dict[int, str] = {}
+    for number, error in enumerate(errors.first):
+        if error.cause is None:
+            continue
+        known = ids.get(id(error.cause))
+        if known is None:
+            known = ids[id(error.cause)] = _report(error, exchange)
+        errors.first[number] = replace(error, id=known, cause=None)
+
+
+def report_failure(error: StoreError, exchange: Exchange) -> None:
+    """Give an id to an error of the database that ends the request."""
+    if error.status < _SERVER_ERROR or error.details is not None:
+        return
+    id, reason = _make_id(), str(error.__cause__ or error)
+    emit(QueryFailed(id, exchange.id, error.code, reason, exchange.app))
+    error.details = {"id": id}
+
+
+def _report(error: GraphqlError, exchange: Exchange) -> str:
+    id = _make_id()
+    field = "/".join(map(str, error.path or ()))
+    emit(QueryFailed(id, exchange.id, error.code, str(error.cause), exchange.app, field))
+    return id
+
+
+def _make_id() -> str:
+    return uuid4().hex[:12]
