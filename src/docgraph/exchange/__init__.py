@@ -2,12 +2,14 @@
 
 from docgraph.exchange.account import Account
 from docgraph.exchange.data import (
+    Consistency,
     DataPoint,
     Document,
     Read,
     Resource,
     ResourceType,
     Write,
+    WriteConcern,
     WriteKind,
     WriteResult,
 )
@@ -24,6 +26,7 @@ __all__ = [
     "Body",
     "ConfigError",
     "Connection",
+    "Consistency",
     "DataPoint",
     "Deadline",
     "DocgraphError",
@@ -42,6 +45,7 @@ __all__ = [
     "Takeover",
     "Upgrade",
     "Write",
+    "WriteConcern",
     "WriteKind",
     "WriteResult",
 ]

@@ -13,12 +13,14 @@ from enum import StrEnum
 from typing import Any
 
 __all__ = [
+    "Consistency",
     "DataPoint",
     "Document",
     "Read",
     "Resource",
     "ResourceType",
     "Write",
+    "WriteConcern",
     "WriteKind",
     "WriteResult",
 ]
@@ -68,6 +70,17 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True)
+class Consistency:
+    """Which servers a read may be made from, and how settled what it sees has to be.
+
+    Both in the words of MongoDB (`secondaryPreferred`; `majority`); None: as the connection says.
+    """
+
+    preference: str | None = None
+    concern: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
     """A read before it is run; interceptors return a changed copy (`dataclasses.replace`)."""
 
@@ -77,6 +90,7 @@ class Read:
     skip: int = 0
     limit: int = 100
     hint: Any = None
+    consistency: Consistency | None = None
 
 
 class WriteKind(StrEnum):
@@ -91,13 +105,22 @@ class WriteKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class WriteConcern:
+    """Who has to confirm a write before it counts as done; None: as the database has it."""
+
+    servers: int | str | None = None
+    journal: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Write:
     """A write before it is run.
 
     `insert` and `replace` carry `documents` (a replacement is found by the `_id` of each, or by
     `filter` when there is one document); `update` carries `update` (operators) or `pipeline`;
     `delete` only its `filter`. `many` lets update and delete touch more than one document.
-    `create` and `drop` are about the collection itself and carry nothing.
+    `create` and `drop` are about the collection itself and carry nothing. `concern` None is that of
+    the connection.
     """
 
     kind: WriteKind
@@ -108,6 +131,7 @@ class Write:
     upsert: bool = False
     many: bool = False
     ordered: bool = True
+    concern: WriteConcern | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,7 @@ async def _run(call: Call, aggregation: Aggregation, stages: Stages) -> list[Doc
             allow_disk_use=aggregation.allow_disk_use,
             comment={"request": call.exchange.id, "operation": aggregation.uri},
             rows=call.rows,
+            consistency=call.consistency,
         )
     except SecurityViolation as error:
         raise SecurityViolation(

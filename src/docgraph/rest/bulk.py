@@ -117,6 +117,7 @@ async def _find_missing(
         projection={"_id": 1},
         limit=len(ids),
         deadline=call.exchange.deadline,
+        consistency=call.consistency,
     )
     return frozenset(map(_key_of, ids)) - {_key_of(one["_id"]) for one in found}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from docgraph.codec import decode, encode
@@ -11,6 +11,7 @@ from docgraph.config.sections import Mongo
 from docgraph.exchange import (
     Answer,
     Body,
+    Consistency,
     Deadline,
     Document,
     Exchange,
@@ -23,6 +24,7 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import NotFound
 from docgraph.plugins.kinds import DataInterceptor
+from docgraph.rest.concerns import FROM_PRIMARY
 from docgraph.rest.modes import WriteMode, default_mode
 from docgraph.rest.parameters import Parameters
 from docgraph.store import Rows, Store
@@ -89,8 +91,18 @@ class Call:
         """The write mode that was asked for, or the one of the method."""
         return self.parameters.mode or default_mode(self.request.method)
 
+    @property
+    def consistency(self) -> Consistency | None:
+        """How the request wants to read; what belongs to a write is read where that was made."""
+        if self.request.method in ("GET", "HEAD"):
+            return self.parameters.consistency
+        return FROM_PRIMARY
+
     async def read(self, read: Read) -> list[Document]:
         """Documents of the resource, as this caller may see them."""
+        consistency = self.consistency
+        if consistency is not None:
+            read = replace(read, consistency=consistency)
         return await self.context.store.read(
             self.resource,
             read,
@@ -100,9 +112,16 @@ class Call:
         )
 
     async def write(self, write: Write) -> WriteResult:
-        """Write to the resource. A write has no time limit of its own: half of one helps nobody."""
+        """Write to the resource."""
+        return await self.write_at(self.resource, write)
+
+    async def write_at(self, place: Resource, write: Write) -> WriteResult:
+        """Write elsewhere. A write has no time limit of its own: half of one helps nobody."""
+        concern = self.parameters.write_concern
+        if concern is not None:
+            write = replace(write, concern=concern)
         return await self.context.store.write(
-            self.resource, write, deadline=Deadline.never(), exchange=self.exchange
+            place, write, deadline=Deadline.never(), exchange=self.exchange
         )
 
     async def count(self, filter: Mapping[str, Any]) -> int:
@@ -115,6 +134,7 @@ class Call:
             deadline=self.exchange.deadline,
             comment={"request": self.exchange.id},
             rows=self.rows,
+            consistency=self.consistency,
         )
 
     async def find_metadata(self, collection: str | None) -> Document | None:

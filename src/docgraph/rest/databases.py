@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docgraph.codec.types import ObjectId
-from docgraph.exchange import Answer, Body, Deadline, Resource, ResourceType, Write, WriteKind
+from docgraph.exchange import Answer, Body, Resource, ResourceType, Write, WriteKind
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.metadata import (
     claim_metadata,
@@ -52,9 +52,8 @@ async def _delete(call: Call) -> Answer:
         # One by one, so that those who care for a collection hear of its end.
         for name in await catalog.list_collections(call.db, call.exchange.deadline):
             place = Resource(ResourceType.COLLECTION, call.db, name)
-            drop = Write(WriteKind.DROP)
-            await store.write(place, drop, deadline=Deadline.never(), exchange=call.exchange)
-        await Administration(store).drop_database(call.db)
+            await call.write_at(place, Write(WriteKind.DROP))
+        await Administration(store, call.parameters.write_concern).drop_database(call.db)
     finally:
         catalog.announce()
     return Body(204)

@@ -59,9 +59,13 @@ class DefaultIndex(RequestError):
 
 async def _list(call: Call) -> Answer:
     await call.require_collection()
-    administration = Administration(call.context.store)
+    administration = _administration(call)
     found = await administration.list_indexes(call.db, call.collection, call.exchange.deadline)
     return call.answer([_render(index) for index in found])
+
+
+def _administration(call: Call) -> Administration:
+    return Administration(call.context.store, call.parameters.write_concern)
 
 
 def _render(index: Mapping[str, Any]) -> Document:
@@ -76,9 +80,7 @@ async def _put(call: Call) -> Answer:
     await call.require_collection()
     keys, options = read_index(await read_object(call.request))
     try:
-        await Administration(call.context.store).create_index(
-            call.db, call.collection, name, keys, options
-        )
+        await _administration(call).create_index(call.db, call.collection, name, keys, options)
     except (StoreError, Conflict, QueryError) as error:
         if type(error) not in (StoreError, StoreRejected, Conflict, QueryError):
             raise
@@ -112,7 +114,7 @@ async def _delete(call: Call) -> Answer:
         raise DefaultIndex(f"{name} is a default index and cannot be deleted")
     await call.require_collection()
     try:
-        await Administration(call.context.store).drop_index(call.db, call.collection, name)
+        await _administration(call).drop_index(call.db, call.collection, name)
     except NotFound:
         raise NotFound(f"index '{name}' does not exist") from None
     return Body(204)

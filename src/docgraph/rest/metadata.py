@@ -13,7 +13,6 @@ from docgraph.codec.types import ObjectId
 from docgraph.exchange import (
     Answer,
     Body,
-    Deadline,
     Document,
     Resource,
     ResourceType,
@@ -24,6 +23,7 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import Conflict, NotFound, RequestError
 from docgraph.rest.bodies import read_content
 from docgraph.rest.call import Call, Handlers
+from docgraph.rest.concerns import FROM_PRIMARY
 from docgraph.rest.etags import ETAG, Condition, etag_headers, find_condition, is_demanded
 from docgraph.rest.flatten import prepare_document
 from docgraph.rest.patch import apply_update, build_update
@@ -210,16 +210,18 @@ def _id_of(call: Call) -> str:
 async def _read(call: Call) -> Document | None:
     """The metadata as it is now, past the cache."""
     return await call.context.store.find_one(
-        call.db, METADATA_STORE, {"_id": _id_of(call)}, deadline=call.exchange.deadline
+        call.db,
+        METADATA_STORE,
+        {"_id": _id_of(call)},
+        deadline=call.exchange.deadline,
+        consistency=FROM_PRIMARY,
     )
 
 
 async def _write(call: Call, write: Write) -> WriteResult:
     """Metadata is written like documents are, so that those who care hear of it."""
     place = Resource(ResourceType.METADATA, call.db, METADATA_STORE, _id_of(call))
-    return await call.context.store.write(
-        place, write, deadline=Deadline.never(), exchange=call.exchange
-    )
+    return await call.write_at(place, write)
 
 
 HANDLERS: Handlers = {(ResourceType.METADATA, "GET"): _get}

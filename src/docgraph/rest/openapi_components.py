@@ -8,8 +8,10 @@ from typing import Any, Final
 
 from docgraph.config.sections import Mongo
 from docgraph.exchange import Document
+from docgraph.rest.concerns import WRITE_CONCERNS
 from docgraph.rest.ids import IdType
 from docgraph.rest.modes import WriteMode
+from docgraph.store.concerns import READ_CONCERNS, READ_PREFERENCES
 
 __all__ = ["BODIES", "ERRORS", "HEADERS", "SCHEMAS", "build_parameters", "build_responses", "refer"]
 
@@ -245,6 +247,26 @@ _PARAMETERS: Final[dict[str, Document]] = {
     ),
     "wm": _query(
         "wm", "the write mode, also as `writeMode`", {"type": "string", "enum": list(WriteMode)}
+    ),
+    "readPreference": _query(
+        "readPreference",
+        "which servers may answer; as the connection says without it",
+        {"type": "string", "enum": list(READ_PREFERENCES)},
+    ),
+    "readConcern": _query(
+        "readConcern",
+        "how settled the documents have to be; `linearizable` is for the primary only",
+        {"type": "string", "enum": list(READ_CONCERNS)},
+    ),
+    "writeConcern": _query(
+        "writeConcern",
+        "who has to confirm the write: so many servers, or one of these",
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": 50},
+                {"type": "string", "enum": list(WRITE_CONCERNS)},
+            ]
+        },
     ),
     "checkEtag": _query("checkEtag", "refuse the write without `If-Match`", _FLAG),
     "avars": _json("avars", "the variables of the aggregation", _OBJECT),

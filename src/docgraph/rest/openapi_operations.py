@@ -40,11 +40,12 @@ _OF_BODIES: Final = (413, 415)
 _CONDITIONAL: Final = (409, 412)
 
 _PAGING = ("page", "pagesize")
-_READING = ("filter", "keys", "hint", "shardkey", "jsonMode")
+_CONSISTENCY = ("readPreference", "readConcern")
+_READING = ("filter", "keys", "hint", "shardkey", "jsonMode", *_CONSISTENCY)
 _LIST = (*_PAGING, "after", "sort", *_READING, "count", "nocache")
 _OF_ONE = ("id_type", "filter", "shardkey")
-_ETAG = ("If-Match", "checkEtag")
-_WRITE_ONE = (*_OF_ONE, "wm", *_ETAG, "Prefer")
+_WRITING = ("If-Match", "checkEtag", "writeConcern")
+_WRITE_ONE = (*_OF_ONE, "wm", *_WRITING, "Prefer")
 
 _MADE = {200: "Written", 201: "Created"}
 _GONE = {204: "Removed"}
@@ -57,43 +58,43 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], Operation]] = {
         "The names of the collections", {200: "Names"}, (*_PAGING, "count", "nocache")
     ),
     (ResourceType.DATABASE, "PUT"): Operation(
-        "Make the database, or replace its metadata", _MADE, _ETAG, "Metadata", _CONDITIONAL
+        "Make the database, or replace its metadata", _MADE, _WRITING, "Metadata", _CONDITIONAL
     ),
     (ResourceType.DATABASE, "PATCH"): Operation(
         "Change the metadata of the database",
         {200: "Written"},
-        _ETAG,
+        _WRITING,
         "MetadataChanges",
         _CONDITIONAL,
     ),
     (ResourceType.DATABASE, "DELETE"): Operation(
-        "Drop the database with all that is in it", _GONE, _ETAG, errors=_CONDITIONAL
+        "Drop the database with all that is in it", _GONE, _WRITING, errors=_CONDITIONAL
     ),
     (ResourceType.COLLECTION, "GET"): Operation("A page of documents", {200: "Page"}, _LIST),
     (ResourceType.COLLECTION, "POST"): Operation(
         "Add a document, or many",
         {200: "Bulk", 201: "Created", 207: "PartialBulk"},
-        (*_OF_ONE, "wm", *_ETAG, "Prefer"),
+        (*_OF_ONE, "wm", *_WRITING, "Prefer"),
         "Documents",
         _CONDITIONAL,
     ),
     (ResourceType.COLLECTION, "PUT"): Operation(
-        "Make the collection, or replace its metadata", _MADE, _ETAG, "Metadata", _CONDITIONAL
+        "Make the collection, or replace its metadata", _MADE, _WRITING, "Metadata", _CONDITIONAL
     ),
     (ResourceType.COLLECTION, "PATCH"): Operation(
         "Change the metadata of the collection",
         {200: "Written"},
-        _ETAG,
+        _WRITING,
         "MetadataChanges",
         _CONDITIONAL,
     ),
     (ResourceType.COLLECTION, "DELETE"): Operation(
-        "Drop the collection", _GONE, _ETAG, errors=_CONDITIONAL
+        "Drop the collection", _GONE, _WRITING, errors=_CONDITIONAL
     ),
     (ResourceType.DOCUMENT, "GET"): Operation(
         "One document",
         {200: "One", 304: "NotModified"},
-        (*_OF_ONE, "keys", "hint", "jsonMode", "If-None-Match"),
+        (*_OF_ONE, "keys", "hint", "jsonMode", *_CONSISTENCY, "If-None-Match"),
     ),
     (ResourceType.DOCUMENT, "PUT"): Operation(
         "Replace the document", _MADE, _WRITE_ONE, "Document", _CONDITIONAL
@@ -102,68 +103,73 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], Operation]] = {
         "Change the document", _MADE, _WRITE_ONE, "Changes", _CONDITIONAL
     ),
     (ResourceType.DOCUMENT, "DELETE"): Operation(
-        "Remove the document", _GONE, (*_OF_ONE, *_ETAG), errors=_CONDITIONAL
+        "Remove the document", _GONE, (*_OF_ONE, *_WRITING), errors=_CONDITIONAL
     ),
     (ResourceType.BULK, "PATCH"): Operation(
         "Change all documents that match",
         {200: "Bulk"},
-        ("requiredFilter", "shardkey"),
+        ("requiredFilter", "shardkey", "writeConcern"),
         "BulkChanges",
         (409,),
     ),
     (ResourceType.BULK, "DELETE"): Operation(
         "Remove all documents that match",
         {200: "Bulk"},
-        ("requiredFilter", "shardkey"),
+        ("requiredFilter", "shardkey", "writeConcern"),
         errors=(409,),
     ),
     (ResourceType.SIZE, "GET"): Operation(
-        "How many there are", {200: "Size"}, ("filter", "shardkey", "count", "nocache")
+        "How many there are",
+        {200: "Size"},
+        ("filter", "shardkey", "count", "nocache", *_CONSISTENCY),
     ),
     (ResourceType.METADATA, "GET"): Operation(
         "The metadata", {200: "Meta"}, ("jsonMode", "nocache")
     ),
     (ResourceType.INDEXES, "GET"): Operation("The indexes of the collection", {200: "Indexes"}),
     (ResourceType.INDEX, "PUT"): Operation(
-        "Make an index; it cannot be changed afterwards", {201: "IndexMade"}, body="Index"
+        "Make an index; it cannot be changed afterwards",
+        {201: "IndexMade"},
+        ("writeConcern",),
+        "Index",
     ),
-    (ResourceType.INDEX, "DELETE"): Operation("Drop the index", _GONE),
+    (ResourceType.INDEX, "DELETE"): Operation("Drop the index", _GONE, ("writeConcern",)),
     (ResourceType.AGGREGATION, "GET"): Operation(
         "Run the stored aggregation",
         {200: "Results"},
-        ("avars", *_PAGING, "jsonMode", "nocache"),
+        ("avars", *_PAGING, "jsonMode", "nocache", *_CONSISTENCY),
         errors=(422,),
     ),
     (ResourceType.SCHEMA_STORE, "GET"): Operation("A page of JSON schemas", {200: "Page"}, _LIST),
     (ResourceType.SCHEMA_STORE, "POST"): Operation(
         "Add a JSON schema, or several",
         {200: "Bulk", 201: "Created", 207: "PartialBulk"},
-        ("wm", *_ETAG, "Prefer"),
+        ("wm", *_WRITING, "Prefer"),
         "Documents",
         _CONDITIONAL,
     ),
     (ResourceType.SCHEMA_STORE, "PUT"): Operation(
-        "Make the schema store, or replace its metadata", _MADE, _ETAG, "Metadata", _CONDITIONAL
+        "Make the schema store, or replace its metadata", _MADE, _WRITING, "Metadata", _CONDITIONAL
     ),
     (ResourceType.SCHEMA_STORE, "PATCH"): Operation(
         "Change the metadata of the schema store",
         {200: "Written"},
-        _ETAG,
+        _WRITING,
         "MetadataChanges",
         _CONDITIONAL,
     ),
     (ResourceType.SCHEMA_STORE, "DELETE"): Operation(
-        "Drop the schema store", _GONE, _ETAG, errors=_CONDITIONAL
+        "Drop the schema store", _GONE, _WRITING, errors=_CONDITIONAL
     ),
     (ResourceType.SCHEMA, "GET"): Operation(
         "One JSON schema",
         {200: "One", 304: "NotModified"},
-        (*_OF_ONE, "keys", "jsonMode", "If-None-Match"),
+        (*_OF_ONE, "keys", "jsonMode", *_CONSISTENCY, "If-None-Match"),
     ),
     (ResourceType.SCHEMA, "PUT"): Operation(
         "Replace the JSON schema", _MADE, _WRITE_ONE, "Document", _CONDITIONAL
     ),
     (ResourceType.SCHEMA, "DELETE"): Operation(
-        "Remove the JSON schema", _GONE, (*_OF_ONE, *_ETAG), errors=_CONDITIONAL
+        "Remove the JSON schema", _GONE, (*_OF_ONE, *_WRITING), errors=_CONDITIONAL
     ),
 }

@@ -10,8 +10,14 @@ from typing import Any
 
 from docgraph.codec import JsonMode, decode
 from docgraph.config.sections import Mongo
+from docgraph.exchange import Consistency, WriteConcern
 from docgraph.exchange.errors import BodyError, NotSupported, RequestError
 from docgraph.exchange.request import QueryParameters
+from docgraph.rest.concerns import (
+    parse_read_concern,
+    parse_read_preference,
+    parse_write_concern,
+)
 from docgraph.rest.ids import IdType, parse_id_type
 from docgraph.rest.modes import WriteMode, parse_mode
 
@@ -56,11 +62,21 @@ class Parameters:
     mode: WriteMode | None = None
     check_etag: bool = False
     no_cache: bool = False
+    read_preference: str | None = None
+    read_concern: str | None = None
+    write_concern: WriteConcern | None = None
 
     @property
     def skip(self) -> int:
         """The documents before the page."""
         return (self.page - 1) * self.pagesize
+
+    @property
+    def consistency(self) -> Consistency | None:
+        """How reads are to be made; None where the request does not say."""
+        if self.read_preference is None and self.read_concern is None:
+            return None
+        return Consistency(self.read_preference, self.read_concern)
 
 
 def parse_parameters(query: QueryParameters, settings: Mongo, defaults: Parameters) -> Parameters:
@@ -237,6 +253,9 @@ _READERS: dict[str, Callable[[list[str], Mongo], dict[str, Any]]] = {
     "jsonMode": lambda values, _: {"json_mode": _MODES.get(values[0].lower(), JsonMode.STANDARD)},
     "id_type": lambda values, _: {"id_type": parse_id_type(values[0])},
     "writeMode": _read_mode,
+    "readPreference": lambda values, _: {"read_preference": parse_read_preference(values[0])},
+    "readConcern": lambda values, _: {"read_concern": parse_read_concern(values[0])},
+    "writeConcern": lambda values, _: {"write_concern": parse_write_concern(values[0])},
     "nocache": lambda values, _: {"no_cache": True},
     "sid": _refuse_session,
     "txn": _refuse_session,

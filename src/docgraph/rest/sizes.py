@@ -30,7 +30,9 @@ async def count_documents(call: Call) -> tuple[Count, int]:
     row = (call.rows or {}).get(f"{call.db}.{call.collection}")
     if parameters.count is Count.ESTIMATED and not given and not row:
         catalog, deadline = call.context.catalog, call.exchange.deadline
-        return Count.ESTIMATED, await catalog.estimate(call.db, call.collection, deadline)
+        return Count.ESTIMATED, await catalog.estimate(
+            call.db, call.collection, deadline, call.consistency
+        )
     return Count.EXACT, await call.count({"$and": given} if given else {})
 
 

@@ -67,7 +67,6 @@ async def update_whole(call: Call, update: Document, etag: ObjectId) -> Answer:
 
 async def _read(call: Call, target: Target) -> Document | None:
     """The document as it is, without what a permission leaves out: it is going to be written."""
-    found = await call.context.store.read(
-        call.resource, Read(filter=target.place, limit=1), deadline=call.exchange.deadline
-    )
+    read = Read(filter=target.place, limit=1, consistency=call.consistency)
+    found = await call.context.store.read(call.resource, read, deadline=call.exchange.deadline)
     return found[0] if found else None

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import Document, WriteConcern
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import NotFound
 from docgraph.store.command import Commands, Observed
+from docgraph.store.concerns import choose_concern
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.security import check_filter
 from docgraph.store.store import Store
@@ -26,8 +27,9 @@ _EVERY = "*"  # to the database this means all indexes
 class Administration:
     """Operations on collections and databases as a whole."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, concern: WriteConcern | None = None) -> None:
         self._store = store
+        self._concern = concern
         self._commands = Commands(store.client, ceiling_ms=_CEILING_MS)
 
     async def list_indexes(self, db: str, collection: str, deadline: Deadline) -> list[Document]:
@@ -58,7 +60,12 @@ class Administration:
         await self._run(db, {"dropDatabase": 1})
 
     async def _run(self, db: str, command: Document) -> None:
-        database = self._store.client.get_database(db)
+        client = self._store.client
+        if self._concern is not None:
+            concern = choose_concern(self._concern, client.topology_description)
+            if not concern.is_server_default:
+                command["writeConcern"] = concern.document
+        database = client.get_database(db)
         seconds = self._commands.budget(Deadline.never())
         with Observed(db, command):
             await self._commands.within(

@@ -11,9 +11,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from docgraph.exchange.data import Consistency
 from docgraph.exchange.deadline import Deadline
 from docgraph.runtime import Generations
 from docgraph.store.command import Commands, Observed
+from docgraph.store.concerns import choose_preference
 from docgraph.store.mounts import is_reserved_collection, is_reserved_database
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.store import Store
@@ -75,10 +77,19 @@ class Catalog:
         )
         return sorted(name for name in names if not is_reserved_database(name))
 
-    async def estimate(self, db: str, collection: str, deadline: Deadline) -> int:
-        """About how many documents there are, from what the database keeps of itself anyway."""
+    async def estimate(
+        self, db: str, collection: str, deadline: Deadline, consistency: Consistency | None = None
+    ) -> int:
+        """About how many documents there are, from what the database keeps of itself anyway.
+
+        Of the consistency only the servers matter: there is nothing settled about an estimate.
+        """
         check_namespace(db, collection)
-        target = self._client.get_database(db).get_collection(collection)
+        client, preference = self._client, None
+        if consistency is not None:
+            known = client.topology_description
+            preference = choose_preference(consistency, client.read_preference, known)
+        target = client.get_database(db).get_collection(collection, read_preference=preference)
         return await self._run(db, "count", target.estimated_document_count, deadline)
 
     def announce(self) -> None:

@@ -30,12 +30,14 @@ from pymongo.errors import (
     ServerSelectionTimeoutError,
     WaitQueueTimeoutError,
 )
+from pymongo.read_preferences import _ServerMode
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError, TimeLimitExceeded
 from docgraph.observe import emit
 from docgraph.observe.events import CommandFinished
+from docgraph.store.concerns import choose_preference
 from docgraph.store.errors import DRIVER_ERRORS, translate, unreachable
 from docgraph.store.express import Express
 
@@ -97,7 +99,13 @@ class Commands:
         self._express = Express.find(client)
         self._databases: dict[str, AsyncDatabase[Document]] = {}
 
-    async def fetch(self, db: str, command: Document, deadline: Deadline) -> list[Document]:
+    async def fetch(
+        self,
+        db: str,
+        command: Document,
+        deadline: Deadline,
+        consistency: Consistency | None = None,
+    ) -> list[Document]:
         """The documents of `find` or `aggregate`, all of them."""
         with Observed(db, command):
             seconds = self.budget(deadline)
@@ -105,10 +113,21 @@ class Commands:
                 command["maxTimeMS"] = max(1, int(seconds * 1000))
             if self._read_concern:
                 command["readConcern"] = self._read_concern
-            read = self._read(self._database(db), command)
+            preference = self._read_preference
+            if consistency is not None:
+                preference = self._apply(consistency, command)
+            read = self._read(self._database(db), command, preference)
             if deadline.enforced and seconds != self._ceiling:
-                return await self._under(deadline, read)
-            return await self.within(seconds, lambda: read)
+                return await self._under(deadline, read, preference)
+            return await self.within(seconds, lambda: read, preference=preference)
+
+    def _apply(self, consistency: Consistency, command: Document) -> _ServerMode:
+        """What the caller says of a command wins over what the connection says of all."""
+        if consistency.concern is not None:
+            command["readConcern"] = {"level": consistency.concern}
+        return choose_preference(
+            consistency, self._read_preference, self.client.topology_description
+        )
 
     def budget(self, deadline: Deadline) -> float | None:
         """Seconds for one command: what is left, at most the ceiling."""
@@ -118,7 +137,12 @@ class Commands:
         return min(left, self._ceiling)
 
     async def within(
-        self, seconds: float | None, work: Callable[[], Awaitable[T]], *, writing: bool = False
+        self,
+        seconds: float | None,
+        work: Callable[[], Awaitable[T]],
+        *,
+        writing: bool = False,
+        preference: _ServerMode | None = None,
     ) -> T:
         """Await the work, for that long, with errors of docgraph only."""
         timeout = asyncio.timeout(None if seconds is None else seconds + _GRACE)
@@ -127,57 +151,65 @@ class Commands:
                 return await work()
         except DRIVER_ERRORS as error:
             if timeout.expired() or (_is_timeout(error) and _is_close(timeout)):
-                raise self._out_of_time(writing) from error
+                raise self._out_of_time(writing, preference) from error
             raise translate(error) from error
 
-    async def _under(self, deadline: Deadline, read: Awaitable[T]) -> T:
+    async def _under(self, deadline: Deadline, read: Awaitable[T], preference: _ServerMode) -> T:
         """Await what another ends in time, with errors of docgraph only."""
         try:
             return await read
         except DRIVER_ERRORS as error:
             if _is_timeout(error) and deadline.is_within(_GRACE):
-                raise self._out_of_time(writing=False) from error
+                raise self._out_of_time(False, preference) from error
             raise translate(error) from error
 
-    def has_server(self, *, writing: bool) -> bool:
+    def has_server(self, *, writing: bool, preference: _ServerMode | None = None) -> bool:
         """Whether a server is known that takes such commands."""
         known = self.client.topology_description
         if writing:
             return known.has_writable_server()
-        return known.has_readable_server(self.client.read_preference)
+        return known.has_readable_server(preference or self._read_preference)
 
-    def _out_of_time(self, writing: bool) -> DocgraphError:
+    def _out_of_time(self, writing: bool, preference: _ServerMode | None) -> DocgraphError:
         """Time was up: because the work took long, or because there was no server to do it."""
-        if not self.has_server(writing=writing):
+        if not self.has_server(writing=writing, preference=preference):
             return unreachable()
         return TimeLimitExceeded("operation exceeded its time limit")
 
-    async def ping(self, seconds: float | None, *, writing: bool = False) -> None:
+    async def ping(
+        self, seconds: float | None, *, writing: bool = False, db: str = "admin"
+    ) -> None:
         """Return when the database answers, by a server that takes such commands."""
         preference = ReadPreference.PRIMARY if writing else self.client.read_preference
-        admin = self._database("admin")
+        database = self._database(db)
         await self.within(
-            seconds, lambda: admin.command({"ping": 1}, read_preference=preference), writing=writing
+            seconds,
+            lambda: database.command({"ping": 1}, read_preference=preference),
+            writing=writing,
         )
 
-    async def _read(self, database: AsyncDatabase[Document], command: Document) -> list[Document]:
-        reply = await self._send(database, command)
+    async def _read(
+        self, database: AsyncDatabase[Document], command: Document, preference: _ServerMode
+    ) -> list[Document]:
+        reply = await self._send(database, command, preference)
         cursor: Document = reply["cursor"]
         if cursor["id"]:
-            return await self._read_batches(database, command, cursor["id"])
+            return await self._read_batches(database, command, preference, cursor["id"])
         documents: list[Document] = cursor["firstBatch"]
         return documents
 
-    async def _send(self, database: AsyncDatabase[Document], command: Document) -> Document:
+    async def _send(
+        self, database: AsyncDatabase[Document], command: Document, preference: _ServerMode
+    ) -> Document:
         tries = self._tries
         while True:
             tries -= 1
             try:
                 if self._express is not None:
-                    return await self._express.read(database.name, command, self._read_preference)
+                    return await self._express.read(database.name, command, preference)
                 return await database.command(
                     dict(command),  # the driver adds to it
-                    read_preference=self._read_preference,
+                    read_preference=preference,
                     codec_options=self._options,
                 )
             except (AutoReconnect, OperationFailure) as error:
@@ -185,7 +217,11 @@ class Commands:
                     raise
 
     async def _read_batches(
-        self, database: AsyncDatabase[Document], command: Document, opened: int
+        self,
+        database: AsyncDatabase[Document],
+        command: Document,
+        preference: _ServerMode,
+        opened: int,
     ) -> list[Document]:
         """Read an answer of more than one batch with a cursor, from the beginning.
 
@@ -193,10 +229,12 @@ class Commands:
         known to the driver's cursors only. Such answers exceed 16 MiB and are rare.
         """
         collection = next(iter(command.values()))
-        await database.command({"killCursors": collection, "cursors": [opened]})
+        await database.command(
+            {"killCursors": collection, "cursors": [opened]}, read_preference=preference
+        )
         cursor = await database.cursor_command(
             dict(command),
-            read_preference=self._read_preference,
+            read_preference=preference,
             codec_options=self._options,
         )
         async with cursor:

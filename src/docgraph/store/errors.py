@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from bson.errors import BSONError, InvalidBSON, InvalidDocument
 from pymongo.errors import (
+    BulkWriteError,
     ConfigurationError,
     ConnectionFailure,
     DocumentTooLarge,
@@ -36,7 +37,14 @@ from docgraph.exchange.errors import (
     TimeLimitExceeded,
 )
 
-__all__ = ["DRIVER_ERRORS", "DUPLICATE_KEY", "describe_write_error", "translate", "translated"]
+__all__ = [
+    "DRIVER_ERRORS",
+    "DUPLICATE_KEY",
+    "describe_write_error",
+    "find_unconfirmed",
+    "translate",
+    "translated",
+]
 
 # BSON is encoded inside the driver's calls: numbers that do not fit, lone surrogates and documents
 # nested too deeply come out of them as Python's own errors.
@@ -78,6 +86,17 @@ _OTHER_INDEX = _Rule(
     "an index with this name or these keys exists and is another one",
     "indexes cannot be changed: delete it and make it anew",
 )
+_UNCONFIRMED = _Rule(TimeLimitExceeded, "the write was not confirmed by enough servers in time")
+_CONFIRMATION = _Rule(
+    StoreRejected,
+    "the write is done, but the servers that should confirm it are not there",
+    "give another writeConcern, such as 'majority'",
+)
+_CONCERN = _Rule(
+    StoreRejected,
+    "the database cannot read this collection with this read concern",
+    "give another readConcern, such as 'majority'",
+)
 _RESUME = _Rule(
     StoreRejected,
     "the change stream cannot be resumed from this token",
@@ -105,21 +124,32 @@ _RULES: dict[int, _Rule] = {
         "a write to a sharded collection must specify the shard key",
         "give it with the query parameter 'shardkey'",
     ),
+    64: _UNCONFIRMED,  # WriteConcernTimeout
     66: _Rule(StoreForbidden, "the update would change _id or the shard key"),  # ImmutableField
     67: _INDEX,  # CannotCreateIndex
     73: _Rule(StoreRejected, "invalid database or collection name"),  # InvalidNamespace
     85: _OTHER_INDEX,  # IndexOptionsConflict
     86: _OTHER_INDEX,  # IndexKeySpecsConflict
+    79: _CONFIRMATION,  # UnknownReplWriteConcern
+    100: _CONFIRMATION,  # UnsatisfiableWriteConcern
     112: _Rule(  # WriteConflict
         Conflict, "write conflict with another operation", "try again"
     ),
     121: _Rule(StoreRejected, "document failed validation"),  # DocumentValidationFailure
+    123: _Rule(  # NotAReplicaSet
+        StoreRejected, "the database is no replica set, which this kind of read or write needs"
+    ),
+    133: _Rule(  # FailedToSatisfyReadPreference
+        StoreRejected, "the database has no server that fits the read preference"
+    ),
     146: _MEMORY,  # ExceededMemoryLimit
+    148: _CONCERN,  # ReadConcernMajorityNotEnabled
     166: _Rule(StoreRejected, "a view does not support this"),  # CommandNotSupportedOnView
     168: _QUERY,  # InvalidPipelineOperator
     197: _INDEX,  # InvalidIndexSpecificationOption
     225: _TRANSACTION,  # TransactionTooOld
     241: _Rule(StoreRejected, "failed to convert a value"),  # ConversionFailure
+    246: _CONCERN,  # SnapshotUnavailable
     251: _TRANSACTION,  # NoSuchTransaction
     256: _TRANSACTION,  # TransactionCommitted
     260: _RESUME,  # InvalidResumeToken
@@ -166,15 +196,27 @@ def translate(error: BaseException) -> DocgraphError:
     """The error of docgraph that stands for this one; the caller raises it `from` the original."""
     if isinstance(error, DocgraphError):
         return error
-    if isinstance(error, OperationFailure) and not isinstance(error, WTimeoutError):
-        return _render(_RULES.get(error.code or 0, _UNKNOWN))
     if isinstance(error, WTimeoutError):
-        return TimeLimitExceeded("the write was not confirmed by a majority of servers in time")
+        return _render(_UNCONFIRMED)
+    if isinstance(error, OperationFailure):
+        return _render(_RULES.get(_code_of(error), _UNKNOWN))
     if isinstance(error, WaitQueueTimeoutError):
         return StoreUnavailable("no connection to the database became free in time")
     if isinstance(error, (ConnectionFailure, ConfigurationError, InvalidOperation)):
         return unreachable()
     return _translate_encoding(error)
+
+
+def _code_of(error: OperationFailure) -> int:
+    if isinstance(error, BulkWriteError):
+        return find_unconfirmed(error) or 0
+    return error.code or 0
+
+
+def find_unconfirmed(error: BulkWriteError) -> int | None:
+    """The code of what kept servers from confirming a write of many, beside its own failures."""
+    found = error.details.get("writeConcernErrors")
+    return found[0].get("code") if found else None
 
 
 def _translate_encoding(error: BaseException) -> DocgraphError:

@@ -10,7 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from docgraph.config.sections import AggregationSecurity, MClient
-from docgraph.exchange.data import DataPoint, Document, Read, Resource, Write, WriteResult
+from docgraph.exchange.data import (
+    Consistency,
+    DataPoint,
+    Document,
+    Read,
+    Resource,
+    Write,
+    WriteResult,
+)
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import QueryError
 from docgraph.exchange.exchange import Exchange
@@ -97,9 +105,9 @@ class Store:
         """Whether there is a server that takes writes, as far as is known."""
         return bool(self._availability)
 
-    async def ping(self, timeout: float) -> None:  # noqa: ASYNC109 - that is what it is about
+    async def ping(self, timeout: float, db: str = "admin") -> None:  # noqa: ASYNC109 - its point
         """Return when the database answers, within that many seconds."""
-        await self._commands.ping(timeout)
+        await self._commands.ping(timeout, db=db)
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -118,6 +126,7 @@ class Store:
         comment: Any = None,
         rows: Rows | None = None,
         reveal: Iterable[Key] = (),
+        consistency: Consistency | None = None,
     ) -> list[Document]:
         """The documents that match, at most `limit`."""
         namespace = check_namespace(db, collection)
@@ -132,7 +141,7 @@ class Store:
         filter = shield.restrict(namespace, filter)
         options = {"projection": projection, "sort": order, "hint": hint, "comment": comment}
         command = build_find(collection, filter, limit=limit, skip=skip, options=options)
-        documents = await self._commands.fetch(db, command, deadline)
+        documents = await self._commands.fetch(db, command, deadline, consistency)
         if hidden:
             strip(documents, hidden)
         return documents
@@ -149,6 +158,7 @@ class Store:
         comment: Any = None,
         rows: Rows | None = None,
         reveal: Iterable[Key] = (),
+        consistency: Consistency | None = None,
     ) -> Document | None:
         """The first document that matches, or None."""
         documents = await self.find(
@@ -162,6 +172,7 @@ class Store:
             comment=comment,
             rows=rows,
             reveal=reveal,
+            consistency=consistency,
         )
         return documents[0] if documents else None
 
@@ -177,6 +188,7 @@ class Store:
         comment: Any = None,
         rows: Rows | None = None,
         reveal: Iterable[Key] = (),
+        consistency: Consistency | None = None,
     ) -> list[Document]:
         """The results of the pipeline, at most `limit`; ask for one more to see whether it is."""
         check_namespace(db, collection)
@@ -187,7 +199,7 @@ class Store:
         command = build_aggregate(
             collection, pipeline, limit=limit, allow_disk_use=allow_disk_use, comment=comment
         )
-        return await self._commands.fetch(db, command, deadline)
+        return await self._commands.fetch(db, command, deadline, consistency)
 
     async def count(  # noqa: PLR0913 - the parts of a query
         self,
@@ -200,6 +212,7 @@ class Store:
         comment: Any = None,
         rows: Rows | None = None,
         reveal: Iterable[Key] = (),
+        consistency: Consistency | None = None,
     ) -> int:
         """How many documents match; counting stops at `limit`."""
         namespace = check_namespace(db, collection)
@@ -209,7 +222,7 @@ class Store:
             check_filter_paths(filter, hidden)
         filter = shield.restrict(namespace, filter)
         command = build_count(collection, filter, limit=limit, comment=comment)
-        results = await self._commands.fetch(db, command, deadline)
+        results = await self._commands.fetch(db, command, deadline, consistency)
         return int(results[0]["n"]) if results else 0
 
     async def read(
@@ -236,6 +249,7 @@ class Store:
             hint=read.hint,
             comment={"request": exchange.id} if exchange else None,
             rows=rows,
+            consistency=read.consistency,
         )
         found: list[Document] = await self.interceptors.run(
             DataPoint.AFTER_READ, exchange, resource, documents

@@ -8,24 +8,26 @@ several tells it per document in `WriteResult.failures` and keeps what succeeded
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pymongo
 from bson import ObjectId
-from pymongo import ReplaceOne, WriteConcern
+from pymongo import ReplaceOne
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError, OperationFailure
 from pymongo.results import UpdateResult
 
-from docgraph.exchange.data import Document, Write, WriteKind, WriteResult
+from docgraph.exchange.data import Document, Write, WriteConcern, WriteKind, WriteResult
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import Forbidden, QueryError
 from docgraph.store.command import Commands, Observed
-from docgraph.store.errors import describe_write_error
+from docgraph.store.concerns import MAJORITY, choose_concern
+from docgraph.store.errors import describe_write_error, find_unconfirmed
 
 __all__ = ["execute", "updates_of"]
 
-_MAJORITY = WriteConcern("majority")
+_MAJORITY = WriteConcern(MAJORITY)
 _EXISTS = 48  # NamespaceExists
 
 
@@ -45,9 +47,7 @@ async def execute(
         # this waits as long as a read would.
         await commands.ping(commands.budget(deadline), writing=True)
     seconds = commands.budget(deadline)
-    target = commands.client.get_database(db).get_collection(
-        collection, write_concern=_MAJORITY if majority else None
-    )
+    target = _target(commands, db, collection, _MAJORITY if majority else write.concern)
 
     async def run() -> WriteResult:
         # Writes have no option for the time on the server; the driver derives it from this.
@@ -56,6 +56,18 @@ async def execute(
 
     with Observed(db, {str(write.kind): collection}):
         return await commands.within(seconds, run, writing=True)
+
+
+def _target(
+    commands: Commands, db: str, collection: str, concern: WriteConcern | None
+) -> AsyncCollection[Document]:
+    client = commands.client
+    return client.get_database(db).get_collection(
+        collection,
+        write_concern=None
+        if concern is None
+        else choose_concern(concern, client.topology_description),
+    )
 
 
 def updates_of(write: Write) -> Document | list[Document] | None:
@@ -97,7 +109,7 @@ async def _insert(target: AsyncCollection[Document], write: Write) -> WriteResul
     except BulkWriteError as error:
         failures = _failures(error)
         done = _done(ids, failures, write.ordered)
-        return WriteResult(inserted=tuple(done), failures=failures)
+        return WriteResult(inserted=tuple(done), failures=failures, warnings=_find_warnings(error))
     return WriteResult(inserted=tuple(ids))
 
 
@@ -120,10 +132,11 @@ async def _replace_many(target: AsyncCollection[Document], write: Write) -> Writ
         for document in write.documents
     ]
     try:
-        result = await target.bulk_write(requests, ordered=write.ordered)
+        done = await target.bulk_write(requests, ordered=write.ordered)
     except BulkWriteError as error:
-        return _bulk_result(error.details, _failures(error))
-    return _bulk_result(result.bulk_api_result, ())
+        result = _bulk_result(error.details, _failures(error))
+        return replace(result, warnings=_find_warnings(error))
+    return _bulk_result(done.bulk_api_result, ())
 
 
 async def _update(target: AsyncCollection[Document], write: Write) -> WriteResult:
@@ -141,7 +154,9 @@ async def _delete(target: AsyncCollection[Document], write: Write) -> WriteResul
 async def _create(target: AsyncCollection[Document], write: Write) -> WriteResult:
     """Make the collection; one that is there already is left as it is."""
     try:
-        await target.database.create_collection(target.name, check_exists=False)
+        await target.database.create_collection(
+            target.name, check_exists=False, write_concern=target.write_concern
+        )
     except OperationFailure as error:
         if error.code != _EXISTS:
             raise
@@ -183,6 +198,12 @@ def _failures(error: BulkWriteError) -> tuple[tuple[int, str], ...]:
     if not failed:
         raise error
     return tuple((one["index"], describe_write_error(one.get("code"))) for one in failed)
+
+
+def _find_warnings(error: BulkWriteError) -> tuple[str, ...]:
+    """What succeeded may have been confirmed by fewer servers than it should."""
+    code = find_unconfirmed(error)
+    return () if code is None else (describe_write_error(code),)
 
 
 def _done(ids: Sequence[Any], failures: Sequence[tuple[int, str]], ordered: bool) -> list[Any]:

@@ -10,6 +10,7 @@ import pytest
 from docgraph.codec import JsonMode
 from docgraph.codec.types import ObjectId
 from docgraph.config.sections import Mongo
+from docgraph.exchange import Consistency, WriteConcern
 from docgraph.exchange.errors import DocgraphError
 from docgraph.exchange.request import QueryParameters
 from docgraph.rest.ids import IdType
@@ -70,6 +71,24 @@ def test_without_parameters_the_defaults_hold() -> None:
         ("shardkey", "", "illegal shardkey parameter (empty)"),
         ("shardkey", "{}", "illegal shardkey parameter (empty json object)"),
         ("shardkey", "[]", "illegal shardkey parameter: []"),
+        (
+            "readPreference",
+            "first",
+            "illegal readPreference parameter; must be [primary, primaryPreferred, secondary, "
+            "secondaryPreferred, nearest]",
+        ),
+        (
+            "readConcern",
+            "",
+            "illegal readConcern parameter; must be [local, available, majority, linearizable, "
+            "snapshot]",
+        ),
+        (
+            "writeConcern",
+            "51",
+            "illegal writeConcern parameter; must be [majority, acknowledged, journaled, w1, w2, "
+            "w3, a number from 1 to 50]",
+        ),
         ("sid", "x", "sessions and transactions are not supported"),
         ("txn", "1", "sessions and transactions are not supported"),
     ],
@@ -194,3 +213,30 @@ def test_id_type_and_nocache() -> None:
 
 def test_the_page_says_what_to_skip() -> None:
     assert _parse(("page", "3"), ("pagesize", "20")).skip == 40
+
+
+@pytest.mark.parametrize(
+    ("given", "concern"),
+    [
+        ("majority", WriteConcern("majority")),
+        (" Majority ", WriteConcern("majority")),
+        ("ACKNOWLEDGED", WriteConcern()),
+        ("JOURNALED", WriteConcern(journal=True)),
+        ("W2", WriteConcern(2)),
+        ("50", WriteConcern(50)),
+    ],
+)
+def test_write_concern_is_a_number_or_a_name(given: str, concern: WriteConcern) -> None:
+    assert _parse(("writeConcern", given)).write_concern == concern
+
+
+@pytest.mark.parametrize("given", ["0", "W0", "unacknowledged"])
+def test_a_write_that_nobody_confirms_is_refused(given: str) -> None:
+    with pytest.raises(DocgraphError, match="cannot be answered truthfully"):
+        _parse(("writeConcern", given))
+
+
+def test_consistency_is_what_the_request_says_of_it() -> None:
+    assert _parse(("readPreference", "NEAREST")).consistency == Consistency("nearest")
+    assert _parse(("readConcern", "Local")).consistency == Consistency(concern="local")
+    assert _parse(("writeConcern", "1")).consistency is None

@@ -1,0 +1,76 @@
+"""What a caller says about consistency, in the words of the driver.
+
+Also what cannot be: a read that no server can answer is refused at once instead of being waited
+for, and a write that more servers shall confirm than there are, before it is made.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pymongo
+from pymongo import ReadPreference
+from pymongo.read_preferences import _ServerMode
+from pymongo.topology_description import TopologyDescription
+
+from docgraph.exchange.data import Consistency, WriteConcern
+from docgraph.exchange.errors import QueryError
+
+__all__ = ["MAJORITY", "READ_CONCERNS", "READ_PREFERENCES", "choose_concern", "choose_preference"]
+
+MAJORITY: Final = "majority"
+_LINEARIZABLE: Final = "linearizable"
+READ_CONCERNS: Final = ("local", "available", MAJORITY, _LINEARIZABLE, "snapshot")
+
+_PREFERENCES: Final[dict[str, _ServerMode]] = {
+    "primary": ReadPreference.PRIMARY,
+    "primaryPreferred": ReadPreference.PRIMARY_PREFERRED,
+    "secondary": ReadPreference.SECONDARY,
+    "secondaryPreferred": ReadPreference.SECONDARY_PREFERRED,
+    "nearest": ReadPreference.NEAREST,
+}
+READ_PREFERENCES: Final = tuple(_PREFERENCES)
+
+
+def choose_preference(
+    consistency: Consistency, default: _ServerMode, known: TopologyDescription
+) -> _ServerMode:
+    """The servers to read from; `QueryError` when there can be none."""
+    if consistency.preference is not None:
+        preference = _PREFERENCES[consistency.preference]
+    else:
+        preference = default
+    if consistency.concern == _LINEARIZABLE and preference != ReadPreference.PRIMARY:
+        if consistency.preference is not None:
+            raise QueryError(
+                f"a {_LINEARIZABLE} read is made from the primary, not by readPreference "
+                f"{consistency.preference}",
+                hint=f"leave out readPreference, or read with readConcern={MAJORITY}",
+            )
+        return ReadPreference.PRIMARY
+    if preference == ReadPreference.SECONDARY and _lacks_secondary(known):
+        raise QueryError(
+            "there is no secondary to read from",
+            hint="readPreference=secondaryPreferred reads from the primary then",
+        )
+    return preference
+
+
+def _lacks_secondary(known: TopologyDescription) -> bool:
+    """Whether servers are known, and no secondary among them."""
+    return known.has_readable_server(ReadPreference.NEAREST) and not known.has_readable_server(
+        ReadPreference.SECONDARY
+    )
+
+
+def choose_concern(concern: WriteConcern, known: TopologyDescription) -> pymongo.WriteConcern:
+    """The concern for the driver; `QueryError` when there are not that many servers."""
+    if isinstance(concern.servers, int):
+        # Servers that are no members of a set do not tell any; then the database decides.
+        members = {host for one in known.server_descriptions().values() for host in one.all_hosts}
+        if members and concern.servers > len(members):
+            raise QueryError(
+                f"{concern.servers} servers cannot confirm the write: there are {len(members)}",
+                hint=f"writeConcern={MAJORITY} is right for any number of servers",
+            )
+    return pymongo.WriteConcern(concern.servers, j=concern.journal)

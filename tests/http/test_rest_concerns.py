@@ -1,0 +1,300 @@
+"""`readPreference`, `readConcern` and `writeConcern`: what the servers of the database are asked.
+
+The profiler of each server tells which commands came to it, and with what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+from pymongo import MongoClient, WriteConcern
+
+from docgraph.store.embedded import EmbeddedReplicaSet
+from tests.http.harness import Document, Mongo
+from tests.http.rest_harness import Api, serving
+
+pytestmark = pytest.mark.anyio
+
+AGGREGATION = {"aggrs": [{"uri": "all", "stages": [{"$match": {"n": 1}}]}]}
+READS = (
+    "/things",
+    "/things?filter={n:1}&after=",
+    "/things/a",
+    "/things/_size",
+    "/things/_aggrs/all",
+)
+
+
+@pytest.fixture
+async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
+    async with serving(mongo_client, mongo_uri) as api:
+        api.things.insert_one({"_id": "a", "n": 1})
+        assert (await api.put("/things", AGGREGATION)).status == 200
+        yield api
+
+
+@contextmanager
+def profiled(client: Mongo, db: str) -> Iterator[list[Document]]:
+    """What a server is asked about the things of a database meanwhile."""
+    seen: list[Document] = []
+    client[db].command({"profile": 2})
+    try:
+        yield seen
+    finally:
+        client[db].command({"profile": 0})
+        seen += client[db]["system.profile"].find({"ns": f"{db}.things"})
+
+
+def with_parameter(path: str, parameter: str) -> str:
+    return f"{path}{'&' if '?' in path else '?'}{parameter}"
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", ["local", "available", "majority", "linearizable", "snapshot"])
+async def test_read_concern_reaches_the_database(api: Api, level: str) -> None:
+    parameter = f"readConcern={level.upper()}"
+
+    with profiled(api.mongo, api.db) as seen:
+        replies = [await api.get(with_parameter(path, parameter)) for path in READS]
+
+    assert [reply.status for reply in replies] == [200] * len(READS)
+    levels = [one["command"]["readConcern"]["level"] for one in seen]
+    assert levels == [level] * len(READS)
+
+
+async def test_without_a_parameter_the_connection_says_how_to_read(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    async with serving(mongo_client, f"{mongo_uri}&readConcernLevel=majority") as api:
+        with profiled(mongo_client, api.db) as seen:
+            await api.get("/things")
+            await api.get("/things?readConcern=local")
+
+    assert [one["command"]["readConcern"]["level"] for one in seen] == ["majority", "local"]
+
+
+async def test_linearizable_reads_are_for_the_primary(api: Api) -> None:
+    reply = await api.get("/things?readConcern=linearizable&readPreference=nearest")
+
+    assert reply.status == 400
+    assert "primary" in reply.json["message"]
+    good = await api.get("/things?readConcern=linearizable&readPreference=primary")
+    assert good.status == 200
+
+
+async def test_what_cannot_be_read_with_a_concern_is_400(api: Api) -> None:
+    api.mongo[api.db].create_collection("capped", capped=True, size=4096)
+
+    reply = await api.get("/capped?readConcern=snapshot")
+
+    assert reply.status == 400
+    assert "read concern" in reply.json["message"]
+
+
+async def test_an_estimate_has_no_concern(api: Api) -> None:
+    reply = await api.get("/things/_size?count=estimated&readConcern=snapshot")
+
+    assert (reply.status, reply.json) == (200, {"_size": 1})
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def short_of_servers(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
+    """The connection asks for two servers to confirm, and there is but one."""
+    async with serving(mongo_client, f"{mongo_uri}&w=2") as api:
+        api.things.insert_one({"_id": "a", "n": 1})
+        mongo_client[api.db].create_collection("plain")
+        yield api
+
+
+WRITES: list[tuple[str, str, Any]] = [
+    ("POST", "/things", {"_id": "b"}),
+    ("POST", "/things", [{"_id": "b"}, {"_id": "c"}]),
+    ("POST", "/things?wm=upsert", [{"_id": "b"}, {"_id": "c"}]),
+    ("PUT", "/things/a", {"n": 2}),
+    ("PATCH", "/things/a", {"n": 2}),
+    ("PATCH", "/things/*?filter={n:1}", {"n": 2}),
+    ("DELETE", "/things/a", None),
+    ("PUT", "/things", {"x": 1}),
+    ("PUT", "/others", {}),
+    ("DELETE", "/plain", None),
+    ("PUT", "/", {"x": 1}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), WRITES, ids=str)
+async def test_write_concern_of_a_request_wins_over_that_of_the_connection(
+    short_of_servers: Api, method: str, path: str, body: Any
+) -> None:
+    reply = await short_of_servers.send(method, with_parameter(path, "writeConcern=1"), body)
+
+    assert reply.status < 300, reply.text
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ("majority", {"w": "majority"}),
+        ("MAJORITY", {"w": "majority"}),
+        ("1", {"w": 1}),
+        ("W1", {"w": 1}),
+        ("JOURNALED", {"j": True}),
+        ("ACKNOWLEDGED", None),
+    ],
+)
+async def test_write_concern_reaches_the_database(api: Api, given: str, sent: Any) -> None:
+    with profiled(api.mongo, api.db) as seen:
+        one = await api.post(f"/things?writeConcern={given}", {"_id": "b"})
+        many = await api.post(f"/things?writeConcern={given}", [{"_id": "c"}, {"_id": "d"}])
+
+    assert (one.status, many.status) == (201, 200)
+    commands = [entry["command"] for entry in seen if entry["op"] == "insert"]
+    assert [command.get("writeConcern") for command in commands] == [sent, sent]
+
+
+@pytest.mark.parametrize("body", [{"_id": "b"}, [{"_id": "b"}, {"_id": "c"}]])
+async def test_more_servers_than_there_are_cannot_confirm_and_nothing_is_written(
+    api: Api, body: Any
+) -> None:
+    reply = await api.post("/things?writeConcern=2", body)
+
+    assert reply.status == 400
+    assert reply.json["message"] == "2 servers cannot confirm the write: there are 1"
+    assert api.things.count_documents({}) == 1
+
+
+@pytest.mark.parametrize("body", [{"_id": "b"}, [{"_id": "b"}, {"_id": "c"}]])
+async def test_a_write_that_was_not_confirmed_says_that_it_is_done(
+    short_of_servers: Api, body: Any
+) -> None:
+    reply = await short_of_servers.post("/things", body)
+
+    assert reply.status == 400
+    assert reply.json["message"].startswith("the write is done, but ")
+
+
+async def test_a_bulk_write_of_which_a_part_failed_warns_that_the_rest_was_not_confirmed(
+    short_of_servers: Api,
+) -> None:
+    reply = await short_of_servers.post("/things", [{"_id": "a"}, {"_id": "b"}])
+
+    assert (reply.status, reply.json["inserted"]) == (207, 1)
+    (warning,) = reply.json["_warnings"]
+    assert warning.startswith("the write is done, but ")
+
+
+@pytest.mark.parametrize("given", ["0", "UNACKNOWLEDGED", "unacknowledged"])
+async def test_a_write_that_nobody_confirms_is_400(api: Api, given: str) -> None:
+    reply = await api.post(f"/things?writeConcern={given}", {"_id": "b"})
+
+    assert reply.status == 400
+    assert "truthfully" in reply.json["message"]
+    assert api.things.count_documents({}) == 1
+
+
+# --- several servers ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def three_servers(replica_set: EmbeddedReplicaSet) -> str:
+    """The connection string of the set, of which a test before may have killed a member."""
+    return replica_set.start()
+
+
+@pytest.fixture
+async def spread(three_servers: str) -> AsyncIterator[tuple[Api, list[Mongo]]]:
+    """The API on three servers that all have the things, and a client of each: primary first."""
+    uri = three_servers
+    with ExitStack() as stack:
+        client: Mongo = stack.enter_context(MongoClient(uri))
+        hello = client.admin.command("hello")
+        hosts = [hello["primary"], *sorted(set(hello["hosts"]) - {hello["primary"]})]
+        servers: list[Mongo] = [
+            stack.enter_context(MongoClient(host, directConnection=True)) for host in hosts
+        ]
+        async with serving(client, uri) as api:
+            assert (await api.put("/things", AGGREGATION)).status == 200
+            settled = api.things.with_options(write_concern=WriteConcern(3))
+            settled.insert_one({"_id": "a", "n": 1})
+            yield api, servers
+            client.drop_database(api.db)
+
+
+@contextmanager
+def all_profiled(servers: list[Mongo], db: str) -> Iterator[list[list[Document]]]:
+    seen: list[list[Document]] = []
+    with ExitStack() as stack:
+        seen += [stack.enter_context(profiled(server, db)) for server in servers]
+        yield seen
+
+
+@pytest.mark.parametrize(
+    ("preference", "by_primary"),
+    [
+        ("", True),
+        ("primary", True),
+        ("primaryPreferred", True),
+        ("secondary", False),
+        ("SECONDARYPREFERRED", False),
+    ],
+)
+async def test_read_preference_chooses_the_server(
+    spread: tuple[Api, list[Mongo]], preference: str, by_primary: bool
+) -> None:
+    api, servers = spread
+    parameter = f"readPreference={preference}" if preference else "x=y"
+    paths = (*READS, "/things/_size?count=estimated")
+
+    with all_profiled(servers, api.db) as seen:
+        replies = [await api.get(with_parameter(path, parameter)) for path in paths]
+
+    assert [reply.status for reply in replies] == [200] * len(paths)
+    first, *others = (len(commands) for commands in seen)
+    assert (first, sum(others)) == ((len(paths), 0) if by_primary else (0, len(paths)))
+
+
+async def test_nearest_reads_from_any_server(spread: tuple[Api, list[Mongo]]) -> None:
+    api, _ = spread
+
+    reply = await api.get("/things?readPreference=nearest")
+
+    assert (reply.status, reply.json[0]["_id"]) == (200, "a")
+
+
+async def test_what_was_written_is_shown_from_where_it_was_written(
+    spread: tuple[Api, list[Mongo]],
+) -> None:
+    api, servers = spread
+
+    with all_profiled(servers, api.db) as seen:
+        reply = await api.patch(
+            "/things/a",
+            {"n": 2},
+            headers={"prefer": "return=representation"},
+            readPreference="secondary",
+        )
+
+    assert (reply.status, reply.json["n"]) == (200, 2)
+    assert [len(commands) for commands in seen] == [2, 0, 0]
+
+
+async def test_a_set_without_secondaries_has_none_to_read_from(
+    mongo_uri: str, mongo_client: Mongo
+) -> None:
+    """Told at once: nobody waits for a server that may never come."""
+    name = mongo_client.admin.command("hello")["setName"]
+    alone = mongo_uri.replace("directConnection=true", f"replicaSet={name}")
+    async with serving(mongo_client, alone) as api:
+        api.things.insert_one({"_id": "a"})
+        refused = await api.get("/things?readPreference=secondary")
+        good = await api.get("/things?readPreference=secondaryPreferred")
+
+    assert (refused.status, refused.json["message"]) == (400, "there is no secondary to read from")
+    assert good.status == 200
