@@ -25,7 +25,6 @@ __all__ = [
     "DatabaseFound",
     "DatabaseLost",
     "Event",
-    "InitializerFailed",
     "InterceptorFailed",
     "Level",
     "LinesDropped",
@@ -255,15 +254,6 @@ class InterceptorFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class InitializerFailed(Event):
-    """An initializer raised; it is tried again later."""
-
-    level: ClassVar[Level] = Level.WARNING
-    plugin: str
-    error: BaseException
-
-
-@dataclass(frozen=True, slots=True)
 class ConfigWarning(Event):
     """Something in the configuration works, and should be changed."""
 
@@ -399,7 +389,6 @@ EVENTS: tuple[type[Event], ...] = (
     PluginLoaded,
     PluginFailed,
     InterceptorFailed,
-    InitializerFailed,
     ConfigWarning,
     AppLoaded,
     AppInvalid,

@@ -223,7 +223,6 @@ class Meters:
             events.AccessDenied: self._counter("docgraph_access_denied_total", "authorizer"),
             events.PluginFailed: self._counter("docgraph_plugin_failures_total", "plugin"),
             events.InterceptorFailed: self._counter("docgraph_plugin_failures_total", "plugin"),
-            events.InitializerFailed: self._counter("docgraph_plugin_failures_total", "plugin"),
             events.BackgroundFailed: self._counter("docgraph_background_failures_total", "task"),
             events.LoopLagged: self._counter("docgraph_loop_lags_total"),
             events.WorkerLost: self._counter("docgraph_workers_lost_total"),

@@ -297,7 +297,6 @@ class VariableResolver(Plugin, Protocol):
 
     kind: ClassVar[Kind] = Kind.VARIABLE_RESOLVER
     variable: ClassVar[str]  # without the @
-    cacheable: ClassVar[bool] = True  # one value per expression and request
 
     async def resolve_variable(self, exchange: Exchange, expression: str) -> Any:
         """The value of the whole expression; None counts as unbound."""

@@ -297,7 +297,7 @@ def test_peek_gives_a_section_before_the_others_are_right(tmp_path: Path) -> Non
 
 
 def test_a_decoded_configuration_can_be_pickled(tmp_path: Path) -> None:
-    decoded = decode_text(tmp_path, "core: {workers: 2}\nmcp: {enabled: true}\n")
+    decoded = decode_text(tmp_path, "core: {workers: 2}\nping: {enabled: true}\n")
 
     assert pickle.loads(pickle.dumps(decoded)) == decoded
 

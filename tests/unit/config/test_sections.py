@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+import docgraph
 from docgraph.config.options import options_of, walk_options
 from docgraph.config.section import Section
 from docgraph.config.sections import SECTIONS
@@ -203,3 +206,28 @@ def test_every_section_is_described_and_frozen(name: str, section: type[Section]
 
 def test_options_that_all_plugins_share_come_first() -> None:
     assert list(options_of(SECTIONS["roles"])) == ["enabled", "uri", "secured"]
+
+
+NOT_READ = {
+    "app_def_cache_ttl",  # deprecated: understood, and told to be without effect
+    *(field.name for field in msgspec.structs.fields(SECTIONS["mcp"])),  # no endpoint yet
+}
+
+
+def test_every_option_is_read_somewhere() -> None:
+    """An option that nobody reads is a promise that nobody keeps."""
+    source = Path(docgraph.__file__).parent
+    files = [
+        file for file in source.rglob("*.py") if source / "config/sections" not in file.parents
+    ]
+    words = {word for file in files for word in re.findall(r"\w+", file.read_text())}
+    names = {field.name for struct in structs() for field in msgspec.structs.fields(struct)}
+    assert names - words - NOT_READ == set()
+
+
+def structs() -> list[type[Section]]:
+    """Every section and the sections inside them."""
+    found: list[type[Section]] = [Section]
+    for one in found:
+        found += (inner for inner in one.__subclasses__() if inner not in found)
+    return [one for one in found if one.__module__.startswith("docgraph.config.")]

@@ -18,9 +18,9 @@ from docgraph.observe import Event, Level, emit
 from docgraph.observe.events import (
     EVENTS,
     AppInvalid,
+    BackgroundFailed,
     CommandFinished,
     DatabaseLost,
-    InitializerFailed,
     ObserverFailed,
     RequestFailed,
     RequestFinished,
@@ -221,7 +221,7 @@ def test_the_way_of_an_error_is_indented_for_people(start: Callable[..., Session
 def test_an_expected_error_is_logged_without_its_way(start: Callable[..., Session]) -> None:
     session = start()
 
-    emit(InitializerFailed("first-admin", StoreUnavailable("the database does not answer")))
+    emit(BackgroundFailed("first-admin", StoreUnavailable("the database does not answer")))
 
     (line,) = session.lines()
     assert "traceback" not in line

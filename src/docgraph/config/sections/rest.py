@@ -62,9 +62,6 @@ class Mongo(ServiceConfig, frozen=True):
     max_pagesize: Annotated[int, Meta(description="most documents of a page", ge=1, le=100_000)] = (
         1000
     )
-    cursor_batch_size: Annotated[
-        int, Meta(description="documents fetched from the database at a time", ge=1, le=100_000)
-    ] = 1000
     etag_check_policy: Annotated[
         EtagCheckPolicy, Meta(description="when a write has to carry an etag")
     ] = msgspec.field(default_factory=EtagCheckPolicy)
@@ -117,7 +114,14 @@ class DatabaseProbe(ServiceConfig, frozen=True):
     timeout_ms: Annotated[
         int, Meta(description="longest wait for the database", ge=1, le=60_000)
     ] = 2000
-    dbname: Annotated[str, Meta(description="database that is asked", min_length=1)] = "admin"
+    dbname: Annotated[
+        str,
+        Meta(
+            description="database that is asked",
+            pattern=r"^[^/\\. \"$*<>:|?\0]{1,63}\Z",
+            extra={"form": "the name of a database"},
+        ),
+    ] = "admin"
 
 
 class Metrics(ServiceConfig, frozen=True):

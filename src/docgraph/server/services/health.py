@@ -28,13 +28,14 @@ class DatabaseProbe(Service):
 
     def __init__(self, config: DatabaseProbeConfig, store: Store) -> None:
         self._timeout = config.timeout_ms / 1000
+        self._db = config.dbname
         self._store = store
 
     async def handle(self, exchange: Exchange) -> Answer:
         """200 with the latency, 504 for no answer in time, 503 for any other failure."""
         started = time.perf_counter()
         try:
-            await self._store.ping(timeout=self._timeout)
+            await self._store.ping(timeout=self._timeout, db=self._db)
         except TimeLimitExceeded:
             return _report(504, "error", "no answer in time", started)
         except StoreError:
