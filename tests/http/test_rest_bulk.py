@@ -66,8 +66,22 @@ async def test_a_value_that_the_collection_does_not_take_is_400_for_its_element(
 
     assert reply.status == 207
     (error,) = reply.json["errors"]
-    assert (error["index"], error["httpStatus"]) == (1, 400)
-    assert error["message"] == "document failed validation"
+    assert error == {
+        "index": 1,
+        "httpStatus": 400,
+        "message": "document failed validation",
+        "mongodbErrorCode": 121,
+    }
+
+
+async def test_what_only_the_database_finds_wrong_with_an_element_is_400_for_it(api: Api) -> None:
+    api.things.create_index([("place", "2dsphere")])
+
+    reply = await api.post("/things", [{"place": [1, 2]}, {"place": "nowhere"}])
+
+    assert (reply.status, reply.json["inserted"]) == (207, 1)
+    (error,) = reply.json["errors"]
+    assert (error["index"], error["httpStatus"], error["mongodbErrorCode"]) == (1, 400, 16755)
 
 
 async def test_an_update_of_an_array_tells_what_it_did_not_find(api: Api) -> None:

@@ -139,7 +139,9 @@ class _Definitions:
             self._place, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
         )
         if result.failures:
-            raise StartupError(result.failures[0][1], hint="somebody else wrote at the same time")
+            raise StartupError(
+                result.failures[0].message, hint="somebody else wrote at the same time"
+            )
 
     async def require(self, app: str) -> Document:
         """The definition with that `_id`, or else with that uri."""

@@ -10,6 +10,7 @@ from docgraph.exchange.data import (
     ResourceType,
     Write,
     WriteConcern,
+    WriteFailure,
     WriteKind,
     WriteResult,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "Upgrade",
     "Write",
     "WriteConcern",
+    "WriteFailure",
     "WriteKind",
     "WriteResult",
 ]

@@ -21,6 +21,7 @@ __all__ = [
     "ResourceType",
     "Write",
     "WriteConcern",
+    "WriteFailure",
     "WriteKind",
     "WriteResult",
 ]
@@ -135,6 +136,16 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteFailure:
+    """One document of several that was not written; `code` is the database's own, if it has one."""
+
+    index: int
+    message: str
+    status: int
+    code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WriteResult:
     """What a write did; `warnings` come back to the caller."""
 
@@ -143,5 +154,5 @@ class WriteResult:
     matched: int = 0
     modified: int = 0
     deleted: int = 0
-    failures: tuple[tuple[int, str], ...] = ()
+    failures: tuple[WriteFailure, ...] = ()
     warnings: tuple[str, ...] = ()

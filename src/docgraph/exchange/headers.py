@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 __all__ = ["Headers"]
 
@@ -23,19 +24,24 @@ class Headers:
 
     def get(self, name: str, default: str | None = None) -> str | None:
         """The first value of that name."""
-        value = self._first.get(name.lower().encode("latin-1"))
+        value = self._first.get(_encode_name(name))
         return default if value is None else value.decode("latin-1")
 
     def get_list(self, name: str) -> list[str]:
         """Every value of that name, in order."""
-        wanted = name.lower().encode("latin-1")
+        wanted = _encode_name(name)
         return [value.decode("latin-1") for key, value in self._raw if key == wanted]
 
     def __contains__(self, name: str) -> bool:
-        return name.lower().encode("latin-1") in self._first
+        return _encode_name(name) in self._first
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return ((name.decode("latin-1"), value.decode("latin-1")) for name, value in self._raw)
 
     def __len__(self) -> int:
         return len(self._raw)
+
+
+@lru_cache(maxsize=1024)  # the same few names are asked for in every request
+def _encode_name(name: str) -> bytes:
+    return name.lower().encode("latin-1")

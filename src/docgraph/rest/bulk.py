@@ -11,7 +11,15 @@ from typing import Any
 
 from docgraph.codec import JsonMode, encode
 from docgraph.codec.types import ObjectId
-from docgraph.exchange import Answer, Document, ResourceType, Write, WriteKind, WriteResult
+from docgraph.exchange import (
+    Answer,
+    Document,
+    ResourceType,
+    Write,
+    WriteFailure,
+    WriteKind,
+    WriteResult,
+)
 from docgraph.exchange.errors import DocgraphError, RequestError
 from docgraph.rest.bodies import read_object
 from docgraph.rest.call import Call, Handlers
@@ -21,14 +29,14 @@ from docgraph.rest.ids import check_id
 from docgraph.rest.links import document_path
 from docgraph.rest.modes import WriteMode
 from docgraph.rest.patch import build_update
+from docgraph.rest.rejections import reject
 from docgraph.rest.single import check_missing_id
-from docgraph.store.errors import DUPLICATE_KEY, describe_write_error
 
 __all__ = ["HANDLERS", "insert_many"]
 
-_DUPLICATE = describe_write_error(DUPLICATE_KEY)
-_UNKNOWN = describe_write_error(None)
 _CREATED = 201
+_CONFLICT = 409
+_UNKNOWN = 500
 
 
 async def insert_many(call: Call, bodies: Sequence[Document]) -> Answer:
@@ -130,7 +138,7 @@ def _render(
     etag: ObjectId,
 ) -> Answer:
     created = {_key_of(id) for id in (*result.inserted, *result.upserted)}
-    failures = dict(result.failures)
+    failures = {failure.index: failure for failure in result.failures}
     segments = call.request.segments
     results: list[Document] = []
     for index, document in enumerate(documents):
@@ -151,7 +159,7 @@ def _render(
 def _finish(call: Call, results: list[Document], result: WriteResult, etag: ObjectId) -> Answer:
     created = (one for one in results if one["httpStatus"] == _CREATED)
     content = _render_counts(result, [one["link"] for one in created if "link" in one])
-    failed = dict(result.failures)
+    failed = {failure.index for failure in result.failures}
     if failed:
         content["errors"] = [one for one in results if one["index"] in failed]
     content["results"] = results
@@ -172,10 +180,13 @@ def _render_counts(result: WriteResult, links: list[str] | None = None) -> Docum
     return content
 
 
-def _render_failure(reason: str) -> Document:
-    if reason == _DUPLICATE:
-        return {"httpStatus": 409, "message": reason}
-    return {"httpStatus": 500 if reason == _UNKNOWN else 400, "message": reason}
+def _render_failure(failure: WriteFailure) -> Document:
+    rejection = reject(failure.code) if failure.status == _UNKNOWN else None
+    told = rejection or failure
+    element: Document = {"httpStatus": told.status, "message": told.message}
+    if failure.code is not None and failure.status != _CONFLICT:
+        element["mongodbErrorCode"] = failure.code
+    return element
 
 
 def _key_of(id: Any) -> bytes:

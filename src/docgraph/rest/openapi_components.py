@@ -64,6 +64,7 @@ SCHEMAS: Final[dict[str, Document]] = {
             "httpStatus": {"type": "integer"},
             "link": {"type": "string", "format": "uri-reference"},
             "message": {"type": "string"},
+            "mongodbErrorCode": {"type": "integer"},
         },
     },
     "BulkResult": {

@@ -2,8 +2,9 @@
 
 Filters, projections, sorts and updates come from the caller here, so that what the database finds
 wrong with them is the caller's to correct: 400. The store cannot know that, and has words for the
-common cases only; the database has thousands of codes for the others (all above 10 000, and the few
-below). What is not about the request stays the 500 that it is.
+common cases only; the database has thousands of codes for the others, all above 10 000. Below are
+those that mean something else for a query than for what else the store does. What is not about the
+request stays the 500 that it is.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 
 from docgraph.exchange.errors import NotFound, StoreError, StoreRejected
 
-__all__ = ["find_rejection"]
+__all__ = ["find_rejection", "reject"]
 
 _FIRST_LOCATION = (
     10_000  # from here on codes are places in the server that check what they are given
@@ -21,14 +22,7 @@ _FIRST_LOCATION = (
 # The names of the codes are the server's own.
 _NAMED: Final = {
     27: "the filter needs an index, such as a text index, that there is not",  # IndexNotFound
-    28: "the update leads through a value that is neither object nor array",  # PathNotViable
-    34: "the update leads too far behind the end of an array",  # CannotBackfillArray
-    40: "the update changes a path and one below it at once",  # ConflictingUpdateOperators
-    53: "the database does not take this _id",  # InvalidIdField
-    54: "the update leads to more than one value",  # NotSingleValueField
     72: "the database does not do this with this kind of collection",  # InvalidOptions
-    224: "the filter of an upsert holds an operator that it may not",  # QueryFeatureNotAllowed
-    291: "no index helps to answer this query, and it needs one",  # NoQueryExecutionPlans
 }
 
 
@@ -36,7 +30,11 @@ def find_rejection(error: StoreError | NotFound) -> StoreRejected | None:
     """The same error as a mistake of the caller, if it is one."""
     if type(error) not in (StoreError, NotFound):
         return None  # the store knows what it is
-    code = getattr(error.__cause__, "code", None)
+    return reject(getattr(error.__cause__, "code", None))
+
+
+def reject(code: object) -> StoreRejected | None:
+    """What a code of the database that the store does not know means for the caller."""
     if not isinstance(code, int):
         return None
     if code in _NAMED:

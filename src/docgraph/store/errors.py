@@ -39,8 +39,7 @@ from docgraph.exchange.errors import (
 
 __all__ = [
     "DRIVER_ERRORS",
-    "DUPLICATE_KEY",
-    "describe_write_error",
+    "explain",
     "find_unconfirmed",
     "translate",
     "translated",
@@ -49,8 +48,6 @@ __all__ = [
 # BSON is encoded inside the driver's calls: numbers that do not fit, lone surrogates and documents
 # nested too deeply come out of them as Python's own errors.
 DRIVER_ERRORS = (PyMongoError, BSONError, OverflowError, RecursionError, UnicodeError, OSError)
-
-DUPLICATE_KEY = 11000
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +112,19 @@ _RULES: dict[int, _Rule] = {
     15: _Rule(StoreRejected, "the query or document is nested too deeply"),  # Overflow
     18: _Rule(StoreForbidden, "the database does not accept its user"),  # AuthenticationFailed
     27: _Rule(NotFound, "the index does not exist"),  # IndexNotFound
+    28: _Rule(  # PathNotViable
+        StoreRejected, "the update leads through a value that is neither object nor array"
+    ),
+    34: _Rule(  # CannotBackfillArray
+        StoreRejected, "the update leads too far behind the end of an array"
+    ),
+    40: _Rule(  # ConflictingUpdateOperators
+        StoreRejected, "the update changes a path and one below it at once"
+    ),
     50: _TIME,  # MaxTimeMSExpired
     52: _Rule(StoreRejected, "a property may not start with '$'"),  # DollarPrefixedFieldName
+    53: _Rule(StoreRejected, "the database does not take this _id"),  # InvalidIdField
+    54: _Rule(StoreRejected, "the update leads to more than one value"),  # NotSingleValueField
     56: _FIELD_END,  # EmptyFieldName
     57: _Rule(StoreRejected, "a property may not contain '.'"),  # DottedFieldName
     61: _Rule(  # ShardKeyNotFound
@@ -147,6 +155,9 @@ _RULES: dict[int, _Rule] = {
     166: _Rule(StoreRejected, "a view does not support this"),  # CommandNotSupportedOnView
     168: _QUERY,  # InvalidPipelineOperator
     197: _INDEX,  # InvalidIndexSpecificationOption
+    224: _Rule(  # QueryFeatureNotAllowed
+        StoreRejected, "the filter of an upsert holds an operator that it may not"
+    ),
     225: _TRANSACTION,  # TransactionTooOld
     241: _Rule(StoreRejected, "failed to convert a value"),  # ConversionFailure
     246: _CONCERN,  # SnapshotUnavailable
@@ -156,9 +167,12 @@ _RULES: dict[int, _Rule] = {
     262: _TIME,  # ExceededTimeLimit
     280: _RESUME,  # ChangeStreamFatalError
     286: _RESUME,  # ChangeStreamHistoryLost
+    291: _Rule(  # NoQueryExecutionPlans
+        StoreRejected, "no index helps to answer this query, and it needs one"
+    ),
     292: _MEMORY,  # QueryExceededMemoryLimitNoDiskUseAllowed
     10334: _Rule(StoreRejected, "the document is too large"),  # BSONObjectTooLarge
-    DUPLICATE_KEY: _DUPLICATE,
+    11000: _DUPLICATE,  # DuplicateKey
     11001: _DUPLICATE,
     12582: _DUPLICATE,
     13297: _Rule(  # DatabaseDifferCase
@@ -199,7 +213,7 @@ def translate(error: BaseException) -> DocgraphError:
     if isinstance(error, WTimeoutError):
         return _render(_UNCONFIRMED)
     if isinstance(error, OperationFailure):
-        return _render(_RULES.get(_code_of(error), _UNKNOWN))
+        return explain(_code_of(error))
     if isinstance(error, WaitQueueTimeoutError):
         return StoreUnavailable("no connection to the database became free in time")
     if isinstance(error, (ConnectionFailure, ConfigurationError, InvalidOperation)):
@@ -245,9 +259,9 @@ def unreachable() -> StoreUnavailable:
     return StoreUnavailable("the database cannot be reached", hint="is it running?")
 
 
-def describe_write_error(code: int | None) -> str:
-    """The text for one failed element of a write of many."""
-    return _RULES.get(code or 0, _UNKNOWN).message
+def explain(code: int | None) -> DocgraphError:
+    """The error that a code of the database stands for, such as that of one element of many."""
+    return _render(_RULES.get(code or 0, _UNKNOWN))
 
 
 def _render(rule: _Rule) -> DocgraphError:

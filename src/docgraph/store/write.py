@@ -18,12 +18,19 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError, OperationFailure
 from pymongo.results import UpdateResult
 
-from docgraph.exchange.data import Document, Write, WriteConcern, WriteKind, WriteResult
+from docgraph.exchange.data import (
+    Document,
+    Write,
+    WriteConcern,
+    WriteFailure,
+    WriteKind,
+    WriteResult,
+)
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import Forbidden, QueryError
 from docgraph.store.command import Commands, Observed
 from docgraph.store.concerns import MAJORITY, choose_concern
-from docgraph.store.errors import describe_write_error, find_unconfirmed
+from docgraph.store.errors import explain, find_unconfirmed
 
 __all__ = ["execute", "updates_of"]
 
@@ -192,29 +199,34 @@ def _changed(result: UpdateResult) -> WriteResult:
     )
 
 
-def _failures(error: BulkWriteError) -> tuple[tuple[int, str], ...]:
+def _failures(error: BulkWriteError) -> tuple[WriteFailure, ...]:
     """Position and reason of each failed element; what concerns all of them is raised."""
     failed = error.details.get("writeErrors", [])
     if not failed:
         raise error
-    return tuple((one["index"], describe_write_error(one.get("code"))) for one in failed)
+    return tuple(_fail(one["index"], one.get("code")) for one in failed)
+
+
+def _fail(index: int, code: int | None) -> WriteFailure:
+    reason = explain(code)
+    return WriteFailure(index, reason.message, reason.status, code)
 
 
 def _find_warnings(error: BulkWriteError) -> tuple[str, ...]:
     """What succeeded may have been confirmed by fewer servers than it should."""
     code = find_unconfirmed(error)
-    return () if code is None else (describe_write_error(code),)
+    return () if code is None else (explain(code).message,)
 
 
-def _done(ids: Sequence[Any], failures: Sequence[tuple[int, str]], ordered: bool) -> list[Any]:
+def _done(ids: Sequence[Any], failures: Sequence[WriteFailure], ordered: bool) -> list[Any]:
     """The ids that were inserted: an ordered write stops at its first failure."""
-    failed = {index for index, _ in failures}
+    failed = {failure.index for failure in failures}
     if ordered and failed:
         return list(ids[: min(failed)])
     return [id for index, id in enumerate(ids) if index not in failed]
 
 
-def _bulk_result(details: Mapping[str, Any], failures: tuple[tuple[int, str], ...]) -> WriteResult:
+def _bulk_result(details: Mapping[str, Any], failures: tuple[WriteFailure, ...]) -> WriteResult:
     return WriteResult(
         upserted=tuple(one["_id"] for one in details.get("upserted", ())),
         matched=details.get("nMatched", 0),

@@ -401,8 +401,9 @@ async def test_insert_of_many_tells_failures_by_position(
     )
 
     assert result.inserted == inserted
-    assert [index for index, _ in result.failures] == [1]
-    assert result.failures[0][1].startswith("duplicate key")
+    (failure,) = result.failures
+    assert (failure.index, failure.status, failure.code) == (1, 409, 11000)
+    assert failure.message.startswith("duplicate key")
 
 
 async def test_replace_update_and_delete(

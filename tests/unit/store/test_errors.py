@@ -19,11 +19,12 @@ from pymongo.errors import (
 )
 
 from docgraph.exchange.errors import NotFound, StoreError, StoreUnavailable
-from docgraph.store.errors import describe_write_error, translate, translated
+from docgraph.store.errors import explain, translate, translated
 
 SECRET_TEXT = "db-7.internal:27017 index users.$email_1 dup key: { email: 'ann@x.org' }"
 
-REJECTED = [2, 56, 61, 73, 121, 168, 225, 241, 251, 256, 15974, 15975, 15998, 16410, 17276]
+REJECTED = [2, 28, 34, 40, 53, 54, 56, 61, 73, 121, 168, 224, 225, 241, 251, 256, 291, 15974, 15975]
+REJECTED += [15998, 16410, 17276]
 REJECTED += [17287, 17312, 31138, 31249, 31253, 31254, 40323, 40352, 40353, 51091, 51108]
 BY_CODE = {
     400: REJECTED,
@@ -122,5 +123,7 @@ def test_other_errors_are_not_swallowed() -> None:
 
 
 def test_failed_element_of_a_bulk_write_is_described_in_our_words() -> None:
-    assert describe_write_error(11000).startswith("duplicate key")
-    assert describe_write_error(None) == "the database could not do what was asked"
+    duplicate, unknown = explain(11000), explain(None)
+
+    assert (duplicate.status, duplicate.message[:13]) == (409, "duplicate key")
+    assert (unknown.status, unknown.message) == (500, "the database could not do what was asked")
