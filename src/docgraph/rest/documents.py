@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import Answer, Body, Document, Read, ResourceType, Write, WriteKind
-from docgraph.exchange.errors import NotFound, NotSupported, RequestError
+from docgraph.exchange.errors import NotFound, RequestError
 from docgraph.rest.bodies import read_content, read_object
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.etags import etag_headers, etag_of, parse_tags
@@ -51,7 +51,7 @@ async def _patch(call: Call) -> Answer:
     etag = ObjectId()
     if isinstance(content, list):
         if await is_checked_whole(call):
-            raise NotSupported(
+            raise RequestError(
                 "documents of this collection cannot be updated with a pipeline",
                 hint="use $set, $unset or plain keys, or PUT the whole document",
             )

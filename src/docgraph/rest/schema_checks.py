@@ -183,7 +183,7 @@ def _refuse_update(write: Write, setting: Document) -> None:
             "'jsonSchema' checker does not support bulk PATCH requests. Set "
             "'skipNotSupported:true' to allow them."
         )
-    raise NotSupported(
+    raise RequestError(
         "'jsonSchema' checker does not support this update",
         hint="write the whole document, or set 'skipNotSupported:true' to allow it unchecked",
     )
