@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.http.harness import Mongo, failing, identity
-from tests.http.rest_harness import Api, serving
+from tests.http.rest_harness import Api, profiled, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -287,6 +287,23 @@ async def test_more_results_than_are_allowed_is_an_error(
     assert many.status == 422
     assert many.json["message"] == "error executing aggregation: it gives more than 5 results"
     assert large.status == 422
+
+
+async def test_results_beyond_what_is_sent_at_once_are_not_read(api: Api) -> None:
+    """17 MiB: refused after the first batch, and its cursor is closed."""
+    api.things.delete_many({})
+    api.things.insert_many([{"_id": n, "x": "y" * (1 << 20)} for n in range(17)])
+    await define(api, SORTED)
+    before = api.mongo[api.db].command("serverStatus")["metrics"]["cursor"]["open"]["total"]
+
+    with profiled(api.mongo, api.db) as seen:
+        reply = await api.get("/things/_aggrs/x")
+
+    assert reply.status == 422
+    assert reply.json["message"] == "error executing aggregation: it gives more than 16 MiB"
+    assert [one["op"] for one in seen].count("getmore") == 0
+    after = api.mongo[api.db].command("serverStatus")["metrics"]["cursor"]["open"]["total"]
+    assert after <= before
 
 
 # --- refused when written -------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from pymongo import MongoClient, WriteConcern
 
 from docgraph.store.embedded import EmbeddedReplicaSet
 from tests.http.harness import Document, Mongo
-from tests.http.rest_harness import Api, serving
+from tests.http.rest_harness import Api, profiled, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -34,18 +34,6 @@ async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
         api.things.insert_one({"_id": "a", "n": 1})
         assert (await api.put("/things", AGGREGATION)).status == 200
         yield api
-
-
-@contextmanager
-def profiled(client: Mongo, db: str) -> Iterator[list[Document]]:
-    """What a server is asked about the things of a database meanwhile."""
-    seen: list[Document] = []
-    client[db].command({"profile": 2})
-    try:
-        yield seen
-    finally:
-        client[db].command({"profile": 0})
-        seen += client[db]["system.profile"].find({"ns": f"{db}.things"})
 
 
 def with_parameter(path: str, parameter: str) -> str:

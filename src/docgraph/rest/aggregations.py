@@ -22,6 +22,7 @@ from docgraph.rest.avars import build_scope, parse_avars
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.pipelines import Aggregation, find_aggregation
 from docgraph.rest.properties import from_stored
+from docgraph.store.errors import AnswerTooLarge
 from docgraph.store.names import namespace_of
 from docgraph.store.references import READING_MORE, nested_pipelines, read_reference
 from docgraph.store.security import has_key
@@ -31,6 +32,7 @@ __all__ = ["HANDLERS", "MOST_BYTES", "MOST_RESULTS", "hide_properties"]
 
 MOST_RESULTS: Final = 100_000
 MOST_BYTES: Final = 16 * 1024 * 1024
+_MOST_SHOWN: Final = f"{MOST_BYTES // 1024 // 1024} MiB"
 
 _FIRST: Final = frozenset({"$geoNear", "$search", "$searchMeta", "$vectorSearch", "$documents"})
 _TEXT: Final = frozenset({"$text"})
@@ -54,7 +56,7 @@ async def _get(call: Call) -> Answer:
     results = await _run(call, aggregation, await _render(call, aggregation))
     answer = call.answer(results)
     if len(answer.content) > MOST_BYTES:
-        raise _too_much(f"{MOST_BYTES // 1024 // 1024} MiB")
+        raise _too_much(_MOST_SHOWN)
     return answer
 
 
@@ -97,7 +99,10 @@ async def _run(call: Call, aggregation: Aggregation, stages: Stages) -> list[Doc
             comment={"request": call.exchange.id, "operation": aggregation.uri},
             rows=call.rows,
             consistency=call.consistency,
+            one_batch=True,
         )
+    except AnswerTooLarge:
+        raise _too_much(_MOST_SHOWN) from None
     except SecurityViolation as error:
         raise SecurityViolation(
             f"aggregation pipeline security violation: {error.message}", hint=error.hint

@@ -38,7 +38,7 @@ from docgraph.exchange.errors import DocgraphError, TimeLimitExceeded
 from docgraph.observe import emit
 from docgraph.observe.events import CommandFinished
 from docgraph.store.concerns import choose_preference
-from docgraph.store.errors import DRIVER_ERRORS, translate, unreachable
+from docgraph.store.errors import DRIVER_ERRORS, AnswerTooLarge, translate, unreachable
 from docgraph.store.express import Express
 
 __all__ = ["Commands", "Observed"]
@@ -105,8 +105,10 @@ class Commands:
         command: Document,
         deadline: Deadline,
         consistency: Consistency | None = None,
+        *,
+        one_batch: bool = False,
     ) -> list[Document]:
-        """The documents of `find` or `aggregate`, all of them."""
+        """The documents of `find` or `aggregate`; with `one_batch`, no more than fit into one."""
         with Observed(db, command):
             seconds = self.budget(deadline)
             if seconds is not None:
@@ -116,7 +118,7 @@ class Commands:
             preference = self._read_preference
             if consistency is not None:
                 preference = self._apply(consistency, command)
-            read = self._read(self._database(db), command, preference)
+            read = self._read(self._database(db), command, preference, one_batch)
             if deadline.enforced and seconds != self._ceiling:
                 return await self._under(deadline, read, preference)
             return await self.within(seconds, lambda: read, preference=preference)
@@ -189,12 +191,19 @@ class Commands:
         )
 
     async def _read(
-        self, database: AsyncDatabase[Document], command: Document, preference: _ServerMode
+        self,
+        database: AsyncDatabase[Document],
+        command: Document,
+        preference: _ServerMode,
+        one_batch: bool,
     ) -> list[Document]:
         reply = await self._send(database, command, preference)
         cursor: Document = reply["cursor"]
         if cursor["id"]:
-            return await self._read_batches(database, command, preference, cursor["id"])
+            await _close(database, command, preference, cursor["id"])
+            if one_batch:
+                raise AnswerTooLarge("the answer exceeds 16 MiB")
+            return await self._read_batches(database, command, preference)
         documents: list[Document] = cursor["firstBatch"]
         return documents
 
@@ -221,17 +230,12 @@ class Commands:
         database: AsyncDatabase[Document],
         command: Document,
         preference: _ServerMode,
-        opened: int,
     ) -> list[Document]:
         """Read an answer of more than one batch with a cursor, from the beginning.
 
         Further batches come from the server that gave the first one, and which one that was is
         known to the driver's cursors only. Such answers exceed 16 MiB and are rare.
         """
-        collection = next(iter(command.values()))
-        await database.command(
-            {"killCursors": collection, "cursors": [opened]}, read_preference=preference
-        )
         cursor = await database.cursor_command(
             dict(command),
             read_preference=preference,
@@ -247,6 +251,15 @@ class Commands:
                 self._databases.clear()
             database = self._databases[name] = self.client.get_database(name)
         return database
+
+
+async def _close(
+    database: AsyncDatabase[Document], command: Document, preference: _ServerMode, cursor: int
+) -> None:
+    collection = next(iter(command.values()))
+    await database.command(
+        {"killCursors": collection, "cursors": [cursor]}, read_preference=preference
+    )
 
 
 def _is_worth_another_try(error: AutoReconnect | OperationFailure) -> bool:

@@ -189,8 +189,12 @@ class Store:
         rows: Rows | None = None,
         reveal: Iterable[Key] = (),
         consistency: Consistency | None = None,
+        one_batch: bool = False,
     ) -> list[Document]:
-        """The results of the pipeline, at most `limit`; ask for one more to see whether it is."""
+        """The results of the pipeline, at most `limit`; ask for one more to see whether it is.
+
+        With `one_batch`, what the database cannot send at once (16 MiB) is `AnswerTooLarge`.
+        """
         check_namespace(db, collection)
         check_pipeline(pipeline, db=db, policy=self.policy)
         shield = self._shield(rows, reveal)
@@ -199,7 +203,7 @@ class Store:
         command = build_aggregate(
             collection, pipeline, limit=limit, allow_disk_use=allow_disk_use, comment=comment
         )
-        return await self._commands.fetch(db, command, deadline, consistency)
+        return await self._commands.fetch(db, command, deadline, consistency, one_batch=one_batch)
 
     async def count(  # noqa: PLR0913 - the parts of a query
         self,
