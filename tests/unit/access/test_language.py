@@ -93,6 +93,21 @@ async def test_conditions_that_hold(text: str) -> None:
     assert await evaluate(text, "GET", "/users/ada?page=2&x", headers=headers)
 
 
+@pytest.mark.parametrize("value", ["%{q,keys}", "@qparams['keys']", "%{c,theme}", "'x%{q,keys}'"])
+async def test_what_is_given_twice_differently_is_nothing_that_a_rule_can_rely_on(
+    value: str,
+) -> None:
+    """The service may go by the other value: neither a condition on it nor its contrary holds."""
+    request = ("GET", "/a?keys=a&keys=b")
+    headers = {"Cookie": "theme=a; x; theme=b"}
+    for text in (f"equals({value}, a)", f"in(value={value}, array={{a, b}})", f"regex(a, {value})"):
+        assert not await evaluate(text, *request, headers=headers)
+        assert not await evaluate(f"not {text}", *request, headers=headers)
+    assert await evaluate(f"exists({value})", *request, headers=headers)
+    same = ("GET", "/a?keys=a&keys=a")
+    assert await evaluate(f"regex(a, {value})", *same, headers={"Cookie": "theme=a; theme=a"})
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from docgraph.access.language.reach import Reach
 from docgraph.access.language.values import are_equal, attribute, items_of, number_of, text_of
-from docgraph.access.language.view import NoValue, RequestView
+from docgraph.access.language.view import NoValue, Repeated, RequestView
 from docgraph.access.language.word import Arguments, Parameter, Test, Texts, Word
 
 __all__ = ["REQUEST_WORDS"]
@@ -83,6 +83,8 @@ def _build_exists(arguments: Arguments) -> Test:
 def _is_there(value: Callable[[RequestView], Any], view: RequestView) -> bool:
     try:
         return value(view) is not None
+    except Repeated:
+        return True
     except NoValue:
         return False  # to be absent is what this word is about
 

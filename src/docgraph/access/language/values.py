@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
-from docgraph.access.language.view import NoValue, RequestView
+from docgraph.access.language.view import NoValue, Repeated, RequestView
 from docgraph.codec.types import Decimal128, ObjectId
 
-__all__ = ["Value", "are_equal", "attribute", "is_same", "items_of", "number_of", "text_of"]
+__all__ = [
+    "Value",
+    "are_equal",
+    "attribute",
+    "find_parameter",
+    "is_same",
+    "items_of",
+    "number_of",
+    "text_of",
+]
 
 Value = Callable[[RequestView], Any]
 
@@ -33,10 +42,21 @@ def attribute(text: str) -> Value | None:
         return None
     kind, name = match[1], match[2].strip()
     if kind == "i":
-        return lambda view: view.request.headers.get(name)
+        return lambda view: _take_one(view.request.headers.get_list(name))
     if kind == "q":
-        return lambda view: view.request.query.get(name)
-    return lambda view: _find_cookie(view, name)
+        return lambda view: find_parameter(view, name)
+    return lambda view: _take_one(_find_cookies(view, name))
+
+
+def find_parameter(view: RequestView, name: str) -> str | None:
+    """The one value of a query parameter; raises `Repeated` when there are several."""
+    return _take_one(view.request.query.get_list(name))
+
+
+def _take_one(found: Sequence[str]) -> str | None:
+    if len(set(found)) > 1:
+        raise Repeated("several values")
+    return found[0] if found else None
 
 
 def _find_user(view: RequestView) -> str:
@@ -57,15 +77,18 @@ def _find_address(view: RequestView) -> str | None:
     return client[0] if client else None
 
 
-def _find_cookie(view: RequestView, name: str) -> str | None:
-    for field in view.request.headers.get_list("cookie"):
-        try:
-            cookie = SimpleCookie(field).get(name)
-        except CookieError:
-            continue
-        if cookie is not None:
-            return cookie.value
-    return None
+def _find_cookies(view: RequestView, name: str) -> list[str]:
+    fields = view.request.headers.get_list("cookie")
+    read = (_read_cookie(part, name) for field in fields for part in field.split(";"))
+    return [value for value in read if value is not None]
+
+
+def _read_cookie(part: str, name: str) -> str | None:
+    try:
+        cookie = SimpleCookie(part).get(name)
+    except CookieError:
+        return None
+    return None if cookie is None else cookie.value
 
 
 _ATTRIBUTES: Mapping[str, Value] = {

@@ -13,7 +13,7 @@ from docgraph.exchange import Exchange, Resource
 from docgraph.exchange.errors import RequestError
 from docgraph.variables import UNBOUND, Resolvers, Variables
 
-__all__ = ["BODY", "NoValue", "RequestView", "Wanted"]
+__all__ = ["BODY", "NoValue", "Repeated", "RequestView", "Wanted"]
 
 BODY = "the body"  # not the name of any variable
 _DOCUMENTS = "mongo"  # the service whose bodies are documents
@@ -36,6 +36,14 @@ class Wanted(Exception):
 
 class NoValue(Exception):
     """Something has no value, so that a condition on it neither holds nor fails."""
+
+
+class Repeated(NoValue):
+    """Something is there more than once, with different values.
+
+    Which one counts is up to whoever serves the request; a rule that looked at another one would
+    let the caller choose between them.
+    """
 
 
 class RequestView:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docgraph.access.language.reach import Reach
-from docgraph.access.language.values import Value, attribute, text_of
+from docgraph.access.language.values import Value, attribute, find_parameter, text_of
 from docgraph.access.language.view import NoValue, RequestView
 from docgraph.variables.names import parse_expression
+from docgraph.variables.paths import parse_path
 
 __all__ = ["Arguments", "Parameter", "Scope", "Test", "Texts", "Word"]
 
@@ -83,7 +84,21 @@ class Scope:
             known = ", ".join(f"@{name}" for name in sorted(self.variables - _CLOSED))
             raise ValueError(f"unknown variable @{head} (known: {known}; write @@… for a text)")
         self.used.add(text)
+        if head == "qparams":
+            return _read_parameter(text)
         return lambda view: view.get(text)
+
+
+def _read_parameter(text: str) -> Value:
+    """`@qparams['x']`, which stands for the first of several values, where there is only one."""
+    _, *path = parse_path(text[1:])
+    name = ".".join(path)
+
+    def read(view: RequestView) -> Any:
+        find_parameter(view, name)
+        return view.get(text)
+
+    return read
 
 
 def _text(value: Any) -> str:
