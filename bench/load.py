@@ -76,14 +76,12 @@ class _Caller(asyncio.Protocol):
 
 
 def build_request(port: int, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
-    """The bytes of one POST."""
-    fields = {
-        "Host": f"127.0.0.1:{port}",
-        "Content-Type": "application/json",
-        "Content-Length": str(len(body)),
-        **headers,
-    }
-    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
+    """The bytes of one POST, or of a GET when there is no body."""
+    fields = {"Host": f"127.0.0.1:{port}", **headers}
+    if body:
+        fields |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
+    method = "POST" if body else "GET"
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 

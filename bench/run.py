@@ -32,10 +32,10 @@ from docgraph.store.embedded import EmbeddedMongo
 HERE = Path(__file__).parent
 LOGIN_BAR = 0.15  # milliseconds of CPU
 CONFIG = {
-    "/mclient/connection-string": "{uri}",
     "/http-listener/port": "0",
     "/fullAuthorizer/enabled": "true",
     "/fullAuthorizer/authentication-required": "false",
+    "/mongo/mongo-mounts": '[{"what": "/bench", "where": "/data"}]',
 }
 
 
@@ -51,8 +51,9 @@ class Contestant:
         """One request, decoded."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}{workload.path}",
-            workload.body(),
+            workload.body() or None,
             {"Content-Type": "application/json", **logins.build_headers(workload.caller)},
+            method=workload.method,
         )
         with urllib.request.urlopen(request) as response:
             return orjson.loads(response.read())
@@ -66,8 +67,8 @@ class Contestant:
 @contextmanager
 def running_docgraph(uri: str, extra: Mapping[str, str] | None = None) -> Iterator[Contestant]:
     """docgraph as a user runs it."""
-    settings = {**CONFIG, **(extra or {})}
-    options = [f"--set={path}={value.format(uri=uri)}" for path, value in settings.items()]
+    settings = {**CONFIG, "/mclient/connection-string": uri, **(extra or {})}
+    options = [f"--set={path}={value}" for path, value in settings.items()]
     with (
         tempfile.TemporaryDirectory() as directory,
         subprocess.Popen(

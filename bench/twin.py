@@ -200,6 +200,21 @@ async def tags(variables: dict[str, Any]) -> Any:
     return {"tags": [{"tag": one["_id"], "posts": one["posts"]} for one in await cursor.to_list()]}
 
 
+def _render(document: dict[str, Any]) -> dict[str, Any]:
+    return {**document, "created": _milliseconds(document["created"])}
+
+
+async def document(variables: dict[str, Any]) -> Any:
+    """R1"""
+    return _render(await _db().posts.find_one({"_id": 4711}))
+
+
+async def page(variables: dict[str, Any]) -> Any:
+    """R2"""
+    cursor = _db().posts.find({}, sort=[("_id", -1)], limit=100, batch_size=100)
+    return [_render(one) for one in await cursor.to_list()]
+
+
 HANDLERS: dict[str, Handler] = {
     "W0": typename,
     "W1": post,
@@ -211,8 +226,11 @@ HANDLERS: dict[str, Handler] = {
     "W5": three_levels,
     "W6": union,
     "W7": tags,
+    "R1": document,
+    "R2": page,
 }
-_BY_QUERY = {one.query: HANDLERS[one.id] for one in WORKLOADS if one.id in HANDLERS}
+_BY_QUERY = {one.query: HANDLERS[one.id] for one in WORKLOADS if one.id in HANDLERS and one.query}
+_BY_PATH = {one.path: HANDLERS[one.id] for one in WORKLOADS if not one.query}
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -225,9 +243,13 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
         body += message.get("body", b"")
         if not message.get("more_body"):
             break
-    request = orjson.loads(body)
-    data = await _BY_QUERY[request["query"]](request["variables"])
-    content = orjson.dumps({"data": data})
+    if body:
+        request = orjson.loads(body)
+        data = await _BY_QUERY[request["query"]](request["variables"])
+        content = orjson.dumps({"data": data})
+    else:
+        target = (scope["raw_path"] + b"?" + scope["query_string"]).decode()
+        content = orjson.dumps(await _BY_PATH[target]({}))
     headers = [
         (b"content-type", b"application/graphql-response+json; charset=utf-8"),
         (b"content-length", str(len(content)).encode()),

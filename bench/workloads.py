@@ -1,4 +1,4 @@
-"""The ladder: a name, a query and its variables for each rung."""
+"""The ladder: a name, a query and its variables for each rung; R1 and R2 are GETs of REST."""
 
 from __future__ import annotations
 
@@ -17,14 +17,21 @@ class Workload:
 
     id: str
     title: str
-    query: str
+    query: str = ""
     variables: dict[str, Any] = field(default_factory=dict)
     bar: float | None = None
     caller: str = ""  # W9: how the caller is known; a key of `logins.headers`
     path: str = "/graphql/bench"
 
+    @property
+    def method(self) -> str:
+        """What has no query is a GET."""
+        return "POST" if self.query else "GET"
+
     def body(self) -> bytes:
         """The request as JSON."""
+        if not self.query:
+            return b""
         return orjson.dumps({"query": self.query, "variables": self.variables})
 
 
@@ -63,6 +70,8 @@ WORKLOADS = (
     ),
     Workload("W7", "aggregation with an optional stage", "{ tags(min: 150) { tag posts } }"),
     Workload("W8", "full introspection", get_introspection_query()),
+    Workload("R1", "GET a document", path="/data/posts/4711?id_type=number", bar=0.85),
+    Workload("R2", "GET a page of 100", path="/data/posts?pagesize=100", bar=0.85),
 )
 
 # W3 again, on a server with authentication; the first one is what the others are compared with.
