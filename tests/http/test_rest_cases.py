@@ -343,7 +343,7 @@ READS: dict[str, list[Ask]] = {
         get(
             "/things/5f0000000000000000000009",
             404,
-            message="document '5f0000000000000000000009' does",
+            message="document 5f0000000000000000000009 does",
         ),
     ],
     "a missing collection is named": [

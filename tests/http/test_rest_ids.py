@@ -107,11 +107,30 @@ async def test_reserved_names_are_403(api: Api, method: str, path: str) -> None:
     assert (reply.status, reply.json["message"]) == (403, "reserved resource")
 
 
-async def test_a_missing_document_is_named(api: Api) -> None:
-    for segment in ("x", str(OID), "5?id_type=NUMBER"):
-        reply = await api.get(f"/things/{segment}")
+@pytest.mark.parametrize(
+    ("segment", "name"),
+    [
+        ("x", "'x'"),
+        (str(OID), str(OID)),
+        ("5?id_type=NUMBER", "5"),
+        ("5?id_type=DATE", "{'$date':5}"),
+        ("_null", "null"),
+        ("_true", "true"),
+        ("_MinKey", "{'$minKey':1}"),
+    ],
+)
+async def test_a_missing_document_is_named(api: Api, segment: str, name: str) -> None:
+    """A text in quotes, an ObjectId without, others as JSON; quotes in messages are single ones."""
+    for method in ("GET", "DELETE"):
+        reply = await api.send(method, f"/things/{segment}")
 
-        assert (reply.status, reply.json["message"]) == (
-            404,
-            f"document '{segment.split('?')[0]}' does not exist",
-        )
+        assert (reply.status, reply.json["message"]) == (404, f"document {name} does not exist")
+
+
+async def test_a_document_with_a_reserved_id_is_a_reserved_resource(api: Api) -> None:
+    """An array tells which one of its elements is meant."""
+    one = await api.post("/things", {"_id": "_properties.x"})
+    many = await api.post("/things", [{"_id": "_properties.x"}])
+
+    assert (one.status, one.json["message"]) == (403, "reserved resource")
+    assert (many.status, many.json["message"]) == (403, "id is reserved: _properties.x")

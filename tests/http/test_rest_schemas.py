@@ -154,9 +154,17 @@ async def test_schemas_cannot_be_patched(api: Api) -> None:
 
 async def test_without_a_store_there_are_no_schemas(mongo_client: Mongo, mongo_uri: str) -> None:
     async with serving(mongo_client, mongo_uri) as api:
-        reply = await api.post("/_schemas", PERSON)
+        replies = [
+            await api.post("/_schemas", PERSON),
+            await api.get("/_schemas"),
+            await api.get("/_schemas/person"),
+            await api.put("/_schemas/person", PERSON),
+            await api.delete("/_schemas/person"),
+            await api.get("/_schemas/_size"),
+        ]
 
-    assert (reply.status, reply.json["message"]) == (404, "Schema Store does not exist")
+    for reply in replies:
+        assert (reply.status, reply.json["message"]) == (404, "Schema Store does not exist")
 
 
 async def test_the_store_is_removed_like_a_collection(api: Api) -> None:

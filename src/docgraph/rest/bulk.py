@@ -84,7 +84,7 @@ def _require_filter(call: Call) -> Document:
 def _prepare(call: Call, body: Document, index: int, etag: ObjectId) -> Document:
     try:
         if "_id" in body:
-            check_id(body["_id"])
+            check_id(body["_id"], several=True)
         else:
             check_missing_id(call)
             body = {"_id": ObjectId(), **body}

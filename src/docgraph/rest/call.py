@@ -30,6 +30,7 @@ from docgraph.rest.parameters import Parameters
 from docgraph.store import Rows, Store
 from docgraph.store.catalog import Catalog
 from docgraph.store.metadata import Metadata
+from docgraph.store.mounts import SCHEMA_STORE
 from docgraph.variables import Resolvers
 
 __all__ = ["JSON", "Call", "Context", "Handler", "Handlers"]
@@ -147,7 +148,7 @@ class Call:
         if await catalog.has_collection(self.db, self.collection, deadline):
             return
         await self.require_database()
-        if self.resource.type in (ResourceType.SCHEMA_STORE, ResourceType.SCHEMA):
+        if self.collection == SCHEMA_STORE:
             raise NotFound("Schema Store does not exist")
         raise NotFound(
             f"Collection '{self.collection}' does not exist",

@@ -29,7 +29,7 @@ async def _get(call: Call) -> Answer:
     )
     found = await call.read(read)
     if not found:
-        raise NotFound(f"document '{show_id(call.resource.id)}' does not exist")
+        raise NotFound(f"document {show_id(call.resource.id)} does not exist")
     document = found[0]
     headers = etag_headers(document)
     known = parse_tags(call.request.headers.get_list("if-none-match"))

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import quote
 
+from docgraph.codec import JsonMode, encode
 from docgraph.codec.types import DatetimeMS, Int64, MaxKey, MinKey, ObjectId, Regex
 from docgraph.exchange.errors import RequestError
 from docgraph.store.mounts import ReservedResource, is_reserved_id
@@ -100,18 +101,23 @@ def render_id(id: Any) -> str | None:
 
 
 def show_id(id: Any) -> str:
-    """The id in a message."""
-    return str(_millis_of(id)) if isinstance(id, datetime | DatetimeMS) else str(id)
+    """The id in a message: a text in quotes, an ObjectId by its digits, others as JSON."""
+    match id:
+        case str():
+            return f"'{id}'"
+        case ObjectId():
+            return str(id)
+    return encode(id, JsonMode.STANDARD).decode()
 
 
-def check_id(id: Any) -> None:
+def check_id(id: Any, *, several: bool = False) -> None:
     """Refuse, in a body, an id that the database does not take or that is not the caller's."""
     if isinstance(id, list):
         raise RequestError("the type of _id in request data is not supported: ARRAY")
     if isinstance(id, Regex):
         raise RequestError("the type of _id in request data is not supported: REGULAR_EXPRESSION")
     if is_reserved_id(id):
-        raise ReservedResource(f"id is reserved: {id}")
+        raise ReservedResource(f"id is reserved: {id}") if several else ReservedResource()
 
 
 def _render_text(id: str) -> str | None:

@@ -260,7 +260,7 @@ def _is_same_id(given: Any, id: Any) -> bool:
 
 def _missing(call: Call, id: Any) -> NotFound:
     hint = "wm=upsert creates it" if call.request.method in ("PUT", "PATCH", "POST") else None
-    return NotFound(f"document '{show_id(id)}' does not exist", hint=hint)
+    return NotFound(f"document {show_id(id)} does not exist", hint=hint)
 
 
 _DEMANDS = {

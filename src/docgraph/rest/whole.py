@@ -11,6 +11,7 @@ from docgraph.exchange import Answer, Document, Read, Write, WriteKind
 from docgraph.exchange.errors import Conflict
 from docgraph.rest.call import Call
 from docgraph.rest.etags import ETAG
+from docgraph.rest.ids import show_id
 from docgraph.rest.modes import WriteMode
 from docgraph.rest.patch import apply_update
 from docgraph.rest.single import Target, announce, explain_miss, target_of
@@ -47,7 +48,7 @@ async def update_whole(call: Call, update: Document, etag: ObjectId) -> Answer:
             result = await call.write(Write(WriteKind.INSERT, (created,)))
             return await announce(call, target.id, etag, result)
         if call.mode is WriteMode.INSERT:
-            raise Conflict(f"the document '{target.id}' exists already")
+            raise Conflict(f"the document {show_id(target.id)} exists already")
         if target.condition is not None and not target.condition.admits(document.get(ETAG)):
             return await explain_miss(call, target)
         if document == tried:

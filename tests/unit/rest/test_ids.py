@@ -141,8 +141,8 @@ def test_the_path_of_a_number_or_date_reads_back(id: Any) -> None:
             400,
             "the type of _id in request data is not supported: REGULAR_EXPRESSION",
         ),
-        ("_properties", 403, "id is reserved: _properties"),
-        ("_properties.x", 403, "id is reserved: _properties.x"),
+        ("_properties", 403, "reserved resource"),
+        ("_properties.x", 403, "reserved resource"),
     ],
 )
 def test_ids_that_a_body_may_not_have(id: Any, status: int, message: str) -> None:
