@@ -8,9 +8,10 @@ string, no token. `docs/reference/logging.md` lists them all, and a test keeps i
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
+
+from msgspec import Struct
 
 __all__ = [
     "EVENTS",
@@ -56,10 +57,9 @@ class Level(IntEnum):
     ERROR = 40
 
 
-class Event:
+class Event(Struct, frozen=True):
     """What all events have: a name (`RequestFinished` is `request-finished`) and a level."""
 
-    __slots__ = ()
     name: ClassVar[str]
     level: ClassVar[Level] = Level.INFO
 
@@ -70,8 +70,7 @@ class Event:
 # --- server and workers ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ServerStarted(Event):
+class ServerStarted(Event, frozen=True):
     """All workers listen; emitted once, by the parent process."""
 
     url: str
@@ -79,30 +78,26 @@ class ServerStarted(Event):
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class ServerStopping(Event):
+class ServerStopping(Event, frozen=True):
     """The server accepts nothing new and lets accepted requests finish."""
 
     reason: str  # "SIGTERM", "SIGINT", or what failed
 
 
-@dataclass(frozen=True, slots=True)
-class ServerStopped(Event):
+class ServerStopped(Event, frozen=True):
     """Everything is closed; the last event of a clean stop."""
 
     uptime: float
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerStarted(Event):
+class WorkerStarted(Event, frozen=True):
     """A worker process listens."""
 
     worker: int
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerLost(Event):
+class WorkerLost(Event, frozen=True):
     """A worker process ended without being asked to; another one takes its place."""
 
     level: ClassVar[Level] = Level.ERROR
@@ -115,16 +110,14 @@ class WorkerLost(Event):
 # --- requests -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RequestStarted(Event):
+class RequestStarted(Event, frozen=True):
     """A request entered the pipeline; exactly one `RequestFinished` follows. Not logged."""
 
     level: ClassVar[Level] = Level.SILENT
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class RequestFinished(Event):
+class RequestFinished(Event, frozen=True):
     """A request has its answer: the one line per request.
 
     `path` is the decoded path without the query string; `service` is the name of the plugin that
@@ -145,8 +138,7 @@ class RequestFinished(Event):
     aborted: bool = False  # the client was gone before the answer was out
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRefused(Event):
+class RequestRefused(Event, frozen=True):
     """The protocol layer answered (400, 408, 413, 414, 431, 503) before there was a request."""
 
     status: int
@@ -157,8 +149,7 @@ class RequestRefused(Event):
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestFailed(Event):
+class RequestFailed(Event, frozen=True):
     """An unexpected exception; the caller was told nothing but `id`."""
 
     level: ClassVar[Level] = Level.ERROR
@@ -173,8 +164,7 @@ class RequestFailed(Event):
 # --- database -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class CommandFinished(Event):
+class CommandFinished(Event, frozen=True):
     """One database command; `app`, `operation` and `field` say which part of a query sent it."""
 
     level: ClassVar[Level] = Level.DEBUG
@@ -190,8 +180,7 @@ class CommandFinished(Event):
     error: str = ""  # the stable code of the error, never the database's text
 
 
-@dataclass(frozen=True, slots=True)
-class QueryFailed(Event):
+class QueryFailed(Event, frozen=True):
     """The database's own words about a query that it did not answer; the caller was told `id`."""
 
     level: ClassVar[Level] = Level.WARNING
@@ -203,16 +192,14 @@ class QueryFailed(Event):
     field: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseLost(Event):
+class DatabaseLost(Event, frozen=True):
     """The database does not answer; requests that need it answer 500 until it is found again."""
 
     level: ClassVar[Level] = Level.WARNING
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseFound(Event):
+class DatabaseFound(Event, frozen=True):
     """The database answers: for the first time, or again."""
 
     version: str = ""
@@ -222,8 +209,7 @@ class DatabaseFound(Event):
 # --- plugins and configuration --------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PluginLoaded(Event):
+class PluginLoaded(Event, frozen=True):
     """A plugin is ready."""
 
     level: ClassVar[Level] = Level.DEBUG
@@ -232,8 +218,7 @@ class PluginLoaded(Event):
     origin: str  # "built-in", an entry point, or a file
 
 
-@dataclass(frozen=True, slots=True)
-class PluginFailed(Event):
+class PluginFailed(Event, frozen=True):
     """A plugin raised while it was loaded, started, used or closed."""
 
     level: ClassVar[Level] = Level.ERROR
@@ -242,8 +227,7 @@ class PluginFailed(Event):
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
-class InterceptorFailed(Event):
+class InterceptorFailed(Event, frozen=True):
     """An interceptor raised; what that means for the request is the pipeline's decision."""
 
     level: ClassVar[Level] = Level.ERROR
@@ -253,8 +237,7 @@ class InterceptorFailed(Event):
     request_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigWarning(Event):
+class ConfigWarning(Event, frozen=True):
     """Something in the configuration works, and should be changed."""
 
     level: ClassVar[Level] = Level.WARNING
@@ -266,8 +249,7 @@ class ConfigWarning(Event):
 # --- GraphQL apps ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class AppLoaded(Event):
+class AppLoaded(Event, frozen=True):
     """A GraphQL app is compiled and served."""
 
     level: ClassVar[Level] = Level.DEBUG
@@ -276,8 +258,7 @@ class AppLoaded(Event):
     duration: float = 0.0  # seconds
 
 
-@dataclass(frozen=True, slots=True)
-class AppInvalid(Event):
+class AppInvalid(Event, frozen=True):
     """A definition cannot be served; callers are told no more than that."""
 
     level: ClassVar[Level] = Level.WARNING
@@ -285,8 +266,7 @@ class AppInvalid(Event):
     problems: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AppsRefreshed(Event):
+class AppsRefreshed(Event, frozen=True):
     """The definitions were read again; the numbers are what this worker now knows."""
 
     level: ClassVar[Level] = Level.DEBUG
@@ -299,8 +279,7 @@ class AppsRefreshed(Event):
 # --- authentication and authorization -------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class AuthFailed(Event):
+class AuthFailed(Event, frozen=True):
     """Credentials were not accepted. `reason` is a word of a small set, never what was sent."""
 
     mechanism: str
@@ -310,8 +289,7 @@ class AuthFailed(Event):
     request_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LoginsBlocked(Event):
+class LoginsBlocked(Event, frozen=True):
     """The brute force guard refuses further attempts for a while."""
 
     level: ClassVar[Level] = Level.WARNING
@@ -321,8 +299,7 @@ class LoginsBlocked(Event):
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class AccessDenied(Event):
+class AccessDenied(Event, frozen=True):
     """No allower approved, or a vetoer denied; `reason` is the authorizer's own."""
 
     request_id: str
@@ -336,8 +313,7 @@ class AccessDenied(Event):
 # --- the process itself ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class BackgroundFailed(Event):
+class BackgroundFailed(Event, frozen=True):
     """A background task raised; it is started again after `retry_seconds`."""
 
     level: ClassVar[Level] = Level.WARNING
@@ -347,24 +323,21 @@ class BackgroundFailed(Event):
     retry_seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class LoopLagged(Event):
+class LoopLagged(Event, frozen=True):
     """Something held the event loop: for that long nobody was answered."""
 
     level: ClassVar[Level] = Level.WARNING
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class LinesDropped(Event):
+class LinesDropped(Event, frozen=True):
     """The reader of the log was too slow; so many lines are missing here."""
 
     level: ClassVar[Level] = Level.WARNING
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class ObserverFailed(Event):
+class ObserverFailed(Event, frozen=True):
     """A listener raised over an event: a fault of docgraph that must not reach the caller."""
 
     level: ClassVar[Level] = Level.ERROR

@@ -8,23 +8,22 @@ from warnings up, whatever the level: below that drivers print documents and ser
 from __future__ import annotations
 
 import atexit
-import dataclasses
 import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import orjson
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
 from docgraph.observe.bus import subscribe, unsubscribe
-from docgraph.observe.events import EVENTS, Event, Level, RequestFinished, RequestRefused
+from docgraph.observe.events import Event, Level, RequestFinished, RequestRefused
 from docgraph.observe.exclusion import Exclusion
 from docgraph.observe.faults import render_error, render_traceback
-from docgraph.observe.text import LIMIT, clean_text
+from docgraph.observe.text import LIMIT, are_plain, clean_text
 from docgraph.observe.writer import Writer
 
 __all__ = ["Log", "LogOptions", "open_log"]
@@ -36,10 +35,6 @@ _METHODS = {
     Level.INFO: "info",
     Level.WARNING: "warning",
     Level.ERROR: "error",
-}
-
-_FIELD_NAMES = {
-    kind: tuple(field.name for field in dataclasses.fields(cast("Any", kind))) for kind in EVENTS
 }
 
 
@@ -117,22 +112,26 @@ def _request_fields(event: RequestFinished, limit: int) -> dict[str, Any]:
 
     `service` and `error` are our own words.
     """
+    texts = [event.method, event.path, event.client, event.request_id, event.account, event.app]
+    if not are_plain(*texts, limit=limit):
+        texts = [clean_text(text, limit) for text in texts]
+    method, path, client, request_id, account, app = texts
     fields: dict[str, Any] = {
         "time": datetime.now(UTC),
         "level": "info",
         "event": event.name,
-        "method": clean_text(event.method, limit),
-        "path": clean_text(event.path, limit),
+        "method": method,
+        "path": path,
         "status": event.status,
         "duration_ms": round(event.duration * 1000, 3),
         "bytes_out": event.bytes_out,
-        "client": clean_text(event.client, limit),
-        "request_id": clean_text(event.request_id, limit),
-        "account": clean_text(event.account, limit),
+        "client": client,
+        "request_id": request_id,
+        "account": account,
         "service": event.service,
     }
-    if event.app:
-        fields["app"] = clean_text(event.app, limit)
+    if app:
+        fields["app"] = app
     if event.error:
         fields["error"] = event.error
     if event.aborted:
@@ -143,7 +142,7 @@ def _request_fields(event: RequestFinished, limit: int) -> dict[str, Any]:
 def _fields(event: Event) -> dict[str, Any]:
     """The fields of any other event, without the empty ones; seconds become milliseconds."""
     fields: dict[str, Any] = {}
-    for name in _FIELD_NAMES[type(event)]:
+    for name in event.__struct_fields__:
         value = getattr(event, name)
         if name == "duration":
             fields["duration_ms"] = round(value * 1000, 3)

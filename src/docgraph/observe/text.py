@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["LIMIT", "clean_text"]
+__all__ = ["LIMIT", "are_plain", "clean_text"]
 
 LIMIT = 1024  # bytes of a field
 _MOST_BYTES = 4  # of a character
@@ -42,9 +42,15 @@ _MASKS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 
 
+def are_plain(*texts: str, limit: int = LIMIT) -> bool:
+    """Whether `clean_text` would leave all of them as they are; asked of all at once."""
+    text = "".join(texts)
+    return len(text) * _MOST_BYTES <= limit and bool(_is_plain(text)) and "eyJ" not in text
+
+
 def clean_text(text: str, limit: int = LIMIT) -> str:
     """The text with secrets masked, control characters escaped, cut to `limit` bytes."""
-    if len(text) * _MOST_BYTES <= limit and _is_plain(text) and "eyJ" not in text:
+    if are_plain(text, limit=limit):
         return text
     text = text[: 2 * limit]  # the rest is cut anyway, and would cost the patterns time
     if _may_hold_secret(text):

@@ -18,12 +18,14 @@ from itertools import count
 from typing import Final
 
 import bson
-from pymongo import ReadPreference, version_tuple
+from pymongo import version_tuple
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
 from pymongo.asynchronous.pool import AsyncConnection
+from pymongo.asynchronous.server import Server
 from pymongo.errors import DocumentTooLarge, ProtocolError
 from pymongo.helpers_shared import _check_command_response
 from pymongo.read_preferences import _ServerMode
+from pymongo.topology_description import TopologyDescription
 
 from docgraph.exchange.data import Document
 
@@ -44,6 +46,8 @@ class Express:
         self._client = client
         self._options = client.codec_options
         self._ids = count(1)
+        self._primary: Server | None = None
+        self._known: TopologyDescription | None = None  # the state of things it was chosen in
 
     @classmethod
     def find(cls, client: AsyncMongoClient[Document]) -> Express | None:
@@ -65,16 +69,27 @@ class Express:
 
     async def read(self, db: str, command: Document, preference: _ServerMode) -> Document:
         """The answer to a command; errors are those of the driver."""
-        checkout = await self._client._conn_for_reads(preference, None, next(iter(command)))
+        server = await self._select(preference, next(iter(command)))
+        checkout = self._client._conn_from_server(preference, server, None)
         async with checkout as (connection, effective):
             document = {**command, "$db": db}
-            if effective.mode != ReadPreference.PRIMARY.mode:
+            if effective.mode:  # anything but the primary
                 document["$readPreference"] = effective.document
             payload = await self._exchange(connection, bson.encode(document, False, self._options))
             reply: Document = bson.decode(payload, self._options)
             if not reply.get("ok"):
                 _check_command_response(reply, connection.max_wire_version)
             return reply
+
+    async def _select(self, preference: _ServerMode, name: str) -> Server:
+        """The server to ask; the primary is the same as long as nothing is heard of a change."""
+        known = self._client._topology.description
+        if self._primary is not None and known is self._known and not preference.mode:
+            return self._primary
+        server = await self._client._select_server(preference, None, name)
+        if not preference.mode and known is self._client._topology.description:
+            self._primary, self._known = server, known
+        return server
 
     async def _exchange(self, connection: AsyncConnection, body: bytes) -> memoryview:
         if len(body) > connection.max_bson_size + _OVERHEAD:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
 import os
@@ -396,4 +395,4 @@ def _example(kind: type[Event]) -> Event:
         "int | None": 1,
         "str | None": None,
     }
-    return kind(**{f.name: values[str(f.type)] for f in dataclasses.fields(kind)})  # type: ignore[arg-type]
+    return kind(**{name: values[kind.__annotations__[name]] for name in kind.__struct_fields__})

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
-from typing import Any, cast
 
 from docgraph.observe.events import EVENTS
 from docgraph.observe.meters import METRICS, SECONDS
@@ -35,7 +33,7 @@ def test_every_event_is_documented_with_level_and_fields() -> None:
     assert documented == {
         kind.name: (
             kind.level.name.lower(),
-            [RENAMED.get(f.name, f.name) for f in dataclasses.fields(cast("Any", kind))],
+            [RENAMED.get(name, name) for name in kind.__struct_fields__],
         )
         for kind in EVENTS
     }
