@@ -950,6 +950,8 @@ async def api(served: Api) -> Api:
     served.things.insert_many(DOCUMENTS)
     served.mongo[served.db]["_properties"].delete_many({"_id": "_properties.things"})
     served.mongo[served.db]["_properties"].delete_many({"_id": "_properties"})
+    for path in ("/things/_meta", "/_meta"):  # what was remembered of them is not true any more
+        await served.get(path, nocache="")
     return served
 
 
