@@ -186,6 +186,39 @@ mclient:
     assert "docgraph.yml:4:3: /core/nmae" in errors
 
 
+LISTS = """\
+dbRealmAuthenticator:
+  json-path-roles: '$.['
+fileRealmAuthenticator:
+  enabled: true
+  users: [{userid: ada, password: x, roles: user}]
+fileAclAuthorizer:
+  enabled: true
+  permissions:
+    - {role: user, predicate: path('/a')}
+    - role: user
+      predicate: pat('/a')
+"""
+
+
+@pytest.mark.parametrize(
+    "command", [("config", "check", "docgraph.yml"), ("serve",), ("serve", "--set=/core/workers=2")]
+)
+def test_mistakes_in_lists_are_told_with_file_and_line_before_anything_is_started(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "docgraph.yml").write_text(LISTS)
+    process = docgraph(*command, cwd=tmp_path)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "docgraph.yml:2:3: /dbRealmAuthenticator/json-path-roles: not a JSON path" in errors
+    assert "/fileRealmAuthenticator/users[1]/roles: expected a list of texts" in errors
+    assert (
+        "docgraph.yml:11:7: /fileAclAuthorizer/permissions[2]/predicate: cannot be read" in errors
+    )
+    assert "MongoDB" not in errors
+
+
 def test_config_show_masks_secrets_and_names_origins(tmp_path: Path) -> None:
     secret = "mongodb://ada:geheim@127.0.0.1/"
     process = docgraph(

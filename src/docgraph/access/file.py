@@ -13,13 +13,14 @@ from docgraph.access.reading import Flaw, Knowledge, read_rule
 from docgraph.access.rule import Rule, Source
 from docgraph.access.rulebook import RuleBook, RuleSet
 from docgraph.config.files import load_file
+from docgraph.config.locate import CONFIGURATION
 from docgraph.config.node import Node, Origin, from_plain, to_plain
 from docgraph.config.sections import FileAclAuthorizer as FileAclAuthorizerConfig
 from docgraph.exchange import ConfigError, Exchange, Problem
 from docgraph.plugins.kinds import Authorizer, Decision
 from docgraph.runtime import Blocking, run_blocking
 
-__all__ = ["FileAclAuthorizer", "read_rules"]
+__all__ = ["FileAclAuthorizer", "load_rules", "read_rules"]
 
 _SECTION: Final = "/fileAclAuthorizer"
 
@@ -43,15 +44,8 @@ class FileAclAuthorizer(Authorizer):
 
     async def provision(self) -> None:
         """Read the rules; raises one `ConfigError` with everything that is wrong with them."""
-        if self.config.conf_file is not None:
-            node = await run_blocking(self._lane, _load, Path(self.config.conf_file))
-            path = "/permissions"
-        else:
-            node = from_plain(list(self.config.permissions), Origin("configuration"))
-            path = f"{_SECTION}/permissions"
-        if not node.value:
-            raise ConfigError([_nothing_given()])
-        self._rules = RuleSet(read_rules(node, path, self._book.knowledge))
+        rules = await run_blocking(self._lane, load_rules, self.config, self._book.knowledge)
+        self._rules = RuleSet(rules)
         self._book.add(self)
 
     async def load(self) -> RuleSet:
@@ -67,6 +61,19 @@ class FileAclAuthorizer(Authorizer):
         return False
 
 
+def load_rules(config: FileAclAuthorizerConfig, knowledge: Knowledge) -> list[Rule]:
+    """The rules of the section, or of its file; raises one `ConfigError` with every mistake."""
+    if config.conf_file is not None:
+        file = Path(config.conf_file)
+        node, path = _find_list(load_file(file, f"{_SECTION}/conf-file"), file), "/permissions"
+    else:
+        node = from_plain(list(config.permissions), Origin(CONFIGURATION))
+        path = f"{_SECTION}/permissions"
+    if not node.value:
+        raise ConfigError([_nothing_given()])
+    return read_rules(node, path, knowledge)
+
+
 def read_rules(node: Node, path: str, knowledge: Knowledge) -> list[Rule]:
     """The rules of a list; raises one `ConfigError` with every mistake."""
     if not isinstance(node.value, tuple):
@@ -74,7 +81,7 @@ def read_rules(node: Node, path: str, knowledge: Knowledge) -> list[Rule]:
     rules: list[Rule] = []
     problems: list[Problem] = []
     for position, entry in enumerate(node.value):
-        place = f"{path}[{position}]"
+        place = f"{path}[{position + 1}]"
         if not isinstance(entry.value, Mapping):
             problems.append(Problem(str(entry.origin), place, "expected a permission"))
             continue
@@ -96,11 +103,8 @@ def _locate(flaw: Flaw, entry: Node, place: str) -> Problem:
         if child is None:
             break
         node = child
-    return Problem(str(node.place), f"{place}.{flaw.where}", flaw.what, flaw.hint)
-
-
-def _load(file: Path) -> Node:
-    return _find_list(load_file(file, f"{_SECTION}/conf-file"), file)
+    where = flaw.where.replace(".", "/")
+    return Problem(str(node.place), f"{place}/{where}", flaw.what, flaw.hint)
 
 
 def _find_list(root: Node, file: Path) -> Node:
@@ -124,7 +128,7 @@ def _find_strangers(keys: Mapping[str, Node]) -> Iterator[Problem]:
 
 def _nothing_given() -> Problem:
     return Problem(
-        "configuration",
+        CONFIGURATION,
         _SECTION,
         "the configuration requires either 'conf-file' or 'permissions' parameter",
         "write a list of permissions, or disable the authorizer",

@@ -16,6 +16,7 @@ from docgraph.auth.authenticators.database import REALM, DatabaseRealm
 from docgraph.auth.authenticators.record import find_value, put_value
 from docgraph.auth.passwords import Hashed
 from docgraph.codec import decode
+from docgraph.config.locate import CONFIGURATION
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import (
     ConfigError,
@@ -141,7 +142,7 @@ def _read_document(realm: DatabaseRealm, text: str) -> Document:
 
 
 def _mistake(message: str) -> ConfigError:
-    return ConfigError([Problem("configuration", f"/{REALM}/create-user-document", message)])
+    return ConfigError([Problem(CONFIGURATION, f"/{REALM}/create-user-document", message)])
 
 
 def _announce(password: str) -> None:

@@ -13,6 +13,7 @@ from docgraph.cli.terminal import notice
 from docgraph.config import Sources, load
 from docgraph.config import show as render
 from docgraph.config import template as render_template
+from docgraph.config.locate import locating
 
 __all__ = ["config"]
 
@@ -46,10 +47,14 @@ def template(sources: Sources) -> None:
 @configured
 def check(sources: Sources, file: Path) -> None:
     """Check a configuration file; exit code 2 and every mistake when it cannot work."""
+    from docgraph.cli.parts import check_parts
     from docgraph.server.prepare import prepare, require_allower
 
-    prepared = prepare(load(replace(sources, file=file)))
-    require_allower(prepared)
+    tree = load(replace(sources, file=file))
+    with locating(tree):
+        prepared = prepare(tree)
+        require_allower(prepared)
+        check_parts(prepared)
     for warning in prepared.config.warnings:
         notice(f"warning: {warning}")
     notice(f"{file} is fine")

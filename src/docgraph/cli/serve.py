@@ -9,6 +9,7 @@ import click
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice
 from docgraph.config import Sources, load
+from docgraph.config.locate import locating
 
 __all__ = ["serve"]
 
@@ -21,6 +22,11 @@ def serve(sources: Sources) -> None:
     Without a connection string (/mclient/connection-string) an embedded MongoDB is started. One
     line on stdout says when all workers listen: "docgraph ready <url>".
     """
+    from docgraph.cli.parts import check_parts
     from docgraph.server.host import host
+    from docgraph.server.prepare import prepare
 
-    sys.exit(host(load(sources), say=notice))
+    tree = load(sources)
+    with locating(tree):
+        check_parts(prepare(tree))  # before a database is started for nothing
+        sys.exit(host(tree, say=notice))

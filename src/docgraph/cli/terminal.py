@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +16,7 @@ import msgspec
 
 from docgraph.exchange import ConfigError, StartupError
 
-__all__ = ["notice", "print_table", "progress", "report_failure"]
+__all__ = ["notice", "own_command", "print_table", "progress", "report_failure"]
 
 _PATIENCE = 1.0  # seconds before a wait is explained
 _PIPE_WIDTH = 10_000  # a pipe has no edge: nothing is folded or cut
@@ -48,6 +50,15 @@ def _cell(value: Any) -> str:
     text = "" if value is None else str(value)
     # What people stored does not steer the terminal.
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def own_command() -> str:
+    """What to type for the command that is running: where it is, unless the shell would find it."""
+    here = Path(sys.argv[0])
+    found = shutil.which("docgraph")
+    if here.name != "docgraph" or (found is not None and Path(found).samefile(here)):
+        return "docgraph"
+    return str(here)
 
 
 def report_failure(error: StartupError) -> int:

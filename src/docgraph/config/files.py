@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from docgraph.config.locate import CONFIGURATION
 from docgraph.config.node import Node, Origin
 from docgraph.config.parse import MAX_TEXT, parse_yaml
 from docgraph.exchange.errors import ConfigError, Problem
@@ -19,7 +20,7 @@ def load_file(file: Path, option: str) -> Node:
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         message = f"the file {file} cannot be read: {reason}"
-        raise ConfigError([Problem("configuration", option, message)]) from error
+        raise ConfigError([Problem(CONFIGURATION, option, message)]) from error
     parsed = parse_yaml(text, lambda line, column: Origin(str(file), line + 1, column + 1))
     if parsed.node is None or parsed.problems:
         raise ConfigError(parsed.problems)

@@ -33,7 +33,6 @@ from docgraph.config.sections import (
     JwtAuthenticationMechanism,
     JwtTokenManager,
     MClient,
-    Mcp,
     Mongo,
     RndTokenManager,
     TokenBasicAuthMechanism,
@@ -110,14 +109,6 @@ def defaults_stay_below_maxima(view: View) -> Iterator[Problem]:
                 f"lower '{low}' or raise '{high}'",
                 f"/{NAMES[section]}/{high}",
             )
-
-
-def agents_have_no_endpoint_yet(view: View) -> Iterator[Problem]:
-    """Nothing answers there, and whoever switched it on would look for the fault elsewhere."""
-    if view.on(Mcp):
-        yield view.blame(
-            "/mcp/enabled", "this version has no MCP endpoint", "leave the section out"
-        )
 
 
 def proxies_are_addresses(view: View) -> Iterator[Problem]:
@@ -382,7 +373,6 @@ RULES: Final[tuple[Rule, ...]] = (
     https_has_its_files,
     listeners_differ,
     defaults_stay_below_maxima,
-    agents_have_no_endpoint_yet,
     proxies_are_addresses,
     one_token_manager,
     token_manager_has_a_key,

@@ -72,14 +72,14 @@ async def test_a_hundred_rules_cost_microseconds_each(blocking: Blocking) -> Non
     [
         ("permissions: 5\n", "/permissions: expected a list of permissions"),
         ("rules: []\n", "unknown key (the file has one key, 'permissions')"),
-        ("permissions: [5]\n", "/permissions[0]: expected a permission"),
+        ("permissions: [5]\n", "/permissions[1]: expected a permission"),
         (
             "permissions:\n  - role: a\n    predicate: pth('/a')\n",
-            "acl.yml:3:5: /permissions[0].predicate: cannot be read: column 1: unknown predicate",
+            "acl.yml:3:5: /permissions[1]/predicate: cannot be read: column 1: unknown predicate",
         ),
         (
             "permissions:\n  - role: a\n    predicate: 'true'\n    mongo:\n      readFilter: 5\n",
-            "acl.yml:5:7: /permissions[0].mongo.readFilter: must be an object",
+            "acl.yml:5:7: /permissions[1]/mongo/readFilter: must be an object",
         ),
         ("permissions: []\n", "requires either 'conf-file' or 'permissions' parameter"),
     ],

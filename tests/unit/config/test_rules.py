@@ -56,7 +56,6 @@ def test_every_rule_says_why_it_is_there() -> None:
             "core:\n  trusted-proxies: [10.0.0.0/8, '::1', proxy.example]\n",
             "2:40: /core/trusted-proxies[3]: 'proxy.example' is not an address or network",
         ),
-        ("mcp:\n  enabled: true\n", "2:3: /mcp/enabled: this version has no MCP endpoint"),
     ],
 )
 def test_values_that_exclude_each_other(tmp_path: Path, text: str, expected: str) -> None:

@@ -19,6 +19,7 @@ from docgraph.auth.passwords import (
     open_lane,
 )
 from docgraph.auth.users_strength import Strength
+from docgraph.config.locate import CONFIGURATION
 from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.exchange import Account, ConfigError, Deadline, DocgraphError, Problem, StartupError
 from docgraph.exchange.errors import NotSupported, StoreUnavailable, TimeLimitExceeded
@@ -175,7 +176,7 @@ class DatabaseRealm(Authenticator):
             return self._store.guard.hide(self.config.users_db, self.config.users_collection, name)
         except (ValueError, DocgraphError) as error:
             problem = Problem(
-                "configuration", f"/{REALM}", f"users cannot be kept there: {error}".rstrip(".")
+                CONFIGURATION, f"/{REALM}", f"users cannot be kept there: {error}".rstrip(".")
             )
             raise ConfigError([problem]) from error
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 
 from docgraph.auth.passwords import are_equal, build_ha1
 from docgraph.config.files import load_file
+from docgraph.config.locate import CONFIGURATION
 from docgraph.config.node import Node, Origin, from_plain, to_plain
 from docgraph.config.sections import FileRealmAuthenticator
 from docgraph.exchange import Account, ConfigError, Problem
@@ -21,7 +22,7 @@ from docgraph.observe.events import ConfigWarning
 from docgraph.plugins.kinds import Authenticator
 from docgraph.runtime import Blocking, run_blocking
 
-__all__ = ["FileRealm", "FileUser", "read_users"]
+__all__ = ["FileRealm", "FileUser", "load_users", "read_users"]
 
 _SECTION: Final = "/fileRealmAuthenticator"
 
@@ -50,11 +51,7 @@ class FileRealm(Authenticator):
 
     async def provision(self) -> None:
         """Read the users; raises one `ConfigError` with everything that is wrong with them."""
-        if self.config.conf_file is not None:
-            self._users = await run_blocking(self._lane, _load, Path(self.config.conf_file))
-        else:
-            node = from_plain(list(self.config.users), Origin("configuration"))
-            self._users = read_users(node, f"{_SECTION}/users")
+        self._users = await run_blocking(self._lane, load_users, self.config)
         for user in self._users.values():
             if user.password is None:
                 emit(
@@ -84,6 +81,15 @@ class FileRealm(Authenticator):
         return build_ha1(algorithm, user, realm, found.password)
 
 
+def load_users(config: FileRealmAuthenticator) -> dict[str, FileUser]:
+    """The users of the section, or of its file; raises one `ConfigError` with every mistake."""
+    if config.conf_file is not None:
+        file = Path(config.conf_file)
+        return read_users(_find_list(load_file(file, f"{_SECTION}/conf-file"), file), "/users")
+    node = from_plain(list(config.users), Origin(CONFIGURATION))
+    return read_users(node, f"{_SECTION}/users")
+
+
 def read_users(node: Node, path: str) -> dict[str, FileUser]:
     """The users of a list by their ids; raises one `ConfigError` with every mistake."""
     if not isinstance(node.value, tuple):
@@ -105,10 +111,6 @@ def read_users(node: Node, path: str) -> dict[str, FileUser]:
     if problems:
         raise ConfigError(problems)
     return users
-
-
-def _load(file: Path) -> dict[str, FileUser]:
-    return read_users(_find_list(load_file(file, f"{_SECTION}/conf-file"), file), "/users")
 
 
 def _find_list(root: Node, file: Path) -> Node:

@@ -13,6 +13,7 @@ from typing import Any
 
 from jsonpath import JSONPath, JSONPathEnvironment, JSONPathError
 
+from docgraph.config.locate import CONFIGURATION
 from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.exchange import Account, ConfigError, Document, Problem
 
@@ -48,7 +49,7 @@ class RolesPath:
             raise ConfigError(
                 [
                     Problem(
-                        "configuration",
+                        CONFIGURATION,
                         "/dbRealmAuthenticator/json-path-roles",
                         f"not a JSON path (RFC 9535): {error.args[0]}",
                         "write it like $.roles",

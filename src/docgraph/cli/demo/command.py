@@ -14,8 +14,9 @@ import orjson
 
 from docgraph.cli.demo.data import build_blog
 from docgraph.cli.options import configured
-from docgraph.cli.terminal import notice, progress
+from docgraph.cli.terminal import notice, own_command, progress
 from docgraph.config import Sources, Tree, load
+from docgraph.config.locate import locating
 from docgraph.config.sections import Core
 from docgraph.exchange import Deadline, Document, Resource, ResourceType, Write, WriteKind
 from docgraph.store import Store
@@ -56,7 +57,8 @@ def demo(sources: Sources) -> None:
         with progress("loading the sample blog"):
             asyncio.run(_load_blog(tree, address))
 
-    sys.exit(host(tree, say=notice, on_address=on_address, on_ready=on_ready))
+    with locating(tree):
+        sys.exit(host(tree, say=notice, on_address=on_address, on_ready=on_ready))
 
 
 async def _load_blog(tree: Tree, address: str) -> None:
@@ -103,8 +105,8 @@ def _greet(url: str, directory: Path) -> None:
         f"    curl -s {url}/graphql/blog -H 'Content-Type: application/json' \\",
         f"      -d '{body}'",
         "",
-        "  `docgraph apps show blog` prints the document that defines this API;",
-        "  `docgraph apps apply FILE` adds one of your own.",
+        f"  `{own_command()} apps show blog` prints the document that defines this API;",
+        f"  `{own_command()} apps apply FILE` adds one of your own.",
         f"  The data lies in {directory.resolve()} and stays there. Ctrl-C stops everything.",
         "",
     ):
