@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from bson import ObjectId
@@ -182,3 +183,28 @@ async def test_of_many_inserts_of_one_id_one_wins(api: Api) -> None:
     replies = await asyncio.gather(*(api.post("/things", {"_id": "x", "n": n}) for n in range(50)))
 
     assert sorted(reply.status for reply in replies) == [201] + [409] * 49
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [
+        ({"a": 1}, {"_id", "a"}),
+        ({"a": True, "_id": 0}, {"a"}),
+        ({"_id": 1}, {"_id"}),
+        ({"_id": 1, "a": 0}, {"_id", "b", "_etag"}),
+        ({"a": 1, "_etag": 1}, {"_id", "a", "_etag"}),
+        ({"a": 0}, {"_id", "b", "_etag"}),
+        ({"b": {"$slice": 1}}, {"_id", "a", "b", "_etag"}),
+    ],
+)
+async def test_an_answer_of_some_keys_has_its_etag_too(
+    api: Api, keys: dict[str, Any], shown: set[str]
+) -> None:
+    etag = ObjectId()
+    api.things.insert_one({"_id": "k", "a": 1, "b": [1, 2], "_etag": etag})
+
+    reply = await api.get("/things/k", keys=keys)
+    again = await api.send("GET", "/things/k", headers={"if-none-match": str(etag)}, keys=keys)
+
+    assert (reply.status, reply.headers["etag"], set(reply.json)) == (200, str(etag), shown)
+    assert (again.status, again.text) == (304, "")

@@ -7,7 +7,7 @@ from docgraph.exchange import Answer, Body, Document, Read, ResourceType, Write,
 from docgraph.exchange.errors import NotFound, RequestError
 from docgraph.rest.bodies import read_content, read_object
 from docgraph.rest.call import Call, Handlers
-from docgraph.rest.etags import etag_headers, etag_of, parse_tags
+from docgraph.rest.etags import ETAG, etag_headers, etag_of, parse_tags
 from docgraph.rest.ids import show_id
 from docgraph.rest.patch import build_pipeline, build_update
 from docgraph.rest.single import delete, put_document, update
@@ -21,9 +21,10 @@ async def _get(call: Call) -> Answer:
     parameters = call.parameters
     restriction = [one for one in (parameters.shardkey, parameters.filter) if one is not None]
     own: Document = {"_id": call.resource.id}
+    added = _is_etag_left_out(call)
     read = Read(
         filter={"$and": [own, *restriction]} if restriction else own,
-        projection=parameters.keys,
+        projection={**(parameters.keys or {}), ETAG: 1} if added else parameters.keys,
         limit=1,
         hint=parameters.hint,
     )
@@ -35,7 +36,23 @@ async def _get(call: Call) -> Answer:
     known = parse_tags(call.request.headers.get_list("if-none-match"))
     if known is not None and (known.any or etag_of(document) in known):
         return Body(304, headers=headers)
+    if added:
+        document.pop(ETAG, None)
     return call.answer(document, headers)
+
+
+def _is_etag_left_out(call: Call) -> bool:
+    """Whether `keys` names what to show, and the etag, which the answer tells anyway, is not in it.
+
+    Where a permission says what is shown, the etag is not asked for behind its back.
+    """
+    permission = call.exchange.permission
+    if permission is not None and permission.project_response:
+        return False
+    keys = call.parameters.keys or {}
+    # `_id` beside others says nothing: it can be shown or not in either kind of projection.
+    deciding = [one for key, one in keys.items() if key != "_id" or len(keys) == 1]
+    return ETAG not in keys and any(one == 1 for one in deciding)
 
 
 async def _put(call: Call) -> Answer:
