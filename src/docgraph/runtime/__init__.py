@@ -3,6 +3,7 @@
 from docgraph.runtime.blocking import Blocking, Lane, count_cores, run_blocking
 from docgraph.runtime.cache import AFTER_READ, AFTER_WRITE, CacheStats, Expiry, LoadingCache
 from docgraph.runtime.counters import WindowCounters
+from docgraph.runtime.gate import Gate
 from docgraph.runtime.generations import Generation, Generations
 from docgraph.runtime.instance import Instance, create_instance
 from docgraph.runtime.lru import LruDict
@@ -14,6 +15,7 @@ __all__ = [
     "Blocking",
     "CacheStats",
     "Expiry",
+    "Gate",
     "Generation",
     "Generations",
     "Instance",

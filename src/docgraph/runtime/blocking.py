@@ -10,13 +10,12 @@ import asyncio
 import contextvars
 import math
 import os
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from docgraph.exchange.errors import Overloaded
+from docgraph.runtime.gate import Gate
 from docgraph.runtime.threads import ThreadPool
 
 __all__ = ["Blocking", "Lane", "count_cores", "count_threads", "run_blocking"]
@@ -69,49 +68,29 @@ class Lane:
         self.concurrency = concurrency
         self.queue = queue
         self.pool = pool
-        self._running = 0
+        self._gate = Gate(concurrency, queue, f"too much work of the kind {name!r} is waiting")
         self._idle = asyncio.Event()
         self._idle.set()
-        self._waiting: deque[asyncio.Future[None]] = deque()
 
     @property
     def waiting(self) -> int:
         """How many stand in the queue."""
-        return len(self._waiting)
+        return self._gate.waiting
 
     @property
     def running(self) -> int:
         """How many are being worked on."""
-        return self._running
+        return self._gate.inside
 
     async def enter(self) -> None:
         """Take a place, after those who came before; raises `Overloaded` if there is no room."""
-        if self._running < self.concurrency:
-            self._running += 1
-            self._idle.clear()
-            return
-        if len(self._waiting) >= self.queue:
-            raise Overloaded(f"too much work of the kind {self.name!r} is waiting")
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.leave()  # the place was given in the same moment
-            elif turn in self._waiting:
-                self._waiting.remove(turn)
-            raise
+        await self._gate.enter()
+        self._idle.clear()
 
     def leave(self) -> None:
         """Hand the place to the next who still waits."""
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._running -= 1
-        if self._running == 0:
+        self._gate.leave()
+        if self._gate.inside == 0:
             self._idle.set()
 
     async def drain(self) -> None:

@@ -28,6 +28,7 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import InternalError, Overloaded, RequestError
 from docgraph.observe import emit
 from docgraph.observe.events import RequestFailed, RequestFinished, RequestStarted
+from docgraph.runtime import Gate
 from docgraph.server.channel import (
     Channel,
     HttpChannel,
@@ -39,7 +40,6 @@ from docgraph.server.channel import (
 )
 from docgraph.server.compress import check_accepts_compression
 from docgraph.server.cors import CorsPolicy
-from docgraph.server.gate import Gate
 from docgraph.server.proxies import TrustedProxies
 from docgraph.server.respond import Caller, Offload, Responder, error_body
 from docgraph.server.settings import ServerSettings
@@ -78,7 +78,7 @@ class AsgiAdapter:
     ) -> None:
         limits = settings.limits
         self._application = application
-        self._gate = Gate(limits.in_flight, limits.queue)
+        self._gate = Gate(limits.in_flight, limits.queue, "too many requests at a time")
         self._proxies = TrustedProxies(settings.core.trusted_proxies)
         self._ids = ids or RequestIds(settings.core.tracing_headers)
         self._max_parameters = settings.connection_options.max_parameters

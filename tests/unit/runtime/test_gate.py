@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from docgraph.exchange.errors import Overloaded
-from docgraph.server.gate import Gate
+from docgraph.runtime.gate import Gate
 
 pytestmark = pytest.mark.anyio
 
@@ -18,13 +18,13 @@ async def _settle() -> None:
 
 
 async def test_who_finds_room_does_not_wait() -> None:
-    gate = Gate(2, 0)
+    gate = Gate(2, 0, "full")
 
     assert [gate.try_enter(), gate.try_enter(), gate.try_enter()] == [True, True, False]
 
 
 async def test_a_full_queue_is_refused_at_once() -> None:
-    gate = Gate(1, 0)
+    gate = Gate(1, 0, "full")
     gate.try_enter()
 
     with pytest.raises(Overloaded) as raised:
@@ -34,7 +34,7 @@ async def test_a_full_queue_is_refused_at_once() -> None:
 
 
 async def test_those_who_wait_enter_in_order() -> None:
-    gate, entered = Gate(1, 2), []
+    gate, entered = Gate(1, 2, "full"), []
     gate.try_enter()
 
     async def wait(name: str) -> None:
@@ -57,7 +57,7 @@ async def test_those_who_wait_enter_in_order() -> None:
 
 
 async def test_who_leaves_the_queue_gives_the_place_away() -> None:
-    gate = Gate(1, 1)
+    gate = Gate(1, 1, "full")
     gate.try_enter()
     impatient = asyncio.create_task(gate.enter())
     await _settle()
@@ -72,7 +72,7 @@ async def test_who_leaves_the_queue_gives_the_place_away() -> None:
 
 
 async def test_a_turn_that_comes_with_the_cancellation_is_handed_on() -> None:
-    gate = Gate(1, 2)
+    gate = Gate(1, 2, "full")
     gate.try_enter()
     first, second = asyncio.create_task(gate.enter()), asyncio.create_task(gate.enter())
     await _settle()

@@ -1,4 +1,4 @@
-"""How many requests are worked on at a time, how many wait, and who is turned away at once."""
+"""How many are worked on at a time, how many wait, and who is turned away at once."""
 
 from __future__ import annotations
 
@@ -11,27 +11,35 @@ __all__ = ["Gate"]
 
 
 class Gate:
-    """A bounded number inside, a bounded queue in front, first come first served."""
+    """`capacity` inside, `queue` in front, first come first served; one more hears `refusal`."""
 
-    __slots__ = ("_capacity", "_inside", "_queue", "_waiting")
+    __slots__ = ("_capacity", "_queue", "_refusal", "_waiting", "inside")
 
-    def __init__(self, capacity: int, queue: int) -> None:
+    def __init__(self, capacity: int, queue: int, refusal: str) -> None:
         self._capacity = capacity
         self._queue = queue
-        self._inside = 0
+        self._refusal = refusal
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self.inside = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many stand in the queue."""
+        return len(self._waiting)
 
     def try_enter(self) -> bool:
         """Enter without waiting, when there is room and nobody stands in front."""
-        if self._inside < self._capacity:
-            self._inside += 1
+        if self.inside < self._capacity:
+            self.inside += 1
             return True
         return False
 
     async def enter(self) -> None:
         """Wait for room; a full queue is refused at once, so that the caller can go elsewhere."""
+        if self.try_enter():
+            return
         if len(self._waiting) >= self._queue:
-            raise Overloaded("too many requests at a time")
+            raise Overloaded(self._refusal)
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -50,4 +58,4 @@ class Gate:
             if not turn.done():
                 turn.set_result(None)
                 return
-        self._inside -= 1
+        self.inside -= 1
