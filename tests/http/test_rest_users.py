@@ -10,7 +10,15 @@ import bcrypt
 import pytest
 
 from docgraph.server import prepare
-from tests.http.access_harness import ADA, ADMIN, BOB, allow, guarded, plugins_for_access
+from tests.http.access_harness import (
+    ADA,
+    ADMIN,
+    BOB,
+    allow,
+    caller,
+    guarded,
+    plugins_for_access,
+)
 from tests.http.harness import Document, Mongo, Reply, Service
 from tests.http.rest_harness import Api
 
@@ -324,6 +332,37 @@ async def test_who_may_write_some_documents_cannot_drop_them_all(users: Users) -
 
     assert reply.status == 403
     assert users.mongo[users.db]["things"].count_documents({}) == 1
+
+
+async def test_who_may_edit_himself_cannot_promote_himself(users: Users) -> None:
+    """W14: also by a rule that does not think of roles."""
+    own = "path-template('/users/{id}') and equals(@user._id, ${id})"
+    mongo = {"allowBulkPatch": True, "allowWriteMode": True}
+    await allow(users.service, own, "user", mongo=mongo)
+    await allow(users.service, "path-prefix('/users')", "manager", mongo=mongo)
+    document = {"password": "secret", "roles": ["user"]}
+    await users.post("/users", [{"_id": "ada", **document}, {"_id": "carla", **document}])
+    manager = caller("ada", "manager")
+
+    async def ask(method: str, path: str, body: Any, who: dict[str, str] = ADA) -> int:
+        reply = await users.service.request(method, path, json=body, headers=who)
+        return reply.status
+
+    assert await ask("PATCH", "/users/ada", {"name": "Ada", "password": "better"}) == 200
+    assert await ask("PUT", "/users/ada", {"name": "Ada", "roles": ["user"]}) == 200
+    for update in ({"roles": ["x"]}, {"$push": {"roles": "x"}}, {"roles.1": "x"}):
+        assert await ask("PATCH", "/users/ada", update) == 404
+    assert await ask("PUT", "/users/ada", {"roles": ["x"]}) == 404
+    assert await ask("PUT", "/users/ada?wm=upsert", {"roles": ["x"]}) == 409
+    several = [{"_id": "carla", "roles": ["x"]}, {"_id": "ada", "roles": ["x"]}]
+    assert await ask("POST", "/users?wm=upsert", several, manager) == 403
+    everybody = '/users/*?filter={"roles": "user"}'
+    assert await ask("PATCH", everybody, {"roles": ["x"]}, manager) == 200
+    assert users.stored("carla")["roles"] == ["x"]
+    assert await ask("PATCH", "/users/carla", {"roles": ["y"]}, manager) == 200
+    assert users.stored("ada")["roles"] == ["user"]
+    assert users.stored("carla")["roles"] == ["y"]
+    assert await ask("PATCH", "/users/ada", {"roles": ["x"]}, caller("ada", "admin")) == 200
 
 
 async def test_a_checked_patch_respects_the_write_filter(users: Users) -> None:

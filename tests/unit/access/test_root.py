@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from docgraph.access.root import find_property, may_give, spare_holders
-from docgraph.exchange import Write, WriteKind
+from docgraph.access.root import OwnRoles, find_property, keep_own_roles, may_give, spare_holders
+from docgraph.config.sections import DbRealmAuthenticator
+from docgraph.exchange import Account, Write, WriteKind
 
 
 def insert(*documents: Any) -> Write:
@@ -107,3 +108,60 @@ def test_writes_find_nobody_who_has_the_role(json_path: str, condition: Any) -> 
     spared = spare_holders(write, "admin", json_path)
 
     assert spared.filter == ({"$and": [{"_id": "x"}, condition]} if condition else {"_id": "x"})
+
+
+ADA = Account("ada", ("user",), {"_id": "ada"})
+OTHERS = {"_id": {"$ne": "ada"}}
+
+
+def replace(*documents: Any) -> Write:
+    return Write(WriteKind.REPLACE, documents)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        update({"$set": {"roles": ["editor"]}}),
+        update({"$set": {"roles.0": "editor"}}, many=True),
+        update({"$push": {"roles": "editor"}}),
+        update({"$rename": {"wishes": "roles"}}),
+        update({"$rename": {"roles": "old"}}),
+        pipeline({"$set": {"roles": "$wishes"}}),
+        pipeline({"$replaceWith": "$draft"}),
+    ],
+)
+def test_a_write_that_touches_roles_does_not_find_the_caller(write: Write) -> None:
+    assert keep_own_roles(write, ADA, DbRealmAuthenticator()).filter == OTHERS
+
+
+def test_a_replacement_finds_the_caller_with_the_same_roles_only() -> None:
+    written = keep_own_roles(replace({"_id": "ada", "roles": ["x"]}), ADA, DbRealmAuthenticator())
+    same = {"roles": {"$eq": ["x"]}}
+    assert written.filter == {"$and": [{"_id": "ada"}, {"$or": [OTHERS, same]}]}
+
+
+def test_several_replacements_with_the_caller_among_them_are_refused() -> None:
+    named = DbRealmAuthenticator(prop_id="login.name")
+    for own, users in (
+        ({"_id": "ada", "roles": ["x"]}, DbRealmAuthenticator()),
+        ({"_id": "ada", "roles.0": "x"}, DbRealmAuthenticator()),
+        ({"_id": 1, "login": {"name": "ada"}, "roles": ["x"]}, named),
+    ):
+        with pytest.raises(OwnRoles):
+            keep_own_roles(replace({"_id": "bob", "roles": []}, own), ADA, users)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        update({"$set": {"name": "Ada", "password": "x"}}),
+        update({"$unset": {"rolesOfOld": ""}}),
+        pipeline({"$set": {"name": "$nick"}}),
+        replace({"_id": "ada", "name": "Ada"}),
+        replace({"_id": "ada", "name": "Ada"}, {"_id": "bob", "roles": ["x"]}),
+        insert({"_id": "eve", "roles": ["x"]}),
+        Write(WriteKind.DELETE, filter={"_id": "ada"}),
+    ],
+)
+def test_what_leaves_own_roles_alone_is_left_alone(write: Write) -> None:
+    assert keep_own_roles(write, ADA, DbRealmAuthenticator()) is write
