@@ -96,7 +96,7 @@ class FilterOperatorsBlacklist(PluginConfig, frozen=True):
 
 
 class RootRoleGuard(PluginConfig, frozen=True):
-    """Refuses writes that would give the root role to a user."""
+    """Refuses writes that would give the root role to a user, or roles to whoever writes."""
 
     enabled: Annotated[bool, Meta(description="whether the guard is on")] = True
 
