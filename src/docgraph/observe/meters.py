@@ -25,12 +25,14 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from docgraph.observe import events
 from docgraph.observe.bus import subscribe, unsubscribe
+from docgraph.observe.tallies import Labels, Tallies, Tally
 
 __all__ = ["METRICS", "Meters", "mark_process_dead"]
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 MAX_CHILDREN = 1000  # combinations of labels of one metric
+FLUSH_SECONDS = 0.25  # how old the numbers of a busy worker may be that another one shows
 
 # name: (kind, labels, help). The mode of a gauge says how several workers become one number.
 METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
@@ -170,19 +172,23 @@ class Meters:
 
     def __init__(self, version: str, *, shared: bool) -> None:
         self._registry = CollectorRegistry()
+        self._shared = shared
         if shared:
             MultiProcessCollector(self._registry)  # type: ignore[no-untyped-call]
         self._metrics = dict(_build_metrics(None if shared else self._registry))
-        self._requests = _Children[Counter](self._metrics["docgraph_http_requests_total"])
+        self._answered = _Children[Counter](self._metrics["docgraph_http_requests_total"])
         self._durations = _Children[Histogram](
             self._metrics["docgraph_http_request_duration_seconds"]
         )
         self._bytes = _Children[Counter](self._metrics["docgraph_http_response_bytes_total"])
-        self._in_flight: Gauge = self._metrics["docgraph_http_requests_in_flight"]
-        self._commands = _Children[Counter](self._metrics["docgraph_database_commands_total"])
+        self._sent = _Children[Counter](self._metrics["docgraph_database_commands_total"])
         self._command_durations = _Children[Histogram](
             self._metrics["docgraph_database_command_duration_seconds"]
         )
+        self._requests = Tallies(SECONDS, self._take_requests, MAX_CHILDREN)
+        self._commands = Tallies(SECONDS, self._take_commands, MAX_CHILDREN)
+        self._in_flight = 0
+        self._flushed = 0.0
         self._rare = {
             name: _Children[Any](metric)
             for name, metric in self._metrics.items()
@@ -202,15 +208,17 @@ class Meters:
 
     def render(self) -> bytes:
         """All metrics in the text format. With several processes this reads their files."""
+        self._flush()
         return generate_latest(self._registry)
 
     def close(self) -> None:
         """Stop counting."""
         unsubscribe(self.count)
+        self._flush()
 
     def _build_handlers(self) -> dict[type[events.Event], Callable[[Any], None]]:
         return {
-            events.RequestStarted: lambda event: self._in_flight.inc(),
+            events.RequestStarted: self._count_arrival,
             events.RequestFinished: self._count_request,
             events.RequestRefused: self._counter("docgraph_http_refused_total", "status"),
             events.RequestFailed: self._counter("docgraph_http_failures_total", "service"),
@@ -238,17 +246,45 @@ class Meters:
         children = self._rare[name]
         return lambda event: children.of(*(str(getattr(event, f)) or "none" for f in fields)).inc()
 
+    def _count_arrival(self, event: events.RequestStarted) -> None:
+        self._in_flight += 1
+        self._share()
+
     def _count_request(self, event: events.RequestFinished) -> None:
         method = event.method if event.method in METHODS else "other"
-        service = event.service or "none"
-        self._requests.of(method, service, str(event.status)).inc()
-        self._durations.of(method, service).observe(event.duration)
-        self._bytes.of(service).inc(event.bytes_out)
-        self._in_flight.dec()
+        labels = (method, event.service or "none", str(event.status))
+        self._requests.add(labels, event.duration, event.bytes_out)
+        self._in_flight -= 1
+        self._share()
 
     def _count_command(self, event: events.CommandFinished) -> None:
-        self._commands.of(event.command, "true" if event.ok else "false").inc()
-        self._command_durations.of(event.command).observe(event.duration)
+        labels = (event.command, "true" if event.ok else "false")
+        self._commands.add(labels, event.duration)
+        self._share()
+
+    def _share(self) -> None:
+        """Let other processes see the numbers: at once when idle, else a few times a second."""
+        if self._shared and (
+            self._in_flight <= 0 or time.monotonic() - self._flushed > FLUSH_SECONDS
+        ):
+            self._flush()
+
+    def _flush(self) -> None:
+        self._flushed = time.monotonic()
+        self._requests.flush()
+        self._commands.flush()
+        self._metrics["docgraph_http_requests_in_flight"].set(self._in_flight)
+
+    def _take_requests(self, labels: Labels, tally: Tally) -> None:
+        method, service, status = labels
+        self._answered.of(method, service, status).inc(tally.count)
+        self._bytes.of(service).inc(tally.bytes)
+        tally.pour_into(self._durations.of(method, service))
+
+    def _take_commands(self, labels: Labels, tally: Tally) -> None:
+        command, ok = labels
+        self._sent.of(command, ok).inc(tally.count)
+        tally.pour_into(self._command_durations.of(command))
 
     def _set_apps(self, event: events.AppsRefreshed) -> None:
         for state in ("served", "disabled", "invalid"):
