@@ -263,9 +263,9 @@ class Meters:
         self._share()
 
     def _share(self) -> None:
-        """Let other processes see the numbers: at once when idle, else a few times a second."""
+        """Let other processes see the numbers: at once with little to do, else now and then."""
         if self._shared and (
-            self._in_flight <= 0 or time.monotonic() - self._flushed > FLUSH_SECONDS
+            self._in_flight <= 1 or time.monotonic() - self._flushed > FLUSH_SECONDS
         ):
             self._flush()
 
