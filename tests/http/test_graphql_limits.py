@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from graphql import get_introspection_query
 
+from docgraph.graphql.engine import introspect
 from docgraph.observe.events import CommandFinished
 from tests.http.harness import Mongo, Reply, Service, listening, running
 
@@ -243,6 +245,53 @@ async def test_many_introspections_at_once_are_answered(service: Service) -> Non
 
     assert {reply.status for reply in replies} == {200}
     assert time.thread_time() - started < PLENTY
+
+
+async def test_introspection_is_worked_out_once_and_outside_of_the_event_loop(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of thousands of types takes seconds; others are answered meanwhile."""
+    types = " ".join(f"type T{n} {{ a(x: Int): Int }}" for n in range(60))
+    fields = " ".join(f"t{n}: T{n}" for n in range(60))
+    await service.define("wide", f"type Query {{ {fields} }} {types}")
+    threads: list[int] = []
+    compute = introspect._compute
+
+    def watched(*args: Any) -> Any:
+        threads.append(threading.get_ident())
+        return compute(*args)
+
+    monkeypatch.setattr(introspect, "_compute", watched)
+    query = get_introspection_query()
+
+    replies = await asyncio.gather(*(service.query("wide", query) for _ in range(5)))
+    again = await service.query("wide", query)
+
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()
+    assert {reply.text for reply in replies} == {again.text}
+    assert len(again.data["__schema"]["types"]) > 60
+
+
+async def test_a_name_that_introspection_does_not_know_is_null(service: Service) -> None:
+    query = "query ($name: String!) { __type(name: $name) { name } }"
+
+    for name, expected in (("Nope", None), ("Node", {"name": "Node"}), ("Nope", None)):
+        assert (await service.query("graph", query, {"name": name})).data == {"__type": expected}
+
+
+@pytest.mark.parametrize("field", ["name ", "self { name } ", "... on Node { name } "])
+async def test_repeated_fields_are_refused_before_they_are_all_compared(
+    service: Service, field: str
+) -> None:
+    """Comparing each with each is the business of a rule that has a bound."""
+    some = await timed(service, "{ node { " + field * 40 + "} }")
+    many = await timed(service, "{ node { " + field * 400 + "} }")
+
+    assert some.data == {
+        "node": {"name": "n1"} if "self" not in field else {"self": {"name": "n1"}}
+    }
+    assert (many.status, many.code) == (400, "limit-exceeded")
 
 
 # --- documents and bytes --------------------------------------------------------------------------

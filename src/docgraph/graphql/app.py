@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from graphql import DocumentNode, GraphQLEnumType, GraphQLSchema
+from graphql import DocumentNode, GraphQLEnumType, GraphQLSchema, is_abstract_type
 
 from docgraph.config.sections import Graphql
 from docgraph.graphql.check import examine
@@ -57,6 +58,12 @@ class App:
         view = self._views.get(key)
         return self._build_view(key) if view is None else view
 
+    def kept_view(self, roles: Iterable[str]) -> VisibleApp | None:
+        """The same, unless it would have to be built, which takes long for a large schema."""
+        if not self.visibility.all_roles:
+            return self.visible_to(roles)
+        return self._views.get(self.visibility.all_roles.intersection(roles))
+
     def _build_view(self, key: frozenset[str]) -> VisibleApp:
         with self._lock:  # so that all threads have the same one: plans are kept by it
             view = self._views.get(key)
@@ -85,6 +92,12 @@ class VisibleApp:
     schema: GraphQLSchema
     key: frozenset[str] = field(default_factory=frozenset)
     plans: dict[PlanKey, Plan] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def breadth(self) -> int:
+        """The types of the widest interface or union: a plan may have a block for each."""
+        types = filter(is_abstract_type, self.schema.type_map.values())
+        return max((len(self.schema.get_possible_types(type_)) for type_ in types), default=1)
 
     @property
     def definition(self) -> AppDefinition:

@@ -17,9 +17,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from docgraph.exchange import Exchange
+from docgraph.graphql.engine.answers import Answers
 from docgraph.graphql.engine.complete import Values, complete_block, complete_values
 from docgraph.graphql.engine.elements import Elements
 from docgraph.graphql.engine.fetch import fetch_values
+from docgraph.graphql.engine.introspect import introspect
 from docgraph.graphql.engine.prepare import check_estimate, prepare_fetches
 from docgraph.graphql.engine.run import Run, concurrently
 from docgraph.graphql.engine.types import sort_by_type
@@ -30,6 +32,7 @@ from docgraph.graphql.plan import Plan
 from docgraph.graphql.planning.tree import Block, Column, Embedded, Introspection, Selection
 from docgraph.graphql.report import report_causes
 from docgraph.graphql.result import Result
+from docgraph.runtime import Lane
 from docgraph.store import Store
 from docgraph.variables import Resolvers, Variables
 
@@ -49,14 +52,21 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
     variables_resolver: Resolvers,
     settings: Bounds,
     limits: Limits,
+    lane: Lane | None = None,
+    answers: Answers | None = None,
 ) -> Result:
-    """Carry out a plan; `variable_values` are the raw JSON values of the request."""
+    """Carry out a plan; `variable_values` are the raw JSON values of the request.
+
+    What would hold the event loop is done in the `lane`; `answers` keep those of introspection.
+    """
     variables = plan.variables.read(variable_values)
-    tree = plan.tree(variables.coerced)
+    tree = plan.kept_tree(variables.coerced)
+    if tree is None:
+        tree = await plan.grow(variables.coerced, lane)
     predefined = _NO_VARIABLES
     if tree.variables:
         predefined = await Variables.resolve(tree.variables, exchange, variables_resolver)
-    run = Run(plan, store, exchange, settings, limits, variable_values)
+    run = Run(plan, store, exchange, settings, limits, variable_values, lane, answers)
     prepare_fetches(tree, variables, predefined, run)
     check_estimate(tree, run)
     values = await resolve_block(tree.block, [{}], None, run)
@@ -85,7 +95,7 @@ async def resolve_column(
 ) -> Values:
     """The completed values of one field, for all parents."""
     if isinstance(column, Introspection):
-        value = run.plan.introspections.answer(column, run.variable_values)
+        value = await introspect(column, run)
         return complete_values(column, [value] * len(parents))
     if isinstance(column, Embedded):
         values: list[Any] = [column.get(parent) for parent in parents]

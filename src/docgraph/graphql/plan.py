@@ -23,7 +23,6 @@ from graphql import (
 
 from docgraph.codec import JsonMode
 from docgraph.graphql.app import VisibleApp
-from docgraph.graphql.engine.introspect import Introspections
 from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.planning.arguments import find_variables
 from docgraph.graphql.planning.build import TreeBuilder
@@ -31,6 +30,7 @@ from docgraph.graphql.planning.collect import Collector, Flags
 from docgraph.graphql.planning.explain import explain
 from docgraph.graphql.planning.tree import Fetch, Tree
 from docgraph.graphql.planning.variables import VariableReader
+from docgraph.runtime import Lane, run_blocking
 
 __all__ = ["Plan", "build_plan", "select_operation"]
 
@@ -84,6 +84,7 @@ class Plan:
     operation: OperationDefinitionNode
     mode: JsonMode
     conditions: tuple[str, ...]  # the variables of @skip and @include
+    is_large: bool = False  # so that building a tree takes long
     crowds: Crowds = field(default_factory=Crowds, repr=False)
     _trees: dict[Hashable, Tree] = field(default_factory=dict, repr=False)
 
@@ -102,26 +103,29 @@ class Plan:
         """What the database is told of every command: where it comes from."""
         return {"app": str(self.app.definition.id), "operation": self.name}
 
-    @cached_property
-    def introspections(self) -> Introspections:
-        """What answers the introspection fields of this plan."""
-        return Introspections(self.app.schema, self._collector({}))
-
-    @property
-    def size(self) -> int:
-        """Bytes of answers that this plan keeps, for caches that bound what they hold."""
-        return self.introspections.size
-
     def tree(self, variables: Mapping[str, Any]) -> Tree:
         """The tree for the conditions as these (coerced) variables make them."""
-        outcome = tuple(variables.get(name) for name in self.conditions)
-        tree = self._trees.get(outcome)
+        tree = self.kept_tree(variables)
         if tree is None:
+            outcome = self._decide(variables)
             tree = self._build(dict(zip(self.conditions, outcome, strict=True)))
             if len(self._trees) >= _KEPT_TREES:
                 self._trees.pop(next(iter(self._trees)), None)
             self._trees[outcome] = tree
         return tree
+
+    def kept_tree(self, variables: Mapping[str, Any]) -> Tree | None:
+        """The tree if it is there already."""
+        return self._trees.get(self._decide(variables))
+
+    async def grow(self, variables: Mapping[str, Any], lane: Lane | None) -> Tree:
+        """The tree, built outside of the event loop where that would take long."""
+        if lane is None or not self.is_large:
+            return self.tree(variables)
+        return await run_blocking(lane, self.tree, variables)
+
+    def _decide(self, variables: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple([variables.get(name) for name in self.conditions])
 
     def explain(self) -> str:
         """The plan as text, with every condition taken to hold."""
@@ -140,10 +144,13 @@ def build_plan(
     document: DocumentNode,
     operation_name: str | None,
     settings: Settings,
+    *,
+    is_large: bool = False,
 ) -> Plan:
     """The plan of an operation of a valid document; raises `OperationRefused`."""
     operation = select_operation(document, operation_name)
-    plan = Plan(app, document, operation, _MODES[settings.json_mode], _find_conditions(document))
+    mode, conditions = _MODES[settings.json_mode], _find_conditions(document)
+    plan = Plan(app, document, operation, mode, conditions, is_large)
     if not plan.conditions:
         plan.tree({})
     return plan

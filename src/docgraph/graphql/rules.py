@@ -17,9 +17,16 @@ from graphql import (
 )
 from graphql.pyutils import print_path_list
 from graphql.utilities import validate_input_literal
-from graphql.validation import NoSchemaIntrospectionCustomRule, ValuesOfCorrectTypeRule
+from graphql.validation import (
+    NoSchemaIntrospectionCustomRule,
+    OverlappingFieldsCanBeMergedRule,
+    ValidationContext,
+    ValuesOfCorrectTypeRule,
+)
 
-__all__ = ["RULES", "RULES_WITHOUT_INTROSPECTION"]
+__all__ = ["COMPARISONS", "RULES", "RULES_WITHOUT_INTROSPECTION"]
+
+COMPARISONS = 50_000  # units of graphql-core, two for each pair of fields of the same name
 
 
 class NamedValuesOfCorrectTypeRule(ValuesOfCorrectTypeRule):
@@ -50,8 +57,22 @@ class NamedValuesOfCorrectTypeRule(ValuesOfCorrectTypeRule):
         return SKIP
 
 
-RULES: tuple[type[ASTValidationRule], ...] = tuple(
-    NamedValuesOfCorrectTypeRule if rule is ValuesOfCorrectTypeRule else rule
-    for rule in specified_rules
-)
+class BoundedMergingRule(OverlappingFieldsCanBeMergedRule):
+    """Fields can be merged, decided with a tenth of graphql-core's own patience.
+
+    Every field is compared with every other one of the same name, so that the cost grows with the
+    square of their number. A query that people or their tools write spends next to nothing.
+    """
+
+    def __init__(self, context: ValidationContext) -> None:
+        super().__init__(context)
+        self.rule_context.remaining_complexity_budget = COMPARISONS
+
+
+_OURS: dict[type[ASTValidationRule], type[ASTValidationRule]] = {
+    ValuesOfCorrectTypeRule: NamedValuesOfCorrectTypeRule,
+    OverlappingFieldsCanBeMergedRule: BoundedMergingRule,
+}
+
+RULES = tuple(_OURS.get(rule, rule) for rule in specified_rules)
 RULES_WITHOUT_INTROSPECTION = (*RULES, NoSchemaIntrospectionCustomRule)

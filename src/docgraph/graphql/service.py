@@ -22,6 +22,7 @@ from docgraph.exchange.path import parse_path
 from docgraph.graphql.app import App
 from docgraph.graphql.apps import Apps
 from docgraph.graphql.body import GraphqlRequest, parse_body
+from docgraph.graphql.engine.answers import Answers
 from docgraph.graphql.execute import Result, execute
 from docgraph.graphql.operations import Operations, may_introspect
 from docgraph.graphql.plan import Plan
@@ -29,6 +30,7 @@ from docgraph.graphql.report import report_failure
 from docgraph.graphql.shape import render_error, render_result
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Blocking
 from docgraph.store import Store
 from docgraph.variables import Resolvers
 
@@ -72,6 +74,7 @@ class GraphqlService(Service):
         config: Graphql,
         store: Store,
         registry: PluginRegistry,
+        blocking: Blocking,
         configuration: Mapping[str, Section],
         gql_app_definition_cache: Apps,
     ) -> None:
@@ -80,7 +83,9 @@ class GraphqlService(Service):
         self._store = store
         self._registry = registry
         self._apps = gql_app_definition_cache
-        self._operations = Operations(config)
+        self._lane = blocking.lane("plan", concurrency=1)
+        self._operations = Operations(config, self._lane)
+        self._answers = Answers()
         self._base = len(parse_path(config.uri.encode()))
         self._root_role = _find_root_role(configuration)
 
@@ -123,8 +128,8 @@ class GraphqlService(Service):
         return render_result(ran.result, limit=app.limits.response_bytes, extensions=extensions)
 
     async def _run(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Ran:
-        plan, kept = self._operations.find(
-            app.visible_to(exchange.roles),
+        plan, kept = await self._operations.find(
+            await self._operations.view(app, exchange.roles),
             request,
             introspection=may_introspect(self._config.introspection, exchange.account),
         )
@@ -136,6 +141,8 @@ class GraphqlService(Service):
             variables_resolver=self._resolvers,
             settings=self._config,
             limits=plan.app.limits,
+            lane=self._lane,
+            answers=self._answers,
         )
         return Ran(plan, result, kept)
 

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from docgraph.exchange import Document, Exchange
+from docgraph.graphql.engine.answers import Answers
 from docgraph.graphql.engine.window import Bounds, Window
 from docgraph.graphql.errors import Classification, FieldFailure, OperationRefused
 from docgraph.graphql.limits import Limits
 from docgraph.graphql.plan import Plan
 from docgraph.graphql.planning.tree import Fetch
 from docgraph.graphql.result import CommandRecord
+from docgraph.runtime import Lane
 from docgraph.store import Store
 from docgraph.variables import Scope
 
@@ -47,6 +49,8 @@ class Run:
     bounds: Bounds
     limits: Limits
     variable_values: Mapping[str, Any]
+    lane: Lane | None = None  # for what would hold the event loop
+    answers: Answers | None = None
     prepared: dict[int, Prepared] = field(default_factory=dict)
     folded: set[int] = field(default_factory=set)
     commands: list[CommandRecord] = field(default_factory=list)
