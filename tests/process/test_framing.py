@@ -128,6 +128,26 @@ def test_trace_and_connect_are_not_allowed_and_echo_nothing(server: Server, meth
         assert b"hush" not in response.body
 
 
+def test_a_method_that_nobody_knows_is_not_allowed(server: Server) -> None:
+    with server.connect() as wire:
+        wire.send(request("BREW", "/ping"))
+
+        response = wire.read()
+
+        assert (response.status, response.json["message"]) == (405, "method BREW not allowed")
+        assert "GET" in (response["allow"] or "")
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x16\x03\x01\x02\x00 / HTTP/1.1\r\n\r\n", b"brew /ping HTTP/1.1\r\n\r\n"]
+)
+def test_what_is_no_method_at_all_is_a_bad_request(server: Server, data: bytes) -> None:
+    with server.connect() as wire:
+        wire.send(data)
+
+        assert wire.read().status == 400
+
+
 def test_another_protocol_is_ignored_and_its_body_is_a_body(server: Server) -> None:
     """A body behind `Upgrade: h2c` must not be taken for the next request."""
     with server.connect() as wire:

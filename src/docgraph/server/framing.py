@@ -20,9 +20,10 @@ from docgraph.exchange.errors import (
 )
 from docgraph.server.settings import Limits
 
-__all__ = ["Head", "HeadersTooLarge", "UrlTooLong", "check_size", "read_head"]
+__all__ = ["Head", "HeadersTooLarge", "UrlTooLong", "check_size", "explain_refusal", "read_head"]
 
 _HOST = re.compile(rb"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]*")
+_METHOD = re.compile(rb"([A-Z][A-Z-]{0,31}) ")
 _SERVED_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
@@ -74,6 +75,15 @@ def read_head(method: str, version: str, target: bytes, headers: list[tuple[byte
         raise RequestError("a request has exactly one Host header")
     path, query = _split_target(method, target)
     return Head(path, query, None if chunked else length, expects)
+
+
+def explain_refusal(error: httptools.HttpParserError, data: bytes) -> RequestError:
+    """What the parser did not take: a method that nobody serves, or something else entirely."""
+    if isinstance(error, httptools.HttpParserInvalidMethodError):
+        found = _METHOD.match(data)
+        if found and (method := found[1].decode("ascii")) not in _SERVED_METHODS:
+            return MethodNotAllowed(method, _SERVED_METHODS)
+    return RequestError("the request is not valid HTTP")
 
 
 def _check_host(value: bytes) -> None:

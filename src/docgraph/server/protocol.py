@@ -19,7 +19,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from docgraph.exchange import DocgraphError
 from docgraph.exchange.errors import BodyTooLarge, Overloaded, RequestError, RequestTimeout
 from docgraph.server.cycle import DRAINABLE, Cycle, Outlet, build_scope
-from docgraph.server.framing import Head, HeadersTooLarge, UrlTooLong, check_size, read_head
+from docgraph.server.framing import (
+    Head,
+    HeadersTooLarge,
+    UrlTooLong,
+    check_size,
+    explain_refusal,
+    read_head,
+)
 from docgraph.server.handshake import check_handshake, wants_websocket, without_upgrade
 from docgraph.server.phase import Phase
 from docgraph.server.refuse import Remains
@@ -125,7 +132,7 @@ class GuardedProtocol(HttpToolsProtocol):
         except httptools.HttpParserError as error:
             reason = error.__context__
             if not isinstance(reason, DocgraphError):
-                reason = RequestError("the request is not valid HTTP")
+                reason = explain_refusal(error, data)
             self._give_up(reason)
         else:
             self._fed += len(data)

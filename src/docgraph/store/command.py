@@ -20,7 +20,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
+import bson
+from bson.raw_bson import RawBSONDocument
 from pymongo import ReadPreference
+from pymongo.asynchronous.command_cursor import AsyncCommandCursor
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
 from pymongo.errors import (
@@ -47,6 +50,7 @@ T = TypeVar("T")
 
 _GRACE = 0.25  # seconds between the server's end of a command and ours
 _KEPT_DATABASES = 256
+_MOST_BYTES = 32 << 20  # of one answer; twice what a response may have
 
 # After these the same read may well succeed, often on another server; from the specification of
 # retryable reads. Errors of the connection come as exceptions of their own.
@@ -93,6 +97,7 @@ class Commands:
         self.client = client
         self._ceiling = ceiling_ms / 1000 if ceiling_ms > 0 else None
         self._options = client.codec_options
+        self._raw_options = client.codec_options.with_options(document_class=RawBSONDocument)
         self._read_concern = client.read_concern.document
         self._read_preference = client.read_preference
         self._tries = 2 if client.options.retry_reads else 1
@@ -234,15 +239,25 @@ class Commands:
         """Read an answer of more than one batch with a cursor, from the beginning.
 
         Further batches come from the server that gave the first one, and which one that was is
-        known to the driver's cursors only. Such answers exceed 16 MiB and are rare.
+        known to the driver's cursors only. Such answers exceed 16 MiB and are rare. Documents come
+        raw, so that they are weighed before they become objects.
         """
-        cursor = await database.cursor_command(
-            dict(command),
-            read_preference=preference,
-            codec_options=self._options,
+        raw = database.with_options(codec_options=self._raw_options)
+        cursor: AsyncCommandCursor[Any] = await raw.cursor_command(
+            dict(command), read_preference=preference, codec_options=self._raw_options
         )
+        documents: list[Document] = []
+        size = 0
         async with cursor:
-            return await cursor.to_list()
+            async for document in cursor:
+                size += len(document.raw)
+                if size > _MOST_BYTES:
+                    raise AnswerTooLarge(
+                        f"the answer of the database exceeds {_MOST_BYTES >> 20} MiB",
+                        hint="ask for fewer documents, or for less of each",
+                    )
+                documents.append(bson.decode(document.raw, self._options))
+        return documents
 
     def _database(self, name: str) -> AsyncDatabase[Document]:
         database = self._databases.get(name)

@@ -140,7 +140,14 @@ def _check_branches(filter: Any, hidden: Paths, what: str) -> None:
             for branch in condition:
                 _check_branches(branch, hidden, what)
         elif key not in _HARMLESS:
+            _refuse_named(key, hidden)
             check_path(key, hidden, what)
+
+
+def _refuse_named(path: Any, hidden: Paths) -> None:
+    """Whoever writes the name of a hidden property may read it in the error."""
+    if any(path == ".".join(secret) for secret in hidden):
+        raise SecurityViolation(f"Using filters on the {path} property is forbidden")
 
 
 def check_projection(projection: Mapping[str, Any], hidden: Paths) -> None:

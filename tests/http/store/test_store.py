@@ -142,6 +142,20 @@ async def test_answer_of_more_than_one_batch_is_complete(
     assert _idle_cursors(mongo_client, f"{database}.big") == []
 
 
+async def test_answer_that_would_fill_the_memory_is_refused_while_it_is_read(
+    store: Store, database: str, mongo_client: Sync
+) -> None:
+    big = "x" * (1 << 20)
+    for n in range(40):
+        mongo_client[database].big.insert_one({"_id": n, "text": big})
+
+    with pytest.raises(StoreRejected, match="exceeds 32 MiB") as caught:
+        await store.find(database, "big", {}, limit=100, deadline=SOON)
+
+    assert caught.value.hint == "ask for fewer documents, or for less of each"
+    assert _idle_cursors(mongo_client, f"{database}.big") == []
+
+
 def _idle_cursors(client: Sync, namespace: str) -> list[Any]:
     stages = [
         {"$currentOp": {"idleCursors": True}},

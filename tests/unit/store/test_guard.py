@@ -121,11 +121,18 @@ def test_other_orders_pass(hint: Any) -> None:
     check_order({"name": 1}, hint, HIDDEN)
 
 
-def test_refusal_does_not_name_the_property() -> None:
+def test_filter_that_names_the_password_is_told_so() -> None:
     with pytest.raises(SecurityViolation) as caught:
-        check_filter_paths({"password": "x"}, HIDDEN)
+        check_filter_paths({"$or": [{"password": "x"}]}, HIDDEN)
 
-    assert "password" not in caught.value.message
+    assert caught.value.message == "Using filters on the password property is forbidden"
+
+
+def test_refusal_does_not_name_a_property_that_was_not_asked_for() -> None:
+    with pytest.raises(SecurityViolation) as caught:
+        check_filter_paths({"profile": {"a": 1}}, HIDDEN)
+
+    assert "secret" not in caught.value.message
 
 
 def test_hidden_properties_are_taken_out_of_documents_and_arrays() -> None:
