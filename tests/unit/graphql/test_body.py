@@ -1,0 +1,66 @@
+"""The body of a request: read strictly, in bounded work, without loss."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from docgraph.exchange.errors import BodyError
+from docgraph.graphql.body import GraphqlRequest, parse_body
+
+
+def parse(variables: Any) -> GraphqlRequest:
+    body = json.dumps({"query": "{ a }", "variables": variables}).encode()
+    return parse_body(body, "application/json")
+
+
+def nest(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [nest(64), {"l": [1] * 1_000}, {"a": [[1] * 900] * 20}, {f"v{n}": n for n in range(20_000)}],
+)
+def test_variables_within_the_bounds_are_read(variables: Any) -> None:
+    assert parse(variables).variables == variables
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        (nest(65), "'variables' is nested more than 64 levels deep"),
+        ({"l": [1] * 1_001}, "a list in 'variables' has more than 1000 elements"),
+        ({"a": [[1] * 900] * 23}, "'variables' has more than 20000 values"),
+        ({"a": {f"v{n}": n for n in range(20_001)}}, "'variables' has more than 20000 values"),
+        ({"a": [{"b": [{"c": 1}] * 100}] * 200}, "'variables' has more than 20000 values"),
+    ],
+)
+def test_variables_beyond_the_bounds_are_refused(variables: Any, message: str) -> None:
+    """Drill G17: coercing them would hold the event loop."""
+    with pytest.raises(BodyError, match=message):
+        parse(variables)
+
+
+def test_a_key_that_stands_twice_among_very_many_is_found_without_comparing_all() -> None:
+    """Decision 23; a hundred thousand keys compared with each other would take minutes."""
+    keys = ",".join(f'"k{n}":0' for n in range(100_000))
+    body = f'{{"query": "{{ a }}", "extensions": {{{keys},"k99999":1}}, "x": 0}}'.encode()
+
+    with pytest.raises(BodyError, match="'k99999' stands twice"):
+        parse_body(body, "application/json")
+
+
+def test_numbers_keep_their_digits() -> None:
+    """Decision 16."""
+    body = b'{"query": "{ a }", "variables": {"d": 1.10, "n": 9007199254740993}}'
+
+    variables = parse_body(body, "application/json").variables
+
+    assert variables["d"].text == "1.10"
+    assert variables["n"] == 9007199254740993
