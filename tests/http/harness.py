@@ -307,6 +307,15 @@ async def until(ask: Callable[[], Awaitable[T]], expected: T, seconds: float = 3
             await asyncio.sleep(0.01)
 
 
+def idle_cursors(mongo: Mongo, namespace: str) -> list[Any]:
+    """The cursors on a collection that somebody left open."""
+    stages = [
+        {"$currentOp": {"idleCursors": True}},
+        {"$match": {"type": "idleCursor", "ns": namespace}},
+    ]
+    return list(mongo.admin.aggregate(stages))
+
+
 @contextmanager
 def failing(mongo: Mongo, *commands: str, mode: Any = "alwaysOn", **data: Any) -> Iterator[None]:
     """A failpoint on these commands: `blockConnection`, `errorCode`, `closeConnection`."""

@@ -27,6 +27,7 @@ from docgraph.exchange.errors import (
 from docgraph.observe.events import CommandFinished, Event
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.store import Client, Store
+from tests.http.harness import idle_cursors
 
 pytestmark = pytest.mark.anyio
 
@@ -139,7 +140,7 @@ async def test_answer_of_more_than_one_batch_is_complete(
 
     assert [document["_id"] for document in found] == list(range(20))
     assert len(aggregated) == 20
-    assert _idle_cursors(mongo_client, f"{database}.big") == []
+    assert idle_cursors(mongo_client, f"{database}.big") == []
 
 
 async def test_answer_that_would_fill_the_memory_is_refused_while_it_is_read(
@@ -153,15 +154,7 @@ async def test_answer_that_would_fill_the_memory_is_refused_while_it_is_read(
         await store.find(database, "big", {}, limit=100, deadline=SOON)
 
     assert caught.value.hint == "ask for fewer documents, or for less of each"
-    assert _idle_cursors(mongo_client, f"{database}.big") == []
-
-
-def _idle_cursors(client: Sync, namespace: str) -> list[Any]:
-    stages = [
-        {"$currentOp": {"idleCursors": True}},
-        {"$match": {"type": "idleCursor", "ns": namespace}},
-    ]
-    return list(client.admin.aggregate(stages))
+    assert idle_cursors(mongo_client, f"{database}.big") == []
 
 
 async def test_values_keep_their_bson_type(store: Store, database: str, mongo_client: Sync) -> None:
