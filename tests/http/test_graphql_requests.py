@@ -370,6 +370,24 @@ async def test_a_null_that_may_not_be_is_called_by_its_name_in_json(service: Ser
     assert reply.error["message"].endswith("not to be null.")
 
 
+@pytest.mark.parametrize(
+    ("query", "operation"),
+    [
+        ("{ " + "x" * 60_000 + " }", None),
+        ("{ book(title: 5, " + "y" * 60_000 + ": 1) { title } }", None),
+        ("{ __typename }", "z" * 60_000),
+    ],
+)
+async def test_an_error_quotes_a_part_of_what_was_sent(
+    service: Service, query: str, operation: str | None
+) -> None:
+    """Drill G08: a body of 8 KiB at most."""
+    reply = await service.query("library", query, operation=operation)
+
+    assert reply.status == 400
+    assert len(reply.text) < 8_192
+
+
 async def test_variables_that_are_not_declared_are_ignored(service: Service) -> None:
     """Drill G17."""
     reply = await service.query("library", "{ __typename }", {"other": 1})

@@ -22,6 +22,7 @@ __all__ = ["GraphqlRequest", "parse_body"]
 _MAX_NESTING = 64
 _MAX_LIST = 1_000
 _MAX_VALUES = 20_000  # coercing them takes some 40 ms, during which nobody else is answered
+_MAX_DOCUMENT_TEXT = 16_384  # characters that may have to be read as extended JSON, in all
 _KEYS = frozenset(("query", "variables", "operationName", "extensions"))
 _QUOTED_KEYS = tuple(b'"%s"' % key.encode() for key in _KEYS)
 
@@ -145,9 +146,9 @@ def _collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_bounds(variables: Any) -> None:
-    """Nesting, list lengths and the number of all values, without recursion."""
+    """Nesting, list lengths, the number of values, documents as text; without recursion."""
     level = [variables]
-    count = 0
+    count = text = 0
     for _ in range(_MAX_NESTING + 1):
         below: list[Any] = []
         for value in level:
@@ -157,10 +158,17 @@ def _check_bounds(variables: Any) -> None:
                 if len(value) > _MAX_LIST:
                     raise BodyError(f"a list in 'variables' has more than {_MAX_LIST} elements")
                 below.extend(value)
-        if not below:
-            return
+            elif isinstance(value, str) and value.startswith("{"):
+                text += len(value)
         count += len(below)
         if count > _MAX_VALUES:
             raise BodyError(f"'variables' has more than {_MAX_VALUES} values")
+        if text > _MAX_DOCUMENT_TEXT:
+            raise BodyError(
+                f"'variables' has more than {_MAX_DOCUMENT_TEXT} characters of documents as text",
+                hint="send them as objects",
+            )
+        if not below:
+            return
         level = below
     raise BodyError(f"'variables' is nested more than {_MAX_NESTING} levels deep")

@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 MAX_ERRORS = 20
+MAX_MESSAGE = 500  # characters: a message may quote what the caller wrote
 
 Path = tuple[str | int, ...]
 Locations = tuple[tuple[int, int], ...]
@@ -77,7 +78,10 @@ class GraphqlError:
 
     def as_dict(self) -> dict[str, Any]:
         """The entry, ready for JSON."""
-        entry: dict[str, Any] = {"message": self.message}
+        message = self.message
+        if len(message) > MAX_MESSAGE:
+            message = f"{message[:MAX_MESSAGE]}…"
+        entry: dict[str, Any] = {"message": message}
         if self.locations:
             entry["locations"] = [{"line": line, "column": col} for line, col in self.locations]
         if self.path is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from graphql import (
     DocumentNode,
@@ -19,10 +20,14 @@ from graphql import (
     FragmentSpreadNode,
     GraphQLError,
     InlineFragmentNode,
+    IntValueNode,
     OperationDefinitionNode,
     SelectionNode,
     SelectionSetNode,
+    Visitor,
+    get_location,
     parse,
+    visit,
 )
 
 from docgraph.config.sections import Graphql
@@ -39,9 +44,11 @@ __all__ = [
 MAX_TEXT = 64 * 1024
 MAX_NESTING = 100
 MAX_FIELDS = 10_000
+MAX_DIGITS = 400  # of a whole number: a double has 309 at most
 INTROSPECTION_DEPTH = 20
 
 _INTROSPECTION = ("__schema", "__type")
+_LONG_NUMBER = re.compile(rf"[0-9]{{{MAX_DIGITS + 1}}}")
 _BRACKET = re.compile(
     r"""
     " "" (?: \\ " "" | (?! " "" ) . )* " ""    # a block string
@@ -90,10 +97,24 @@ def parse_query(text: str, limits: Limits) -> DocumentNode:
     if deep is not None:
         raise _refuse_syntax(f"the query is nested deeper than {MAX_NESTING} levels", (deep,))
     try:
-        return parse(text, max_lexical_tokens=limits.tokens, allow_empty_selection_sets=False)
+        document = parse(text, max_lexical_tokens=limits.tokens, allow_empty_selection_sets=False)
     except GraphQLError as error:
         locations = tuple((where.line, where.column) for where in error.locations or ())
         raise _refuse_syntax(error.message, locations) from None
+    if _LONG_NUMBER.search(text):  # perhaps in a string, where it may be
+        visit(document, _LongNumbers())
+    return document
+
+
+class _LongNumbers(Visitor):
+    """Refuses whole numbers that Python itself would not read, in its own words."""
+
+    def enter_int_value(self, node: IntValueNode, *_: Any) -> None:
+        """A number of the query."""
+        if len(node.value) > MAX_DIGITS and node.loc:
+            place = get_location(node.loc.source, node.loc.start)
+            message = f"a number of the query has more than {MAX_DIGITS} digits"
+            raise _refuse_syntax(message, ((place.line, place.column),))
 
 
 def _refuse_syntax(message: str, locations: tuple[tuple[int, int], ...] = ()) -> OperationRefused:

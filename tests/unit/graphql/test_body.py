@@ -25,7 +25,13 @@ def nest(depth: int) -> Any:
 
 @pytest.mark.parametrize(
     "variables",
-    [nest(64), {"l": [1] * 1_000}, {"a": [[1] * 900] * 20}, {f"v{n}": n for n in range(20_000)}],
+    [
+        nest(64),
+        {"l": [1] * 1_000},
+        {"t": "x" * 500_000},
+        {"a": [[1] * 900] * 20},
+        {f"v{n}": n for n in range(20_000)},
+    ],
 )
 def test_variables_within_the_bounds_are_read(variables: Any) -> None:
     assert parse(variables).variables == variables
@@ -39,6 +45,8 @@ def test_variables_within_the_bounds_are_read(variables: Any) -> None:
         ({"a": [[1] * 900] * 23}, "'variables' has more than 20000 values"),
         ({"a": {f"v{n}": n for n in range(20_001)}}, "'variables' has more than 20000 values"),
         ({"a": [{"b": [{"c": 1}] * 100}] * 200}, "'variables' has more than 20000 values"),
+        ({"a": "{" + " " * 16_384 + "}"}, "more than 16384 characters of documents as text"),
+        ({"a": ["{" + "a:1," * 10 + "}"] * 900}, "more than 16384 characters of documents as text"),
     ],
 )
 def test_variables_beyond_the_bounds_are_refused(variables: Any, message: str) -> None:

@@ -178,3 +178,20 @@ def test_introspection_is_bounded_by_itself() -> None:
     deep = "{__schema{types" + "{ofType" * 20 + "{name}" + "}" * 20 + "}}"
 
     assert "levels of introspection" in str(refuse(deep))
+
+
+@pytest.mark.parametrize(
+    "place", ["{ a(n: %s) }", "{ a(n: {b: [%s]}) }", "query ($v: Int = %s) { a }"]
+)
+def test_a_number_of_very_many_digits_is_refused_in_our_words(place: str) -> None:
+    """Decision 22: Python's own text about it would name what to call to allow it."""
+    with pytest.raises(OperationRefused) as refusal:
+        parse_query(place % ("9" * 5_000), Limits())
+
+    (error,) = refusal.value.errors
+    assert error.message == "a number of the query has more than 400 digits"
+    assert error.locations == ((1, place.index("%") + 1),)
+
+
+def test_digits_in_a_text_are_not_counted() -> None:
+    parse_query('{ a(s: "' + "9" * 5_000 + '") }', Limits())

@@ -8,7 +8,8 @@ from graphql import build_schema, parse, specified_rules, validate
 from docgraph.graphql.rules import RULES, RULES_WITHOUT_INTROSPECTION
 
 SCHEMA = build_schema(
-    "type Query { f(n: Int, ids: [Int!], by: By, must: Int! = 1, kind: Kind): Int }"
+    "type Query { f(n: Int, ids: [Int!], by: By, must: Int! = 1, kind: Kind, x: [Float], d: Doc,"
+    " dec: Decimal128): Int } scalar Doc scalar Decimal128"
     " input By { n: Int, deeper: [By!] } enum Kind { A }"
 )
 
@@ -50,8 +51,35 @@ def test_an_error_of_a_value_names_its_owner_and_its_place(
     assert [(place.line, place.column) for place in errors[0].locations or ()] == [location]
 
 
+@pytest.mark.parametrize(
+    ("query", "owner"),
+    [
+        ("{ f(x: 1e400) }", "Argument 'x' has invalid value"),
+        ("{ f(x: [1, -1e400]) }", "Argument 'x' has invalid value"),
+        ("{ f(x: 1" + "0" * 309 + ") }", "Argument 'x' has invalid value"),
+        ("{ f(d: {a: [1e400]}) }", "Argument 'd' has invalid value"),
+        (
+            "query ($v: [Float] = [1e400]) { f(x: $v) }",
+            "Variable '$v' has invalid default value",
+        ),
+    ],
+)
+def test_a_number_that_a_double_cannot_hold_does_not_become_infinite(
+    query: str, owner: str
+) -> None:
+    """Drill G15: never a silent change."""
+    (error,) = validate(SCHEMA, parse(query), RULES)
+
+    assert error.message.startswith(f"{owner}: ")
+    assert error.message.endswith("is beyond the range of a double")
+
+
+def test_a_decimal_may_be_larger_than_a_double() -> None:
+    assert validate(SCHEMA, parse("{ f(dec: 1e400, x: 1e-400) }"), RULES) == []
+
+
 def test_all_rules_of_the_specification_are_there() -> None:
-    assert len(RULES) == len(specified_rules)
+    assert len(RULES) == len(specified_rules) + 1
     assert len(RULES_WITHOUT_INTROSPECTION) == len(RULES) + 1
 
 
