@@ -317,6 +317,18 @@ def idle_cursors(mongo: Mongo, namespace: str) -> list[Any]:
 
 
 @contextmanager
+def profiled(mongo: Mongo, db: str, collection: str) -> Iterator[list[Document]]:
+    """What a server is asked about a collection meanwhile."""
+    seen: list[Document] = []
+    mongo[db].command({"profile": 2})
+    try:
+        yield seen
+    finally:
+        mongo[db].command({"profile": 0})
+        seen += mongo[db]["system.profile"].find({"ns": f"{db}.{collection}"})
+
+
+@contextmanager
 def failing(mongo: Mongo, *commands: str, mode: Any = "alwaysOn", **data: Any) -> Iterator[None]:
     """A failpoint on these commands: `blockConnection`, `errorCode`, `closeConnection`."""
     point = {"failCommands": list(commands), "appName": "docgraph", **data}

@@ -18,7 +18,7 @@ from docgraph.rest.service import MongoService
 from docgraph.server import prepare
 from tests.http.harness import Document, Mongo, Reply, running
 
-__all__ = ["Api", "profiled", "serving"]
+__all__ = ["COLLECTION", "Api", "serving"]
 
 COLLECTION = "things"
 
@@ -82,18 +82,6 @@ class Api:
             target, relation = link.split(";")
             assert relation.strip() == 'rel="next"'
             path = target.strip("<>")
-
-
-@contextmanager
-def profiled(client: Mongo, db: str) -> Iterator[list[Document]]:
-    """What a server is asked about the things of a database meanwhile."""
-    seen: list[Document] = []
-    client[db].command({"profile": 2})
-    try:
-        yield seen
-    finally:
-        client[db].command({"profile": 0})
-        seen += client[db]["system.profile"].find({"ns": f"{db}.{COLLECTION}"})
 
 
 def to_json(value: Any) -> bytes:

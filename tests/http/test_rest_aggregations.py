@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.http.harness import Mongo, failing, identity, idle_cursors
-from tests.http.rest_harness import Api, profiled, serving
+from tests.http.harness import Mongo, failing, identity, idle_cursors, profiled
+from tests.http.rest_harness import COLLECTION, Api, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -295,7 +295,7 @@ async def test_results_beyond_what_is_sent_at_once_are_not_read(api: Api) -> Non
     api.things.insert_many([{"_id": n, "x": "y" * (1 << 20)} for n in range(17)])
     await define(api, SORTED)
 
-    with profiled(api.mongo, api.db) as seen:
+    with profiled(api.mongo, api.db, COLLECTION) as seen:
         reply = await api.get("/things/_aggrs/x")
 
     assert reply.status == 422

@@ -13,8 +13,8 @@ import pytest
 from pymongo import MongoClient, WriteConcern
 
 from docgraph.store.embedded import EmbeddedReplicaSet
-from tests.http.harness import Document, Mongo
-from tests.http.rest_harness import Api, profiled, serving
+from tests.http.harness import Document, Mongo, profiled
+from tests.http.rest_harness import COLLECTION, Api, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +47,7 @@ def with_parameter(path: str, parameter: str) -> str:
 async def test_read_concern_reaches_the_database(api: Api, level: str) -> None:
     parameter = f"readConcern={level.upper()}"
 
-    with profiled(api.mongo, api.db) as seen:
+    with profiled(api.mongo, api.db, COLLECTION) as seen:
         replies = [await api.get(with_parameter(path, parameter)) for path in READS]
 
     assert [reply.status for reply in replies] == [200] * len(READS)
@@ -59,7 +59,7 @@ async def test_without_a_parameter_the_connection_says_how_to_read(
     mongo_client: Mongo, mongo_uri: str
 ) -> None:
     async with serving(mongo_client, f"{mongo_uri}&readConcernLevel=majority") as api:
-        with profiled(mongo_client, api.db) as seen:
+        with profiled(mongo_client, api.db, COLLECTION) as seen:
             await api.get("/things")
             await api.get("/things?readConcern=local")
 
@@ -138,7 +138,7 @@ async def test_write_concern_of_a_request_wins_over_that_of_the_connection(
     ],
 )
 async def test_write_concern_reaches_the_database(api: Api, given: str, sent: Any) -> None:
-    with profiled(api.mongo, api.db) as seen:
+    with profiled(api.mongo, api.db, COLLECTION) as seen:
         one = await api.post(f"/things?writeConcern={given}", {"_id": "b"})
         many = await api.post(f"/things?writeConcern={given}", [{"_id": "c"}, {"_id": "d"}])
 
@@ -219,7 +219,7 @@ async def spread(three_servers: str) -> AsyncIterator[tuple[Api, list[Mongo]]]:
 def all_profiled(servers: list[Mongo], db: str) -> Iterator[list[list[Document]]]:
     seen: list[list[Document]] = []
     with ExitStack() as stack:
-        seen += [stack.enter_context(profiled(server, db)) for server in servers]
+        seen += [stack.enter_context(profiled(server, db, COLLECTION)) for server in servers]
         yield seen
 
 
