@@ -334,6 +334,22 @@ async def test_who_may_write_some_documents_cannot_drop_them_all(users: Users) -
     assert users.mongo[users.db]["things"].count_documents({}) == 1
 
 
+async def test_who_may_not_drop_the_users_removes_nothing_of_their_database(users: Users) -> None:
+    for name in ("aaa", "zzz"):
+        users.mongo[users.db][name].insert_one({"_id": 1})
+    mongo = {"allowManagementRequests": True}
+    await allow(users.service, "path-prefix('/')", "user", mongo=mongo)
+    etag = (await users.put("/", {"about": "all"})).headers["etag"]
+
+    refused = await users.service.request("DELETE", "/", headers={**ADA, "If-Match": etag})
+    left = sorted(users.mongo[users.db].list_collection_names())
+    dropped = await users.send("DELETE", "/", headers={"If-Match": etag})
+
+    assert refused.status == 403
+    assert {"aaa", "users", "zzz"} <= set(left)
+    assert dropped.status == 204
+
+
 async def test_who_may_edit_himself_cannot_promote_himself(users: Users) -> None:
     """W14: also by a rule that does not think of roles."""
     own = "path-template('/users/{id}') and equals(@user._id, ${id})"

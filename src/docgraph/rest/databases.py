@@ -17,6 +17,8 @@ from docgraph.store.administration import Administration
 
 __all__ = ["HANDLERS"]
 
+_DROP = Write(WriteKind.DROP)
+
 
 async def _put(call: Call) -> Answer:
     properties = await read_properties(call)
@@ -44,15 +46,18 @@ async def _patch(call: Call) -> Answer:
 
 async def _delete(call: Call) -> Answer:
     await call.require_database()
+    store, catalog = call.context.store, call.context.catalog
+    names = await catalog.list_collections(call.db, call.exchange.deadline)
+    places = [Resource(ResourceType.COLLECTION, call.db, name) for name in names]
+    for place in places:  # who may not remove one of them removes none
+        await store.rehearse(place, _DROP, exchange=call.exchange)
     refusal = await claim_metadata(call)
     if refusal is not None:
         return refusal
-    store, catalog = call.context.store, call.context.catalog
     try:
         # One by one, so that those who care for a collection hear of its end.
-        for name in await catalog.list_collections(call.db, call.exchange.deadline):
-            place = Resource(ResourceType.COLLECTION, call.db, name)
-            await call.write_at(place, Write(WriteKind.DROP))
+        for place in places:
+            await call.write_at(place, _DROP)
         await Administration(store, call.parameters.write_concern).drop_database(call.db)
     finally:
         catalog.announce()

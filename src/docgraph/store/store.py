@@ -48,7 +48,7 @@ from docgraph.store.security import (
     check_pipeline,
 )
 from docgraph.store.watch import ChangeEvents, guard_events
-from docgraph.store.write import execute
+from docgraph.store.write import check_shape, execute
 
 __all__ = ["Store", "open_store"]
 
@@ -302,8 +302,7 @@ class Store:
     ) -> WriteResult:
         """Run a write, with the data interceptors around it."""
         db, collection = _place(resource)
-        write = await self.interceptors.run(DataPoint.BEFORE_WRITE, exchange, resource, write)
-        self._check_write(db, collection, write, reveal)
+        write = await self._admit(resource, write, exchange, reveal)
         result = await execute(
             self._commands, db, collection, write, deadline=deadline, majority=majority
         )
@@ -311,6 +310,25 @@ class Store:
             exchange, resource, write, result
         )
         return done
+
+    async def rehearse(
+        self, resource: Resource, write: Write, *, exchange: Exchange | None = None
+    ) -> None:
+        """Raise what `write` would refuse it with; nothing is written."""
+        await self._admit(resource, write, exchange)
+
+    async def _admit(
+        self,
+        resource: Resource,
+        write: Write,
+        exchange: Exchange | None,
+        reveal: Iterable[Key] = (),
+    ) -> Write:
+        """The write as the interceptors leave it, and checked."""
+        write = await self.interceptors.run(DataPoint.BEFORE_WRITE, exchange, resource, write)
+        check_shape(write)
+        self._check_write(*_place(resource), write, reveal)
+        return write
 
     def _shield(self, rows: Rows | None, reveal: Iterable[Key] = ()) -> Shield:
         """What the call has to respect; row filters are checked like any other filter."""

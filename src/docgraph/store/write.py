@@ -32,7 +32,7 @@ from docgraph.store.command import Commands, Observed
 from docgraph.store.concerns import MAJORITY, choose_concern
 from docgraph.store.errors import explain, find_unconfirmed
 
-__all__ = ["execute", "updates_of"]
+__all__ = ["check_shape", "execute", "updates_of"]
 
 _MAJORITY = WriteConcern(MAJORITY)
 _EXISTS = 48  # NamespaceExists
@@ -48,7 +48,6 @@ async def execute(
     majority: bool,
 ) -> WriteResult:
     """Run the write and tell what it did."""
-    _check_shape(write)
     if not commands.has_server(writing=True):
         # The driver's `timeout()` below would let the whole time go by in waiting for a server;
         # this waits as long as a read would.
@@ -82,7 +81,8 @@ def updates_of(write: Write) -> Document | list[Document] | None:
     return list(write.pipeline) if write.pipeline is not None else write.update
 
 
-def _check_shape(write: Write) -> None:
+def check_shape(write: Write) -> None:
+    """Refuse what is no whole write of its kind."""
     match write.kind:
         case WriteKind.INSERT | WriteKind.REPLACE:
             if not write.documents:
