@@ -8,6 +8,7 @@ only makes the message better.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -40,6 +41,9 @@ __all__ = ["URIS", "DefinitionChecker", "DefinitionReader", "DefinitionTeller", 
 URIS = "_uris"
 _LOOK_MS = 5_000
 
+# About the definitions of the write that is being made, from its check to its answer.
+_warnings: ContextVar[tuple[str, ...]] = ContextVar("warnings", default=())
+
 
 class OnDefinitions(DataInterceptor):
     """An interceptor of the definitions collection."""
@@ -55,8 +59,14 @@ class OnDefinitions(DataInterceptor):
         return resource.is_in(self.settings.db, self.settings.collection)
 
 
-class _Examining(OnDefinitions):
-    """An interceptor that examines definitions; off the loop, since a large schema takes long."""
+class DefinitionChecker(OnDefinitions):
+    """Refuses what cannot work; escapes what is stored."""
+
+    name: ClassVar[str] = "graphAppDefinitionChecker"
+    description: ClassVar[str] = "validates app definitions before they are written"
+    security: ClassVar[bool] = True
+    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
+    wants_whole_documents: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -71,30 +81,11 @@ class _Examining(OnDefinitions):
         self._registry = registry
         self._lane = blocking.lane("definitions", concurrency=1, queue=64)
 
-    async def _examine(self, document: Document) -> Report:
-        return await run_blocking(
-            self._lane,
-            check_definition,
-            document,
-            settings=self.settings,
-            policy=self._store.policy,
-            variables=known_variables(self._registry),
-        )
-
-
-class DefinitionChecker(_Examining):
-    """Refuses what cannot work; escapes what is stored."""
-
-    name: ClassVar[str] = "graphAppDefinitionChecker"
-    description: ClassVar[str] = "validates app definitions before they are written"
-    security: ClassVar[bool] = True
-    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
-    wants_whole_documents: ClassVar[bool] = True
-
     async def intercept(
         self, exchange: Exchange | None, resource: Resource, subject: Write
     ) -> Write:
         """All documents or none; an update in place could not be checked before it happened."""
+        _warnings.set(())
         if subject.kind is WriteKind.DELETE:
             return subject
         if subject.kind is WriteKind.UPDATE:
@@ -114,6 +105,17 @@ class DefinitionChecker(_Examining):
             await self._refuse_existing([one["_id"] for one in checked])
         return replace(subject, documents=tuple(checked))
 
+    async def _examine(self, document: Document) -> Report:
+        """What is wrong with a definition; off the loop, since a large schema takes long."""
+        return await run_blocking(
+            self._lane,
+            check_definition,
+            document,
+            settings=self.settings,
+            policy=self._store.policy,
+            variables=known_variables(self._registry),
+        )
+
     async def _check(self, document: Document, place: str) -> Document:
         document = unescape_keys(document)
         report = await self._examine(document)
@@ -124,6 +126,7 @@ class DefinitionChecker(_Examining):
                 hint=report.errors[0].hint,
                 details=[f"{one.where}: {one.what}" for one in report.errors],
             )
+        _warnings.set((*_warnings.get(), *map(str, report.warnings)))
         stored = escape_keys({key: value for key, value in document.items() if key != URIS})
         stored.setdefault("_etag", ObjectId())
         stored[URIS] = find_claims(document["_id"], decode_definition(document).uri)
@@ -164,7 +167,7 @@ class DefinitionChecker(_Examining):
         )
 
 
-class DefinitionTeller(_Examining):
+class DefinitionTeller(OnDefinitions):
     """Makes a committed write known to every worker, and gives its warnings back."""
 
     name: ClassVar[str] = "graphAppDefinitionTeller"
@@ -175,22 +178,19 @@ class DefinitionTeller(_Examining):
         self,
         config: Any,
         configuration: Mapping[str, Section],
-        store: Store,
-        registry: PluginRegistry,
-        blocking: Blocking,
         generations: Generations,
     ) -> None:
-        super().__init__(config, configuration, store, registry, blocking)
+        super().__init__(config, configuration)
         self._generations = generations
 
     async def intercept(
         self, exchange: Exchange | None, resource: Resource, subject: tuple[Write, WriteResult]
     ) -> WriteResult:
         """The result with the warnings of what was written."""
-        write, result = subject
+        _, result = subject
         self._generations.bump("apps")
-        reports = [await self._examine(document) for document in write.documents]
-        warnings = [str(one) for report in reports for one in report.warnings]
+        warnings = _warnings.get()
+        _warnings.set(())
         return replace(result, warnings=(*result.warnings, *warnings))
 
 
