@@ -335,7 +335,7 @@ def test_errors_of_libraries_keep_their_way(start: Callable[..., Session]) -> No
     try:
         raise ValueError("odd")
     except ValueError:
-        logging.getLogger("uvicorn.error").exception("failed")
+        logging.getLogger("a.library").exception("failed")
 
     (line,) = session.lines()
     assert (line["level"], line["error"]) == ("error", "ValueError: odd")
