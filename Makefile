@@ -9,10 +9,10 @@ PYTHON ?= $(shell for v in python3 python3.14 python3.13 python3.12 python3.11; 
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test check format bench clean
+.PHONY: help setup run test check format bench bench-rivals clean
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/.created:
 	@test -n "$(PYTHON)" || { echo "docgraph needs Python 3.11 or newer with the venv module (Debian: apt-get install python3-venv)"; exit 1; }
@@ -52,5 +52,13 @@ format: $(VENV)/.dev ## format the code and mend what can be mended
 bench: $(VENV)/.dev ## measure docgraph beside a hand-written twin (ARGS="--only W1 W3")
 	@$(BIN)/python -m bench.run $(ARGS)
 
+$(VENV)/.bench: $(VENV)/.dev pyproject.toml constraints.txt
+	@echo "installing the rivals of the bench that are in Python"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,dev,bench]'
+	@touch $@
+
+bench-rivals: $(VENV)/.bench ## measure docgraph beside other GraphQL servers (Node 20.19+ for two of them)
+	@$(BIN)/python -m bench.rivals.run $(ARGS)
+
 clean: ## remove what the targets above made (the data directory stays)
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/rivals/*/node_modules

@@ -1,0 +1,221 @@
+"""What every run of the bench shares: the database, the servers, the comparison and the clock.
+
+A contestant is a running server. All of them answer on one `mongod`; answers are compared before
+anything is timed, contestants take turns, and a run with an error does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psutil
+from pymongo import MongoClient
+
+from bench import data, load, logins
+from bench.workloads import WORKLOADS, Workload
+from docgraph.store.embedded import EmbeddedMongo
+
+HERE = Path(__file__).parent
+TWIN_PORT = 18_391
+UVICORN_OPTIONS = ("--no-access-log", "--log-level", "warning", "--lifespan", "off")
+CONFIG = {
+    "/http-listener/port": "0",
+    "/fullAuthorizer/enabled": "true",
+    "/fullAuthorizer/authentication-required": "false",
+    "/mongo/mongo-mounts": '[{"what": "/bench", "where": "/data"}]',
+}
+
+
+@dataclass
+class Contestant:
+    """A running server."""
+
+    name: str
+    port: int
+    process: psutil.Process
+
+    def ask(self, workload: Workload) -> object:
+        """One request, decoded."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{workload.path}",
+            workload.body() or None,
+            {"Content-Type": "application/json", **logins.build_headers(workload.caller)},
+            method=workload.method,
+        )
+        with urllib.request.urlopen(request) as response:
+            return orjson.loads(response.read())
+
+    def cpu(self) -> float:
+        """CPU seconds used so far."""
+        times = self.process.cpu_times()
+        return times.user + times.system
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one contestant reached on one rung: the medians of its rounds."""
+
+    rate: float
+    p50: float
+    p99: float
+    cpu_ms: float
+
+
+@contextmanager
+def running_database() -> Iterator[str]:
+    """A `mongod` with the data and the apps of the ladder; gives its address."""
+    with tempfile.TemporaryDirectory() as directory, EmbeddedMongo(Path(directory)) as uri:
+        data.load(uri)
+        with MongoClient(uri) as client:
+            client["docgraph"]["gql-apps"].insert_many(load_definitions())
+        yield uri
+
+
+def load_definitions() -> list[dict[str, Any]]:
+    """The app of the ladder, and the same with a field that only administrators see."""
+    app: dict[str, Any] = orjson.loads((HERE / "app.json").read_bytes())
+    field = "email: String"
+    hidden = app["schema"].replace(field, f'{field} @visible(roles: ["admin"])')
+    return [app, {**app, "_id": "hidden", "schema": hidden}]
+
+
+@contextmanager
+def running_docgraph(uri: str, extra: Mapping[str, str] | None = None) -> Iterator[Contestant]:
+    """docgraph as a user runs it."""
+    settings = {**CONFIG, "/mclient/connection-string": uri, **(extra or {})}
+    options = [f"--set={path}={value}" for path, value in settings.items()]
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        subprocess.Popen(
+            [sys.executable, "-m", "docgraph", "serve", *options],
+            cwd=directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line.startswith("docgraph ready "):
+            raise SystemExit("docgraph did not start")
+        port = int(line.rsplit(":", 1)[1].strip().rstrip("/"))
+        try:
+            yield Contestant("docgraph", port, psutil.Process(process.pid))
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def running_server(
+    name: str, port: int, command: Sequence[str], environment: Mapping[str, str]
+) -> Iterator[Contestant]:
+    """Another server, from its first answer until the end of the block."""
+    with subprocess.Popen(command, env={**os.environ, **environment}) as process:
+        contestant = Contestant(name, port, psutil.Process(process.pid))
+        try:
+            _wait_for(contestant, process)
+            yield contestant
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def running_twin(uri: str) -> Iterator[Contestant]:
+    """The hand-written handler on the same server."""
+    command = build_uvicorn_command("bench.twin:app", TWIN_PORT)
+    with running_server("twin", TWIN_PORT, command, {"MONGO_URI": uri}) as twin:
+        yield twin
+
+
+def build_uvicorn_command(target: str, port: int) -> list[str]:
+    """How each server in Python is started."""
+    return [sys.executable, "-m", "uvicorn", target, "--port", str(port), *UVICORN_OPTIONS]
+
+
+def _wait_for(contestant: Contestant, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(100):
+        if process.poll() is not None:
+            break
+        try:
+            contestant.ask(WORKLOADS[0])
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise SystemExit(f"{contestant.name} did not start")
+
+
+def compare(workload: Workload, contestants: list[Contestant]) -> None:
+    """Refuse to time what does not answer alike."""
+    first, *others = contestants
+    answer = first.ask(workload)
+    different = [other.name for other in others if other.ask(workload) != answer]
+    if different:
+        names = ", ".join(different)
+        raise SystemExit(f"{workload.id}: the answers differ: {first.name} and {names}")
+
+
+def time_rung(
+    workload: Workload, contestants: list[Contestant], args: argparse.Namespace
+) -> dict[str, Result]:
+    """Median of the rounds for each contestant, taken in turns."""
+    runs: dict[str, list[tuple[load.Measured, float]]] = {one.name: [] for one in contestants}
+    for round_number in range(args.rounds + 1):
+        for contestant in contestants:
+            seconds = args.seconds if round_number else args.warm_up
+            before = contestant.cpu()
+            measured = load.measure(
+                contestant.port,
+                workload.path,
+                workload.body(),
+                seconds=seconds,
+                connections=args.connections,
+                headers=logins.build_headers(workload.caller),
+            )
+            if measured.errors:
+                raise SystemExit(f"{workload.id}: {contestant.name} answered with errors")
+            if round_number:
+                runs[contestant.name].append((measured, contestant.cpu() - before))
+    return {name: _summarise(results) for name, results in runs.items()}
+
+
+def _summarise(results: list[tuple[load.Measured, float]]) -> Result:
+    return Result(
+        rate=statistics.median(run.rate for run, _ in results),
+        p50=statistics.median(run.percentile(0.50) for run, _ in results),
+        p99=statistics.median(run.percentile(0.99) for run, _ in results),
+        cpu_ms=statistics.median(cpu / run.requests * 1000 for run, cpu in results),
+    )
+
+
+def parse_arguments(description: str | None, *, warm_up: float = 1.0) -> argparse.Namespace:
+    """The options that every run takes; the round that warms up is not counted."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--warm-up", type=float, default=warm_up, help="seconds, not counted")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--only", nargs="*", help="ids of workloads")
+    return parser.parse_args()
+
+
+def wanted(workloads: Iterable[Workload], args: argparse.Namespace) -> list[Workload]:
+    """Those that were asked for: a name stands for all that begin with it and a dash."""
+    if not args.only:
+        return list(workloads)
+    return [
+        one for one in workloads if one.id in args.only or one.id.partition("-")[0] in args.only
+    ]
