@@ -24,7 +24,7 @@ from bench.contest import (
 from bench.rivals import RUNGS, Rival, set_up_all
 from bench.workloads import WORKLOADS, Workload
 
-WARM_UP = 5.0  # seconds: what V8 needs to compile a driver and a server
+WARM_UP = 8.0  # seconds: what V8 needs to compile a driver and a server on a busy machine
 
 
 def main() -> None:
