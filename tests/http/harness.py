@@ -318,14 +318,16 @@ def idle_cursors(mongo: Mongo, namespace: str) -> list[Any]:
 
 @contextmanager
 def profiled(mongo: Mongo, db: str, collection: str) -> Iterator[list[Document]]:
-    """What a server is asked about a collection meanwhile."""
+    """What docgraph asks a server about a collection meanwhile."""
     seen: list[Document] = []
+    begun = mongo.admin.command("hello")["localTime"]
     mongo[db].command({"profile": 2})
     try:
         yield seen
     finally:
         mongo[db].command({"profile": 0})
-        seen += mongo[db]["system.profile"].find({"ns": f"{db}.{collection}"})
+        own = {"ns": f"{db}.{collection}", "appName": "docgraph", "ts": {"$gte": begun}}
+        seen += mongo[db]["system.profile"].find(own)
 
 
 @contextmanager

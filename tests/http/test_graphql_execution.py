@@ -302,7 +302,7 @@ async def test_relations_cost_a_command_a_level(service: Service) -> None:
     ):
         with listening(CommandFinished) as commands:
             assert (await service.query("people", query)).data
-        assert len([one for one in commands if one.db == service.db]) == count
+        assert len([one for one in commands if one.app == "people"]) == count
 
 
 async def test_limits_of_relations_hold_per_parent(service: Service) -> None:
