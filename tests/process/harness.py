@@ -172,7 +172,7 @@ class Server:
         """The events of that name."""
         return [event for event in self.events if event["event"] == name]
 
-    def connect(self, timeout: float = 10.0) -> Wire:
+    def connect(self, timeout: float = 30.0) -> Wire:
         connection = socket.create_connection(("127.0.0.1", self.port), timeout)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return Wire(connection)

@@ -46,8 +46,8 @@ def test_accepted_requests_are_answered_before_the_end(
         assert [answer.status for answer in answers] == [200] * 20
         assert {answer["connection"] for answer in answers} == {"close"}
         assert idle.is_closed()
-        assert server.process.wait(5) == 0
-        assert server.errors.count("sample shut down\n") == workers
+        assert server.process.wait(30) == 0
+        eventually(lambda: server.errors.count("sample shut down\n") == workers)
 
 
 @BOTH
@@ -122,7 +122,7 @@ def test_websockets_are_closed_with_1012(workers: int) -> None:
         event = next(peer.events())
         assert isinstance(event, CloseConnection)
         assert event.code == 1012
-        assert server.process.wait(5) == 0
+        assert server.process.wait(30) == 0
 
 
 @BOTH
