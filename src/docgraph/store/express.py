@@ -4,7 +4,8 @@ The driver picks the server, keeps the pool, signs in, and learns of every error
 the message itself is sent and awaited here: the driver would start two tasks for it, to look for a
 time limit and for the end of the connection's server, and attach a session that a single read has
 no use for. Both cost more than the rest of a small read together (0.26 ms of CPU against 0.07).
-Time is limited by whoever calls (`command.py`).
+Time is limited by whoever calls (`command.py`); servers that the driver has given up meanwhile are
+noticed for all who wait at once, now and then.
 
 What is used of the driver has no promise of stability, so all of it is in this file, and used only
 with the versions it was tried with. With others, and where an option of the client asks for what
@@ -13,6 +14,7 @@ only the driver's own way does, `find` answers None.
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from itertools import count
 from typing import Final
@@ -37,6 +39,8 @@ _OP_MSG: Final = 2013
 _BODY: Final = 5  # where the document begins in an answer without its header
 _OVERHEAD: Final = 16 * 1024  # what a command may have beside the largest document
 _LARGEST_ID: Final = 2**31 - 1
+_LOOK_SECONDS: Final = 0.5  # between two looks for servers that were given up
+_RENEWED: Final = "MONGODB-OIDC"  # logins that end in the middle of things
 
 
 class Express:
@@ -48,6 +52,8 @@ class Express:
         self._ids = count(1)
         self._primary: Server | None = None
         self._known: TopologyDescription | None = None  # the state of things it was chosen in
+        self._waiting: dict[int, AsyncConnection] = {}
+        self._is_watching = False
 
     @classmethod
     def find(cls, client: AsyncMongoClient[Document]) -> Express | None:
@@ -56,6 +62,7 @@ class Express:
             return None
         options, pool = client.options, client.options.pool_options
         compression, listeners = pool._compression_settings, pool._event_listeners
+        credentials = pool._credentials
         special = (
             options.auto_encryption_opts,
             options.timeout,
@@ -64,6 +71,7 @@ class Express:
             pool.server_api,
             compression and compression.compressors,
             listeners and listeners.enabled_for_commands,
+            credentials and credentials.mechanism == _RENEWED,
         )
         return None if any(special) else cls(client)
 
@@ -97,12 +105,30 @@ class Express:
         request = next(self._ids) & _LARGEST_ID
         header = _HEADER.pack(_HEADER.size + len(body), request, 0, _OP_MSG, 0, 0)
         wire = connection.conn.get_conn
+        self._waiting[request] = connection
+        if not self._is_watching:
+            self._watch()
         try:
             await wire.write(header + body)
             answer, operation = await wire.read(request, connection.max_message_size)
         except BaseException as error:
             # Also when given up: what is on its way must not become another's answer.
             await connection._raise_connection_failure(error)
+        finally:
+            del self._waiting[request]
         if operation != _OP_MSG or answer[_BODY - 1] != 0:
             await connection._raise_connection_failure(ProtocolError("an answer of unknown form"))
         return memoryview(answer)[_BODY:]
+
+    def _watch(self) -> None:
+        """Look again in a moment, as long as somebody waits."""
+        self._is_watching = bool(self._waiting)
+        if self._is_watching:
+            asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """End the waiting for servers that the driver has found not to answer any more."""
+        for connection in list(self._waiting.values()):
+            if connection.cancel_context.cancelled:
+                connection.conn.get_conn.close(OSError("the server does not answer any more"))
+        self._watch()

@@ -47,6 +47,7 @@ def letters(database: str, mongo_client: MongoClient[Document]) -> str:
         "socketTimeoutMS=5000",
         "timeoutMS=5000",
         "loadBalanced=true",
+        "authMechanism=MONGODB-OIDC&authMechanismProperties=ENVIRONMENT:test",
     ],
 )
 async def test_options_that_only_the_driver_honours_close_the_short_way(option: str) -> None:
