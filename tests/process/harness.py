@@ -1,29 +1,27 @@
 """Starts the server as a process of its own and talks to it in bytes.
 
-`command` is the one place that knows how a server is started. A `Wire` is a raw connection: what
-these tests are about cannot be sent with an HTTP client.
+`serve_options` is the one place that knows how a server is started. A `Wire` is a raw connection:
+what these tests are about cannot be sent with an HTTP client.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
 
-ROOT = Path(__file__).parents[2]
+from tests.process import commands
+from tests.process.commands import ROOT, Process
+
 T = TypeVar("T")
 
 
@@ -37,7 +35,7 @@ COMMON: dict[str, Any] = {
 }
 
 
-def command(settings: dict[str, Any]) -> list[str]:
+def serve_options(settings: dict[str, Any]) -> list[str]:
     """What starts a server with these sections: the real one, with the sample as a plugin."""
     core = {"plugins-directory": str(ROOT / "tests/process/plugins"), **settings.get("core", {})}
     sections = {**COMMON, **settings, "core": core}
@@ -46,7 +44,7 @@ def command(settings: dict[str, Any]) -> list[str]:
         for section, options in sections.items()
         for option, value in options.items()
     ]
-    return [sys.executable, "-m", "docgraph", "serve", *options]
+    return ["serve", *options]
 
 
 def eventually(check: Callable[[], T], seconds: float = 30.0) -> T:
@@ -155,7 +153,7 @@ def request(method: str, path: str, body: bytes | None = None, **headers: str) -
 class Server:
     """A running server."""
 
-    process: subprocess.Popen[str]
+    process: Process
     urls: list[str]
     errors: list[str] = field(default_factory=list)
 
@@ -221,7 +219,6 @@ def run_server(
     reader = threading.Thread(target=_collect, args=(process, server.errors), daemon=True)
     reader.start()
     try:
-        assert process.stdout is not None
         line = process.stdout.readline()
         assert line.startswith("docgraph ready "), (line, server.errors)
         server.urls = line.split()[2:]
@@ -233,25 +230,15 @@ def run_server(
             process.kill()
         process.wait()
         reader.join()
-        process.stdout.close()
-        process.stderr.close()
+        process.close()
 
 
 def start(
     settings: dict[str, Any], *, limit_files: int | None = None, **environment: str
-) -> subprocess.Popen[str]:
+) -> Process:
     """The bare process."""
-    limit = ["prlimit", f"--nofile={limit_files}"] if limit_files else []
-    return subprocess.Popen(
-        [*limit, *command(settings)],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return commands.start(*serve_options(settings), files=limit_files, environment=environment)
 
 
-def _collect(process: subprocess.Popen[str], lines: list[str]) -> None:
-    assert process.stderr is not None
+def _collect(process: Process, lines: list[str]) -> None:
     lines.extend(process.stderr)

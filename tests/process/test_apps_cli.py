@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from pymongo import MongoClient
 
 from docgraph.cli.demo.data import build_blog
-from tests.process.harness import ROOT
+from tests.process.commands import ROOT, run
 
 SCHEMA = "type Query { items(name: String): [Item] } type Item { name: String }"
 
@@ -27,19 +26,10 @@ class Commands:
     mongo: MongoClient[dict[str, Any]]
 
     def run(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "docgraph",
-                *arguments,
-                f"--set=/mclient/connection-string={self.uri}",
-                f"--set=/graphql/db={self.db}",
-            ],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
+        done = run(
+            *arguments,
+            f"--set=/mclient/connection-string={self.uri}",
+            f"--set=/graphql/db={self.db}",
         )
         assert done.returncode == code, (done.stdout, done.stderr)
         assert "Traceback" not in done.stderr

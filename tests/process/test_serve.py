@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -18,29 +15,22 @@ import psutil
 import pytest
 
 from docgraph.store.embedded import EmbeddedMongo
+from tests.process.commands import Process, start
 from tests.process.harness import eventually
 
 OPEN = ("/fullAuthorizer/enabled=true", "/fullAuthorizer/authentication-required=false")
 
 
-def docgraph(*arguments: str, cwd: Path, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "docgraph", *arguments],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def docgraph(*arguments: str, cwd: Path, **environment: str) -> Process:
+    return start(*arguments, cwd=cwd, environment=environment)
 
 
 @contextmanager
-def serving(cwd: Path, *settings: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(cwd: Path, *settings: str) -> Iterator[tuple[Process, str]]:
     """A server on a free port and its address; killed at the end if it still runs."""
     options = [f"--set={one}" for one in (*OPEN, "/http-listener/port=0", *settings)]
     process = docgraph("serve", *options, cwd=cwd)
     try:
-        assert process.stdout is not None
         line = process.stdout.readline()
         assert line.startswith("docgraph ready http://127.0.0.1:"), process.communicate()
         yield process, line.split()[2]

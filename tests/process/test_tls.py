@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +82,7 @@ def test_old_versions_of_tls_and_plain_http_are_turned_away(
 
 def _refusal(settings: dict[str, Any], exit_code: int = 1) -> str:
     """What the command says when it refuses to start, without the hint."""
-    process: subprocess.Popen[str] = start({"http-listener": {"port": 0}, **settings})
+    process = start({"http-listener": {"port": 0}, **settings})
     output, errors = process.communicate(timeout=30)
     assert (process.returncode, output) == (exit_code, "")
     lines = [line for line in errors.splitlines() if line.startswith("docgraph: ")]

@@ -19,6 +19,7 @@ import bcrypt
 import pytest
 from pymongo import MongoClient
 
+from tests.process.commands import run
 from tests.process.harness import Server, eventually, run_server
 
 Mongo = MongoClient[dict[str, Any]]
@@ -45,14 +46,7 @@ class Commands:
         self, *arguments: str, typed: str = "", code: int = 0, more: tuple[str, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
         """Run a command with that on its stdin, which is no terminal."""
-        done = subprocess.run(
-            [sys.executable, "-m", "docgraph", "users", *arguments, *self.options, *more],
-            input=typed,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = run("users", *arguments, *self.options, *more, input=typed)
         assert done.returncode == code, (done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
         return done

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.process import commands
 
 RULES = [
     {
@@ -49,9 +49,8 @@ def options(mongo_client: Any, mongo_uri: str, database: str, tmp_path: Path) ->
 
 
 def run(*arguments: str) -> str:
-    """What the command prints; as a process of its own, for it may block as it likes."""
-    command = [sys.executable, "-m", "docgraph", "access", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    """What the command prints."""
+    done = commands.run("access", *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

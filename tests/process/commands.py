@@ -1,0 +1,186 @@
+"""docgraph's commands as processes of their own, started from one that is preloaded.
+
+A `Process` is what `subprocess.Popen` would give, as far as tests use it; `preload.py` says why it
+is not one. Where the system lacks what that needs (macOS), a new interpreter is started instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+ROOT = Path(__file__).parents[2]
+_CAN_PRELOAD = hasattr(os, "pidfd_open") and hasattr(socket, "SOCK_SEQPACKET")
+
+
+class Process:
+    """A running command; its output is text."""
+
+    def __init__(self, pid: int, answers: IO[str], streams: Sequence[IO[str]]) -> None:
+        self.pid = pid
+        self.stdin, self.stdout, self.stderr = streams
+        self.returncode: int | None = None
+        self._answers = answers
+
+    def poll(self) -> int | None:
+        """The exit code, if it is over."""
+        return self._read_exit(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, when it is over."""
+        code = self._read_exit(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(f"docgraph ({self.pid})", timeout or 0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Nothing happens to a process that is over."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(15)
+
+    def kill(self) -> None:
+        self.send_signal(9)
+
+    def communicate(self, input: str | None = None, timeout: float = 60.0) -> tuple[str, str]:
+        """Everything that it writes until its end; also closes the streams."""
+        if self.stdout.closed:
+            return "", ""
+        deadline = time.monotonic() + timeout
+        with ThreadPoolExecutor(2) as readers:
+            texts = [readers.submit(one.read) for one in (self.stdout, self.stderr)]
+            with suppress(BrokenPipeError):  # it need not read its input
+                if input:
+                    self.stdin.write(input)
+                self.stdin.close()
+            try:
+                self.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self.kill()  # or the readers would wait for its output
+                raise
+            stdout, stderr = (one.result() for one in texts)
+        self.close()
+        return stdout, stderr
+
+    def close(self) -> None:
+        """Close our ends of its streams."""
+        for stream in (self.stdin, self.stdout, self.stderr, self._answers):
+            with suppress(BrokenPipeError):  # what was written too late for it
+                stream.close()
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self.wait()
+        self.close()
+
+    def _read_exit(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self._answers], [], [], timeout)[0]:
+            self.returncode = int(self._answers.readline())
+        return self.returncode
+
+
+def start(
+    *arguments: str,
+    cwd: Path = ROOT,
+    files: int | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Process:
+    """`docgraph` with these arguments; `files` is its limit of open files."""
+    merged = {**os.environ, **(environment or {})}
+    if not _CAN_PRELOAD:
+        return _start_new(arguments, cwd, files, merged)
+    order = {"arguments": arguments, "cwd": str(cwd), "files": files, "environment": merged}
+    pipes = [os.pipe() for _ in range(3)]
+    theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
+    ours = [pipes[0][1], pipes[1][0], pipes[2][0]]
+    answers, answering = socket.socketpair()
+    try:
+        _preloaded.order(order, [*theirs, answering.fileno()])
+    finally:
+        answering.close()
+        for one in theirs:
+            os.close(one)
+    with answers:
+        reader = answers.makefile()
+    pid = int(reader.readline())
+    streams = [open(fd, mode) for fd, mode in zip(ours, ("w", "r", "r"), strict=True)]  # noqa: SIM115
+    return Process(pid, reader, streams)
+
+
+def run(
+    *arguments: str,
+    cwd: Path = ROOT,
+    input: str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """`docgraph` with these arguments, when it is over."""
+    process = start(*arguments, cwd=cwd, environment=environment)
+    stdout, stderr = process.communicate(input)
+    assert process.returncode is not None
+    return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
+
+
+class _Preloaded:
+    """The one process of this test run that forks commands; started by the first order."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._orders: socket.socket | None = None
+
+    def order(self, order: object, descriptors: Sequence[int]) -> None:
+        """Have a command started with these streams, and the socket for answers."""
+        if self._orders is None:
+            self._start()
+        assert self._orders is not None
+        socket.send_fds(self._orders, [json.dumps(order).encode()], list(descriptors))
+
+    def _start(self) -> None:
+        self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.process.preload", str(theirs.fileno())],
+                cwd=ROOT,
+                pass_fds=[theirs.fileno()],
+            )
+
+    def stop(self) -> None:
+        """End it; commands that still run go on."""
+        if self._orders is not None and self._process is not None:
+            self._orders.close()
+            self._process.wait(60)
+            self._orders = self._process = None
+
+
+_preloaded = _Preloaded()
+stop_preloaded = _preloaded.stop
+
+
+def _start_new(
+    arguments: Sequence[str], cwd: Path, files: int | None, environment: Mapping[str, str]
+) -> Process:
+    limit = ["prlimit", f"--nofile={files}"] if files else []
+    pipe = subprocess.PIPE
+    return subprocess.Popen(  # type: ignore[return-value]
+        [*limit, sys.executable, "-m", "docgraph", *arguments],
+        cwd=cwd,
+        env=environment,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+    )

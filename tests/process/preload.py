@@ -1,0 +1,114 @@
+"""Starts docgraph commands from a process that has imported everything already.
+
+A new interpreter needs most of a second of CPU to import the server, and tests start hundreds of
+them. This one imports docgraph once, does nothing else (no thread, no event loop, nothing of the
+test run), and forks for each command. The fork goes on as `python -m docgraph ...` would: its own
+working directory, environment, standard streams, signal handlers and exit.
+
+    test ── arguments, environment, streams, socket ──▶ this process ── fork ──▶ docgraph
+    test ◀──────── process id, then exit status ─────── this process
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import runpy
+import selectors
+import signal
+import socket
+import sys
+from typing import Any
+
+_LARGEST_ORDER = 1 << 20
+_STREAMS = 3
+
+
+def main() -> None:
+    """Take orders on the socket whose number is the argument; return in the forked command."""
+    orders = socket.socket(fileno=int(sys.argv[1]))
+    _import_everything()
+    order = _serve(orders)
+    if order is not None:
+        _become(order)
+
+
+def _import_everything() -> None:
+    import uvloop  # noqa: F401 - imported for the forks
+
+    import docgraph.cli.access
+    import docgraph.cli.apps
+    import docgraph.cli.config
+    import docgraph.cli.demo
+    import docgraph.cli.explain
+    import docgraph.cli.users
+    import docgraph.server.host
+    import docgraph.server.run
+    import docgraph.server.workers  # noqa: F401 - imported for the forks
+
+
+def _serve(orders: socket.socket) -> dict[str, Any] | None:
+    """Fork for each order until nobody orders any more: None; in a fork: its order."""
+    answers: dict[int, tuple[int, socket.socket]] = {}  # by descriptor of the process
+    with selectors.DefaultSelector() as selector:
+        selector.register(orders, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is not orders:
+                    selector.unregister(key.fileobj)
+                    _report_exit(key.fd, *answers.pop(key.fd))
+                    continue
+                text, descriptors, _, _ = socket.recv_fds(orders, _LARGEST_ORDER, _STREAMS + 1)
+                if not text:
+                    return None
+                streams, answer = descriptors[:_STREAMS], socket.socket(fileno=descriptors[-1])
+                pid = os.fork()
+                if pid == 0:
+                    answer.close()
+                    orders.close()
+                    for fd, (_, other) in answers.items():
+                        os.close(fd)
+                        other.close()
+                    return {**json.loads(text), "streams": streams}
+                for one in streams:
+                    os.close(one)
+                process = os.pidfd_open(pid)
+                answers[process] = pid, answer
+                selector.register(process, selectors.EVENT_READ)
+                answer.sendall(f"{pid}\n".encode())
+
+
+def _report_exit(process: int, pid: int, answer: socket.socket) -> None:
+    _, status = os.waitpid(pid, 0)
+    os.close(process)
+    try:
+        answer.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+    except OSError:  # the test has lost interest in the process
+        pass
+    finally:
+        answer.close()
+
+
+def _become(order: dict[str, Any]) -> None:
+    """Be the ordered command from here on; the interpreter ends as it always does."""
+    for number, stream in enumerate(order["streams"]):
+        os.dup2(stream, number)
+        os.close(stream)
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(number, mode, encoding="utf-8", closefd=False, buffering=1)  # noqa: SIM115
+        for number, mode in enumerate(("r", "w", "w"))
+    )
+    os.chdir(order["cwd"])
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, signal.default_int_handler if one is signal.SIGINT else signal.SIG_DFL)
+    if order["files"] is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (order["files"], order["files"]))
+    sys.argv = ["docgraph", *order["arguments"]]
+    runpy.run_module("docgraph", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
