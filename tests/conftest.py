@@ -10,14 +10,18 @@ from uuid import uuid4
 
 import blockbuster.blockbuster as buster
 import pytest
+import uvloop
 from hypothesis import settings
 from pymongo import MongoClient
 
 from docgraph.store.embedded import EmbeddedMongo, EmbeddedReplicaSet, MongodOptions
+from tests.leaks import Snapshot
 
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+# The first loop of a process opens a pipe for signals that stays: it is no leak of the first test.
+uvloop.new_event_loop().close()
 
 
 @pytest.fixture(scope="session")
@@ -26,9 +30,9 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", {"use_uvloop": True}
 
 
-@pytest.fixture(autouse=True)
-def blocking_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Fail a test in which code of docgraph blocks the event loop, even if the error was caught."""
+@pytest.fixture(scope="session", autouse=True)
+def blocking_watch() -> Iterator[list[str]]:
+    """Calls of docgraph's code that block an event loop raise, and are remembered."""
     seen: list[str] = []
 
     class RecordedBlockingError(buster.BlockingError):
@@ -36,15 +40,34 @@ def blocking_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             super().__init__(function)
             seen.append(function)
 
-    monkeypatch.setattr(buster, "BlockingError", RecordedBlockingError)
-    with buster.blockbuster_ctx("docgraph") as blocking:
+    with pytest.MonkeyPatch.context() as patch, buster.blockbuster_ctx("docgraph") as blocking:
+        patch.setattr(buster, "BlockingError", RecordedBlockingError)
         # The driver looks whether it runs in a container when it connects.
         blocking.functions["os.stat"].can_block_in(
             "pymongo/pool_options.py", {"get_container_env_info"}
         )
         yield seen
-    if seen:
-        pytest.fail(f"blocking call in the event loop: {', '.join(seen)}")
+
+
+@pytest.fixture(autouse=True)
+def blocking_calls(blocking_watch: list[str]) -> Iterator[list[str]]:
+    """Fail a test in which code of docgraph blocks the event loop, even if the error was caught."""
+    blocking_watch.clear()
+    yield blocking_watch
+    if blocking_watch:
+        pytest.fail(f"blocking call in the event loop: {', '.join(blocking_watch)}")
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Fail a test that leaves threads, processes, open descriptors or listeners behind.
+
+    What lives for a module or the whole run is there before; that the application of a module
+    leaves nothing behind is checked when it ends (`hosts.py`).
+    """
+    before = Snapshot.take()
+    yield
+    before.check()
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +98,9 @@ def replica_set(mongod_options: MongodOptions) -> Iterator[EmbeddedReplicaSet]:
 @pytest.fixture(scope="session")
 def mongo_client(mongo_uri: str) -> Iterator[MongoClient[dict[str, Any]]]:
     """A synchronous client, for arranging and looking at data outside of the program."""
-    with MongoClient[dict[str, Any]](mongo_uri) as client:
+    # Polling needs one connection, opened at once: no test sees another one appear later.
+    with MongoClient[dict[str, Any]](mongo_uri, serverMonitoringMode="poll") as client:
+        client.admin.command("ping")
         yield client
 
 

@@ -16,6 +16,7 @@ from docgraph.codec import decode
 from docgraph.config.sections import Graphql
 from docgraph.graphql.check import check_definition
 from tests.http.harness import Mongo, Service, running
+from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +36,7 @@ def fenced(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     """A server with the data and the apps of all examples, in a database of this module."""
     async with running(mongo_client, mongo_uri) as service:

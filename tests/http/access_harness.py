@@ -12,15 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 from uuid import uuid4
 
-from docgraph.exchange import (
-    Account,
-    Deadline,
-    Exchange,
-    Resource,
-    ResourceType,
-    Write,
-    WriteKind,
-)
+from docgraph.exchange import Account, Exchange, Write, WriteKind
 from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Outcome, Plugin
 from docgraph.server.builtin import BUILTIN
 from tests.http.harness import Document, Mongo, Service, merge, running
@@ -61,11 +53,6 @@ _CLOSED = {
 }
 
 
-def plugins_for_access(*others: type[Plugin]) -> tuple[type[Plugin], ...]:
-    """The built-in plugins, the mechanism that believes callers, and these."""
-    return (*BUILTIN, TestCaller, *others)
-
-
 @asynccontextmanager
 async def guarded(
     mongo: Mongo,
@@ -74,6 +61,7 @@ async def guarded(
     file_rules: Sequence[Document] = (),
     db: str | None = None,
     drop: bool = True,
+    plugins: Sequence[type[Plugin]] = (),
 ) -> AsyncIterator[Service]:
     """A server that lets nobody in but the root role, and whom the rules admit."""
     db = db or f"test_{uuid4().hex[:16]}"
@@ -85,7 +73,8 @@ async def guarded(
     if file_rules:
         own["fileAclAuthorizer"] = {"enabled": True, "permissions": list(file_rules)}
     layers = merge(_CLOSED, own, *settings)
-    async with running(mongo, uri, layers, db=db, drop=drop) as service:
+    known = (*BUILTIN, TestCaller, *plugins)
+    async with running(mongo, uri, layers, db=db, drop=drop, plugins=known) as service:
         await service.app.store.available()
         yield service
 
@@ -98,17 +87,9 @@ async def allow(service: Service, predicate: str, *roles: str, **others: Any) ->
 
 async def write_rules(service: Service, *rules: Document) -> None:
     """Write whole rules."""
-    await service.app.store.write(
-        Resource(ResourceType.COLLECTION, service.db, "acl"),
-        Write(WriteKind.REPLACE, rules, upsert=True),
-        deadline=Deadline.after_ms(10_000),
-    )
+    await service.write("acl", Write(WriteKind.REPLACE, rules, upsert=True))
 
 
 async def remove_rules(service: Service, **filter: Any) -> None:
     """Delete the rules that match."""
-    await service.app.store.write(
-        Resource(ResourceType.COLLECTION, service.db, "acl"),
-        Write(WriteKind.DELETE, filter=filter, many=True),
-        deadline=Deadline.after_ms(10_000),
-    )
+    await service.write("acl", Write(WriteKind.DELETE, filter=filter, many=True))

@@ -2,18 +2,29 @@
 
 `running` starts the whole application with some settings and a database of its own; a `Service`
 talks to it in HTTP (by ASGI, without a socket) and stores definitions as they would be written.
+Only `starting` knows how an application is made and reached. The other harnesses stand on it: rules
+and callers (`access_harness`), REST (`rest_harness`), users (`realms`), several workers (`tokens`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from uuid import uuid4
 
 import httpx2
@@ -21,13 +32,25 @@ from pymongo import MongoClient
 
 from docgraph.codec import decode
 from docgraph.config import Sources, load
-from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind, WriteResult
+from docgraph.exchange import (
+    Answer,
+    Body,
+    Deadline,
+    Exchange,
+    Resource,
+    ResourceType,
+    Write,
+    WriteKind,
+    WriteResult,
+)
 from docgraph.graphql.apps import Apps
 from docgraph.observe import Event, subscribe, unsubscribe
-from docgraph.plugins.kinds import Kind
+from docgraph.plugins.kinds import Kind, Plugin
+from docgraph.plugins.kinds import Service as PluginService
 from docgraph.runtime import create_instance
 from docgraph.server.app import Docgraph
 from docgraph.server.asgi import AsgiAdapter
+from docgraph.server.builtin import BUILTIN
 from docgraph.server.prepare import prepare
 from docgraph.server.settings import ServerSettings
 
@@ -105,11 +128,18 @@ class Service:
     mongo: Mongo
     db: str
     base: str = "/graphql"
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+
+    async def there(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of work in the loop that the application lives in."""
+        if asyncio.get_running_loop() is self.loop:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
 
     # --- asking -----------------------------------------------------------------------------------
 
     async def request(self, method: str, path: str, **options: Any) -> Reply:
-        return Reply(await self.client.request(method, path, **options))
+        return Reply(await self.there(self.client.request(method, path, **options)))
 
     async def query(
         self,
@@ -165,24 +195,22 @@ class Service:
         return await self.store(build_definition(id, schema, mappings, **descriptor))
 
     async def store(self, *documents: Document) -> WriteResult:
-        return await self.app.store.write(
-            Resource(ResourceType.COLLECTION, self.db, "gql-apps"),
-            Write(WriteKind.REPLACE, documents, upsert=True),
-            deadline=Deadline.after_ms(10_000),
-        )
+        return await self.write("gql-apps", Write(WriteKind.REPLACE, documents, upsert=True))
 
     async def remove(self, id: Any) -> None:
-        await self.app.store.write(
-            Resource(ResourceType.COLLECTION, self.db, "gql-apps"),
-            Write(WriteKind.DELETE, filter={"_id": id}),
-            deadline=Deadline.after_ms(10_000),
-        )
+        await self.write("gql-apps", Write(WriteKind.DELETE, filter={"_id": id}))
+
+    async def write(self, collection: str, write: Write, **options: Any) -> WriteResult:
+        """A write that passes the interceptors, as those of REST and the command line do."""
+        place = Resource(ResourceType.COLLECTION, self.db, collection)
+        deadline = Deadline.after_ms(30_000)
+        return await self.there(self.app.store.write(place, write, deadline=deadline, **options))
 
     async def smuggle(self, *documents: Document) -> None:
         """Put documents straight into the collection, and have them noticed."""
         for document in documents:
             self.definitions.replace_one({"_id": document["_id"]}, document, upsert=True)
-        await self.apps.revalidate()
+        await self.there(self.apps.revalidate())
 
     def insert(self, collection: str, *documents: Document) -> None:
         self.mongo[self.db][collection].insert_many(documents)
@@ -205,6 +233,24 @@ def flatten(settings: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+class WhoAmI(PluginService):
+    """`GET /whoami`: the caller as the pipeline sees him."""
+
+    name: ClassVar[str] = "whoami"
+    uri: ClassVar[str] = "/whoami"
+    methods: ClassVar[tuple[str, ...]] = ("GET", "POST")
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        account = exchange.account
+        told = account and {
+            "name": account.name,
+            "roles": account.roles,
+            "kind": account.kind,
+            "properties": account.properties,
+        }
+        return Body(200, json.dumps(told, default=str).encode(), "application/json")
+
+
 @asynccontextmanager
 async def running(
     mongo: Mongo,
@@ -213,6 +259,7 @@ async def running(
     db: str | None = None,
     drop: bool = True,
     directory: Path = Path("/nonexistent"),
+    plugins: Sequence[type[Plugin]] = BUILTIN,
 ) -> AsyncIterator[Service]:
     """A started application, open to everybody unless the settings say otherwise."""
     db = db or f"test_{uuid4().hex[:16]}"
@@ -221,24 +268,65 @@ async def running(
         {"graphql": {"db": db}, "mclient": {"connection-string": uri, "min-pool-size": 0}},
         *settings,
     )
-    sources = Sources(settings=flatten(merged), environ={}, directory=directory)
-    # A server reads its files before there is a loop, and removes them when it is over.
-    prepared = await asyncio.to_thread(lambda: prepare(load(sources)))
-    shared = create_instance()
-    app = Docgraph(prepared, await asyncio.to_thread(shared.__enter__), uri)
-    adapter = AsgiAdapter(app, ServerSettings.from_sections(prepared.config.sections))
-    transport = httpx2.ASGITransport(app=adapter)
+    base = merged["graphql"].get("uri", "/graphql")
     try:
-        await app.startup()
-        async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
-            base = merged["graphql"].get("uri", "/graphql")
+        starting_one = starting(uri, merged, directory=directory, plugins=plugins)
+        async with starting_one as ((app, client),):
             yield Service(app, client, mongo, db, base)
-            await _settle(app)
     finally:
-        await app.shutdown()
-        await asyncio.to_thread(shared.__exit__, None, None, None)
         if drop:
             mongo.drop_database(db)
+
+
+@asynccontextmanager
+async def starting(
+    uri: str,
+    settings: Mapping[str, Any],
+    *,
+    workers: int = 1,
+    directory: Path = Path("/nonexistent"),
+    plugins: Sequence[type[Plugin]] = BUILTIN,
+) -> AsyncIterator[Sequence[tuple[Docgraph, httpx2.AsyncClient]]]:
+    """The workers of one instance, as far as they can be had in one process, each with a client."""
+    sources = Sources(settings=flatten(settings), environ={}, directory=directory)
+    # A server reads its files before there is a loop, and removes them when it is over.
+    prepared = await asyncio.to_thread(lambda: prepare(load(sources), (*plugins, WhoAmI)))
+    instance = create_instance()
+    shared = await asyncio.to_thread(instance.__enter__)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(asyncio.to_thread, instance.__exit__, None, None, None)
+        await stack.enter_async_context(_leaving_no_tasks())
+        opened = []
+        for number in range(workers):
+            app = Docgraph(prepared, shared.for_worker(number + 1) if workers > 1 else shared, uri)
+            stack.push_async_callback(app.shutdown)
+            await app.startup()
+            stack.push_async_callback(_settle, app)
+            adapter = AsgiAdapter(app, ServerSettings.from_sections(prepared.config.sections))
+            transport = httpx2.ASGITransport(app=adapter)
+            client = httpx2.AsyncClient(transport=transport, base_url="http://test")
+            opened.append((app, await stack.enter_async_context(client)))
+        yield opened
+
+
+_instances: Counter[asyncio.AbstractEventLoop] = Counter()
+
+
+@asynccontextmanager
+async def _leaving_no_tasks() -> AsyncIterator[None]:
+    """An instance takes its tasks along when it ends; of several, the first one is asked."""
+    loop, before = asyncio.get_running_loop(), asyncio.all_tasks()
+    is_first = not _instances[loop]
+    _instances[loop] += 1
+    try:
+        yield
+    finally:
+        _instances[loop] -= 1
+        _instances += Counter()  # drops what is zero
+    if is_first:
+        known = before | {asyncio.current_task()}
+        left = [one for one in asyncio.all_tasks() - known if "TestRunner" not in repr(one)]
+        assert not left, f"tasks that the application left behind: {left}"
 
 
 async def _settle(app: Docgraph) -> None:

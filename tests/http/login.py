@@ -1,30 +1,19 @@
-"""What tests of logging in have in common: a service that says who is calling, and some users."""
+"""What tests of logging in have in common: some users, and servers that know them."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import pytest
 import uvicorn
 import yaml
 
-from docgraph.auth.authenticators.file import FileRealm
-from docgraph.auth.mechanisms.basic import BasicMechanism
-from docgraph.auth.mechanisms.digest import DigestMechanism
-from docgraph.auth.mechanisms.jwt import JwtMechanism
-from docgraph.auth.mechanisms.token_basic import TokenBasicMechanism
-from docgraph.exchange import Answer, Body, Exchange
-from docgraph.plugins.kinds import Plugin, Service
-from docgraph.server import prepare
 from tests.http.harness import Mongo, eventually, running
 from tests.http.harness import Service as Running
 
-MECHANISMS = (BasicMechanism, TokenBasicMechanism, DigestMechanism, JwtMechanism)
 USERS = [
     {"userid": "ada", "password": "secret", "roles": ["user", "editor"], "team": "blue"},
     {"userid": "zoë", "password": "pässwörd:€", "roles": []},
@@ -38,28 +27,6 @@ QUIET = {
     # A client that is closed while it fills its pool leaves sockets behind.
     "mclient": {"min-pool-size": 0},
 }
-
-
-class WhoAmI(Service):
-    """`GET /whoami`: the caller as the pipeline sees him."""
-
-    name: ClassVar[str] = "whoami"
-    uri: ClassVar[str] = "/whoami"
-    methods: ClassVar[tuple[str, ...]] = ("GET", "POST")
-
-    async def handle(self, exchange: Exchange) -> Answer:
-        account = exchange.account
-        told = account and {"name": account.name, "roles": account.roles, "kind": account.kind}
-        return Body(200, json.dumps(told).encode(), "application/json")
-
-
-@contextmanager
-def plugins(*others: type[Plugin]) -> Iterator[None]:
-    """Applications have the built-in plugins, those that log in among them, and these."""
-    needed = (*MECHANISMS, FileRealm, WhoAmI, *others)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prepare, "BUILTIN", tuple(dict.fromkeys((*prepare.BUILTIN, *needed))))
-        yield
 
 
 @asynccontextmanager

@@ -1,72 +1,24 @@
-"""An application whose users are in a database of the test, and a service that says who calls."""
+"""An application whose users are in a database of the test."""
 
 from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import bcrypt
-import orjson
-import pytest
 
 from docgraph.auth.authenticators.database import DatabaseRealm
-from docgraph.auth.authenticators.file import FileRealm
-from docgraph.auth.guard import FailedLogins, LoginGuard, SuccessfulLogins
-from docgraph.auth.mechanisms.basic import BasicMechanism
-from docgraph.auth.users import AffectedUsers, PasswordHasher, PasswordStripper, UserChangeTeller
-from docgraph.auth.users_first import FirstUser
-from docgraph.exchange import (
-    Answer,
-    Body,
-    Deadline,
-    Exchange,
-    Resource,
-    ResourceType,
-    Write,
-    WriteKind,
-    WriteResult,
-)
-from docgraph.plugins.kinds import Plugin, Service
-from docgraph.server import prepare
+from docgraph.exchange import Resource, ResourceType, Write, WriteKind, WriteResult
+from docgraph.plugins.kinds import Plugin
+from docgraph.server.builtin import BUILTIN
 from tests.http.harness import Document, Mongo, Reply, running
 from tests.http.harness import Service as Application
 
 COST = 4
-SOON = 30_000
-REALM_PLUGINS: tuple[type[Plugin], ...] = (
-    BasicMechanism,
-    DatabaseRealm,
-    FileRealm,
-    PasswordHasher,
-    AffectedUsers,
-    UserChangeTeller,
-    PasswordStripper,
-    FirstUser,
-    LoginGuard,
-    FailedLogins,
-    SuccessfulLogins,
-)
-
-
-class WhoAmI(Service):
-    """Answers with the account of the caller."""
-
-    name: ClassVar[str] = "whoami"
-    uri: ClassVar[str] = "/whoami"
-
-    async def handle(self, exchange: Exchange) -> Answer:
-        account = exchange.account
-        content = account and {
-            "name": account.name,
-            "roles": account.roles,
-            "kind": account.kind,
-            "properties": account.properties,
-        }
-        return Body(200, orjson.dumps(content, default=str), "application/json")
 
 
 @dataclass
@@ -96,9 +48,7 @@ class Realm:
 
     async def write(self, kind: WriteKind, *documents: Document, **options: Any) -> WriteResult:
         """A write as REST and the command line make it."""
-        return await self.service.app.store.write(
-            self.place(), Write(kind, documents, **options), deadline=Deadline.after_ms(SOON)
-        )
+        return await self.service.write("users", Write(kind, documents, **options))
 
     async def insert(self, *documents: Document) -> WriteResult:
         return await self.write(WriteKind.INSERT, *documents)
@@ -132,24 +82,20 @@ def hashed(password: str, cost: int = COST) -> str:
     return bcrypt.hashpw(password.encode(), bcrypt.gensalt(cost)).decode()
 
 
-def register(monkeypatch: pytest.MonkeyPatch, *more: type[Plugin]) -> None:
-    """Let applications of this test have the plugins that the built-in list does not have yet."""
-    names = {one.name for one in prepare.BUILTIN}
-    missing = [one for one in (*REALM_PLUGINS, WhoAmI, *more) if one.name not in names]
-    monkeypatch.setattr(prepare, "BUILTIN", (*prepare.BUILTIN, *missing))
-
-
 @asynccontextmanager
 async def open_realm(
-    mongo: Mongo, uri: str, db: str, *settings: Mapping[str, Any], **options: Any
+    mongo: Mongo,
+    uri: str,
+    db: str,
+    *settings: Mapping[str, Any],
+    plugins: Sequence[type[Plugin]] = BUILTIN,
+    **options: Any,
 ) -> AsyncIterator[Realm]:
     """A started application with its users in that database and with cheap hashes."""
     section = {"users-db": db, "bcrypt-complexity": COST, "create-user": False, **options}
     strict = {"fullAuthorizer": {"enabled": True, "authentication-required": True}}
     # Closed in the middle of filling its pool, the driver would leave a socket behind.
     calm = {"mclient": {"min-pool-size": 0}}
-    starting: AbstractAsyncContextManager[Application] = running(
-        mongo, uri, strict, calm, {"dbRealmAuthenticator": section}, *settings, db=db, drop=False
-    )
-    async with starting as service:
+    layers = (strict, calm, {"dbRealmAuthenticator": section}, *settings)
+    async with running(mongo, uri, *layers, db=db, drop=False, plugins=plugins) as service:
         yield Realm(service)

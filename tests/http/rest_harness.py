@@ -7,15 +7,13 @@ exists. `Api` talks to it in HTTP and looks at the database behind its back.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 from docgraph.codec import JsonMode, decode, encode
-from docgraph.rest.service import MongoService
-from docgraph.server import prepare
 from tests.http.harness import Document, Mongo, Reply, running
 
 __all__ = ["COLLECTION", "Api", "serving"]
@@ -114,20 +112,6 @@ async def serving(
     db = f"test_{uuid4().hex[:16]}"
     mounted = mounts or [{"what": f"/{db}", "where": "/"}]
     mongo[db].create_collection(COLLECTION)
-    with _registered():
-        async with running(
-            mongo, uri, {"mongo": {"mongo-mounts": mounted}}, *settings, db=db
-        ) as service:
-            yield Api(service, mongo, db)
-
-
-@contextmanager
-def _registered() -> Iterator[None]:
-    """The service among the built-in plugins, wherever the list of them stands."""
-    before = prepare.BUILTIN
-    if MongoService not in before:
-        prepare.BUILTIN = tuple(dict.fromkeys((*before, MongoService)))  # type: ignore[misc]
-    try:
-        yield
-    finally:
-        prepare.BUILTIN = before  # type: ignore[misc]
+    own = {"mongo": {"mongo-mounts": mounted}}
+    async with running(mongo, uri, own, *settings, db=db) as service:
+        yield Api(service, mongo, db)

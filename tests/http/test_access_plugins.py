@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,11 +20,11 @@ from tests.http.access_harness import (
     allow,
     caller,
     guarded,
-    plugins_for_access,
     remove_rules,
     write_rules,
 )
 from tests.http.harness import Service, failing, listening
+from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
@@ -49,16 +49,9 @@ class Registrar(Initializer):
         """Nothing to do."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def plugins() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("docgraph.server.prepare.BUILTIN", plugins_for_access(Registrar))
-        yield
-
-
-@pytest.fixture(scope="module")
-async def server(mongo_client: Any, mongo_uri: str, plugins: None) -> AsyncIterator[Service]:
-    async with guarded(mongo_client, mongo_uri, file_rules=[RULE]) as one:
+@module_application
+async def server(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
+    async with guarded(mongo_client, mongo_uri, file_rules=[RULE], plugins=[Registrar]) as one:
         one.insert("books", {"_id": "1", "secret": 1})
         yield one
 

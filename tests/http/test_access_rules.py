@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -23,11 +23,11 @@ from tests.http.access_harness import (
     allow,
     caller,
     guarded,
-    plugins_for_access,
     remove_rules,
     write_rules,
 )
 from tests.http.harness import Service, eventually, listening, names_of
+from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
@@ -39,15 +39,8 @@ BOOKS = (
 SCHEMA = "type Query { books: [Book!]! } type Book { title: String! team: String }"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def plugins() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("docgraph.server.prepare.BUILTIN", plugins_for_access())
-        yield
-
-
-@pytest.fixture(scope="module")
-async def server(mongo_client: Any, mongo_uri: str, plugins: None) -> AsyncIterator[Service]:
+@module_application
+async def server(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
     async with guarded(mongo_client, mongo_uri) as one:
         await one.define("library", SCHEMA, {"Query": {"books": one.find("books", {})}})
         yield one
@@ -420,10 +413,10 @@ async def test_another_worker_of_the_instance_knows_with_its_next_request(
     worker = DbAclAuthorizer(kept, service.app.store, values["generations"], book)
     seen = []
     for number in range(3):
-        seen.append(len((await worker.load()).rules))
+        seen.append(len((await service.there(worker.load())).rules))
         await allow(service, "path('/books')", "user", _id=f"r{number}")
     assert seen == [0, 1, 2]
-    assert await worker.load() is await worker.load()
+    assert await service.there(worker.load()) is await service.there(worker.load())
 
 
 async def test_callers_who_ask_at_the_same_time_get_their_own_rows(service: Service) -> None:

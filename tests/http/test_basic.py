@@ -6,7 +6,7 @@ import base64
 import random
 import statistics
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any, ClassVar
 
 import pytest
@@ -15,7 +15,8 @@ from docgraph.exchange import Account
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.plugins.kinds import Authenticator
 from tests.http.harness import OPEN, Service
-from tests.http.login import plugins, read_page, serving
+from tests.http.hosts import module_application
+from tests.http.login import read_page, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -23,19 +24,13 @@ BASIC = {"basicAuthMechanism": {"enabled": True, "authenticator": "fileRealmAuth
 CHALLENGE = 'Basic realm="docgraph", charset="UTF-8"'
 
 
-@pytest.fixture(scope="module", autouse=True)
-def login() -> Iterator[None]:
-    with plugins(LostRealm):
-        yield
-
-
-@pytest.fixture(scope="module")
+@module_application
 async def locked(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
     async with serving(mongo_client, mongo_uri, BASIC) as service:
         yield service
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def opened(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
     async with serving(mongo_client, mongo_uri, OPEN, BASIC) as service:
         yield service

@@ -24,17 +24,11 @@ from tests.http.tokens import (
     SIGNED,
     Worker,
     open_workers,
-    register_tokens,
     until_refused,
 )
 
 pytestmark = pytest.mark.anyio
 FORMS = {1: r"Bearer_[\w-]+\.[\w-]+\.[\w-]+", 2: r"Basic_[\w+/]+=*", 3: r"Basic_[\w+/]+=*"}
-
-
-@pytest.fixture(autouse=True)
-def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    register_tokens(monkeypatch)
 
 
 @pytest.fixture(params=[1, 2, 3], ids=["set 1", "set 2", "set 3"])

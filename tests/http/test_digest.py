@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,8 @@ from docgraph.auth.headers import DigestCredentials
 from docgraph.auth.mechanisms.counts import COLLECTION, StoredCounts
 from docgraph.auth.mechanisms.digests import compute_response
 from tests.http.harness import Mongo, Service, eventually, failing
-from tests.http.login import listening_on, plugins, read_page, serving
+from tests.http.hosts import module_application
+from tests.http.login import listening_on, read_page, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -32,13 +33,7 @@ DIGEST = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def login() -> Iterator[None]:
-    with plugins():
-        yield
-
-
-@pytest.fixture(scope="module")
+@module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with serving(mongo_client, mongo_uri, DIGEST) as service:
         yield service
@@ -52,7 +47,7 @@ async def sharing(mongo: Mongo, uri: str, db: str, key: str = KEY) -> AsyncItera
         yield service
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def instances(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[tuple[Service, Service]]:
     db = "test_digest_instances"
     async with (
@@ -115,7 +110,7 @@ async def test_client_library_is_refused(service: Service, user: str, password: 
     assert "authentication-info" not in reply.headers
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def address(service: Service) -> AsyncIterator[str]:
     transport: Any = service.client._transport
     async with listening_on(transport.app) as address:
@@ -231,7 +226,7 @@ async def test_used_nonces_are_swept_away(instances: tuple[Service, Service]) ->
     collection = first.mongo[first.db][COLLECTION]
     collection.insert_one({"_id": "old", "count": 1, "end": datetime(2020, 1, 1)})
     collection.insert_one({"_id": "live", "count": 1, "end": datetime(2999, 1, 1)})
-    sweeping = asyncio.create_task(StoredCounts(first.app.store, first.db).sweep())
+    sweeping = asyncio.create_task(first.there(StoredCounts(first.app.store, first.db).sweep()))
     await eventually(lambda: collection.find_one({"_id": "old"}) is None)
     sweeping.cancel()
     assert collection.find_one({"_id": "live"})

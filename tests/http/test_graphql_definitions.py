@@ -17,6 +17,7 @@ from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
 from docgraph.graphql.upkeep import ensure_index
 from docgraph.observe.events import AppInvalid
 from tests.http.harness import Document, Mongo, Service, build_definition, listening, running
+from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +25,7 @@ SCHEMA = "type Query { items: [Item] } type Item { name: String }"
 ASK = "{ items { name } }"
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with running(mongo_client, mongo_uri) as service:
         service.insert("items", {"name": "one"}, {"name": "two"})
@@ -35,7 +36,7 @@ async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]
 async def no_apps(service: Service) -> AsyncIterator[None]:
     yield
     service.definitions.delete_many({})
-    await service.apps.revalidate()
+    await service.there(service.apps.revalidate())
 
 
 def item_app(service: Service, id: Any, **descriptor: Any) -> Document:
@@ -113,11 +114,7 @@ async def test_a_definition_without_an_id_gets_one_if_it_has_a_uri(service: Serv
     document = item_app(service, None, uri="nameless")
     del document["_id"]
 
-    await service.app.store.write(
-        Resource(ResourceType.COLLECTION, service.db, "gql-apps"),
-        Write(WriteKind.INSERT, (document,)),
-        deadline=Deadline.after_ms(30_000),
-    )
+    await service.write("gql-apps", Write(WriteKind.INSERT, (document,)))
 
     assert await is_served(service, "nameless")
     assert isinstance(service.definitions.find_one()["_id"], ObjectId)
@@ -253,11 +250,8 @@ async def test_inserting_an_existing_app_inserts_none(service: Service) -> None:
     await service.store(item_app(service, "b"))
 
     with pytest.raises(Conflict):
-        await service.app.store.write(
-            Resource(ResourceType.COLLECTION, service.db, "gql-apps"),
-            Write(WriteKind.INSERT, (item_app(service, "a"), item_app(service, "b"))),
-            deadline=Deadline.after_ms(30_000),
-        )
+        apps = item_app(service, "a"), item_app(service, "b")
+        await service.write("gql-apps", Write(WriteKind.INSERT, apps))
 
     assert service.definitions.count_documents({}) == 1
 
@@ -267,11 +261,8 @@ async def test_an_update_in_place_is_not_supported_and_changes_nothing(service: 
     await service.store(item_app(service, "items"))
 
     with pytest.raises(NotSupported, match="cannot be updated with bulk patch requests"):
-        await service.app.store.write(
-            Resource(ResourceType.BULK, service.db, "gql-apps"),
-            Write(WriteKind.UPDATE, update={"$set": {"schema": "x"}}, many=True),
-            deadline=Deadline.after_ms(30_000),
-        )
+        update = Write(WriteKind.UPDATE, update={"$set": {"schema": "x"}}, many=True)
+        await service.write("gql-apps", update)
 
     assert service.definitions.find_one()["schema"] == SCHEMA
 
@@ -305,7 +296,7 @@ async def test_a_smuggled_definition_whose_claim_is_taken_answers_its_own_error(
 
 async def test_two_racing_writers_cannot_both_win(service: Service) -> None:
     """Decision 5: the unique index of the database decides."""
-    await ensure_index(service.app.store, Graphql(db=service.db))
+    await service.there(ensure_index(service.app.store, Graphql(db=service.db)))
     await service.store(item_app(service, "a", uri="x"))
     rival = service.definitions.find_one({"_id": "a"})
 
@@ -326,11 +317,9 @@ async def test_keys_are_stored_escaped_and_read_back_as_written(service: Service
     await service.store(document)
 
     stored = service.definitions.find_one({"_id": "items"})
-    (read,) = await service.app.store.read(
-        Resource(ResourceType.COLLECTION, service.db, "gql-apps"),
-        Read(),
-        deadline=Deadline.after_ms(30_000),
-    )
+    place = Resource(ResourceType.COLLECTION, service.db, "gql-apps")
+    read_all = service.app.store.read(place, Read(), deadline=Deadline.after_ms(30_000))
+    (read,) = await service.there(read_all)
 
     find = stored["mappings"]["Query"]["items"]["find"]
     assert find["name"] == {"_$in": ["one", "_$two"]}

@@ -11,6 +11,7 @@ import pytest
 from docgraph.exchange.errors import DefinitionError
 from docgraph.observe.events import CommandFinished
 from tests.http.harness import Document, Mongo, Service, listening, names_of, running
+from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +70,7 @@ PEOPLE: list[Document] = [
 ]
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with running(
         mongo_client, mongo_uri, {"graphql": {"max-limit": 50, "default-limit": 20}}

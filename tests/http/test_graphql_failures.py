@@ -24,6 +24,7 @@ from tests.http.harness import (
     running,
     until,
 )
+from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
@@ -56,14 +57,14 @@ async def prepare_app(service: Service) -> None:
     assert (await service.query("items", ASK)).status == 200
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def hurried(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with running(mongo_client, mongo_uri, HURRIED) as service:
         await prepare_app(service)
         yield service
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def patient(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with running(mongo_client, mongo_uri, NO_RULES) as service:
         await prepare_app(service)

@@ -10,6 +10,7 @@ import pytest
 
 from docgraph.exchange.errors import DefinitionError
 from tests.http.harness import Document, Mongo, Service, build_definition, names_of, running
+from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +52,7 @@ OPERATORS: list[Any] = [
 ]
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with running(mongo_client, mongo_uri) as service:
         service.insert(

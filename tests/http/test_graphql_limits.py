@@ -15,6 +15,7 @@ from graphql import get_introspection_query
 from docgraph.graphql.engine import introspect
 from docgraph.observe.events import CommandFinished
 from tests.http.harness import Mongo, Reply, Service, listening, running
+from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +28,7 @@ type Node { name: String self: Node nodes(limit: Int): [Node] }
 PLENTY = 5.0  # seconds; without the limits it would be minutes
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with running(mongo_client, mongo_uri) as service:
         service.insert("nodes", *({"name": f"n{n}", "group": n % 2} for n in range(120)))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.http.harness import MEDIA_TYPE, Mongo, Service, running
+from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +25,7 @@ type Book { title: String! pages: Int missing: String! }
 JSON = "application/json"
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with running(mongo_client, mongo_uri) as service:
         service.insert("books", {"title": "On Graphs", "pages": 100}, {"title": "Å ∑ 🜁"})

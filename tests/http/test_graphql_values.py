@@ -12,6 +12,7 @@ from bson import Binary, Decimal128, Int64, MaxKey, ObjectId, Regex, Timestamp
 from bson.datetime_ms import DatetimeMS
 
 from tests.http.harness import Document, Mongo, Service, running
+from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
@@ -100,7 +101,7 @@ async def prepare_app(service: Service) -> None:
     )
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with running(mongo_client, mongo_uri) as service:
         await prepare_app(service)

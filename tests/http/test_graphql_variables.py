@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.http.harness import Document, Mongo, Service, identity, names_of, running
+from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
@@ -90,7 +91,7 @@ async def prepare_app(service: Service) -> None:
     assert [text for text in result.warnings if "nothing" not in text] == []
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def anonymous(
     mongo_client: Mongo, mongo_uri: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Service]:
@@ -100,7 +101,7 @@ async def anonymous(
         yield service
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def ada(
     mongo_client: Mongo, mongo_uri: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Service]:

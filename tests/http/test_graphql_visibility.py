@@ -10,6 +10,7 @@ import pytest
 from graphql import get_introspection_query
 
 from tests.http.harness import Document, Mongo, Service, identity, running
+from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +72,7 @@ PARENTS = {
 }
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def callers(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[dict[str, Service]]:
     async with AsyncExitStack() as stack:
         services = {}

@@ -19,9 +19,9 @@ from tests.http.access_harness import (
     allow,
     caller,
     guarded,
-    plugins_for_access,
 )
 from tests.http.harness import Reply, Service
+from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
@@ -63,13 +63,11 @@ INTRUDERS = {
 }
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def service(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("docgraph.server.prepare.BUILTIN", plugins_for_access())
-        async with guarded(mongo_client, mongo_uri) as one:
-            await fill(one)
-            yield one
+    async with guarded(mongo_client, mongo_uri) as one:
+        await fill(one)
+        yield one
 
 
 async def fill(one: Service) -> None:

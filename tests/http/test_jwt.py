@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from docgraph.config import Sources, load
 from docgraph.exchange import ConfigError
 from docgraph.server.prepare import prepare
 from tests.http.harness import OPEN, Mongo, Service, flatten, merge
-from tests.http.login import plugins, read_page, serving
+from tests.http.hosts import module_application
+from tests.http.login import read_page, serving
 from tests.unit.auth.forge import RSA_KEY, SECRET, make_token, public_pem
 
 pytestmark = pytest.mark.anyio
@@ -36,19 +37,13 @@ EVERYTHING = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def login() -> Iterator[None]:
-    with plugins():
-        yield
-
-
-@pytest.fixture(scope="module")
+@module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with serving(mongo_client, mongo_uri, JWT) as service:
         yield service
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def everything(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with serving(mongo_client, mongo_uri, OPEN, JWT, EVERYTHING) as service:
         yield service

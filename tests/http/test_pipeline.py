@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.http.harness import MEDIA_TYPE, Document, Mongo, Service, identity, running
+from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
@@ -99,7 +100,7 @@ async def prepare_app(service: Service) -> None:
     await service.define("app", "type Query { a: Int }")
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def closed(mongo_client: Mongo, mongo_uri: str, plugins: Document) -> AsyncIterator[Service]:
     """Nobody is known, and only known callers may enter."""
     async with running(mongo_client, mongo_uri, CLOSED, plugins) as service:
@@ -107,7 +108,7 @@ async def closed(mongo_client: Mongo, mongo_uri: str, plugins: Document) -> Asyn
         yield service
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def known(mongo_client: Mongo, mongo_uri: str, plugins: Document) -> AsyncIterator[Service]:
     """Everybody is Ada, and may enter."""
     async with running(mongo_client, mongo_uri, CLOSED, plugins, identity("reader")) as service:

@@ -19,7 +19,7 @@ from docgraph.exchange.errors import StoreUnavailable
 from docgraph.observe.events import CommandFinished, DatabaseFound
 from docgraph.server.app import Docgraph
 from tests.http.harness import Mongo, failing, listening
-from tests.http.realms import Realm, hashed, open_realm, register
+from tests.http.realms import Realm, hashed, open_realm
 
 pytestmark = pytest.mark.anyio
 
@@ -28,10 +28,7 @@ ADA = {"_id": "ada", "password": hashed("secret"), "roles": ["admin", "user"], "
 
 
 @pytest.fixture
-def open_(
-    monkeypatch: pytest.MonkeyPatch, mongo_client: Mongo, mongo_uri: str, database: str
-) -> Open:
-    register(monkeypatch)
+def open_(mongo_client: Mongo, mongo_uri: str, database: str) -> Open:
     mongo_client[database]["users"].insert_one(dict(ADA))
 
     def open_this(*settings: Any, **options: Any) -> AbstractAsyncContextManager[Realm]:
@@ -372,10 +369,9 @@ async def test_the_guard_can_be_turned_off(open_: Open) -> None:
 
 
 async def test_a_server_starts_while_its_database_is_away(
-    monkeypatch: pytest.MonkeyPatch, mongo_client: Mongo, database: str
+    mongo_client: Mongo, database: str
 ) -> None:
     """Decision 45."""
-    register(monkeypatch)
     nowhere = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=200"
     with listening(DatabaseFound) as found:
         async with open_realm(

@@ -10,6 +10,7 @@ import pytest
 from bson import ObjectId
 
 from tests.http.harness import Mongo
+from tests.http.hosts import module_application
 from tests.http.rest_harness import Api, relative, serving
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +28,7 @@ MUTATED = 2500
 TOKENS = (b"{", b"}", b"[", b"]", b'"', b"'", b":", b",", b"$", b"\\", b"\x00", b"\xff", b"\\ud800")
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
     async with serving(mongo_client, mongo_uri) as one:
         yield one

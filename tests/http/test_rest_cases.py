@@ -18,6 +18,7 @@ import pytest
 from bson import Int64, ObjectId
 
 from tests.http.harness import Mongo
+from tests.http.hosts import module_application
 from tests.http.rest_harness import Api, serving
 
 pytestmark = pytest.mark.anyio
@@ -937,7 +938,7 @@ MANAGEMENT: dict[str, list[Ask]] = {
 CASES = {**RESOURCES, **READS, **WRITES, **MANAGEMENT}
 
 
-@pytest.fixture(scope="module")
+@module_application
 async def served(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
     async with serving(mongo_client, mongo_uri) as api:
         yield api

@@ -9,7 +9,6 @@ from typing import Any
 import bcrypt
 import pytest
 
-from docgraph.server import prepare
 from tests.http.access_harness import (
     ADA,
     ADMIN,
@@ -17,7 +16,6 @@ from tests.http.access_harness import (
     allow,
     caller,
     guarded,
-    plugins_for_access,
 )
 from tests.http.harness import Document, Mongo, Reply, Service
 from tests.http.rest_harness import Api
@@ -56,11 +54,6 @@ async def open_users(service: Service) -> Users:
     assert (await users.put("/users")).status == 201
     assert (await users.post("/users", {"_id": "carl", "password": "first"})).status == 201
     return users
-
-
-@pytest.fixture(autouse=True)
-def believed_callers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare, "BUILTIN", plugins_for_access())
 
 
 @pytest.fixture

@@ -8,14 +8,9 @@ import pytest
 
 from tests.http.harness import Mongo
 from tests.http.realms import hashed
-from tests.http.tokens import RANDOM, Worker, open_workers, register_tokens
+from tests.http.tokens import RANDOM, Worker, open_workers
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(autouse=True)
-def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    register_tokens(monkeypatch)
 
 
 @pytest.fixture

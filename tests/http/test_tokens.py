@@ -24,17 +24,11 @@ from tests.http.tokens import (
     SIGNED,
     Worker,
     open_workers,
-    register_tokens,
     until_refused,
 )
 
 pytestmark = pytest.mark.anyio
 MANAGERS = {"random": RANDOM, "signed": SIGNED}
-
-
-@pytest.fixture(autouse=True)
-def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    register_tokens(monkeypatch)
 
 
 @pytest.fixture(params=[1, 2], ids=["one worker", "two workers"])

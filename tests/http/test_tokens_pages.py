@@ -12,7 +12,7 @@ import yaml
 from docgraph.auth.tokens.claims import build_claims
 from docgraph.exchange import Account
 from tests.http.harness import Mongo, merge
-from tests.http.tokens import KEY, RANDOM, SIGNED, open_workers, register_tokens
+from tests.http.tokens import KEY, RANDOM, SIGNED, open_workers
 
 pytestmark = pytest.mark.anyio
 DOCS = Path(__file__).parents[2] / "docs"
@@ -26,11 +26,6 @@ def read_blocks(page: str) -> list[dict[str, Any]]:
 
 
 BLOCKS = [(page, block) for page in PAGES for block in read_blocks(page)]
-
-
-@pytest.fixture(autouse=True)
-def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    register_tokens(monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,9 @@ from docgraph.exchange.errors import (
 )
 from docgraph.plugins.kinds import DataInterceptor, Provider
 from docgraph.server.app import Docgraph
+from docgraph.server.builtin import BUILTIN
 from tests.http.harness import Mongo, eventually
-from tests.http.realms import Realm, hashed, open_realm, register
+from tests.http.realms import Realm, hashed, open_realm
 
 pytestmark = pytest.mark.anyio
 
@@ -54,12 +55,15 @@ class Ended(Provider):
         return False
 
 
-@pytest.fixture
-def open_(
-    monkeypatch: pytest.MonkeyPatch, mongo_client: Mongo, mongo_uri: str, database: str
-) -> Open:
-    register(monkeypatch)
+# Our own provider in the place of the built-in one.
+WITH_ENDED = (
+    *(one for one in BUILTIN if getattr(one, "provides", "") != "token-revocations"),
+    Ended,
+)
 
+
+@pytest.fixture
+def open_(mongo_client: Mongo, mongo_uri: str, database: str) -> Open:
     def open_this(*settings: Any, **options: Any) -> AbstractAsyncContextManager[Realm]:
         return open_realm(mongo_client, mongo_uri, database, *settings, **options)
 
@@ -118,7 +122,7 @@ SHAPES: dict[str, Write] = {
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_a_password_is_hashed_in_every_shape_of_a_write(realm: Realm, shape: str) -> None:
     write = SHAPES[shape]
-    await realm.service.app.store.write(realm.place(), write, deadline=SOON)
+    await realm.service.write("users", write)
     password = write.documents[0]["password"] if shape == "looks hashed" else NEW
     name = "new" if realm.users.count_documents({"_id": "new"}) else "ada"
     stored = realm.users.find_one({"_id": name})["password"]
@@ -179,9 +183,7 @@ async def test_too_long_is_refused_in_every_document_before_anything_is_written(
     assert realm.users.count_documents({}) == 1
 
 
-async def test_passwords_that_other_interceptors_put_in_are_hashed_too(
-    open_: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_passwords_that_other_interceptors_put_in_are_hashed_too(open_: Open) -> None:
     class Generous(DataInterceptor):
         name: ClassVar[str] = "generous"
         point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
@@ -193,8 +195,7 @@ async def test_passwords_that_other_interceptors_put_in_are_hashed_too(
             (document,) = subject.documents
             return Write(WriteKind.INSERT, ({**document, "password": "given"},))
 
-    register(monkeypatch, Generous)
-    async with open_() as realm:
+    async with open_(plugins=(*BUILTIN, Generous)) as realm:
         await realm.insert({"_id": "joe"})
         assert is_hash_of(realm.users.find_one()["password"], "given")
 
@@ -265,35 +266,17 @@ async def test_digest_secrets_need_a_name(open_: Open) -> None:
     ],
 )
 async def test_tokens_end_with_the_user_and_with_the_password(
-    open_: Open, monkeypatch: pytest.MonkeyPatch, write: Write, users: list[str]
+    open_: Open, write: Write, users: list[str]
 ) -> None:
     """Decision 32."""
-    register(monkeypatch, Ended)
-    without_tokens(monkeypatch)
-    async with open_() as realm:
+    async with open_(plugins=WITH_ENDED) as realm:
         realm.users.insert_many([dict(ADA), {**ADA, "_id": "bob"}])
-        await realm.service.app.store.write(realm.place(), write, deadline=SOON)
+        await realm.service.write("users", write)
         assert sorted(Ended.users) == users
 
 
-def without_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our own provider in the place of the built-in one."""
-    from docgraph.server import prepare
-
-    kept = [
-        one
-        for one in prepare.BUILTIN
-        if one is Ended or getattr(one, "provides", "") != "token-revocations"
-    ]
-    monkeypatch.setattr(prepare, "BUILTIN", tuple(kept))
-
-
-async def test_a_write_that_fails_ends_nothing(
-    open_: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    register(monkeypatch, Ended)
-    without_tokens(monkeypatch)
-    async with open_() as realm:
+async def test_a_write_that_fails_ends_nothing(open_: Open) -> None:
+    async with open_(plugins=WITH_ENDED) as realm:
         realm.users.insert_one(dict(ADA))
         with pytest.raises(StoreError):
             await realm.write(

@@ -5,58 +5,19 @@ from __future__ import annotations
 import asyncio
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx2
-import pytest
 
-from docgraph.auth.cookies_read import CookieClearer, CookieClearerOnRefusal, CookieHandler
-from docgraph.auth.cookies_remove import CookieRemover
-from docgraph.auth.cookies_set import CookieSetter
-from docgraph.auth.mechanisms.jwt import JwtMechanism
-from docgraph.auth.mechanisms.token_basic import TokenBasicMechanism
-from docgraph.auth.roles import RolesService
-from docgraph.auth.tokens.headers import TokenHeaders, TokenHeadersOnRefusal
-from docgraph.auth.tokens.jwt import JwtTokens
-from docgraph.auth.tokens.random import RandomTokens
-from docgraph.auth.tokens.revocation_watch import (
-    RevocationsGate,
-    RevocationsProvider,
-    RevocationsWatcher,
-)
-from docgraph.auth.tokens.service import TokenService
-from docgraph.config import Sources, load
+from docgraph.auth.tokens.revocation_watch import RevocationsWatcher
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
-from docgraph.plugins.kinds import Kind, Plugin
-from docgraph.runtime import Instance, create_instance
+from docgraph.plugins.kinds import Kind
 from docgraph.server.app import Docgraph
-from docgraph.server.asgi import AsgiAdapter
-from docgraph.server.prepare import prepare
-from docgraph.server.settings import ServerSettings
-from tests.http.harness import Document, Mongo, eventually, flatten, merge
-from tests.http.realms import COST, hashed, register
+from tests.http.harness import Document, Mongo, eventually, merge, starting
+from tests.http.realms import COST, hashed
 
-TOKEN_PLUGINS: tuple[type[Plugin], ...] = (
-    TokenBasicMechanism,
-    JwtMechanism,
-    RevocationsProvider,
-    RevocationsWatcher,
-    RevocationsGate,
-    RandomTokens,
-    JwtTokens,
-    TokenHeaders,
-    TokenHeadersOnRefusal,
-    TokenService,
-    CookieSetter,
-    CookieHandler,
-    CookieClearer,
-    CookieClearerOnRefusal,
-    CookieRemover,
-    RolesService,
-)
 KEY = "a key of more than thirty-two bytes for tests"
 RANDOM: Document = {"rndTokenManager": {"enabled": True}}
 SIGNED: Document = {
@@ -78,11 +39,6 @@ STRICT: Document = {
     "createIndexesOnGqlApps": {"enabled": False},
 }
 ADA = {"_id": "ada", "roles": ["user", "editor"], "team": "blue"}
-
-
-def register_tokens(monkeypatch: pytest.MonkeyPatch, *more: type[Plugin]) -> None:
-    """Let applications of this test have the plugins that the built-in list does not have yet."""
-    register(monkeypatch, *TOKEN_PLUGINS, *more)
 
 
 @dataclass
@@ -136,22 +92,8 @@ async def open_workers(
     mongo[db]["users"].replace_one(
         {"_id": "ada"}, {**ADA, "password": hashed("secret")}, upsert=True
     )
-    sources = Sources(settings=flatten(merged), environ={}, directory=Path("/nonexistent"))
-    prepared = await asyncio.to_thread(lambda: prepare(load(sources)))
-    files = ExitStack()
-    instance: Instance = await asyncio.to_thread(files.enter_context, create_instance())
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(asyncio.to_thread, files.close)
-        opened = []
-        for number in range(1, workers + 1):
-            app = Docgraph(prepared, instance.for_worker(number), uri)
-            adapter = AsgiAdapter(app, ServerSettings.from_sections(prepared.config.sections))
-            await app.startup()
-            stack.push_async_callback(app.shutdown)
-            client = httpx2.AsyncClient(
-                transport=httpx2.ASGITransport(app=adapter), base_url="http://test"
-            )
-            opened.append(Worker(app, await stack.enter_async_context(client), db))
+    async with starting(uri, merged, workers=workers) as started:
+        opened = [Worker(app, client, db) for app, client in started]
         await asyncio.gather(*(until_following(worker) for worker in opened))
         yield opened
 
@@ -181,9 +123,7 @@ __all__ = [
     "OPTION_SETS",
     "RANDOM",
     "SIGNED",
-    "TOKEN_PLUGINS",
     "Worker",
     "open_workers",
-    "register_tokens",
     "until_refused",
 ]

@@ -14,7 +14,7 @@ from docgraph.config import SECTIONS, Decoded, PluginConfig, Section, Tree, deco
 from docgraph.config.sections import Core
 from docgraph.exchange import ConfigError, Problem
 from docgraph.plugins import Found, discover, is_enabled
-from docgraph.plugins.kinds import AuthorizerRole, Kind
+from docgraph.plugins.kinds import AuthorizerRole, Kind, Plugin
 from docgraph.server.builtin import BUILTIN
 
 __all__ = ["Prepared", "find_plugins", "prepare", "require_allower", "sections_of"]
@@ -29,17 +29,17 @@ class Prepared:
     found: tuple[Found, ...]
 
 
-def prepare(tree: Tree) -> Prepared:
+def prepare(tree: Tree, builtin: Sequence[type[Plugin]] = BUILTIN) -> Prepared:
     """Find the plugins, which bring sections of their own, and decode every section strictly."""
-    found = find_plugins(tree)
+    found = find_plugins(tree, builtin)
     unavailable = tuple(_find_unavailable(tree, {one.name for one in found}))
     tree = replace(tree, problems=(*tree.problems, *unavailable))
     return Prepared(tree, decode(tree, sections_of(found)), found)
 
 
-def find_plugins(tree: Tree) -> tuple[Found, ...]:
+def find_plugins(tree: Tree, builtin: Sequence[type[Plugin]] = BUILTIN) -> tuple[Found, ...]:
     """The built-in plugins, those of installed packages, and those of the plugins directory."""
-    return discover(BUILTIN, Path(peek(tree, "core", Core).plugins_directory))
+    return discover(builtin, Path(peek(tree, "core", Core).plugins_directory))
 
 
 def sections_of(found: Sequence[Found]) -> dict[str, type[Section]]:

@@ -1,4 +1,4 @@
-"""One client for all tests of the engine; it remembers the commands it sends."""
+"""The client of an engine's test, which remembers the commands it sends."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from docgraph.store import Store
 from tests.http.engine.harness import Engine, Recorder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def recorder() -> Recorder:
     """What the client sends."""
     return Recorder()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 async def client(mongo_uri: str, recorder: Recorder) -> AsyncIterator[AsyncMongoClient[Document]]:
     """The client, connected."""
     client: AsyncMongoClient[Document] = AsyncMongoClient(
@@ -32,5 +32,4 @@ async def client(mongo_uri: str, recorder: Recorder) -> AsyncIterator[AsyncMongo
 @pytest.fixture
 def engine(client: AsyncMongoClient[Document], recorder: Recorder, database: str) -> Engine:
     """An engine over the database of this test."""
-    recorder.commands.clear()
     return Engine(Store(client), recorder, database)

@@ -1,8 +1,4 @@
-"""Fixtures of the store's tests: a store on the real MongoDB, and what it says about itself.
-
-The client is one for all tests, since the driver leaves a socket behind when it is closed while it
-still connects. A store of its own gives each test guards and interceptors of its own.
-"""
+"""Fixtures of the store's tests: a store on the real MongoDB, and what it says about itself."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from docgraph.observe.events import Event
 from docgraph.store import Client, Store, open_store
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 async def opened(mongo_uri: str) -> AsyncIterator[Store]:
     """The store as the server opens it."""
     store = open_store(MClient(min_pool_size=0), AggregationSecurity(), connection_string=mongo_uri)
@@ -28,13 +24,13 @@ async def opened(mongo_uri: str) -> AsyncIterator[Store]:
 
 @pytest.fixture
 def client(opened: Store) -> Client:
-    """The one client."""
+    """The client of this test."""
     return opened.client
 
 
 @pytest.fixture
 def store(client: Client) -> Store:
-    """A store of this test alone."""
+    """A store without guards and interceptors."""
     return Store(client)
 
 

@@ -1,0 +1,100 @@
+"""What a test may leave behind: nothing. `Snapshot.check` fails where it did.
+
+Threads, child processes, open descriptors and listeners of events are compared with those before.
+A socket or file that only the garbage collector would close counts as left open: warnings are
+errors, and the collector runs here, at the test that made the garbage.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+
+from docgraph.observe import bus
+
+_PATIENCE = 10.0  # seconds; what is about to end may need a moment on a busy machine
+_TASKS = Path("/proc/self/task")
+_DESCRIPTORS = Path("/proc/self/fd")
+
+# Applications of modules: their pools and threads grow while a test talks to them.
+living_applications: set[object] = set()
+
+
+class Snapshot:
+    """What there is now."""
+
+    def __init__(self, *, may_grow: bool = False) -> None:
+        self._children = _find_children()
+        self._listeners = bus._listeners
+        self._may_grow = may_grow
+        self._threads = frozenset[threading.Thread]() if may_grow else _find_threads()
+        self._descriptors = Counter[str]() if may_grow else _count_descriptors()
+
+    @classmethod
+    def take(cls) -> Snapshot:
+        """What there is now; of applications that live on, only what cannot grow."""
+        return cls(may_grow=bool(living_applications))
+
+    def check(self) -> None:
+        """Fail for what was not there before, and does not go away."""
+        if self._find_left():
+            gc.collect()
+        deadline = time.monotonic() + _PATIENCE
+        while (left := self._find_left()) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        if left:
+            pytest.fail(f"left behind: {', '.join(left)}")
+
+    def _find_left(self) -> list[str]:
+        left = [f"the process {_describe(pid)}" for pid in _find_children() - self._children]
+        left += [f"the listener {one}" for one in bus._listeners if one not in self._listeners]
+        if not self._may_grow:
+            left += [f"the thread {one.name!r}" for one in _find_threads() - self._threads]
+            opened = _count_descriptors() - self._descriptors
+            left += [f"{count} open: {what}" for what, count in opened.items()]
+        return left
+
+
+def _find_threads() -> frozenset[threading.Thread]:
+    return frozenset(threading.enumerate())
+
+
+def _find_children() -> frozenset[int]:
+    if not _TASKS.exists():  # not on Linux
+        return frozenset(one.pid for one in psutil.Process().children())
+    texts = [_read(task / "children") for task in _TASKS.iterdir()]
+    return frozenset(int(pid) for text in texts for pid in text.split())
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:  # the thread has ended
+        return ""
+
+
+def _count_descriptors() -> Counter[str]:
+    """Files by their path, sockets and pipes by their kind: a reconnected one is no leak."""
+    counts: Counter[str] = Counter()
+    for one in os.listdir(_DESCRIPTORS) if _DESCRIPTORS.exists() else ():
+        try:
+            path = os.readlink(_DESCRIPTORS / one)
+        except OSError:  # that of the directory itself, closed again
+            continue
+        if not path.startswith(("/dev/", "/proc/")):
+            counts[path.split(":", 1)[0]] += 1
+    return counts
+
+
+def _describe(pid: int) -> str:
+    try:
+        return f"{pid} ({' '.join(psutil.Process(pid).cmdline())[:200]})"
+    except psutil.Error:
+        return str(pid)
