@@ -121,7 +121,8 @@ class Write:
     `filter` when there is one document); `update` carries `update` (operators) or `pipeline`;
     `delete` only its `filter`. `many` lets update and delete touch more than one document.
     `create` and `drop` are about the collection itself and carry nothing. `concern` None is that of
-    the connection.
+    the connection. `applied` are the operators that made `documents` out of what was stored, where
+    they were applied in memory: the database does not see them, interceptors do.
     """
 
     kind: WriteKind
@@ -133,6 +134,7 @@ class Write:
     many: bool = False
     ordered: bool = True
     concern: WriteConcern | None = None
+    applied: Document | None = None
 
 
 @dataclass(frozen=True, slots=True)

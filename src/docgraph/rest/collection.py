@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from docgraph.codec.documents import read_documents
 from docgraph.exchange import Answer, Document, Read, ResourceType
-from docgraph.rest.bodies import read_content
 from docgraph.rest.bulk import insert_many
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.etags import etag_headers
@@ -132,7 +132,7 @@ def combine(*filters: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 async def _post(call: Call) -> Answer:
     await call.require_collection()
-    content = await read_content(call.request)
+    content = await read_documents(call.request)
     if isinstance(content, list):
         return await insert_many(call, content)
     return await post_document(call, content)
