@@ -22,6 +22,7 @@ from docgraph.exchange import (
     Write,
     WriteKind,
 )
+from docgraph.exchange.data import SORT_KEY
 from docgraph.exchange.errors import DocgraphError, Forbidden, Unauthenticated
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
@@ -217,6 +218,8 @@ def project(document: Document, shown: Mapping[str, int]) -> Document:
     """The document without what is 0, or with only what is 1; paths go through objects."""
     keeps = any(shown.values())
     result: Document = {} if keeps else _copy(document)
+    if keeps and SORT_KEY in document:  # of an order that uses nothing hidden (`HiddenReads`)
+        result[SORT_KEY] = document[SORT_KEY]
     for path in shown:
         if keeps:
             _take(document, result, path.split("."))

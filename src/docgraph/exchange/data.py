@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 __all__ = [
+    "SORT_KEY",
     "Consistency",
     "DataPoint",
     "Document",
@@ -27,6 +28,9 @@ __all__ = [
 ]
 
 Document = dict[str, Any]
+
+# Where a read that is paged has the sort key of each document: the service takes it out again.
+SORT_KEY = "_docgraph_sort_key"
 
 
 class ResourceType(StrEnum):
