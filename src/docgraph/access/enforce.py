@@ -69,7 +69,7 @@ class HiddenReads(_Enforcing):
     async def intercept(self, exchange: Exchange | None, resource: Resource, subject: Read) -> Read:
         """The read as it is, or 401 for unknown callers and 403 for known ones."""
         permission = self.find_permission(exchange, resource)
-        if permission is None or not permission.project_response:
+        if exchange is None or permission is None or not permission.project_response:
             return subject
         if reads_hidden(subject, permission.project_response):
             raise _deny(self.name, exchange)
@@ -89,7 +89,7 @@ class HiddenWrites(_Enforcing):
     ) -> Write:
         """The write as it is, or 401 for unknown callers and 403 for known ones."""
         permission = self.find_permission(exchange, resource)
-        if permission is None or not permission.project_response:
+        if exchange is None or permission is None or not permission.project_response:
             return subject
         if writes_by_hidden(subject, permission.project_response):
             raise _deny(self.name, exchange)
@@ -97,14 +97,13 @@ class HiddenWrites(_Enforcing):
         return subject
 
 
-def _deny(interceptor: str, exchange: Exchange | None) -> DocgraphError:
+def _deny(interceptor: str, exchange: Exchange) -> DocgraphError:
     """The refusal that a request gets which no rule admits."""
     reason = "the request uses properties that the rule hides"
-    if exchange is None or exchange.account is None:
-        return Unauthenticated(reason)
-    request, name = exchange.request, exchange.account.name
+    request, account = exchange.request, exchange.account
+    name = account.name if account is not None else ""
     emit(AccessDenied(exchange.id, interceptor, reason, name, request.method, request.path))
-    return Forbidden(reason)
+    return Unauthenticated(reason) if account is None else Forbidden(reason)
 
 
 class WriteFilter(_Enforcing):

@@ -33,11 +33,10 @@ def is_shown(path: str, shown: Shown) -> bool:
     """Whether nothing at the path, below it or around it is hidden."""
     steps = _split(path)
     if not steps:
-        return False  # an operator, or nothing but positions: there is no telling
-    listed = _listed(shown)
+        return False  # an operator: there is no telling
     if any(shown.values()):
-        return any(steps[: len(one)] == one for one in listed)
-    return not any(_overlap(steps, one) for one in listed)
+        return any(steps[: len(one)] == one for one in _listed(shown))
+    return not any(_overlap(steps, _split(key)) for key in shown)
 
 
 def is_partly_shown(path: str, shown: Shown) -> bool:
@@ -105,8 +104,11 @@ def _listed(shown: Shown) -> list[list[str]]:
 
 
 def _split(path: str) -> list[str]:
-    """The steps of a path without positions in arrays (`a.0.b`, `a.$.b`)."""
-    return [step for step in path.split(".") if not step.isdigit() and step[:1] != "$"]
+    """The steps of a path without positions in arrays (`a.0.b`, `a.$.b`); none of an operator."""
+    first, *rest = path.split(".")
+    if first[:1] == "$":
+        return []
+    return [first, *(step for step in rest if not step.isdigit() and step[:1] != "$")]
 
 
 def _overlap(left: list[str], right: list[str]) -> bool:

@@ -28,7 +28,7 @@ KEEPS = {"name": 1, "home.city": 1}
         ("home.0.city", True, True),
         ("home.street", False, False),
         ("_id", True, False),
-        ("0", False, False),
+        ("0", True, False),
         ("other", True, False),
         ("$where", False, False),
         ("$expr", False, False),
@@ -38,6 +38,11 @@ KEEPS = {"name": 1, "home.city": 1}
 def test_paths_that_are_shown(path: str, hides: bool, keeps: bool) -> None:
     assert is_shown(path, HIDES) is hides
     assert is_shown(path, KEEPS) is keeps
+
+
+@pytest.mark.parametrize("path", ["years.2024", "years.2024.x", "years.0.2024", "years", "2023.x"])
+def test_properties_that_look_like_positions_are_hidden_too(path: str) -> None:
+    assert not is_shown(path, {"years.2024": 0, "2023": 0})
 
 
 @pytest.mark.parametrize(
