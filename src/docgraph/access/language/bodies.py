@@ -1,7 +1,7 @@
 """Words about the documents in the body of a request to the REST API.
 
-`written.py` tells what a body writes. Where that is open (`$rename`, `$push`, …), a word that asks
-for certain content does not hold; nor do lists of allowed and of forbidden keys.
+`written.py` tells what a body writes. Where that is open (`$rename`, `$push`, …), or true of a part
+of its documents, a word does not hold and neither does its `not`: rules are written both ways.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from docgraph.access.language.values import Value, is_same, items_of
-from docgraph.access.language.view import BODY, RequestView
+from docgraph.access.language.view import BODY, NoValue, RequestView
 from docgraph.access.language.word import Arguments, Parameter, Test, Word
 from docgraph.access.language.written import (
+    Steps,
+    Written,
     contains_key,
     find_written,
     split_key,
@@ -38,25 +40,51 @@ def _on_property(arguments: Arguments, test: Callable[[Any, list[Any]], bool], n
     def test_property(view: RequestView) -> bool:
         if not view.has_document:
             return False
-        found = find_written(view.get(BODY), key)
-        if found is None:
+        stored = find_written(view.get(BODY), key)
+        if not stored.found:
             return False
         values = expected(view)
-        return all(test(value, values) for value in found)
+        fitting = [test(value, values) for value in stored.found]
+        return _settle(
+            holds=stored.is_everywhere and all(fitting),
+            fails=not any(fitting),
+        )
 
     return test_property
 
 
+def _settle(*, holds: bool, fails: bool) -> bool:
+    """What is true of a part of a body, or cannot be told, is neither so nor not so."""
+    if not holds and not fails:
+        raise NoValue("it depends")
+    return holds
+
+
 def _build_contains(arguments: Arguments) -> Test:
     keys = [split_key(key) for key in arguments.texts["keys"]]
-    return _on_body(lambda body: all(contains_key(body, key) for key in keys))
+
+    def contains(body: Any, written: Sequence[Written], key: Steps) -> bool:
+        return _settle(
+            holds=contains_key(body, key),
+            fails=not any(one.may_touch(key) for one in written),
+        )
+
+    def test(body: Any) -> bool:
+        written = tuple(written_paths(body))
+        return all(contains(body, written, key) for key in keys)
+
+    return _on_body(test)
 
 
 def _build_blacklist(arguments: Arguments) -> Test:
     keys = [split_key(key) for key in arguments.texts["keys"]]
 
     def test(body: Any) -> bool:
-        return not any(one.touches(key) for one in written_paths(body) for key in keys)
+        written = tuple(written_paths(body))
+        return _settle(
+            holds=not any(one.may_touch(key) for one in written for key in keys),
+            fails=any(one.is_within(key) for one in written for key in keys),
+        )
 
     return _on_body(test)
 
@@ -65,7 +93,10 @@ def _build_whitelist(arguments: Arguments) -> Test:
     keys = [split_key(key) for key in arguments.texts.get("keys", ())]
 
     def test(body: Any) -> bool:
-        return all(any(one.is_within(key) for key in keys) for one in written_paths(body))
+        outside = [
+            one for one in written_paths(body) if not any(one.is_within(key) for key in keys)
+        ]
+        return _settle(holds=not outside, fails=any(one.is_exact for one in outside))
 
     return _on_body(test)
 

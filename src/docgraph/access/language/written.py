@@ -12,7 +12,15 @@ from typing import Any, Final, NamedTuple
 
 from docgraph.access.language.view import NoValue
 
-__all__ = ["Steps", "Written", "contains_key", "find_written", "split_key", "written_paths"]
+__all__ = [
+    "Steps",
+    "Values",
+    "Written",
+    "contains_key",
+    "find_written",
+    "split_key",
+    "written_paths",
+]
 
 Steps = tuple[str, ...]
 
@@ -30,8 +38,8 @@ class Written(NamedTuple):
     path: Steps
     is_exact: bool = True
 
-    def touches(self, key: Steps) -> bool:
-        """Whether something at or below the key is written, or may be."""
+    def may_touch(self, key: Steps) -> bool:
+        """Whether something at or below the key is written, or could be."""
         return self.is_within(key) or (not self.is_exact and _overlap(self.path, key))
 
     def is_within(self, key: Steps) -> bool:
@@ -135,18 +143,29 @@ def _is_expression(value: Any) -> bool:
 _UNCLEAR: Final = object()
 
 
-def find_written(body: Any, steps: Steps) -> list[Any] | None:
-    """Every value that the body stores at the key; None where that cannot be told."""
-    found: list[Any] = []
-    for part in body if isinstance(body, list) else [body]:
-        if not isinstance(part, dict):
-            return None
-        is_stage = isinstance(body, list) and _is_stage(part)
-        values = list(_find_in_set_stage(part, steps) if is_stage else _find_in(part, steps))
-        if not values or any(value is _UNCLEAR for value in values):
-            return None
-        found += values
-    return found or None
+class Values(NamedTuple):
+    """The values that a body stores at a key; `is_everywhere`: every document of it has one."""
+
+    found: tuple[Any, ...]
+    is_everywhere: bool
+
+
+def find_written(body: Any, steps: Steps) -> Values:
+    """Every value that the body stores at the key; raises `NoValue` where that cannot be told."""
+    parts = body if isinstance(body, list) else [body]
+    found = [_find_in_part(part, steps, in_list=isinstance(body, list)) for part in parts]
+    values = tuple(value for several in found for value in several)
+    if any(value is _UNCLEAR for value in values):
+        raise NoValue("what is stored cannot be told from the body")
+    return Values(values, bool(found) and all(found))
+
+
+def _find_in_part(part: Any, steps: Steps, *, in_list: bool) -> list[Any]:
+    if not isinstance(part, dict):
+        return [_UNCLEAR]
+    if in_list and _is_stage(part):
+        return list(_find_in_set_stage(part, steps))
+    return list(_find_in(part, steps))
 
 
 def _find_in(document: dict[str, Any], steps: Steps) -> Iterator[Any]:
@@ -210,7 +229,8 @@ def contains_key(body: Any, steps: Steps) -> bool:
 
 def _part_contains(part: Any, steps: Steps) -> bool:
     if isinstance(part, dict) and _is_stage(part):
-        return find_written([part], steps) is not None
+        values = _find_in_part(part, steps, in_list=True)
+        return bool(values) and all(value is not _UNCLEAR for value in values)
     return _contains(part, steps)
 
 
