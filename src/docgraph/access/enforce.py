@@ -11,20 +11,35 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from docgraph.access.hidden import check_copies
+from docgraph.access.hidden import check_copies, reads_hidden, writes_by_hidden
 from docgraph.exchange import (
     DataPoint,
     Document,
     Exchange,
     Permission,
+    Read,
     Resource,
     Write,
     WriteKind,
 )
+from docgraph.exchange.data import SORT_KEY
+from docgraph.exchange.errors import DocgraphError, Forbidden, Unauthenticated
+from docgraph.observe import emit
+from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.store.names import namespace_of
 
-__all__ = ["RequestMerger", "ResponseProjector", "WriteFilter", "merge_into", "project"]
+__all__ = [
+    "HiddenReads",
+    "HiddenWrites",
+    "RequestMerger",
+    "ResponseProjector",
+    "WriteFilter",
+    "merge_into",
+    "project",
+]
+
+_FIRST = -1000  # before others add conditions of their own to what the caller asks for
 
 
 class _Enforcing(DataInterceptor):
@@ -43,11 +58,56 @@ class _Enforcing(DataInterceptor):
         return permission if own else None
 
 
-class WriteFilter(_Enforcing):
-    """Lets a write touch only documents that `writeFilter` matches; creating is not touching.
+class HiddenReads(_Enforcing):
+    """Refuses reads and counts that use what `projectResponse` does not show."""
 
-    It does not let one copy what `projectResponse` hides to where it is shown, either.
-    """
+    name: ClassVar[str] = "permissionHiddenReads"
+    description: ClassVar[str] = "refuses reads that use what mongo.projectResponse hides"
+    point: ClassVar[DataPoint] = DataPoint.BEFORE_READ
+    priority: ClassVar[int] = _FIRST
+
+    async def intercept(self, exchange: Exchange | None, resource: Resource, subject: Read) -> Read:
+        """The read as it is, or 401 for unknown callers and 403 for known ones."""
+        permission = self.find_permission(exchange, resource)
+        if exchange is None or permission is None or not permission.project_response:
+            return subject
+        if reads_hidden(subject, permission.project_response):
+            raise _deny(self.name, exchange)
+        return subject
+
+
+class HiddenWrites(_Enforcing):
+    """Refuses writes that find documents by what `projectResponse` hides, or would show it."""
+
+    name: ClassVar[str] = "permissionHiddenWrites"
+    description: ClassVar[str] = "refuses writes that use what mongo.projectResponse hides"
+    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
+    priority: ClassVar[int] = _FIRST
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: Write
+    ) -> Write:
+        """The write as it is, or 401 for unknown callers and 403 for known ones."""
+        permission = self.find_permission(exchange, resource)
+        if exchange is None or permission is None or not permission.project_response:
+            return subject
+        if writes_by_hidden(subject, permission.project_response):
+            raise _deny(self.name, exchange)
+        check_copies(subject, permission.project_response)
+        return subject
+
+
+def _deny(interceptor: str, exchange: Exchange) -> DocgraphError:
+    """The refusal that a request gets which no rule admits."""
+    reason = "the request uses properties that the rule hides"
+    request, account = exchange.request, exchange.account
+    name = account.name if account is not None else ""
+    emit(AccessDenied(exchange.id, interceptor, reason, name, request.method, request.path))
+    return Unauthenticated(reason) if account is None else Forbidden(reason)
+
+
+class WriteFilter(_Enforcing):
+    """Lets a write touch only documents that `writeFilter` matches; creating is not touching."""
 
     name: ClassVar[str] = "permissionWriteFilter"
     description: ClassVar[str] = "applies mongo.writeFilter of permissions"
@@ -59,8 +119,6 @@ class WriteFilter(_Enforcing):
     ) -> Write:
         """The write with the filter of the permission added."""
         permission = self.find_permission(exchange, resource)
-        if permission is not None and permission.project_response:
-            check_copies(subject, permission.project_response)
         if permission is None or permission.write_filter is None:
             return subject
         return restrict(subject, permission.write_filter)
@@ -159,6 +217,8 @@ def project(document: Document, shown: Mapping[str, int]) -> Document:
     """The document without what is 0, or with only what is 1; paths go through objects."""
     keeps = any(shown.values())
     result: Document = {} if keeps else _copy(document)
+    if keeps and SORT_KEY in document:  # of an order that uses nothing hidden (`HiddenReads`)
+        result[SORT_KEY] = document[SORT_KEY]
     for path in shown:
         if keeps:
             _take(document, result, path.split("."))

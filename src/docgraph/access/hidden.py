@@ -1,7 +1,8 @@
-"""What `projectResponse` hides cannot be asked for either.
+"""What `projectResponse` hides cannot be asked for either, nor copied to where it is shown.
 
-A filter, an order or a renaming on a hidden property answers questions about it just as a read
-would: by the number of matches, by their order, under another name. Requests that try are refused.
+Judged are the reads and writes that the store is about to carry out, never the text of a request:
+a second reading of its parameters would be another one some day. What cannot be told for certain
+counts as using something hidden.
 """
 
 from __future__ import annotations
@@ -9,89 +10,93 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from docgraph.codec import decode
-from docgraph.exchange import Request, Write
-from docgraph.exchange.errors import RequestError, SecurityViolation
+from docgraph.exchange import Document, Read, Write
+from docgraph.exchange.errors import SecurityViolation
+from docgraph.store.shown import Shown, asks_for_hidden, is_partly_shown, is_shown
 
-__all__ = ["check_copies", "is_shown", "uses_hidden"]
+__all__ = ["check_copies", "reads_hidden", "writes_by_hidden"]
 
-_FILTERS: Final = ("filter", "shardkey")
-_ORDERS: Final = ("sort", "sort_by", "hint")
-_LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
-_HARMLESS: Final = frozenset({"$comment"})
-_PLAIN: Final = frozenset({"$slice", "$elemMatch"})
-_ALWAYS: Final = frozenset({"_id", "$natural"})  # who has a document's path has its id
+_UNORDERED: Final = frozenset({"_id", "$natural"})  # the order that a list has anyway
+_OWN_INDEX: Final = "_id_"
+# What they do does not depend on what is stored.
+_BLIND: Final = frozenset({"$set", "$setOnInsert", "$unset", "$currentDate"})
 
 
-def uses_hidden(request: Request, shown: Mapping[str, int]) -> bool:
-    """Whether the parameters of the request use a property that is not shown."""
-    query = request.query
-    try:
-        filters = [decode(text) for name in _FILTERS for text in query.get_list(name)]
-        orders = [
-            path for name in _ORDERS for text in query.get_list(name) for path in _order(text)
-        ]
-        keys = [decode(text) for text in query.get_list("keys")]
-    except RequestError:
-        return False  # the service tells what is wrong with them
+def reads_hidden(read: Read, shown: Shown) -> bool:
+    """Whether filter, order, hint or projection of a read use a property that is not shown."""
+    projection = read.projection or {}
     return (
-        any(not is_shown(path, shown) for one in filters for path in _paths(one))
-        or any(not is_shown(path, shown) for path in orders)
-        or any(_renames(one) for one in keys)
+        asks_for_hidden(read.filter, shown)
+        or _orders_by_hidden(read, shown)
+        or _hints_at_hidden(read.hint, shown)
+        or any(_computes(path, value, shown) for path, value in projection.items())
     )
 
 
-def is_shown(path: str, shown: Mapping[str, int]) -> bool:
-    """Whether nothing at the path, below it or around it is hidden."""
-    steps = [step for step in path.split(".") if not step.isdigit() and step[:1] != "$"]
-    if not steps:
-        return path in _ALWAYS
-    listed = [key.split(".") for key in shown]
-    if any(shown.values()):
-        return path in _ALWAYS or any(steps[: len(one)] == one for one in listed)
-    return not any(_overlap(steps, one) for one in listed)
+def writes_by_hidden(write: Write, shown: Shown) -> bool:
+    """Whether a write finds its documents by a property that is not shown."""
+    return bool(write.filter) and asks_for_hidden(write.filter, shown)
 
 
-def check_copies(write: Write, shown: Mapping[str, int]) -> None:
-    """Refuse a write that could copy something hidden to where it is shown."""
-    moved = (write.update or {}).get("$rename", {})
-    renames = moved if isinstance(moved, Mapping) else {}
-    if write.pipeline is not None or any(not is_shown(path, shown) for path in renames):
-        raise SecurityViolation("the update uses properties that are not available here")
+def check_copies(write: Write, shown: Shown) -> None:
+    """Refuse a write that could make something hidden visible: by a copy, or by its effect."""
+    if write.pipeline is not None:
+        raise _refuse()
+    for update in (write.update, write.applied):
+        if update is not None and any(_tells(*one, shown) for one in _operations(update)):
+            raise _refuse()
 
 
-def _overlap(left: list[str], right: list[str]) -> bool:
-    length = min(len(left), len(right))
-    return left[:length] == right[:length]
+def _refuse() -> SecurityViolation:
+    return SecurityViolation("the update uses properties that are not available here")
 
 
-def _paths(filter: Any) -> Iterator[str]:
-    """Every path that a filter looks at; operators that look at anything come as they are."""
-    if not isinstance(filter, Mapping):
-        return
-    for key, condition in filter.items():
-        if key in _LOGICAL and isinstance(condition, list):
-            for branch in condition:
-                yield from _paths(branch)
-        elif key not in _HARMLESS:
-            yield key
+def _operations(update: Document) -> Iterator[tuple[str, str]]:
+    for operator, fields in update.items():
+        for path in fields if isinstance(fields, Mapping) else ():
+            yield operator, path
 
 
-def _order(text: str) -> Iterator[str]:
-    """The paths of `-a`, `a,b`, `{"a": 1}` and `[{"a": 1}]`."""
-    if text.lstrip()[:1] in ("{", "["):
-        decoded = decode(text)
-        for one in decoded if isinstance(decoded, list) else [decoded]:
-            yield from one if isinstance(one, Mapping) else ()
-    else:
-        yield from (part.strip().lstrip("+-") for part in text.split(",") if part.strip())
+def _tells(operator: str, path: str, shown: Shown) -> bool:
+    """Whether what the operator leaves to be seen depends on what is hidden.
+
+    `$rename` moves it. `$pull`, `$push` with `$sort`, `$max` and others look at whole elements, of
+    which a part is hidden; where all is hidden, so is what they do.
+    """
+    if operator == "$rename":
+        return not is_shown(path, shown)
+    return operator not in _BLIND and is_partly_shown(path, shown)
 
 
-def _renames(projection: Any) -> bool:
-    """Whether a projection computes something: values other than 0, 1 and parts of arrays."""
-    if not isinstance(projection, Mapping):
-        return True
+def _orders_by_hidden(read: Read, shown: Shown) -> bool:
+    tells_keys = any(
+        isinstance(value, Mapping) and "$meta" in value
+        for value in (read.projection or {}).values()
+    )
     return any(
-        not (value.keys() <= _PLAIN if isinstance(value, Mapping) else value in (0, 1))
-        for value in projection.values()
+        isinstance(direction, Mapping)  # by a score: of an index that may hold everything
+        or not (is_shown(path, shown) or (path in _UNORDERED and not tells_keys))
+        for path, direction in read.sort
     )
+
+
+def _hints_at_hidden(hint: Any, shown: Shown) -> bool:
+    """An index orders what is read; its name does not say what it holds."""
+    if isinstance(hint, Mapping):
+        return not all(path in _UNORDERED or is_shown(path, shown) for path in hint)
+    return hint is not None and hint != _OWN_INDEX
+
+
+def _computes(path: str, value: Any, shown: Shown) -> bool:
+    """Whether a projection says more than what to show and what not, or which part of an array."""
+    if not isinstance(value, Mapping):
+        return not isinstance(value, bool | int | float)
+    match dict(value):
+        case {"$slice": operand, **rest} if not rest:
+            numbers = operand if isinstance(operand, list) else [operand]
+            return not all(isinstance(number, int | float) for number in numbers)
+        case {"$elemMatch": _, **rest} if not rest:
+            return not is_shown(path, shown)
+        case {"$meta": "sortKey", **rest} if not rest:
+            return False  # of an order that uses nothing hidden
+    return True

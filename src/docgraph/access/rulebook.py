@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
 from docgraph.access.conditions import Unresolved, find_flag, resolve_conditions
-from docgraph.access.hidden import uses_hidden
 from docgraph.access.index import RuleIndex
 from docgraph.access.language import RequestView, holds
 from docgraph.access.reading import Knowledge
@@ -161,9 +160,6 @@ class RuleBook:
         except Unresolved as error:
             # The next rule may be wider than this one: nothing falls through.
             return Match(rule, reason=str(error))
-        shown = permission.project_response
-        if shown and view.resource is not None and uses_hidden(view.request, shown):
-            return Match(rule, reason="the request uses properties that the rule hides")
         return Match(rule, permission)
 
     async def decide(self, exchange: Exchange, source: Source, authorizer: str) -> Decision:

@@ -69,7 +69,7 @@ def _read_pattern(pattern: str) -> re.Pattern[str]:
 
 
 class FilterOperatorsBlacklist(Authorizer):
-    """Denies REST requests whose `filter` holds one of the listed operators, at any depth."""
+    """Denies REST requests whose filter holds one of the listed operators, at any depth."""
 
     name: ClassVar[str] = "filterOperatorsBlacklist"
     description: ClassVar[str] = "denies filters with certain operators"
@@ -84,7 +84,8 @@ class FilterOperatorsBlacklist(Authorizer):
         if exchange.service != "mongo" or not exchange.request.query_string:
             return _PASSED
         try:
-            for text in exchange.request.query.get_list("filter"):
+            query = exchange.request.query
+            for text in (*query.get_list("filter"), *query.get_list("shardkey")):
                 if has_key(decode(text), self._refused):
                     return Decision(False, "the filter holds an operator that is refused")
         except RequestError:

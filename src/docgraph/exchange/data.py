@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 __all__ = [
+    "SORT_KEY",
     "Consistency",
     "DataPoint",
     "Document",
@@ -27,6 +28,9 @@ __all__ = [
 ]
 
 Document = dict[str, Any]
+
+# Where a read that is paged has the sort key of each document: the service takes it out again.
+SORT_KEY = "_docgraph_sort_key"
 
 
 class ResourceType(StrEnum):
@@ -121,7 +125,8 @@ class Write:
     `filter` when there is one document); `update` carries `update` (operators) or `pipeline`;
     `delete` only its `filter`. `many` lets update and delete touch more than one document.
     `create` and `drop` are about the collection itself and carry nothing. `concern` None is that of
-    the connection.
+    the connection. `applied` are the operators that made `documents` out of what was stored, where
+    they were applied in memory: the database does not see them, interceptors do.
     """
 
     kind: WriteKind
@@ -133,6 +138,7 @@ class Write:
     many: bool = False
     ordered: bool = True
     concern: WriteConcern | None = None
+    applied: Document | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ size: there is no paging but that of the pipeline itself, by `@skip` and `@limit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from docgraph.exchange import Answer, Deadline, Document, Permission, ResourceType
@@ -26,7 +26,9 @@ from docgraph.store.errors import AnswerTooLarge
 from docgraph.store.names import namespace_of
 from docgraph.store.references import READING_MORE, nested_pipelines, read_reference
 from docgraph.store.security import has_key
+from docgraph.store.shown import Shown, asks_for_hidden
 from docgraph.variables import NotBound
+from docgraph.variables.values import CallerDocument
 
 __all__ = ["HANDLERS", "MOST_BYTES", "MOST_RESULTS", "hide_properties"]
 
@@ -134,10 +136,34 @@ def hide_properties(stages: Stages, permission: Permission | None, namespace: st
     shown = permission.project_response if permission is not None else None
     if permission is None or not shown or permission.namespace != namespace:
         return stages
+    _check_first(stages, shown)
     projection: Document = dict(shown)
     if any(projection.values()):
         projection.setdefault("_id", 0)
     return _put_in_front(_hide_inside(stages, projection, namespace), projection)
+
+
+def _check_first(stages: Stages, shown: Shown) -> None:
+    """Nothing is hidden yet from a stage that has to be the first: its filter may not use it.
+
+    A text index may hold everything; its author may search it, a caller brings no search.
+    """
+    if not stages or not _must_be_first(stages[0]):
+        return
+    ((name, body),) = stages[0].items()
+    filter = body if name == "$match" else isinstance(body, Mapping) and body.get("query", {})
+    asks = name in ("$match", "$geoNear") and asks_for_hidden(filter, shown, besides=_TEXT)
+    if asks or any(has_key(one, _TEXT) for one in _find_callers(body)):
+        raise SecurityViolation("the first stage would tell properties that this permission hides")
+
+
+def _find_callers(value: Any) -> Iterator[CallerDocument]:
+    """The documents of the caller inside a stage."""
+    if isinstance(value, CallerDocument):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _find_callers(inner)
 
 
 def _put_in_front(stages: Stages, projection: Document) -> Stages:

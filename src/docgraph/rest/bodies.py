@@ -1,33 +1,19 @@
-"""The body of a write: JSON or a form, an object or an array of objects."""
+"""The body of a write: large ones are parsed aside, and some have to be one object."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import partial
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from docgraph.codec.types import Decimal128, Int64, ObjectId
+from docgraph.codec.documents import read_documents
 from docgraph.exchange.data import Document
-from docgraph.exchange.errors import BodyError, RequestError, UnsupportedMediaType
+from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.exchange.request import Request
-from docgraph.rest.forms import FORMS, parse_form, refuse_forgery
 from docgraph.runtime import Lane, run_blocking
 
-__all__ = ["parse_large", "read_content", "read_object"]
+__all__ = ["parse_large", "read_object"]
 
 _LARGE = 256 * 1024
-_JSON = ("application/json", "application/hal+json")
-_TYPES: dict[type, str] = {
-    str: "STRING",
-    bool: "BOOLEAN",
-    int: "INT32",
-    Int64: "INT64",
-    float: "DOUBLE",
-    Decimal128: "DECIMAL128",
-    ObjectId: "OBJECT_ID",
-    datetime: "DATE_TIME",
-    type(None): "NULL",
-}
 
 
 async def parse_large(request: Request, lane: Lane) -> None:
@@ -47,41 +33,9 @@ def _refuse(error: BodyError, _: bytes, __: str) -> NoReturn:
     raise error
 
 
-async def read_content(request: Request) -> Document | list[Document]:
-    """The document, or the documents, that the body holds; no body is an empty document."""
-    body = await request.read_body()
-    if not body.strip():
-        return {}
-    content_type = request.content_type
-    if not content_type or content_type in FORMS:
-        refuse_forgery(request.headers)
-    if content_type in FORMS:
-        return parse_form(body, request.headers.get("content-type") or "")
-    if content_type and not content_type.startswith(_JSON):
-        raise UnsupportedMediaType(
-            "Content-Type must be either: application/json or application/hal+json"
-        )
-    try:
-        content = await request.get_content()
-    except BodyError as error:
-        raise BodyError(f"Invalid JSON. {error.message}", hint=error.hint) from None
-    return _check(content)
-
-
 async def read_object(request: Request) -> Document:
     """The body where only an object will do."""
-    content = await read_content(request)
+    content = await read_documents(request)
     if isinstance(content, list):
         raise RequestError("request content must be a Json object")
-    return content
-
-
-def _check(content: Any) -> Document | list[Document]:
-    if isinstance(content, list):
-        if not all(type(element) is dict for element in content):
-            raise RequestError("request data must be either an json object or an array of objects")
-        return content
-    if type(content) is not dict:
-        kind = _TYPES.get(type(content), type(content).__name__.upper())
-        raise RequestError(f"request data must be either a json object or an array, got {kind}")
     return content

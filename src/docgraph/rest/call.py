@@ -127,16 +127,17 @@ class Call:
 
     async def count(self, filter: Mapping[str, Any]) -> int:
         """How many documents of the collection match, of those that this caller may see."""
-        return await self.context.store.count(
-            self.db,
-            self.collection,
-            filter,
-            limit=_UNLIMITED,
+        return await self.context.store.count_at(
+            self.resource,
+            Read(filter=filter, limit=_UNLIMITED, consistency=self.consistency),
             deadline=self.exchange.deadline,
-            comment={"request": self.exchange.id},
+            exchange=self.exchange,
             rows=self.rows,
-            consistency=self.consistency,
         )
+
+    async def rehearse_read(self, read: Read) -> None:
+        """Raise what refuses such a read, before something is done that cannot be undone."""
+        await self.context.store.rehearse_read(self.resource, read, exchange=self.exchange)
 
     async def find_metadata(self, collection: str | None) -> Document | None:
         """The metadata of a collection of the database, or of the database itself."""

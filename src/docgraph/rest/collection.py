@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from docgraph.codec.documents import read_documents
 from docgraph.exchange import Answer, Document, Read, ResourceType
-from docgraph.rest.bodies import read_content
+from docgraph.exchange.data import SORT_KEY
 from docgraph.rest.bulk import insert_many
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.etags import etag_headers
@@ -28,7 +29,6 @@ from docgraph.rest.sizes import count_documents
 __all__ = ["HANDLERS", "combine", "list_documents"]
 
 _NEWEST_FIRST: Final[Order] = (("_id", -1),)
-_SORT_KEY: Final = "_docgraph_sort_key"
 # Of a view, the sort key alone would be all that is shown; to leave something out shows the rest.
 _EVERYTHING: Final = {"_docgraph_nothing": 0}
 
@@ -91,12 +91,12 @@ async def _read_keyset_page(call: Call, order: Order, token: str) -> _Page:
     documents: list[Document] = []
     for part in parts:
         read = _build_read(call, order, combine(call.parameters.filter, part))
-        projection = {**(read.projection or _EVERYTHING), _SORT_KEY: {"$meta": "sortKey"}}
+        projection = {**(read.projection or _EVERYTHING), SORT_KEY: {"$meta": "sortKey"}}
         limit = size - len(documents)
         documents += await call.read(replace(read, projection=projection, limit=limit))
         if len(documents) == size:
             break
-    keys = [document.pop(_SORT_KEY, None) for document in documents]
+    keys = [document.pop(SORT_KEY, None) for document in documents]
     if len(documents) < size or keys[-1] is None:
         return _Page(documents)
     next_token = render_token(order, await _tell_empty(call, order, keys[-1]))
@@ -132,7 +132,7 @@ def combine(*filters: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 async def _post(call: Call) -> Answer:
     await call.require_collection()
-    content = await read_content(call.request)
+    content = await read_documents(call.request)
     if isinstance(content, list):
         return await insert_many(call, content)
     return await post_document(call, content)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from docgraph.codec.documents import read_documents
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import Answer, Body, Document, Read, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import NotFound, RequestError
-from docgraph.rest.bodies import read_content, read_object
+from docgraph.rest.bodies import read_object
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.etags import ETAG, etag_headers, etag_of, parse_tags
 from docgraph.rest.ids import show_id
@@ -62,7 +63,7 @@ async def _put(call: Call) -> Answer:
 
 async def _patch(call: Call) -> Answer:
     await call.require_collection()
-    content = await read_content(call.request)
+    content = await read_documents(call.request)
     if not content:
         raise RequestError("no data provided")
     etag = ObjectId()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from docgraph.codec.documents import read_documents
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import (
     Answer,
@@ -21,7 +22,6 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import Conflict, NotFound, RequestError
-from docgraph.rest.bodies import read_content
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.concerns import FROM_PRIMARY
 from docgraph.rest.etags import ETAG, Condition, etag_headers, find_condition, is_demanded
@@ -79,7 +79,7 @@ async def read_properties(call: Call) -> Document:
 
 
 async def _read_body(call: Call) -> Document:
-    content = await read_content(call.request)
+    content = await read_documents(call.request)
     if isinstance(content, list):
         raise RequestError("data must be a json object")
     return {key: value for key, value in content.items() if key not in ("_id", ETAG)}

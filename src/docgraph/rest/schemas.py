@@ -12,11 +12,11 @@ from typing import Any
 import orjson
 
 from docgraph.codec import decode, escape_keys, unescape_keys
+from docgraph.codec.documents import read_documents
 from docgraph.exchange import Answer, Document, Resource, ResourceType
 from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.exchange.request import Request
 from docgraph.rest import documents
-from docgraph.rest.bodies import read_content
 from docgraph.rest.bulk import insert_many
 from docgraph.rest.call import Call, Handler, Handlers
 from docgraph.rest.collection import list_documents
@@ -67,7 +67,7 @@ async def _read_schemas(request: Request) -> Document | list[Document]:
 async def _read(request: Request) -> Any:
     """Extended JSON as everywhere; where that cannot be, plain JSON."""
     try:
-        return await read_content(request)
+        return await read_documents(request)
     except BodyError as error:
         plain = _parse_plain(await request.read_body())
         if plain is None:

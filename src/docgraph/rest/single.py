@@ -39,6 +39,7 @@ __all__ = [
     "explain_miss",
     "post_document",
     "put_document",
+    "rehearse_representation",
     "target_of",
     "update",
 ]
@@ -167,7 +168,15 @@ async def announce(call: Call, id: Any, etag: ObjectId, result: WriteResult) -> 
 # --- steps ----------------------------------------------------------------------------------------
 
 
+async def rehearse_representation(call: Call) -> None:
+    """Refuse `keys` that the caller may not ask for before the write, not after it."""
+    keys = call.parameters.keys
+    if keys is not None and _wants_representation(call):
+        await call.rehearse_read(Read(projection=keys, limit=1))
+
+
 async def _create(call: Call, body: Document) -> Answer:
+    await rehearse_representation(call)
     etag = ObjectId()
     document = {**prepare_document(body), ETAG: etag}
     result = await call.write(Write(WriteKind.INSERT, (document,)))
@@ -187,6 +196,7 @@ async def _replace(call: Call, body: Document, target: Target) -> Answer:
 
 
 async def _run(call: Call, write: Write, target: Target, etag: ObjectId) -> Answer:
+    await rehearse_representation(call)
     try:
         result = await call.write(write)
     except Conflict:

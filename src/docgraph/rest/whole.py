@@ -14,7 +14,13 @@ from docgraph.rest.etags import ETAG
 from docgraph.rest.ids import show_id
 from docgraph.rest.modes import WriteMode
 from docgraph.rest.patch import apply_update
-from docgraph.rest.single import Target, announce, explain_miss, target_of
+from docgraph.rest.single import (
+    Target,
+    announce,
+    explain_miss,
+    rehearse_representation,
+    target_of,
+)
 
 __all__ = ["is_checked_whole", "update_whole"]
 
@@ -38,6 +44,9 @@ async def is_checked_whole(call: Call) -> bool:
 async def update_whole(call: Call, update: Document, etag: ObjectId) -> Answer:
     """Read, patch, replace; again when somebody else was faster."""
     target = await target_of(call, call.resource.id)
+    # What is read below is read for us, whatever the caller may see; what they ask for is not.
+    await call.rehearse_read(Read(filter=target.place, limit=1))
+    await rehearse_representation(call)
     tried: Document | None = None
     for _ in range(_TRIES):
         document = await _read(call, target)
@@ -45,7 +54,7 @@ async def update_whole(call: Call, update: Document, etag: ObjectId) -> Answer:
             if call.mode is WriteMode.UPDATE:
                 return await explain_miss(call, target)
             created = apply_update({"_id": target.id}, update)
-            result = await call.write(Write(WriteKind.INSERT, (created,)))
+            result = await call.write(Write(WriteKind.INSERT, (created,), applied=update))
             return await announce(call, target.id, etag, result)
         if call.mode is WriteMode.INSERT:
             raise Conflict(f"the document {show_id(target.id)} exists already")
@@ -59,6 +68,7 @@ async def update_whole(call: Call, update: Document, etag: ObjectId) -> Answer:
             WriteKind.REPLACE,
             (apply_update(document, update),),
             filter={"$and": [{"_id": target.id, ETAG: document.get(ETAG)}, *target.restriction]},
+            applied=update,
         )
         result = await call.write(write)
         if result.matched:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from docgraph.access.database import AclWatcher, DbAclAuthorizer
-from docgraph.access.enforce import RequestMerger, ResponseProjector, WriteFilter
+from docgraph.access.enforce import (
+    HiddenReads,
+    HiddenWrites,
+    RequestMerger,
+    ResponseProjector,
+    WriteFilter,
+)
 from docgraph.access.file import FileAclAuthorizer
 from docgraph.access.full import FullAuthorizer
 from docgraph.access.registry import ACLRegistryAllower, ACLRegistryProvider, ACLRegistryVetoer
@@ -104,6 +110,8 @@ BUILTIN: tuple[type[Plugin], ...] = (
     RootRoleGuard,
     PermissionChecker,
     PermissionTeller,
+    HiddenReads,
+    HiddenWrites,
     WriteFilter,
     RequestMerger,
     ResponseProjector,

@@ -260,6 +260,35 @@ class Store:
         )
         return found
 
+    async def count_at(
+        self,
+        resource: Resource,
+        read: Read,
+        *,
+        deadline: Deadline,
+        exchange: Exchange | None = None,
+        rows: Rows | None = None,
+    ) -> int:
+        """How many documents `read` would find, with the data interceptors before it."""
+        db, collection = _place(resource)
+        read = await self.interceptors.run(DataPoint.BEFORE_READ, exchange, resource, read)
+        return await self.count(
+            db,
+            collection,
+            read.filter,
+            limit=read.limit,
+            deadline=deadline,
+            comment={"request": exchange.id} if exchange else None,
+            rows=rows,
+            consistency=read.consistency,
+        )
+
+    async def rehearse_read(
+        self, resource: Resource, read: Read, *, exchange: Exchange | None = None
+    ) -> None:
+        """Raise what an interceptor would refuse `read` with; nothing is read."""
+        await self.interceptors.run(DataPoint.BEFORE_READ, exchange, resource, read)
+
     def watch(  # noqa: PLR0913 - the parts of a stream
         self,
         db: str,

@@ -240,10 +240,114 @@ async def test_values_keep_their_types(stored: Any, written: str, expected: bool
         ("bson-request-array-is-subset(key=a, values={})", {"a": []}, True),
         ("bson-request-array-is-subset(key=a, values={})", {"a": [1]}, False),
         ("equals(@request.body.a, x)", {"a": "x"}, True),
+        # Operators that change what is stored, whatever their operands say.
+        ("bson-request-whitelist(a.b)", {"$unset": {"a": {"b": 1}}}, False),
+        ("bson-request-whitelist(a.b)", {"$pull": {"a": {"b": 1}}}, False),
+        ("bson-request-whitelist(a.b)", {"$unset": {"a.b": 1}}, True),
+        ("bson-request-whitelist(a)", {"$push": {"a": {"$each": [1]}}}, True),
+        ("bson-request-whitelist(a)", {"$rename": {"a": 1}}, False),
+        ("bson-request-whitelist(a)", {"$unknown": {"a": 1}}, False),
+        ("bson-request-whitelist(a)", {"$set": 1}, False),
+        ("bson-request-blacklist(a.b)", {"$unset": {"a": 1}}, False),
+        ("bson-request-blacklist(a.b)", {"$push": {"a": {"$each": [{"b": 1}]}}}, False),
+        ("bson-request-blacklist(a.b)", {"a": {"$c": 1, "b": 2}}, False),
+        ("bson-request-blacklist(a)", {"$unset": "a"}, False),
+        ("bson-request-blacklist(a)", {"$unknown": {"x": 1}}, False),
+        ("bson-request-blacklist(a)", {"b": 1, "$set": {"a": 1}}, False),
+        ("bson-request-blacklist(a)", {"a.x": 1}, False),
+        ("bson-request-contains(a)", {"$unset": {"a": 1}}, False),
+        ("bson-request-contains(a)", {"$rename": {"a": "b"}}, False),
+        ("bson-request-contains(a)", {"$inc": {"a": 1}}, True),
+        ("bson-request-prop-equals(key=a, value=5)", {"$setOnInsert": {"a": 5}}, False),
+        ("bson-request-prop-equals(key=a.b, value=5)", {"a.b": 5, "a": {"c": 1}}, False),
+        ("bson-request-prop-equals(key=a.b.c, value=5)", {"a": {"b.c": 5}}, False),
+        ("bson-request-prop-equals(key=a.b, value=5)", {"a": {"b": 5}}, True),
+        # Pipelines: what cannot be named is everything.
+        ("bson-request-whitelist(a)", [{"$set": {"a": 1}}], True),
+        ("bson-request-whitelist(a)", [{"$addFields": {"a": "$b"}}, {"$unset": "a"}], True),
+        ("bson-request-whitelist(a)", [{"$unset": ["a", "b"]}], False),
+        ("bson-request-whitelist(a)", [{"$unset": {"a": 1}}], False),
+        ("bson-request-whitelist(a)", [{"$set": {"$a": 1}}], False),
+        ("bson-request-whitelist(a)", [{"$set": "a"}], False),
+        ("bson-request-whitelist(a)", [{"$project": {"a": 1}}], False),
+        ("bson-request-whitelist(a)", [{"$replaceWith": {"a": 1}}], False),
+        ("bson-request-whitelist(a.b)", [{"$set": {"a": {"$literal": {"b": 1}}}}], False),
+        ("bson-request-whitelist(a)", [{"$currentDate": {"a": True}}], True),
+        ("bson-request-blacklist(a)", [{"$set": {"b": 1}}], True),
+        ("bson-request-blacklist(a)", [{"$unset": "a"}], False),
+        ("bson-request-blacklist(a.b)", [{"$unset": "a"}], False),
+        ("bson-request-blacklist(a.b)", [{"$set": {"a": "$c"}}], False),
+        ("bson-request-blacklist(a.b)", [{"$set": {"a": ["$c"]}}], False),
+        ("bson-request-blacklist(a.b)", [{"$set": {"a": {"$literal": {"b": 1}}}}], False),
+        ("bson-request-blacklist(a)", [{"$project": {"b": 1}}], False),
+        ("bson-request-blacklist(a)", [{"$replaceRoot": {"newRoot": "$b"}}], False),
+        ("bson-request-blacklist(a)", [{"$replaceWith": {"$literal": {"b": 1}}}], False),
+        ("bson-request-contains(a)", [{"$set": {"a": 1}}], True),
+        ("bson-request-contains(a)", [{"$set": {"a": "$$REMOVE"}}], False),
+        ("bson-request-contains(a)", [{"$project": {"a": 1}}], False),
+        ("bson-request-contains(a)", [{"$set": {"a": 1}}, {"$unset": "a"}], False),
+        ("bson-request-prop-equals(key=a, value=5)", [{"$set": {"a": 5}}], True),
+        ("bson-request-prop-equals(key=a, value='\"$b\"')", [{"$set": {"a": "$b"}}], False),
+        ("bson-request-prop-equals(key=a, value='\"$b\"')", {"a": "$b"}, True),
+        ("bson-request-prop-equals(key=a, value='{\"b\": 1}')", [{"$set": {"a": {"b": 1}}}], False),
+        ("bson-request-array-is-subset(key=a, values={1})", [{"$set": {"a": [1]}}], True),
+        ("bson-request-array-contains(key=a, values={1})", [{"$set": {"a": [1, "$b"]}}], False),
+        # Bodies that hold no documents.
+        ("bson-request-blacklist(a)", [{"b": 1}, 2], False),
+        ("bson-request-blacklist(a)", "b", False),
+        ("bson-request-whitelist()", 5, False),
     ],
 )
 async def test_words_about_the_body(text: str, body: Any, expected: bool) -> None:
     assert await evaluate(text, "POST", "/users", body=body) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        ("bson-request-contains(a)", [{"a": 1}, {"b": 1}]),
+        ("bson-request-contains(a)", {"$unset": {"a": 1}}),
+        ("bson-request-contains(a)", {"$rename": {"b": "a"}}),
+        ("bson-request-contains(a)", [{"$replaceWith": "$b"}]),
+        ("bson-request-contains(a.b)", {"$push": {"a": {"$each": []}}}),
+        ("bson-request-contains(a.b)", {"a": [{"b": 1}, {"c": 1}]}),
+        ("bson-request-contains(c, a)", {"c": 1, "$unset": {"a": 1}}),
+        ("bson-request-blacklist(a)", [{"$project": {"b": 1}}]),
+        ("bson-request-blacklist(a.b)", [{"$set": {"a": "$c"}}]),
+        ("bson-request-whitelist(a)", [{"$replaceRoot": {"newRoot": "$b"}}]),
+        ("bson-request-whitelist(a.b)", {"$unset": {"a": 1}}),
+        ("bson-request-prop-equals(key=a, value=5)", {"$rename": {"b": "a"}}),
+        ("bson-request-prop-equals(key=a, value=5)", {"$inc": {"a": 5}}),
+        ("bson-request-prop-equals(key=a, value=5)", [{"a": 5}, {"a": 6}]),
+        ("bson-request-prop-equals(key=a, value=5)", [{"a": 5}, {}]),
+        ("bson-request-prop-equals(key=a, value=5)", [{"$replaceWith": {"a": 5}}]),
+        ("bson-request-array-contains(key=a, values=1)", {"$push": {"a": 1}}),
+        ("bson-request-array-contains(key=a, values=1)", [{"a": [1]}, {"a": []}]),
+        ("bson-request-array-is-subset(key=a, values=1)", {"$addToSet": {"a": 2}}),
+    ],
+)
+async def test_what_is_open_or_true_in_part_neither_holds_nor_fails(text: str, body: Any) -> None:
+    """`not bson-request-contains(roles)` is a way to forbid, and has to forbid then, too."""
+    assert not await evaluate(text, "PATCH", "/users/1", body=body)
+    assert not await evaluate(f"not {text}", "PATCH", "/users/1", body=body)
+
+
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        ("bson-request-contains(a)", {"b": 1}),
+        ("bson-request-contains(a)", [{"$set": {"b": "$a"}}]),
+        ("bson-request-blacklist(a)", {"a": 1}),
+        ("bson-request-whitelist(a)", {"a": 1, "b": 1}),
+        ("bson-request-prop-equals(key=a, value=5)", {"a": 6}),
+        ("bson-request-prop-equals(key=a, value=5)", {"b": 5}),
+        ("bson-request-array-contains(key=a, values=1)", {"a": [2]}),
+        ("bson-request-array-is-subset(key=a, values=1)", {"a": [2]}),
+    ],
+)
+async def test_what_is_certain_can_be_turned_round(text: str, body: Any) -> None:
+    assert not await evaluate(text, "PATCH", "/users/1", body=body)
+    assert await evaluate(f"not {text}", "PATCH", "/users/1", body=body)
 
 
 async def test_bodies_of_other_services_are_none_of_their_business() -> None:

@@ -81,6 +81,7 @@ def test_a_path_that_is_no_template_stops_the_start() -> None:
         ('filter={"a":1}&filter={"$or":[{"b":{"$not":{"$Where":"1"}}}]}', "mongo", False),
         ('filter={"a":"$where"}', "mongo", True),
         ("filter={oops", "mongo", True),
+        ('shardkey={"$where":"1"}', "mongo", False),
         ('keys={"$where":"1"}', "mongo", True),
         ('filter={"$where":"1"}', "graphql", True),
         ("", "mongo", True),

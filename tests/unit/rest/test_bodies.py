@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from docgraph.codec import decode
+from docgraph.codec.documents import read_documents
 from docgraph.exchange import DocgraphError, Headers, Request
-from docgraph.rest.bodies import parse_large, read_content, read_object
+from docgraph.rest.bodies import parse_large, read_object
 from docgraph.runtime import Blocking
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +45,7 @@ def _request(body: bytes, content_type: str | None = "application/json") -> Requ
     ],
 )
 async def test_bodies_that_are_read(body: bytes, content_type: str | None, expected: Any) -> None:
-    assert await read_content(_request(body, content_type)) == expected
+    assert await read_documents(_request(body, content_type)) == expected
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ async def test_bodies_that_are_refused(
     body: bytes, content_type: str, status: int, message: str
 ) -> None:
     with pytest.raises(DocgraphError) as caught:
-        await read_content(_request(body, content_type))
+        await read_documents(_request(body, content_type))
 
     assert caught.value.status == status
     assert caught.value.message.startswith(message)
@@ -113,7 +114,7 @@ async def test_a_large_body_is_parsed_aside(size: int, aside: bool) -> None:
     blocking = Blocking()
 
     await parse_large(request, blocking.lane("bodies"))
-    content = await read_content(request)
+    content = await read_documents(request)
     await blocking.close()
 
     assert content == {"a": "x" * size}
@@ -126,7 +127,7 @@ async def test_a_large_body_that_is_wrong_is_told_so_without_parsing_it_again() 
 
     await parse_large(request, blocking.lane("bodies"))
     with pytest.raises(DocgraphError, match=r"^Invalid JSON\. line 1, "):
-        await read_content(request)
+        await read_documents(request)
     await blocking.close()
 
     assert len(threads) == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from docgraph.codec.documents import read_documents
 from docgraph.exchange import Exchange, Resource
 from docgraph.exchange.errors import RequestError
 from docgraph.variables import UNBOUND, Resolvers, Variables
@@ -101,7 +102,7 @@ class RequestView:
 
     async def _find(self, name: str) -> Any:
         if name == BODY:
-            return await self.request.get_content()
+            return await read_documents(self.request)
         attribute = _OF_RESOURCE.get(name)
         if attribute is not None:
             return None if self.resource is None else getattr(self.resource, attribute)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from docgraph.codec.form_data import parse_form, refuse_forgery
 from docgraph.exchange.errors import BodyError, UnsupportedMediaType
 from docgraph.exchange.headers import Headers
-from docgraph.rest.forms import parse_form, refuse_forgery
 
 URL_ENCODED = "application/x-www-form-urlencoded"
 MULTIPART = 'multipart/form-data; boundary="XX"'

@@ -13,7 +13,7 @@ from email.policy import HTTP
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from docgraph.codec import decode
+from docgraph.codec.decode import decode
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import BodyError, UnsupportedMediaType
 from docgraph.exchange.headers import Headers
