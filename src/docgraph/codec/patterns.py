@@ -19,6 +19,8 @@ _MAX_MEMORY: Final = 1 << 20  # bytes of one compiled pattern, with what matchin
 # RE2 looks at every byte of the text with every instruction of the pattern in the worst case. Four
 # million such steps are less than a tenth of a second; the pattern `a{1000}` has 1005 instructions.
 _MAX_STEPS: Final = 4_000_000
+# A class such as \p{L} has a thousand instructions, of which few are ever looked at together.
+_ALWAYS_TRIED: Final = 1024  # bytes
 
 _LOOKAROUND: Final = "lookaround is not known"
 _ADVICE: Final = {
@@ -78,7 +80,8 @@ class Pattern:
         except UnicodeEncodeError:
             raise BadPattern("it holds half of a surrogate pair") from None
         self.groups: int = self._compiled.groups
-        self.longest = _MAX_STEPS // max(1, self._compiled.programsize)  # bytes of a text
+        steps = max(1, self._compiled.programsize)
+        self.longest = max(_ALWAYS_TRIED, _MAX_STEPS // steps)  # bytes of a text
 
     def search(self, text: str) -> tuple[str | None, ...] | None:
         """What is found first, and its groups; None where nothing is. Raises `Untriable`."""

@@ -73,7 +73,8 @@ class RolesPath:
         if self._names_one and found and not isinstance(found[0], list):
             return None
         flat = [role for one in found for role in (one if isinstance(one, list) else [one])]
-        return tuple(dict.fromkeys(role for role in flat if isinstance(role, str)))
+        # Not `isinstance`: JavaScript code of the database is a kind of text here, and no role.
+        return tuple(dict.fromkeys(role for role in flat if type(role) is str))
 
 
 def _selectors(query: JSONPath) -> Iterator[JSONPathSelector]:
@@ -92,7 +93,9 @@ def _find_property(query: JSONPath) -> str | None:
     if any(_selects(one) and "$" in str(one) for one in _selectors(query)):
         return None  # a filter that looks at the whole document
     (selector,) = first.selectors
-    return selector.name if isinstance(selector, NameSelector) else None
+    name = selector.name if isinstance(selector, NameSelector) else ""
+    # Another name is no property in dot notation, which is what writes are made of.
+    return name if name and name[0] != "$" and "." not in name else None
 
 
 class _Environment(JSONPathEnvironment):

@@ -51,7 +51,8 @@ _MOST_REFERENCES: Final = 100
 _MOST_VIOLATIONS: Final = 20
 _KEPT: Final = 1000
 _LOAD_MS: Final = 10_000
-_MAX_PATTERN_BYTES: Final = 1 << 20  # of one compiled pattern, and of what matching it remembers
+_MAX_PATTERN_BYTES: Final = 4 << 20  # of one compiled pattern; ^\p{L}{1,50}$ is half of it
+_MAX_MATCHING_BYTES: Final = 8 << 20  # that matching it remembers
 _PATTERNS: Final = (
     "patterns are matched in linear time: without lookaround (?=…) (?!…), backreferences \\1, "
     "atomic groups (?>…) and \\Z; instead of (?!…) write not with a second pattern"
@@ -124,7 +125,7 @@ def compile_schema(schema: Mapping[str, Any], others: Mapping[str, Any]) -> Vali
             mask="the value",  # a message must not show what its reader may not read
             # Without it, patterns that need backtracking would run on the event loop.
             pattern_options=library.RegexOptions(
-                size_limit=_MAX_PATTERN_BYTES, dfa_size_limit=_MAX_PATTERN_BYTES
+                size_limit=_MAX_PATTERN_BYTES, dfa_size_limit=_MAX_MATCHING_BYTES
             ),
         )
     except (library.ValidationError, library.ReferencingError) as error:
