@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docgraph.access.language import compile_predicate
-from docgraph.access.root import may_give
+from docgraph.access.role_gifts import may_give
+from docgraph.access.role_place import RolePlace
+from docgraph.codec.roles_path import RolesPath
 from docgraph.exchange import Account, Write, WriteKind
 from docgraph.predicates import PredicateError
 from tests.unit.access.harness import RESOLVERS, evaluate
@@ -47,6 +49,7 @@ def test_a_path_matches_itself_however_it_is_encoded_and_no_other(
     assert holds is (wanted == asked)
 
 
+ROLES = RolePlace(RolesPath("$.roles"))
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=10)),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
@@ -76,6 +79,6 @@ def test_a_role_is_found_wherever_it_hides(value: Any, operator: str) -> None:
     carried = [value, {"deep": ["root-role", value]}]
     for path in ("roles", "roles.0", "roles.$[]"):
         assert may_give(
-            Write(WriteKind.UPDATE, update={operator: {path: carried}}), "root-role", "roles"
+            Write(WriteKind.UPDATE, update={operator: {path: carried}}), "root-role", ROLES
         )
-    assert may_give(Write(WriteKind.INSERT, ({"roles": carried},)), "root-role", "roles")
+    assert may_give(Write(WriteKind.INSERT, ({"roles": carried},)), "root-role", ROLES)

@@ -106,20 +106,23 @@ class DbAclAuthorizer(Authorizer):
             self._report(None, f"more than {_MOST_RULES} permissions; the lowest are ignored")
             documents = documents[:_MOST_RULES]
         if self._latest is None or self._latest[0] != documents:
-            self._latest = (documents, RuleSet(self._compile(documents)))
+            self._latest = (documents, self._compile(documents))
         return self._latest[1]
 
-    def _compile(self, documents: list[Document]) -> list[Rule]:
+    def _compile(self, documents: list[Document]) -> RuleSet:
         knowledge = self._book.knowledge
         rules: list[Rule] = []
+        ignored: list[str] = []
         for document in documents:
             read = read_rule(document, Source.DATABASE, knowledge)
             if isinstance(read, Rule):
                 rules.append(read)
                 self._reported.pop(str(document.get("_id")), None)
             else:
-                self._report(str(document.get("_id")), describe_flaw(read[0]))
-        return rules
+                id, problem = str(document.get("_id")), describe_flaw(read[0])
+                self._report(id, problem)
+                ignored.append(f"the rule {id} ({Source.DATABASE}) matches nothing: {problem}")
+        return RuleSet(rules, ignored)
 
     def _report(self, id: str | None, problem: str) -> None:
         if self._reported.get(id) != problem:

@@ -25,6 +25,7 @@ from docgraph.store import Store
 __all__ = ["Answer", "Consideration", "Explainer", "Explanation", "Question"]
 
 _MOST_RULES: Final = 200
+_MOST_IGNORED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +151,18 @@ class Explainer:
             allowers=await self._ask_all(authorization.allowers, exchange),
             rules=await self._consider(exchange),
             permission=decision.permission,
-            notes=tuple(await self._comparison.find_notes(exchange)),
+            notes=tuple(await self._find_notes(exchange)),
         )
+
+    async def _find_notes(self, exchange: Exchange) -> list[str]:
+        ignored = await self._book.find_ignored()
+        more = len(ignored) - _MOST_IGNORED
+        rest = [f"{more} more rules cannot be read"] if more > 0 else []
+        return [
+            *await self._comparison.find_notes(exchange),
+            *ignored[:_MOST_IGNORED],
+            *rest,
+        ]
 
     async def find_caller(self, question: Question) -> Account | None:
         """The account of the user, or somebody with just these roles; raises `NotFound`."""

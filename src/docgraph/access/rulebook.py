@@ -37,9 +37,13 @@ _NO_RULE: Final = Decision(False, "no rule matches")
 
 
 class RuleSet:
-    """The rules of one source by role; a new set is a new object."""
+    """The rules of one source by role; a new set is a new object.
 
-    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+    `ignored` tells of those that cannot be read, and so match nothing.
+    """
+
+    def __init__(self, rules: Iterable[Rule] = (), ignored: Iterable[str] = ()) -> None:
+        self.ignored = tuple(ignored)
         self.rules = tuple(sorted(rules, key=lambda rule: rule.rank))
         self._by_role: dict[str, list[Rule]] = {}
         for rule in self.rules:
@@ -122,6 +126,10 @@ class RuleBook:
         while len(self._lists) > self.kept_lists:
             self._lists.popitem(last=False)
         return index
+
+    async def find_ignored(self) -> list[str]:
+        """The rules of all sources that cannot be read, each with the reason."""
+        return [one for source in self._sources for one in (await source.load()).ignored]
 
     async def match(self, exchange: Exchange) -> Match | None:
         """The first rule that matches; None when none does."""

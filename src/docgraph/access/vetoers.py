@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 from docgraph.access.language.paths import parse_template
@@ -11,6 +10,7 @@ from docgraph.config.sections import FilterOperatorsBlacklist as FilterOperators
 from docgraph.config.sections import OriginVetoer as OriginVetoerConfig
 from docgraph.exchange import Exchange, StartupError
 from docgraph.exchange.errors import RequestError
+from docgraph.exchange.wildcards import Wildcard
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
 from docgraph.store.security import has_key
 
@@ -30,7 +30,7 @@ class OriginVetoer(Authorizer):
 
     def __init__(self, config: OriginVetoerConfig) -> None:
         self._origins = frozenset(map(_normalise, config.whitelist))
-        self._patterns = [_read_pattern(one) for one in config.whitelist_patterns]
+        self._patterns = [Wildcard(_normalise(one)) for one in config.whitelist_patterns]
         self._allow_missing = config.allow_missing_origin
         try:
             self._ignored = [parse_template(path) for path in config.ignore_paths]
@@ -57,15 +57,11 @@ class OriginVetoer(Authorizer):
 
     def _is_listed(self, origin: str) -> bool:
         normal = _normalise(origin)
-        return normal in self._origins or any(one.fullmatch(normal) for one in self._patterns)
+        return normal in self._origins or any(one.matches(normal) for one in self._patterns)
 
 
 def _normalise(origin: str) -> str:
     return origin.strip().lower().removesuffix("/")
-
-
-def _read_pattern(pattern: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, _normalise(pattern).split("*"))))
 
 
 class FilterOperatorsBlacklist(Authorizer):

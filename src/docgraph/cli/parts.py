@@ -8,7 +8,7 @@ from __future__ import annotations
 from docgraph.access.file import load_rules
 from docgraph.access.reading import Knowledge
 from docgraph.auth.authenticators.file import load_users
-from docgraph.auth.authenticators.record import RolesPath
+from docgraph.codec.roles_path import RolesPath
 from docgraph.config.sections import (
     AggregationSecurity,
     DbRealmAuthenticator,

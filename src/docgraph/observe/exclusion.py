@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Sequence
+
+from docgraph.exchange.wildcards import Wildcard
 
 __all__ = ["Exclusion"]
 
@@ -23,13 +24,13 @@ class Exclusion:
     ) -> None:
         self._seconds = seconds if seconds > 0 else float("inf")
         self._clock = clock
-        self._patterns = [_compile(pattern) for pattern in patterns]
+        self._patterns = [Wildcard(pattern) for pattern in patterns]
         self._quiet_until = [0.0] * len(patterns)
 
     def covers(self, path: str) -> bool:
         """Whether this request goes without a line; asking counts as having seen it."""
         for place, pattern in enumerate(self._patterns):
-            if pattern.fullmatch(path):
+            if pattern.matches(path):
                 return self._is_quiet(place)
         return False
 
@@ -39,7 +40,3 @@ class Exclusion:
             return True
         self._quiet_until[place] = now + self._seconds
         return False
-
-
-def _compile(pattern: str) -> re.Pattern[str]:
-    return re.compile(".*".join(re.escape(part) for part in pattern.split("*")), re.DOTALL)

@@ -51,6 +51,12 @@ _MOST_REFERENCES: Final = 100
 _MOST_VIOLATIONS: Final = 20
 _KEPT: Final = 1000
 _LOAD_MS: Final = 10_000
+_MAX_PATTERN_BYTES: Final = 4 << 20  # of one compiled pattern; ^\p{L}{1,50}$ is half of it
+_MAX_MATCHING_BYTES: Final = 8 << 20  # that matching it remembers
+_PATTERNS: Final = (
+    "patterns are matched in linear time: without lookaround (?=…) (?!…), backreferences \\1, "
+    "atomic groups (?>…) and \\Z; instead of (?!…) write not with a second pattern"
+)
 
 Key = tuple[str, Any]
 
@@ -117,6 +123,10 @@ def compile_schema(schema: Mapping[str, Any], others: Mapping[str, Any]) -> Vali
             _to_json({key: value for key, value in schema.items() if key not in _OWN}),
             retriever=retrieve,
             mask="the value",  # a message must not show what its reader may not read
+            # Without it, patterns that need backtracking would run on the event loop.
+            pattern_options=library.RegexOptions(
+                size_limit=_MAX_PATTERN_BYTES, dfa_size_limit=_MAX_MATCHING_BYTES
+            ),
         )
     except (library.ValidationError, library.ReferencingError) as error:
         if missing and _ADDRESS.fullmatch(missing[0]):
@@ -126,7 +136,8 @@ def compile_schema(schema: Mapping[str, Any], others: Mapping[str, Any]) -> Vali
                 f"the schema refers to {missing[0]}, which is not in the schema store",
                 hint="references are to http://schema-store/<database>/<id>, nothing is fetched",
             ) from None
-        raise InvalidSchema(_describe(error)) from None
+        hint = _PATTERNS if _is_pattern(library, error) else None
+        raise InvalidSchema(_describe(error), hint=hint) from None
     return Validator(compiled)
 
 
@@ -134,6 +145,12 @@ def _to_json(value: Document) -> Document:
     """The JSON form, in which there are no types but those of JSON."""
     content: Document = orjson.loads(encode(value, JsonMode.STANDARD))
     return content
+
+
+def _is_pattern(library: Any, error: Any) -> bool:
+    """Whether a schema is refused for a pattern (`pattern`, `patternProperties`) in it."""
+    kind = getattr(error, "kind", None)
+    return isinstance(kind, library.ValidationErrorKind.Format) and kind.format == "regex"
 
 
 def _describe(error: Any) -> str:
@@ -215,7 +232,8 @@ class Schemas:
         try:
             return await self.compile(schema)
         except InvalidSchema as error:
-            raise SchemaUnusable(f"wrong 'jsonSchema': {place}: {error.message}") from None
+            message = f"wrong 'jsonSchema': {place}: {error.message}"
+            raise SchemaUnusable(message, hint=error.hint) from None
 
     async def _load_address(self, address: str) -> Document:
         match = _ADDRESS.fullmatch(address)

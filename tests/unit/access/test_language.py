@@ -395,7 +395,7 @@ async def test_a_body_that_cannot_be_read_denies() -> None:
         ("in(array={a})", "in needs a value for value"),
         ("qparams-blacklist()", "qparams-blacklist needs a value for params"),
         ("qparams-size(x)", "'x' is not a number"),
-        ("regex('(')", "the pattern cannot be read"),
+        ("regex('(')", "the pattern cannot be read by RE2: missing )"),
         ("regex(pattern=a, full-match=yes)", "full-match is true or false"),
         ("bson-request-prop-equals(key=a, value=bar)", "'bar' is not JSON"),
         ("method(GET) or PATH('/a')", "unknown predicate PATH"),

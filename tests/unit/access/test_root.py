@@ -6,9 +6,24 @@ from typing import Any
 
 import pytest
 
-from docgraph.access.root import OwnRoles, find_property, keep_own_roles, may_give, spare_holders
+from docgraph.access.role_gifts import OwnRoles, keep_own_roles, may_give
+from docgraph.access.role_holders import MOST_USERS, spare_holders
+from docgraph.access.role_place import RolePlace
+from docgraph.codec.roles_path import RolesPath
 from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.exchange import Account, Write, WriteKind
+from docgraph.exchange.errors import RequestError
+
+pytestmark = pytest.mark.anyio
+
+
+def place(json_path: str) -> RolePlace:
+    return RolePlace.of(DbRealmAuthenticator(json_path_roles=json_path))
+
+
+def keep(write: Write, users: DbRealmAuthenticator | None = None) -> Write:
+    users = users or DbRealmAuthenticator()
+    return keep_own_roles(write, ADA, users, RolePlace.of(users))
 
 
 def insert(*documents: Any) -> Write:
@@ -53,7 +68,7 @@ def pipeline(*stages: Any) -> Write:
     ],
 )
 def test_writes_that_could_give_the_role(write: Write) -> None:
-    assert may_give(write, "admin", "roles")
+    assert may_give(write, "admin", place("$.roles"))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +87,7 @@ def test_writes_that_could_give_the_role(write: Write) -> None:
     ],
 )
 def test_writes_that_do_not(write: Write) -> None:
-    assert not may_give(write, "admin", "roles")
+    assert not may_give(write, "admin", place("$.roles"))
 
 
 @pytest.mark.parametrize(
@@ -83,31 +98,140 @@ def test_writes_that_do_not(write: Write) -> None:
         ("$.teams[*].role", "teams"),
         ("$..roles", None),
         ("$.*", None),
-        ("$['roles']", None),
+        ("$['roles']", "roles"),
+        ("$['a.b']", None),
+        ("$['roles', 'more']", None),
+        ("$.grants[?@.on == $.active].role", None),
+        ("$.grants[?@.on].role", "grants"),
+        ("$", None),
     ],
 )
 def test_the_property_that_roles_lie_below(path: str, property: str | None) -> None:
-    assert find_property(path) == property
+    assert RolesPath(path).property == property
 
 
 def test_where_it_could_be_any_property_all_are_looked_at() -> None:
-    assert may_give(insert({"anything": {"deep": ["admin"]}}), "admin", None)
+    assert may_give(insert({"anything": {"deep": ["admin"]}}), "admin", place("$..roles"))
+    assert not may_give(insert({"password": "admin"}), "admin", place("$..roles"))
 
 
 @pytest.mark.parametrize(
-    ("json_path", "condition"),
+    ("json_path", "write"),
     [
-        ("$.roles", {"roles": {"$ne": "admin"}}),
-        ("$.auth.roles[*]", {"auth.roles": {"$ne": "admin"}}),
-        ("$..roles", None),
+        ("$.roles[0]", update({"$pop": {"roles": -1}})),
+        ("$.roles[0]", update({"$pull": {"roles": "user"}})),
+        ("$.roles[1]", update({"$push": {"roles": {"$each": ["user"], "$position": 0}}})),
+        ("$.roles[1:]", pipeline({"$unset": "roles.0"})),
+        ("$.grants[?@.on == true].role", update({"$set": {"grants.0.on": True}})),
+        ("$.grants[?@.on == true].role", update({"$bit": {"grants.0.on": {"xor": 1}}})),
+        ("$.grants[?!@.off].role", update({"$unset": {"grants.0.off": ""}})),
+        ("$.grants[?!@.off].role", pipeline({"$unset": ["name", "grants.off"]})),
+        ("$.grants[?$.active].role", update({"$set": {"active": True}})),
+        ("$.grants[?!$.locked].role", update({"$unset": {"locked": ""}})),
+        ("$.grants[?!$.locked].role", pipeline({"$unset": "locked"})),
     ],
 )
-def test_writes_find_nobody_who_has_the_role(json_path: str, condition: Any) -> None:
+def test_what_changes_around_a_stored_role_could_give_it(json_path: str, write: Write) -> None:
+    """Such a path takes some of what is stored, and which of it depends on the rest."""
+    assert may_give(write, "admin", place(json_path))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        update({"$set": {"grants": [{"role": "user", "on": True}]}}),
+        update({"$unset": {"grants": ""}}),
+        update({"$set": {"name": "Ada", "password": "x"}}),
+        pipeline({"$unset": ["grants", "name"]}),
+        Write(WriteKind.REPLACE, ({"_id": "x", "grants": [{"role": "user"}]},)),
+    ],
+)
+def test_what_is_written_whole_is_certain(write: Write) -> None:
+    assert not may_give(write, "admin", place("$.grants[?@.on == true].role"))
+
+
+async def find_none(filter: Any, limit: int) -> list[Any]:
+    raise AssertionError("nobody has to be read")
+
+
+async def test_a_condition_of_the_database_spares_those_with_the_role_at_a_plain_path() -> None:
     write = Write(WriteKind.DELETE, filter={"_id": "x"})
 
-    spared = spare_holders(write, "admin", json_path)
+    for json_path, name in (("$.roles", "roles"), ("$.auth.roles", "auth.roles")):
+        spared = await spare_holders(write, "admin", place(json_path), find_none)
+        assert spared.filter == {"$and": [{"_id": "x"}, {name: {"$ne": "admin"}}]}
 
-    assert spared.filter == ({"$and": [{"_id": "x"}, condition]} if condition else {"_id": "x"})
+
+async def test_at_other_paths_those_who_are_read_without_it_are_left() -> None:
+    async def find(filter: Any, limit: int) -> list[Any]:
+        assert (filter, limit) == ({"team": "x"}, MOST_USERS + 1)
+        return [
+            {"_id": 1, "grants": [{"role": "user"}, {"role": "admin"}]},
+            {"_id": 2, "grants": [{"role": "user"}]},
+            {"_id": 3},
+        ]
+
+    write = update({"$set": {"x": 1}}, filter={"team": "x"}, many=True)
+
+    spared = await spare_holders(write, "admin", place("$.grants[*].role"), find)
+
+    assert spared.filter == {
+        "$and": [
+            {"team": "x"},
+            {
+                "$or": [
+                    {"grants": {"$eq": [{"role": "user"}]}, "_id": {"$eq": 2}},
+                    {"grants": {"$exists": False}, "_id": {"$eq": 3}},
+                ]
+            },
+        ]
+    }
+
+
+async def test_more_users_than_can_be_judged_are_refused() -> None:
+    async def find(filter: Any, limit: int) -> list[Any]:
+        return [{"_id": number} for number in range(limit)]
+
+    write = Write(WriteKind.DELETE, filter={"a": 1}, many=True)
+    with pytest.raises(RequestError, match="more than 1000 users"):
+        await spare_holders(write, "admin", place("$..role"), find)
+
+
+@pytest.mark.parametrize(
+    ("json_path", "user", "held"),
+    [
+        ("$.grants[*].role", {"grants": [{"role": "admin"}]}, True),
+        ("$.grants[*].role", {"grants": [{"role": ["user", "admin"]}]}, True),
+        ("$.grants[*].role", {"grants": [{"rôle": "admin"}]}, False),
+        ("$.roles[*]", {"roles": {"first": "admin"}}, True),
+        ("$.roles[*]", {"roles": [["admin"]]}, True),
+        ("$..role", {"a": [{"b": {"role": "admin"}}]}, True),
+        ("$..role", {"password": {"role": "admin"}}, False),
+        ("$['roles']", {"roles": "admin"}, True),
+        ("$['roles']", {"roles": "user"}, False),
+        ("$.roles[0]", {"roles": ["user", "admin"]}, True),
+        ("$.roles[0:1]", {"roles": ["user", "admin"]}, False),
+        ("$.grants[?@.on == true].role", {"grants": [{"role": "admin", "on": False}]}, False),
+        (
+            "$.grants[?search(@.name, '^a')].role",
+            {"grants": [{"role": "admin", "name": "ab"}]},
+            True,
+        ),
+    ],
+)
+def test_who_has_the_role_is_read_as_a_login_reads_it(
+    json_path: str, user: Any, held: bool
+) -> None:
+    """What no login could read, and holds the text, counts as having it."""
+    assert place(json_path).is_held({"_id": "x", **user}, "admin") is held
+
+
+def test_a_user_nested_too_deep_to_be_read_has_the_role_that_stands_in_it() -> None:
+    user: Any = {"_id": "x", "role": "admin"}
+    inner = user
+    for _ in range(150):
+        inner["a"] = inner = {}
+    assert place("$..role").is_held(user, "admin")
 
 
 ADA = Account("ada", ("user",), {"_id": "ada"})
@@ -131,11 +255,11 @@ def replace(*documents: Any) -> Write:
     ],
 )
 def test_a_write_that_touches_roles_does_not_find_the_caller(write: Write) -> None:
-    assert keep_own_roles(write, ADA, DbRealmAuthenticator()).filter == OTHERS
+    assert keep(write).filter == OTHERS
 
 
 def test_a_replacement_finds_the_caller_with_the_same_roles_only() -> None:
-    written = keep_own_roles(replace({"_id": "ada", "roles": ["x"]}), ADA, DbRealmAuthenticator())
+    written = keep(replace({"_id": "ada", "roles": ["x"]}))
     same = {"roles": {"$eq": ["x"]}}
     assert written.filter == {"$and": [{"_id": "ada"}, {"$or": [OTHERS, same]}]}
 
@@ -148,7 +272,7 @@ def test_several_replacements_with_the_caller_among_them_are_refused() -> None:
         ({"_id": 1, "login": {"name": "ada"}, "roles": ["x"]}, named),
     ):
         with pytest.raises(OwnRoles):
-            keep_own_roles(replace({"_id": "bob", "roles": []}, own), ADA, users)
+            keep(replace({"_id": "bob", "roles": []}, own), users)
 
 
 @pytest.mark.parametrize(
@@ -164,4 +288,4 @@ def test_several_replacements_with_the_caller_among_them_are_refused() -> None:
     ],
 )
 def test_what_leaves_own_roles_alone_is_left_alone(write: Write) -> None:
-    assert keep_own_roles(write, ADA, DbRealmAuthenticator()) is write
+    assert keep(write) is write

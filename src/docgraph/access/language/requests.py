@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from decimal import Decimal
 from operator import ge, gt, le, lt
@@ -12,12 +11,19 @@ from docgraph.access.language.reach import Reach
 from docgraph.access.language.values import are_equal, attribute, items_of, number_of, text_of
 from docgraph.access.language.view import NoValue, Repeated, RequestView
 from docgraph.access.language.word import Arguments, Parameter, Test, Texts, Word
+from docgraph.codec.patterns import BadPattern, Pattern, Untriable
 
 __all__ = ["REQUEST_WORDS"]
 
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 _OPERANDS: Final = 2
 _MAX_SUBJECT: Final = 8192  # characters that a regular expression is tried on
+_REWRITES: Final = {
+    "(?!": "instead of (?!…) write `not regex(…)` beside it",
+    "(?<!": "instead of (?<!…) write `not regex(…)` beside it",
+    "(?=": "instead of (?=…) write `and regex(…)` beside it",
+    "(?<=": "instead of (?<=…) write `and regex(…)` beside it",
+}
 
 
 def _build_method(arguments: Arguments) -> Test:
@@ -90,11 +96,7 @@ def _is_there(value: Callable[[RequestView], Any], view: RequestView) -> bool:
 
 
 def _build_regex(arguments: Arguments) -> Test:
-    flags = 0 if _read_flag(arguments, "case-sensitive", default=True) else re.IGNORECASE
-    try:
-        pattern = re.compile(arguments.text("pattern") or "", flags)
-    except re.error as error:
-        raise ValueError(f"the pattern cannot be read: {error}") from None
+    pattern = _read_pattern(arguments)
     whole = _read_flag(arguments, "full-match", default=False)
     find = pattern.fullmatch if whole else pattern.search
     values = arguments.values.get("value")
@@ -105,14 +107,26 @@ def _build_regex(arguments: Arguments) -> Test:
         subject = value(view) if value is not None else None
         if subject is None or len(text := text_of(subject)) > _MAX_SUBJECT:
             raise NoValue("nothing to try the pattern on")
-        match = find(text)
-        if match is None:
+        try:
+            groups = find(text)
+        except Untriable as error:
+            raise NoValue(str(error)) from None
+        if groups is None:
             return False
-        groups = (match[0], *match.groups())
         view.bound.update((str(n), one) for n, one in enumerate(groups) if one is not None)
         return True
 
     return test
+
+
+def _read_pattern(arguments: Arguments) -> Pattern:
+    ignore_case = not _read_flag(arguments, "case-sensitive", default=True)
+    try:
+        return Pattern(arguments.text("pattern") or "", ignore_case=ignore_case)
+    except BadPattern as error:
+        rewrite = _REWRITES.get(error.construct)
+        advice = f"; {rewrite}" if rewrite else ""
+        raise ValueError(f"the pattern cannot be read by RE2: {error}{advice}") from None
 
 
 def _read_flag(arguments: Arguments, name: str, *, default: bool) -> bool:

@@ -6,20 +6,16 @@ another way than an unknown name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jsonpath import JSONPath, JSONPathEnvironment, JSONPathError
-
-from docgraph.config.locate import CONFIGURATION
+from docgraph.codec.roles_path import RolesPath
 from docgraph.config.sections import DbRealmAuthenticator
-from docgraph.exchange import Account, ConfigError, Document, Problem
+from docgraph.exchange import Account, Document
 
-__all__ = ["RolesPath", "User", "UserReader", "find_value", "put_value"]
+__all__ = ["User", "UserReader", "find_value", "put_value"]
 
-_PLAIN_PATH = re.compile(r"\$((?:\.[A-Za-z_]\w*)+)(?:\[\*\])?")
 _HEX_LENGTHS = {"MD5": 32, "SHA-256": 64}
 
 
@@ -37,41 +33,6 @@ class User:
         if isinstance(value, str) and len(value) == _HEX_LENGTHS.get(algorithm):
             return value.lower()
         return None
-
-
-class RolesPath:
-    """`json-path-roles`: where the roles stand (RFC 9535)."""
-
-    def __init__(self, text: str) -> None:
-        try:
-            query = JSONPathEnvironment(strict=True).compile(text)
-        except JSONPathError as error:
-            raise ConfigError(
-                [
-                    Problem(
-                        CONFIGURATION,
-                        "/dbRealmAuthenticator/json-path-roles",
-                        f"not a JSON path (RFC 9535): {error.args[0]}",
-                        "write it like $.roles",
-                    )
-                ]
-            ) from None
-        assert isinstance(query, JSONPath)  # noqa: S101 - strict paths are never compound
-        plain = _PLAIN_PATH.fullmatch(text)
-        self.place = plain[1][1:] if plain else None  # in dot notation, where roles can be written
-        self._query = query
-        self._names_one = query.singular_query()
-
-    def read(self, document: Document) -> tuple[str, ...] | None:
-        """The roles; None when what stands there is no list. What is not text is no role."""
-        try:
-            found = self._query.findall(document)
-        except JSONPathError:  # nested beyond its bound
-            return None
-        if self._names_one and found and not isinstance(found[0], list):
-            return None
-        flat = [role for one in found for role in (one if isinstance(one, list) else [one])]
-        return tuple(dict.fromkeys(role for role in flat if isinstance(role, str)))
 
 
 class UserReader:
