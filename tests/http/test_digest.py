@@ -18,6 +18,7 @@ from docgraph.auth.mechanisms.counts import COLLECTION, StoredCounts
 from docgraph.auth.mechanisms.digests import compute_response
 from tests.http.harness import Mongo, Service, eventually, failing
 from tests.http.login import listening_on, plugins, read_page, serving
+from tests.programs import require
 
 pytestmark = pytest.mark.anyio
 
@@ -127,6 +128,7 @@ async def address(service: Service) -> AsyncIterator[str]:
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_curl_logs_in(address: str, user: str, status: bytes, method: str) -> None:
+    require("curl")
     arguments = ["-s", "--digest", "-u", user, "-X", method, "-o", "/dev/null"]
     process = await asyncio.create_subprocess_exec(
         "curl",

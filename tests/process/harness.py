@@ -23,6 +23,8 @@ from typing import Any, TypeVar
 
 import psutil
 
+from tests.programs import require
+
 ROOT = Path(__file__).parents[2]
 T = TypeVar("T")
 
@@ -242,6 +244,7 @@ def start(
 ) -> subprocess.Popen[str]:
     """The bare process."""
     limit = ["prlimit", f"--nofile={limit_files}"] if limit_files else []
+    require(*limit[:1])
     return subprocess.Popen(
         [*limit, *command(settings)],
         cwd=ROOT,
