@@ -1,4 +1,4 @@
-"""Programs that a machine may not have: a test that needs one is skipped, with a line that says so."""
+"""Programs that a machine may not have: a test that needs one is skipped with a line about it."""
 
 from __future__ import annotations
 
