@@ -2,8 +2,9 @@
 
     python tools/pythons.py [--only all|oldest|newest|ends] [PYTHON ...]
 
-Without names it looks for CPython 3.11 and newer on PATH, in the usual directories and in pyenv; of
-several with the same version the first counts. Each runs `make test` in `.venv-VERSION`, with the
+A PYTHON is a path, a name or a version (3.12). Without any it looks for CPython 3.11 and newer on
+PATH, in the usual directories and in pyenv; of several with the same version the first counts. Each
+runs `make test` in `.venv-VERSION`, with the
 ARGS of the make that called. Ends with 1 if a run failed, with 2 if there is nothing to run.
 """
 
@@ -85,19 +86,34 @@ def find_interpreters(candidates: Iterable[str]) -> list[Interpreter]:
                 found.setdefault(version, interpreter)
             case str(reason):
                 print(f"not used: {path}: {reason}")
-    return sorted(found.values(), key=lambda one: (one.order, one.version))
+    return sort(found.values())
+
+
+def choose(name: str, found: Iterable[Interpreter]) -> Interpreter | None:
+    """The Python of that path, name (python3.12) or version (3.12, 3.12.1)."""
+    described = describe(shutil.which(name) or name)
+    if isinstance(described, Interpreter):
+        return described
+    version = name.removeprefix("python")
+    return next((one for one in found if f"{one.version}.".startswith(f"{version}.")), None)
 
 
 def find_named(names: Iterable[str]) -> list[Interpreter]:
-    """The Pythons of these names or paths; ends the program if one of them is none."""
+    """The Pythons that are named, the oldest first; ends the program if one is not here."""
+    everything = find_interpreters(list_candidates())
     found: dict[str, Interpreter] = {}
     for name in names:
-        described = describe(shutil.which(name) or name)
-        if not isinstance(described, Interpreter):
-            print(f"{name}: {described or 'no Python 3.11 or newer'}", file=sys.stderr)
+        chosen = choose(name, everything)
+        if chosen is None:
+            print(f"{name}: no Python 3.11 or newer with the venv module", file=sys.stderr)
             raise SystemExit(2)
-        found.setdefault(described.version, described)
-    return sorted(found.values(), key=lambda one: (one.order, one.version))
+        found.setdefault(chosen.version, chosen)
+    return sort(found.values())
+
+
+def sort(found: Iterable[Interpreter]) -> list[Interpreter]:
+    """The oldest first."""
+    return sorted(found, key=lambda one: (one.order, one.version))
 
 
 def run_tests(interpreter: Interpreter) -> bool:
