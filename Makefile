@@ -9,7 +9,7 @@ PYTHON ?= $(shell for v in python3 python3.14 python3.13 python3.12 python3.11; 
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test check format bench bench-rivals clean
+.PHONY: help setup run test test-pythons drill-bare check format bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,12 @@ run: $(VENV)/.run ## serve the demo on an embedded MongoDB
 test: $(VENV)/.dev ## run the tests against a real MongoDB
 	@$(BIN)/pytest -n 2 $(ARGS)
 
+test-pythons: ## run the tests with every Python that is here (PYTHONS="..." or ONLY=oldest|newest|ends)
+	@$(PYTHON) tools/pythons.py --only $(or $(ONLY),all) $(PYTHONS)
+
+drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debootstrap)
+	@$(PYTHON) tools/drill_bare.py $(ARGS)
+
 check: $(VENV)/.dev ## format, lint, types, layer rule, size budgets
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -61,4 +67,4 @@ bench-rivals: $(VENV)/.bench ## measure docgraph beside other GraphQL servers (N
 	@$(BIN)/python -m bench.rivals.run $(ARGS)
 
 clean: ## remove what the targets above made (the data directory stays)
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/rivals/*/node_modules
+	@rm -rf $(VENV) .venv-*/ .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/rivals/*/node_modules

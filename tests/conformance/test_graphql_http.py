@@ -7,7 +7,6 @@ knows no GET, answers 400 to what cannot be run, and writes `data: null` beside 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from pymongo import MongoClient
 
 from tests.process.harness import run_server
+from tests.programs import require
 
 SUITE = Path(__file__).parent / "graphql_http"
 AUDITS = 61
@@ -38,11 +38,9 @@ RULED_OUT = {
 @pytest.fixture(scope="module")
 def suite() -> Path:
     """The directory of the suite, with its packages installed."""
-    npm = shutil.which("npm")
-    if npm is None or shutil.which("node") is None:
-        pytest.skip("node and npm are not installed")
+    require("node", "npm")
     if not (SUITE / "node_modules" / "graphql-http").is_dir():
-        install = [npm, "install", "--no-package-lock", "--no-audit", "--no-fund"]
+        install = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund"]
         done = subprocess.run(
             install, cwd=SUITE, capture_output=True, text=True, timeout=100, check=False
         )

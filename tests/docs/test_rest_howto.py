@@ -10,6 +10,7 @@ from uuid import uuid4
 from tests.docs.test_examples import fenced
 from tests.http.harness import Mongo
 from tests.process.test_serve import serving
+from tests.programs import require
 
 PAGE = "docs/how-to/use-the-rest-api.md"
 MARK = "--- next ---"
@@ -31,6 +32,7 @@ def matches(expected: str, output: str) -> bool:
 def test_every_command_of_the_page_does_what_is_said_below_it(
     mongo_client: Mongo, mongo_uri: str, tmp_path: Path
 ) -> None:
+    require("bash", "curl")
     db = f"test_{uuid4().hex[:16]}"
     settings = (
         f"/mclient/connection-string={mongo_uri}",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -309,20 +308,20 @@ async def starting(
         yield opened
 
 
-_instances: Counter[asyncio.AbstractEventLoop] = Counter()
+_loops: set[asyncio.AbstractEventLoop] = set()  # that have an instance
 
 
 @asynccontextmanager
 async def _leaving_no_tasks() -> AsyncIterator[None]:
     """An instance takes its tasks along when it ends; of several, the first one is asked."""
     loop, before = asyncio.get_running_loop(), asyncio.all_tasks()
-    is_first = not _instances[loop]
-    _instances[loop] += 1
+    is_first = loop not in _loops
+    _loops.add(loop)
     try:
         yield
     finally:
-        _instances[loop] -= 1
-        _instances += Counter()  # drops what is zero
+        if is_first:
+            _loops.discard(loop)
     if is_first:
         known = before | {asyncio.current_task()}
         left = [one for one in asyncio.all_tasks() - known if "TestRunner" not in repr(one)]

@@ -19,6 +19,7 @@ from docgraph.auth.mechanisms.digests import compute_response
 from tests.http.harness import Mongo, Service, eventually, failing
 from tests.http.hosts import module_application
 from tests.http.login import listening_on, read_page, serving
+from tests.programs import require
 
 pytestmark = pytest.mark.anyio
 
@@ -122,6 +123,7 @@ async def address(service: Service) -> AsyncIterator[str]:
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_curl_logs_in(address: str, user: str, status: bytes, method: str) -> None:
+    require("curl")
     arguments = ["-s", "--digest", "-u", user, "-X", method, "-o", "/dev/null"]
     process = await asyncio.create_subprocess_exec(
         "curl",

@@ -249,8 +249,8 @@ async def test_inserting_an_existing_app_inserts_none(service: Service) -> None:
     """Decision 4."""
     await service.store(item_app(service, "b"))
 
+    apps = item_app(service, "a"), item_app(service, "b")
     with pytest.raises(Conflict):
-        apps = item_app(service, "a"), item_app(service, "b")
         await service.write("gql-apps", Write(WriteKind.INSERT, apps))
 
     assert service.definitions.count_documents({}) == 1
@@ -260,8 +260,8 @@ async def test_an_update_in_place_is_not_supported_and_changes_nothing(service: 
     """Decision 4."""
     await service.store(item_app(service, "items"))
 
+    update = Write(WriteKind.UPDATE, update={"$set": {"schema": "x"}}, many=True)
     with pytest.raises(NotSupported, match="cannot be updated with bulk patch requests"):
-        update = Write(WriteKind.UPDATE, update={"$set": {"schema": "x"}}, many=True)
         await service.write("gql-apps", update)
 
     assert service.definitions.find_one()["schema"] == SCHEMA

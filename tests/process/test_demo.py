@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pymongo import MongoClient
 
 from docgraph.cli.demo.data import AUTHORS, COMMENTS, POSTS
 from docgraph.store.embedded import EmbeddedMongo
 from tests.process.harness import ROOT, eventually
+from tests.programs import require
 
 
 @dataclass
@@ -83,9 +82,9 @@ def paste(command: str) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_printed_query_works_and_the_data_stays(tmp_path: Path) -> None:
     """Issue 3: the demo of `make run`."""
+    require("bash", "curl")
     directory = tmp_path / "data"
     with run_demo(directory) as demo:
         first = paste(demo.pasted)

@@ -26,6 +26,7 @@ from pymongo import MongoClient
 from docgraph.exchange.errors import StartupError
 from docgraph.store.embedded import EmbeddedMongo, EmbeddedReplicaSet, MongodOptions
 from docgraph.store.embedded_binary import build_command, find_binary
+from docgraph.store.embedded_libraries import build_environment
 from docgraph.store.embedded_node import Node
 from docgraph.store.embedded_process import await_end
 
@@ -203,7 +204,9 @@ def test_directory_of_a_foreign_mongod_is_refused(mongo: EmbeddedMongo) -> None:
     data = mongo.directory / "db"
     elsewhere = mongo.directory.parent / "foreign.log"
     command = build_command(find_binary(), data, elsewhere, mongo.port + 1, MongodOptions())
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as foreign:
+    links = mongo.directory / "lib"  # there if mongod could not start without
+    environment = build_environment(links) if links.exists() else None
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as foreign:
         try:
             wait_for_text(elsewhere, "Waiting for connections")
 

@@ -20,12 +20,16 @@ __all__ = ["MAX_DEPTH", "build_error", "parse"]
 
 MAX_DEPTH = 200  # of documents in MongoDB, and safely below Python's recursion limit
 
-_SPACE = re.compile(r"(?:[ \t\r\n\f\v]++|//[^\n]*+|/\*(?s:.*?)\*/)*+")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?![\w.])")
+# No possessive quantifiers and no atomic groups: `re` of Python 3.11.2 (Debian 12) gets them wrong.
+# A group that repeats costs memory per round, so what repeats without a bound is a loop below.
+_SPACE = re.compile(r"[ \t\r\n\f\v]*")
+_MAY_BE_PASSED = frozenset(" \t\r\n\f\v/")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.])")
 _WORD = re.compile(r"[\w$]+")
-_REGEX = re.compile(r"/((?:[^/\\\[\n]|\\[^\n]|\[(?:[^\]\\\n]|\\[^\n])*+\])++)/(\w*)")
+_REGEX_CHUNK = re.compile(r"[^/\\\[\]\n]*")
+_REGEX_FLAGS = re.compile(r"\w*")
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
-_CHUNKS = {quote: re.compile(rf"[^{quote}\\\x00-\x1f]*+") for quote in "\"'"}
+_CHUNKS = {quote: re.compile(rf"[^{quote}\\\x00-\x1f]*") for quote in "\"'"}
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"} | {
     char: char for char in "\"'\\/\n"
 }
@@ -159,10 +163,9 @@ class _Parser:
         parts: list[str] = []
         chunk = _CHUNKS[quote]
         while True:
-            match = chunk.match(self._text, self._position)
-            assert match is not None  # noqa: S101 - the pattern matches the empty text too
-            parts.append(match.group())
-            self._position = match.end()
+            end = _skip(chunk, self._text, self._position)
+            parts.append(self._text[self._position : end])
+            self._position = end
             char = self._text[self._position : self._position + 1]
             if char == quote:
                 self._position += 1
@@ -203,14 +206,27 @@ class _Parser:
         return int(match.group(), 16)
 
     def _regex(self) -> Any:
-        start = self._position
-        match = _REGEX.match(self._text, start)
-        if match is None:
-            what = "comment" if self._text.startswith("/*", start) else "regular expression"
-            raise self._error(f"the {what} that starts here has no end")
-        self._position = match.end()
-        pattern = match.group(1).replace("\\/", "/")
-        return self._built(start, build_regex, pattern, match.group(2))
+        start, end = self._position, self._regex_end()
+        flags = _skip(_REGEX_FLAGS, self._text, end + 1)
+        pattern = self._text[start + 1 : end].replace("\\/", "/")
+        self._position = flags
+        return self._built(start, build_regex, pattern, self._text[end + 1 : flags])
+
+    def _regex_end(self) -> int:
+        """Where the slash is that ends the regular expression which starts here."""
+        text, position, in_class = self._text, self._position + 1, False
+        while True:
+            position = _skip(_REGEX_CHUNK, text, position)
+            char = text[position : position + 1]
+            if char == "/" and not in_class:
+                return position
+            if char == "\\" and text[position + 1 : position + 2] not in (_END, "\n"):
+                position += 2
+            elif char in ("[", "]", "/"):
+                in_class = char == "[" or (in_class and char == "/")
+                position += 1
+            else:
+                raise self._error("the regular expression that starts here has no end")
 
     def _word(self, match: re.Match[str], depth: int) -> Any:
         start, name = self._position, match.group()
@@ -246,10 +262,22 @@ class _Parser:
             raise self._error(f"{error}{where}", start) from None
 
     def _next(self) -> str:
-        match = _SPACE.match(self._text, self._position)
-        if match is not None:
-            self._position = match.end()
-        return self._text[self._position : self._position + 1]
+        """The next character that is neither space nor comment; the position moves to it."""
+        char = self._text[self._position : self._position + 1]
+        if char in _MAY_BE_PASSED:
+            self._position = self._skip_space(self._position)
+            char = self._text[self._position : self._position + 1]
+        return char
+
+    def _skip_space(self, position: int) -> int:
+        text, position = self._text, _skip(_SPACE, self._text, position)
+        while text.startswith(("//", "/*"), position):
+            closing = "\n" if text[position + 1] == "/" else "*/"
+            end = text.find(closing, position + 2)
+            if end < 0 and closing == "*/":
+                raise self._error("the comment that starts here has no end", position)
+            position = len(text) if end < 0 else _skip(_SPACE, text, end + len(closing))
+        return position
 
     def _here(self) -> str:
         char = self._text[self._position : self._position + 1]
@@ -257,3 +285,10 @@ class _Parser:
 
     def _error(self, message: str, position: int | None = None) -> BodyError:
         return build_error(self._text, self._position if position is None else position, message)
+
+
+def _skip(pattern: re.Pattern[str], text: str, position: int) -> int:
+    """Where the characters end that the pattern, which matches the empty text too, passes over."""
+    match = pattern.match(text, position)
+    assert match is not None  # noqa: S101
+    return match.end()

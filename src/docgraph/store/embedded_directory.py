@@ -4,6 +4,7 @@ docgraph.lock   locked by the docgraph that owns the directory; its process id
 mongod.json     the port, kept for life, and the process id of the last mongod
 mongod.log      the log of mongod, with one predecessor (mongod.log.1)
 db/             the files of mongod
+lib/            links to the libraries that the system lacks (embedded_libraries.py)
 """
 
 from __future__ import annotations
@@ -128,6 +129,7 @@ class DataDirectory:
         self.path = Path(path).resolve()
         self.data = self.path / "db"
         self.log = self.path / "mongod.log"
+        self.libraries = self.path / "lib"
         self.lock = DirectoryLock(self.path / "docgraph.lock")
         self._memory = self.path / "mongod.json"
 

@@ -15,7 +15,14 @@ from pathlib import Path
 
 from docgraph.exchange.errors import StartupError
 
-__all__ = ["ADDRESS_TAKEN", "CANNOT_EXECUTE", "Death", "explain_death", "explain_delay"]
+__all__ = [
+    "ADDRESS_TAKEN",
+    "CANNOT_EXECUTE",
+    "Death",
+    "explain_death",
+    "explain_delay",
+    "find_missing_library",
+]
 
 ADDRESS_TAKEN = 48  # exit codes of mongod
 DIRECTORY_TROUBLE = 100
@@ -29,6 +36,7 @@ _PACKAGES = {"libcurl": "libcurl4", "libssl": "libssl3", "libcrypto": "libssl3"}
 _OTHER_WAYS = (
     "name another mongod with DOCGRAPH_MONGOD, or a running MongoDB with mclient.connection-string"
 )
+_ANONYMOUS = "no version information available"  # the loader on the libraries of pycurl: no harm
 _LIBRARY = re.compile(r"(?:loading shared libraries: |Library not loaded: )(?P<name>[^\s:]+)")
 _LIBRARY_VERSION = re.compile(r"version [`'](?P<name>[A-Z]+_[0-9.]+)' not found")
 _CANNOT_EXECUTE = re.compile(re.escape(CANNOT_EXECUTE) + r" (?P<number>\d+)")
@@ -67,9 +75,14 @@ def explain_delay(seconds: float, log_path: Path) -> StartupError:
     )
 
 
+def find_missing_library(output: str) -> str | None:
+    """The file name of the library that the loader did not find, by what it printed."""
+    match = _LIBRARY.search(output)
+    return Path(match["name"]).name if match else None
+
+
 def _missing_library(death: Death) -> StartupError | None:
-    if match := _LIBRARY.search(death.output):
-        name = Path(match["name"]).name
+    if name := find_missing_library(death.output):
         missing = f"the shared library {name}"
     elif match := _LIBRARY_VERSION.search(death.output):
         name = match["name"]
@@ -173,7 +186,8 @@ def _last_words(death: Death) -> str | None:
     complaints = list(_complaints(death.log)) or list(_complaints(death.output))
     if complaints:
         return complaints[-1]
-    printed = [line for line in death.output.splitlines() if line.strip()]
+    lines = death.output.splitlines()
+    printed = [line for line in lines if line.strip() and _ANONYMOUS not in line]
     return printed[-1].strip()[:300] if printed else None
 
 

@@ -34,7 +34,9 @@ from docgraph.store.embedded_errors import (
     Death,
     explain_death,
     explain_delay,
+    find_missing_library,
 )
+from docgraph.store.embedded_libraries import LENT, build_environment
 from docgraph.store.embedded_process import await_end, end_process, is_ending, is_mongod_of
 from docgraph.store.embedded_replication import serves_directory
 
@@ -62,6 +64,7 @@ class Node:
         self._process: subprocess.Popen[bytes] | None = None
         self._output: IO[bytes] | None = None
         self._binary = Path()
+        self._environment: dict[str, str] | None = None
         self._log_start = 0
 
     @property
@@ -91,7 +94,6 @@ class Node:
             self._spawn()
             if self._listens(deadline):
                 return
-            self.port = self._choose_port(avoid=self.port)
         raise _no_port()
 
     def check_alive(self) -> None:
@@ -154,6 +156,7 @@ class Node:
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=subprocess.STDOUT,
+                env=self._environment,
                 start_new_session=True,  # Ctrl-C is for docgraph, which stops mongod in its turn
             )
         except OSError as error:
@@ -162,10 +165,17 @@ class Node:
         place.remember(Remembered(self.port, self._process.pid))
 
     def _listens(self, deadline: float) -> bool:
-        """Wait until the port answers; false if somebody else took it in between."""
+        """Wait until the port answers; false if another attempt may do better.
+
+        Either somebody else took the port in between, or the libraries are there only now.
+        """
         process = self._process
         while process is not None:
             if process.poll() == ADDRESS_TAKEN:
+                self._forget_process()
+                self.port = self._choose_port(avoid=self.port)
+                return False
+            if process.poll() is not None and self._lend_libraries():
                 self._forget_process()
                 return False
             self.check_alive()
@@ -174,6 +184,16 @@ class Node:
                 return True
             time.sleep(POLL_SECONDS)
         return False
+
+    def _lend_libraries(self) -> bool:
+        """Whether the process lacked libraries of the system that the next one will have."""
+        if self._environment is not None or find_missing_library(self._read_output()) not in LENT:
+            return False
+        try:
+            self._environment = build_environment(self.directory.libraries)
+        except OSError as error:
+            raise describe_os_error(error, self.directory.path) from error
+        return self._environment is not None
 
     def _choose_port(self, avoid: int | None = None) -> int:
         kept = self.directory.recall().port

@@ -163,6 +163,14 @@ def test_unknown_cause_without_a_log_gives_the_last_line_printed() -> None:
     assert error.message == "mongod ended at its start: try --help"
 
 
+def test_remark_of_the_loader_about_lent_libraries_is_no_cause() -> None:
+    remark = "mongod: /data/lib/libcurl.so.4: no version information available (required by mongod)"
+
+    error = explain(2, output=f"Error parsing command line\n{remark}\n")
+
+    assert error.message == "mongod ended at its start: Error parsing command line"
+
+
 def test_chosen_binary_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Decision 43: DOCGRAPH_MONGOD names another binary."""
     binary = tmp_path / "mongod-8"
