@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from tests.http.access_harness import ADA, allow, guarded, plugins_for_access, remove_rules
+from tests.http.access_harness import ADA, allow, guarded, remove_rules
 from tests.http.harness import Service
+from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
@@ -17,15 +18,8 @@ FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def plugins() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("docgraph.server.prepare.BUILTIN", plugins_for_access())
-        yield
-
-
-@pytest.fixture(scope="module")
-async def server(mongo_client: Any, mongo_uri: str, plugins: None) -> AsyncIterator[Service]:
+@module_application
+async def server(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
     async with guarded(mongo_client, mongo_uri) as one:
         yield one
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64decode
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from itertools import product
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
@@ -19,10 +19,10 @@ from tests.http.access_harness import (
     NOBODY,
     allow,
     guarded,
-    plugins_for_access,
     remove_rules,
 )
 from tests.http.harness import Reply, Service, listening
+from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
@@ -37,22 +37,15 @@ KEEPS = {"_id": 1, "name": 1, "home.city": 1}
 FLAGS = {"allowBulkPatch": True, "allowBulkDelete": True, "allowWriteMode": True}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def plugins() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("docgraph.server.prepare.BUILTIN", plugins_for_access())
-        yield
-
-
-@pytest.fixture(scope="module")
-async def server(mongo_client: Any, mongo_uri: str, plugins: None) -> AsyncIterator[Service]:
+@module_application
+async def server(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
     loose = {"filterOperatorsBlacklist": {"enabled": False}}
     async with guarded(mongo_client, mongo_uri, loose) as one:
         yield one
 
 
-@pytest.fixture(scope="module")
-async def loose(mongo_client: Any, mongo_uri: str, plugins: None) -> AsyncIterator[Service]:
+@module_application
+async def loose(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
     """Where callers may bring operators to aggregations."""
     unchecked = {"mongo": {"aggregation-check-operators": False}}
     async with guarded(mongo_client, mongo_uri, unchecked) as one:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ from tests.http.access_harness import (
     ADMIN,
     allow,
     guarded,
-    plugins_for_access,
     remove_rules,
 )
 from tests.http.harness import Mongo, Service, listening
+from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
@@ -32,15 +32,8 @@ REFUSED = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def plugins() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("docgraph.server.prepare.BUILTIN", plugins_for_access())
-        yield
-
-
-@pytest.fixture(scope="module")
-async def server(mongo_client: Mongo, mongo_uri: str, plugins: None) -> AsyncIterator[Service]:
+@module_application
+async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with guarded(mongo_client, mongo_uri) as one:
         one.insert("books", {"_id": "1"})
         yield one

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from docgraph.access import role_holders
 from docgraph.observe.events import AccessDenied
 from docgraph.store import Store
-from tests.http.access_harness import ADA, ADMIN, allow, guarded, plugins_for_access
+from tests.http.access_harness import ADA, ADMIN, allow, guarded
 from tests.http.harness import Document, Mongo, Service, listening
 
 pytestmark = pytest.mark.anyio
@@ -44,13 +44,6 @@ PLACES: dict[str, tuple[Document, Document]] = {
     "$.*": ({"any": ["admin"]}, {"any": ["user"]}),
 }
 PATHS = list(PLACES)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def plugins() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("docgraph.server.prepare.BUILTIN", plugins_for_access())
-        yield
 
 
 Start = Callable[..., Any]

@@ -1,0 +1,35 @@
+"""Rules of the suite itself, so that one test never depends on another."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+FILES = sorted(TESTS.rglob("*.py"))
+
+
+def find_functions(path: Path) -> Iterator[ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.AsyncFunctionDef):
+            yield node
+
+
+def has_wide_scope(decorator: ast.expr) -> bool:
+    keywords = decorator.keywords if isinstance(decorator, ast.Call) else []
+    return any(one.arg == "scope" and ast.unparse(one.value) != "'function'" for one in keywords)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(TESTS)))
+def test_no_asynchronous_fixture_outlives_its_test(path: Path) -> None:
+    """It would keep the event loop, and a broken test would break all that come after it."""
+    wide = [
+        function.name
+        for function in find_functions(path)
+        if any(has_wide_scope(decorator) for decorator in function.decorator_list)
+    ]
+
+    assert wide == [], "use module_application of tests/http/hosts.py"
