@@ -147,7 +147,10 @@ class WriteFailure:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What a write did; `warnings` come back to the caller."""
+    """What a write did; `warnings` come back to the caller.
+
+    `uncertain`: the write failed in a way that leaves open whether, or how far, it was done.
+    """
 
     inserted: tuple[Any, ...] = ()
     upserted: tuple[Any, ...] = ()
@@ -156,3 +159,4 @@ class WriteResult:
     deleted: int = 0
     failures: tuple[WriteFailure, ...] = ()
     warnings: tuple[str, ...] = ()
+    uncertain: bool = False
