@@ -96,6 +96,7 @@ class PermissionTeller(_OnRules):
     name: ClassVar[str] = "permissionTeller"
     description: ClassVar[str] = "makes written permission rules known to all workers"
     point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
+    hears_uncertain: ClassVar[bool] = True
 
     def __init__(
         self, config: PluginConfig, registry: PluginRegistry, generations: Generations

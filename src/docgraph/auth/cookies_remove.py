@@ -15,6 +15,7 @@ from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.plugins.kinds import Service, TokenManager
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.store import Store
 
 __all__ = ["CookieRemover"]
 
@@ -37,9 +38,11 @@ class CookieRemover(Service):
         config: AuthCookieRemover,
         registry: PluginRegistry,
         configuration: Mapping[str, Section],
+        store: Store,
         token_revocations: Revocations | None = None,
     ) -> None:
         self.config = config
+        self._store = store
         self.uri = config.uri  # type: ignore[misc]
         self._registry = registry
         self._cleared = ("Set-Cookie", cookie_of(configuration).clear())
@@ -62,5 +65,5 @@ class CookieRemover(Service):
         withdraw_token(exchange)
         exchange.headers.append(self._cleared)
         if exchange.account is not None:
-            await end_session(self._manager, self._revocations, exchange.account)
+            await end_session(self._store, self._manager, self._revocations, exchange.account)
         return Body(200)

@@ -46,8 +46,8 @@ __all__ = ["AffectedUsers", "PasswordHasher", "PasswordStripper", "Revocations",
 _LOOK_MS: Final = 30_000
 _MOST_AFFECTED: Final = 100_000
 
-# Who is concerned is known before the write only; this carries it to what comes after it, in the
-# one task that runs both.
+# Who is concerned is known before the write only; this carries it to what comes after it, which
+# sees the context of who wrote.
 _affected: ContextVar[tuple[str, ...]] = ContextVar("affected users", default=())
 
 
@@ -209,6 +209,7 @@ class UserChangeTeller(_OnUsers):
     name: ClassVar[str] = "userChangeTeller"
     description: ClassVar[str] = "makes written users known to all workers"
     point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
+    hears_uncertain: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -259,4 +260,5 @@ class PasswordStripper(_OnUsers):
 
 
 def _has_effect(result: WriteResult) -> bool:
-    return bool(result.matched or result.modified or result.deleted or result.upserted)
+    changed = result.matched or result.modified or result.deleted or result.upserted
+    return bool(changed) or result.uncertain

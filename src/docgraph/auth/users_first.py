@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar, Final, cast
 
 from docgraph.auth.authenticators.database import REALM, DatabaseRealm
@@ -75,8 +76,12 @@ class FirstUser(Initializer):
         if self._configured is not None:
             await self._insert(self._realm, self._configured)
             return
+        # A password that is stored is also told, even if the server is stopped in between.
+        await self._store.finish("first user", partial(self._make_admin, self._realm))
+
+    async def _make_admin(self, realm: DatabaseRealm) -> None:
         password = secrets.token_urlsafe(_PASSWORD_BYTES)
-        if await self._insert(self._realm, _build_admin(self._realm, password)):
+        if await self._insert(realm, _build_admin(realm, password)):
             await run_blocking(self._lane, _announce, password)
 
     async def _is_empty(self, realm: DatabaseRealm) -> bool:

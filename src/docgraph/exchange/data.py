@@ -153,7 +153,10 @@ class WriteFailure:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What a write did; `warnings` come back to the caller."""
+    """What a write did; `warnings` come back to the caller.
+
+    `uncertain`: the write failed in a way that leaves open whether, or how far, it was done.
+    """
 
     inserted: tuple[Any, ...] = ()
     upserted: tuple[Any, ...] = ()
@@ -162,3 +165,4 @@ class WriteResult:
     deleted: int = 0
     failures: tuple[WriteFailure, ...] = ()
     warnings: tuple[str, ...] = ()
+    uncertain: bool = False

@@ -23,7 +23,7 @@ from docgraph.graphql.engine.elements import Elements
 from docgraph.graphql.engine.fetch import fetch_values
 from docgraph.graphql.engine.introspect import introspect
 from docgraph.graphql.engine.prepare import check_estimate, prepare_fetches
-from docgraph.graphql.engine.run import Run, concurrently
+from docgraph.graphql.engine.run import Run
 from docgraph.graphql.engine.types import sort_by_type
 from docgraph.graphql.engine.window import Bounds
 from docgraph.graphql.errors import Damaged
@@ -33,6 +33,7 @@ from docgraph.graphql.planning.tree import Block, Column, Embedded, Introspectio
 from docgraph.graphql.report import report_causes
 from docgraph.graphql.result import Result
 from docgraph.runtime import Lane
+from docgraph.runtime.concurrent import concurrently
 from docgraph.store import Store
 from docgraph.variables import Resolvers, Variables
 

@@ -173,6 +173,7 @@ class DefinitionTeller(OnDefinitions):
     name: ClassVar[str] = "graphAppDefinitionTeller"
     description: ClassVar[str] = "makes written app definitions known to all workers"
     point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
+    hears_uncertain: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -42,6 +42,7 @@ __all__ = [
     "ServerStarted",
     "ServerStopped",
     "ServerStopping",
+    "UnattendedFailed",
     "WorkerLost",
     "WorkerStarted",
 ]
@@ -323,6 +324,14 @@ class BackgroundFailed(Event, frozen=True):
     retry_seconds: float = 0.0
 
 
+class UnattendedFailed(Event, frozen=True):
+    """What goes on without its client (a write, and what has to follow it) failed; nobody waits."""
+
+    level: ClassVar[Level] = Level.WARNING
+    work: str
+    error: BaseException
+
+
 class LoopLagged(Event, frozen=True):
     """Something held the event loop: for that long nobody was answered."""
 
@@ -370,6 +379,7 @@ EVENTS: tuple[type[Event], ...] = (
     LoginsBlocked,
     AccessDenied,
     BackgroundFailed,
+    UnattendedFailed,
     LoopLagged,
     LinesDropped,
     ObserverFailed,

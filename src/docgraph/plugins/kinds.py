@@ -151,12 +151,17 @@ class DataInterceptor(Plugin, Protocol):
 
     One at before-write with `wants_whole_documents` sees updates of a single document as
     replacements: the REST API applies them to what is stored and guards the write by its etag.
+
+    Those at after-write run all of them, also when the client is gone by then or one of them
+    raises. One with `hears_uncertain` is also called after a write that failed and may be done
+    nevertheless (a lost connection, time that was up): its `WriteResult` is `uncertain`.
     """
 
     kind: ClassVar[Kind] = Kind.DATA_INTERCEPTOR
     point: ClassVar[DataPoint]
     priority: ClassVar[int] = 10
     wants_whole_documents: ClassVar[bool] = False
+    hears_uncertain: ClassVar[bool] = False
 
     def resolve(self, resource: Resource) -> bool:
         """Whether this resource concerns the interceptor."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from docgraph.rest.links import next_page
 from docgraph.rest.parameters import Order
 from docgraph.rest.single import post_document
 from docgraph.rest.sizes import count_documents
+from docgraph.runtime.concurrent import concurrently
 
 __all__ = ["HANDLERS", "combine", "list_documents"]
 
@@ -49,11 +49,17 @@ async def list_documents(call: Call) -> Answer:
     if call.parameters.count is None:
         page = await _read_page(call)
     else:
-        page, counted = await asyncio.gather(_read_page(call), _count(call))
+        page, counted = await _read_and_count(call)
         headers += counted
     if page.next is not None:
         headers.append(page.next)
     return call.answer(page.documents, headers)
+
+
+async def _read_and_count(call: Call) -> tuple[_Page, list[tuple[str, str]]]:
+    calls: list[Coroutine[Any, Any, Any]] = [_read_page(call), _count(call)]
+    read, counted = await concurrently(calls)
+    return read, counted
 
 
 async def _read_page(call: Call) -> _Page:

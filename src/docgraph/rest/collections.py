@@ -30,7 +30,7 @@ async def _put(call: Call) -> Answer:
     refusal = await put_metadata(call, properties, etag, condition)
     if refusal is not None:
         return refusal
-    return await _announce(call, 201 if created else 200, etag)
+    return await _answer(call, 201 if created else 200, etag)
 
 
 async def _ensure_collection(call: Call) -> bool:
@@ -43,7 +43,6 @@ async def _ensure_collection(call: Call) -> bool:
         await call.require_database()
     check_reachable(call)
     result = await call.write(Write(WriteKind.CREATE))
-    catalog.announce()
     return bool(result.inserted)
 
 
@@ -64,12 +63,11 @@ async def _patch(call: Call) -> Answer:
     refusal = await patch_metadata(call, etag)
     if refusal is not None:
         return refusal
-    return await _announce(call, 200, etag)
+    return await _answer(call, 200, etag)
 
 
-async def _announce(call: Call, status: int, etag: ObjectId) -> Answer:
-    """Tell everybody, and the caller what might be wrong."""
-    call.context.catalog.announce()
+async def _answer(call: Call, status: int, etag: ObjectId) -> Answer:
+    """Tell the caller what might be wrong."""
     headers = [("ETag", str(etag))]
     setting = (await call.find_metadata(call.collection) or {}).get("jsonSchema")
     if isinstance(setting, dict):
@@ -85,12 +83,14 @@ async def _delete(call: Call) -> Answer:
     refusal = await claim_metadata(call)
     if refusal is not None:
         return refusal
-    try:
-        await call.write(Write(WriteKind.DROP))
-        await forget_metadata(call)
-    finally:
-        call.context.catalog.announce()
+    # Metadata without its collection would be in force again with the next one of that name.
+    await call.context.store.finish(f"drop {call.db}.{call.collection}", lambda: _drop(call))
     return Body(204)
+
+
+async def _drop(call: Call) -> None:
+    await call.write(Write(WriteKind.DROP))
+    await forget_metadata(call)
 
 
 HANDLERS: Handlers = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import Answer, Body, Resource, ResourceType, Write, WriteKind
 from docgraph.rest.call import Call, Handlers
@@ -30,7 +32,6 @@ async def _put(call: Call) -> Answer:
     refusal = await put_metadata(call, properties, etag, condition)
     if refusal is not None:
         return refusal
-    call.context.catalog.announce()
     return Body(200 if exists else 201, headers=[("ETag", str(etag))])
 
 
@@ -40,7 +41,6 @@ async def _patch(call: Call) -> Answer:
     refusal = await patch_metadata(call, etag)
     if refusal is not None:
         return refusal
-    call.context.catalog.announce()
     return Body(200, headers=[("ETag", str(etag))])
 
 
@@ -54,14 +54,19 @@ async def _delete(call: Call) -> Answer:
     refusal = await claim_metadata(call)
     if refusal is not None:
         return refusal
+    await store.finish(f"drop {call.db}", lambda: _drop(call, places))
+    return Body(204)
+
+
+async def _drop(call: Call, places: Sequence[Resource]) -> None:
     try:
         # One by one, so that those who care for a collection hear of its end.
         for place in places:
             await call.write_at(place, _DROP)
-        await Administration(store, call.parameters.write_concern).drop_database(call.db)
+        administration = Administration(call.context.store, call.parameters.write_concern)
+        await administration.drop_database(call.db)
     finally:
-        catalog.announce()
-    return Body(204)
+        call.context.catalog.announce()
 
 
 HANDLERS: Handlers = {

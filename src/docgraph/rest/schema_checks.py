@@ -83,6 +83,7 @@ class SchemaStoreTeller(_OnSchemas):
     name: ClassVar[str] = "jsonSchemaStoreTeller"
     description: ClassVar[str] = "makes written JSON schemas known to all workers"
     point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
+    hears_uncertain: ClassVar[bool] = True
 
     def __init__(self, config: PluginConfig, generations: Generations) -> None:
         self.config = config

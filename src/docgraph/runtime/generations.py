@@ -13,7 +13,7 @@ from docgraph.runtime.shared import SharedFile, create_shared
 
 __all__ = ["NAMES", "Generation", "Generations", "create_generations"]
 
-Generation = Literal["apps", "users", "rules", "tokens", "collections"]
+Generation = Literal["apps", "users", "rules", "tokens", "logins", "collections"]
 NAMES: tuple[Generation, ...] = get_args(Generation)
 
 _COUNTER_BYTES = 8

@@ -92,6 +92,8 @@ class Docgraph:
             },
         )
         self._stack.push_async_callback(self.plugins.close)
+        # Writes that outlive their requests need the plugins for what follows them.
+        self._stack.push_async_callback(self.store.settle)
         self._stack.push_async_callback(self._tasks.close)
         self.store.interceptors.install(self.plugins.of_kind(Kind.DATA_INTERCEPTOR))
         await self.plugins.start()

@@ -46,6 +46,7 @@ from docgraph.graphql.service import GraphqlService
 from docgraph.graphql.upkeep import AppsIndex, AppsInitializer, AppsProvider, AppsUpdater
 from docgraph.graphql.writes import DefinitionChecker, DefinitionReader, DefinitionTeller
 from docgraph.plugins.kinds import Plugin
+from docgraph.rest.announce import CollectionTeller
 from docgraph.rest.openapi import OpenApiPageService, OpenApiService
 from docgraph.rest.schema_checks import (
     SchemaChecker,
@@ -128,6 +129,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     DefinitionReader,
     # documents
     MongoService,
+    CollectionTeller,
     SchemaChecker,
     SchemaStoreChecker,
     SchemaStoreReader,

@@ -36,7 +36,7 @@ _context = multiprocessing.get_context("spawn")
 _READY = "ready"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 _GROWN_UP = 60.0  # a worker that lived so long did not die of its start
-_PATIENCE = 5.0  # seconds beyond the bound of a gentle stop
+_PATIENCE = 10.0  # seconds beyond the bound of a gentle stop; writes are finished in them
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

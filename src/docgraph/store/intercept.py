@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from docgraph.exchange import DataPoint, DocgraphError, Exchange, Resource
+from docgraph.exchange import DataPoint, DocgraphError, Exchange, Resource, Write, WriteResult
 from docgraph.observe import emit
 from docgraph.observe.events import InterceptorFailed
 from docgraph.plugins.kinds import DataInterceptor
@@ -41,12 +41,27 @@ class Interceptors:
         return subject
 
     async def run_after_write(
-        self, exchange: Exchange | None, resource: Resource, write: Any, result: Any
-    ) -> Any:
-        """The result as the interceptors leave it; each sees the write beside it."""
+        self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
+    ) -> WriteResult:
+        """The result as the interceptors leave it; each sees the write beside it.
+
+        What is written stays written, so one that fails does not keep the others from hearing of
+        it. Its error is raised after all of them.
+        """
+        first: Exception | None = None
+        uncertain = result.uncertain
         for interceptor in self._at[DataPoint.AFTER_WRITE]:
-            if interceptor.resolve(resource):
+            if (uncertain and not interceptor.hears_uncertain) or not interceptor.resolve(resource):
+                continue
+            try:
                 result = await _intercept(interceptor, exchange, resource, (write, result))
+            except Exception as error:
+                if first is None:
+                    first = error
+                elif isinstance(error, DocgraphError):  # others have been reported
+                    _report(interceptor, exchange, error)
+        if first is not None:
+            raise first
         return result
 
 
@@ -58,6 +73,10 @@ async def _intercept(
     except DocgraphError:
         raise  # it refuses, and says why
     except Exception as error:
-        request_id = exchange.id if exchange else ""
-        emit(InterceptorFailed(interceptor.name, interceptor.point, error, request_id))
+        _report(interceptor, exchange, error)
         raise
+
+
+def _report(interceptor: DataInterceptor, exchange: Exchange | None, error: Exception) -> None:
+    request_id = exchange.id if exchange else ""
+    emit(InterceptorFailed(interceptor.name, interceptor.point, error, request_id))

@@ -6,8 +6,8 @@ guards, the command with its deadline and limit, errors. None of them can be lef
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from docgraph.config.sections import AggregationSecurity, MClient
 from docgraph.exchange.data import (
@@ -20,8 +20,11 @@ from docgraph.exchange.data import (
     WriteResult,
 )
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import QueryError
+from docgraph.exchange.errors import DocgraphError, QueryError
 from docgraph.exchange.exchange import Exchange
+from docgraph.observe import emit
+from docgraph.observe.events import UnattendedFailed
+from docgraph.runtime.units import Units
 from docgraph.store.availability import Availability
 from docgraph.store.client import Client, build_client
 from docgraph.store.command import Commands
@@ -48,9 +51,13 @@ from docgraph.store.security import (
     check_pipeline,
 )
 from docgraph.store.watch import ChangeEvents, guard_events
-from docgraph.store.write import check_shape, execute
+from docgraph.store.write import await_server, check_shape, execute, may_be_written
 
 __all__ = ["Store", "open_store"]
+
+T = TypeVar("T")
+
+_SETTLE_SECONDS: Final = 5.0
 
 
 def open_store(
@@ -84,6 +91,7 @@ class Store:
         self.interceptors = Interceptors()
         self._availability = Availability(client)
         self._commands = Commands(client, ceiling_ms=ceiling_ms)
+        self._units = Units()
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -91,8 +99,13 @@ class Store:
         """Begin to look for the servers, in the background."""
         self._availability.start()
 
+    async def settle(self) -> None:
+        """Wait, for a bounded time, until no write is half done; see `finish`."""
+        await self._units.settle(_SETTLE_SECONDS)
+
     async def close(self) -> None:
-        """End all connections."""
+        """End all connections, after the writes that are under way."""
+        await self.settle()
         await self._availability.stop()
         await self.client.close()
 
@@ -329,16 +342,55 @@ class Store:
         majority: bool = False,
         reveal: Iterable[Key] = (),
     ) -> WriteResult:
-        """Run a write, with the data interceptors around it."""
-        db, collection = _place(resource)
+        """Run a write, with the data interceptors around it.
+
+        Up to the moment the command is sent, a caller who is cancelled leaves nothing behind. From
+        then on the command and the interceptors behind it are one unit, which nobody's leaving
+        cuts in half. The deadline bounds the command only, never what follows it: a caller who is
+        told that time is up (408), or that the database is away (500), has to expect that the
+        write is done, and so do the interceptors that ask for it (`hears_uncertain`).
+        """
         write = await self._admit(resource, write, exchange, reveal)
-        result = await execute(
-            self._commands, db, collection, write, deadline=deadline, majority=majority
+        await await_server(self._commands, deadline)
+        name = f"{write.kind} {resource.db}.{resource.collection}"
+        return await self.finish(
+            name, lambda: self._commit(resource, write, deadline, exchange, majority)
         )
-        done: WriteResult = await self.interceptors.run_after_write(
-            exchange, resource, write, result
-        )
-        return done
+
+    async def finish(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Await steps that belong together; they are done to the end if the caller is cancelled.
+
+        Who commits something and then has to tell it, or to do the other half, does both in here.
+        """
+        return await self._units.run(name, work)
+
+    async def _commit(
+        self,
+        resource: Resource,
+        write: Write,
+        deadline: Deadline,
+        exchange: Exchange | None,
+        majority: bool,
+    ) -> WriteResult:
+        db, collection = _place(resource)
+        try:
+            result = await execute(
+                self._commands, db, collection, write, deadline=deadline, majority=majority
+            )
+        except DocgraphError as error:
+            if may_be_written(error, write):
+                await self._tell_uncertain(resource, write, exchange)
+            raise
+        return await self.interceptors.run_after_write(exchange, resource, write, result)
+
+    async def _tell_uncertain(
+        self, resource: Resource, write: Write, exchange: Exchange | None
+    ) -> None:
+        uncertain = WriteResult(uncertain=True)
+        try:
+            await self.interceptors.run_after_write(exchange, resource, write, uncertain)
+        except Exception as error:  # the caller is told of the write itself
+            emit(UnattendedFailed(f"after {write.kind} {resource.db}.{resource.collection}", error))
 
     async def rehearse(
         self, resource: Resource, write: Write, *, exchange: Exchange | None = None

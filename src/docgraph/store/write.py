@@ -15,7 +15,14 @@ import pymongo
 from bson import ObjectId
 from pymongo import ReplaceOne
 from pymongo.asynchronous.collection import AsyncCollection
-from pymongo.errors import BulkWriteError, OperationFailure
+from pymongo.errors import (
+    BulkWriteError,
+    ConnectionFailure,
+    OperationFailure,
+    ServerSelectionTimeoutError,
+    WaitQueueTimeoutError,
+    WriteConcernError,
+)
 from pymongo.results import UpdateResult
 
 from docgraph.exchange.data import (
@@ -27,15 +34,24 @@ from docgraph.exchange.data import (
     WriteResult,
 )
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import Forbidden, QueryError
+from docgraph.exchange.errors import DocgraphError, Forbidden, QueryError
 from docgraph.store.command import Commands, Observed
 from docgraph.store.concerns import MAJORITY, choose_concern
 from docgraph.store.errors import explain, find_unconfirmed
 
-__all__ = ["check_shape", "execute", "updates_of"]
+__all__ = ["await_server", "check_shape", "execute", "may_be_written", "updates_of"]
 
 _MAJORITY = WriteConcern(MAJORITY)
 _EXISTS = 48  # NamespaceExists
+
+
+async def await_server(commands: Commands, deadline: Deadline) -> None:
+    """Return when there is a server to write to, as long as a read would wait for one.
+
+    The driver's `timeout()` in `execute` would let the whole time go by in waiting for a server.
+    """
+    if not commands.has_server(writing=True):
+        await commands.ping(commands.budget(deadline), writing=True)
 
 
 async def execute(
@@ -48,10 +64,6 @@ async def execute(
     majority: bool,
 ) -> WriteResult:
     """Run the write and tell what it did."""
-    if not commands.has_server(writing=True):
-        # The driver's `timeout()` below would let the whole time go by in waiting for a server;
-        # this waits as long as a read would.
-        await commands.ping(commands.budget(deadline), writing=True)
     seconds = commands.budget(deadline)
     target = _target(commands, db, collection, _MAJORITY if majority else write.concern)
 
@@ -62,6 +74,21 @@ async def execute(
 
     with Observed(db, {str(write.kind): collection}):
         return await commands.within(seconds, run, writing=True)
+
+
+def may_be_written(error: DocgraphError, write: Write) -> bool:
+    """Whether the write may be in the database, or a part of it, although it failed like this."""
+    match error.__cause__:
+        case ServerSelectionTimeoutError() | WaitQueueTimeoutError():
+            return False  # it was never sent
+        case WriteConcernError() | BulkWriteError():
+            return True
+        case OperationFailure():
+            return write.many  # some of the documents may have been written before
+        case ConnectionFailure() | OSError():  # also `TimeoutError`
+            return True
+        case _:
+            return False
 
 
 def _target(

@@ -61,11 +61,6 @@ class Source:
         return self.data
 
 
-class Generations:
-    def read(self, name):
-        return 0
-
-
 @contextmanager
 def listen(respond):
     """A server on loopback; `respond(path)` gives status, headers and body. Yields its address."""
@@ -122,7 +117,6 @@ async def build(tmp_path):
         mechanism = JwtMechanism(
             JwtAuthenticationMechanism(enabled=True, **options),
             blocking,
-            Generations(),
             configuration_directory=tmp_path,
         )
         built.append(mechanism)

@@ -31,17 +31,6 @@ C3 = {"key": SECRET}
 C4 = {"key": SECRET, "issuer": "us", "audience": ("api", "shop")}
 
 
-class Generations:
-    """As one worker sees them."""
-
-    def __init__(self):
-        self.number = 0
-
-    def read(self, name):
-        assert name == "tokens"
-        return self.number
-
-
 class Revoked:
     """The provider `token-revocations`."""
 
@@ -55,19 +44,13 @@ class Revoked:
 
 
 @pytest.fixture
-def generations():
-    return Generations()
-
-
-@pytest.fixture
-async def build(generations):
+async def build():
     blocking, built = Blocking(), []
 
     async def build_mechanism(revocations=None, **options):
         mechanism = JwtMechanism(
             JwtAuthenticationMechanism(enabled=True, **options),
             blocking,
-            generations,
             token_revocations=revocations,
         )
         built.append(mechanism)
@@ -458,19 +441,18 @@ async def test_revocation_by_user_needs_no_id(build, jti):
     assert revoked.asked == [(None, "ada", None)]
 
 
-async def test_verified_tokens_are_checked_once_until_the_tokens_change(build, generations):
-    mechanism, token = await build(**C3), hs()
+async def test_verified_tokens_are_checked_once_and_whether_they_have_ended_every_time(build):
+    revoked = Revoked()
+    mechanism, token = await build(revoked, **C3), hs(jti="one")
     checks = []
     verify = mechanism._verifier._check
     mechanism._verifier._check = lambda text: (checks.append(text), verify(text))[1]
-    await send(mechanism, token)
-    await send(mechanism, token)
+    revoked.revoked.add("two")  # the end of another one changes nothing
+    accepted = Accepted(Account("ada", ("user",), json.loads(decode(token.split(".")[1])), "jwt"))
+    assert [await send(mechanism, token) for _ in range(2)] == [accepted] * 2
+    revoked.revoked.add("one")
+    assert await send(mechanism, token) == Rejected("revoked-token")
     assert len(checks) == 1
-    generations.number += 1
-    assert (await send(mechanism, token)) == Accepted(
-        Account("ada", ("user",), json.loads(decode(token.split(".")[1])), "jwt")
-    )
-    assert len(checks) == 2
 
 
 async def test_memory_of_verified_tokens_is_bounded(build, monkeypatch):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
+from docgraph.auth.tokens import table
 from docgraph.auth.tokens.issued import Ended, IssuedTokens
+from docgraph.auth.tokens.table import TokenTable
 from docgraph.auth.tokens.token import TokenAccount
 from docgraph.exchange import Account
 from docgraph.runtime import Blocking, Generations
@@ -168,11 +171,11 @@ async def test_a_login_that_has_changed_changes_the_account_behind_the_token(wor
 async def test_equal_logins_write_nothing(world, workers):
     await workers[0].current(ADA)
     generations = Generations(world.directory / "generations")
-    before = generations.read("tokens")
+    before = generations.read("logins")
     for worker in workers:
         for properties in ({"_id": "ada"}, {"_id": "ada"}):
             await worker.current(Account("ada", ("user",), properties, "database"))
-    assert generations.read("tokens") == before
+    assert generations.read("logins") == before
 
 
 async def test_a_token_does_not_turn_back_what_a_later_login_has_said(workers):
@@ -180,3 +183,64 @@ async def test_a_token_does_not_turn_back_what_a_later_login_has_said(workers):
     changed = Account("ada", (), {"_id": "ada"}, "database")
     await workers[0].current(changed)
     assert (await workers[1].current(old.account)).account.roles == ()
+
+
+async def test_the_end_of_one_login_leaves_what_is_remembered_of_others(monkeypatch, workers):
+    bob = Account("bob", (), {}, "file")
+    adas, bobs = await workers[0].current(ADA), await workers[0].current(bob)
+    for worker in workers:
+        for issued, account in ((adas, ADA), (bobs, bob)):
+            await worker.find(issued.id)
+            await worker.current(account)
+    reads = []
+    for name in ("find", "find_latest", "put"):
+        method = getattr(TokenTable, name)
+        monkeypatch.setattr(
+            TokenTable,
+            name,
+            lambda *args, name=name, method=method, **more: (
+                reads.append(name),
+                method(*args, **more),
+            )[1],
+        )
+    await workers[0].end(ADA)
+    for worker in workers:
+        assert (await worker.find(bobs.id)).id == (await worker.current(bob)).id == bobs.id
+    assert reads == []
+    assert [await worker.find(adas.id) for worker in workers] == [None, None]
+
+
+async def test_a_worker_that_is_far_behind_forgets_everything(monkeypatch, world, workers):
+    monkeypatch.setattr(table, "KEPT_CHANGES", 3)
+    world.users["bob"] = Account("bob", (), {}, "file")
+    issued = await workers[0].current(ADA)
+    assert await workers[1].find(issued.id) is not None
+    await workers[0].end(ADA)
+    for _ in range(5):
+        await workers[0].renew(Account("bob", (), {}, "file"))
+    assert await workers[1].find(issued.id) is None
+
+
+async def test_a_caller_who_leaves_while_a_token_is_taken_away_leaves_no_half(world, workers):
+    """It is taken away and made known, or neither."""
+    issued = await workers[0].current(ADA)
+    assert await workers[1].find(issued.id) is not None
+    taken, may_go_on = threading.Event(), threading.Event()
+    original = workers[0]._table.end
+
+    def end_slowly(login):
+        ids = original(login)
+        taken.set()
+        may_go_on.wait(60)
+        return ids
+
+    workers[0]._table.end = end_slowly
+    caller = asyncio.create_task(workers[0].end(ADA))
+    await asyncio.to_thread(taken.wait, 60)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    may_go_on.set()
+    await workers[0].find(b"x" * 24)  # waits for its turn behind the work that goes on
+
+    assert await workers[1].find(issued.id) is None

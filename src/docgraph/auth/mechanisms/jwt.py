@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -34,7 +33,7 @@ from docgraph.exchange import Account, Exchange, StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed, ConfigWarning
 from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Outcome, Rejected
-from docgraph.runtime import Blocking, Generations, LoadingCache, run_blocking
+from docgraph.runtime import Blocking, LoadingCache, run_blocking
 
 __all__ = ["JwtMechanism", "Revocations", "TokenVerifier"]
 
@@ -66,7 +65,6 @@ class JwtMechanism(AuthMechanism):
         self,
         config: JwtAuthenticationMechanism,
         blocking: Blocking,
-        generations: Generations,
         token_revocations: Revocations | None = None,
         configuration_directory: Path | None = None,
         configuration: Mapping[str, Section] | None = None,
@@ -74,7 +72,6 @@ class JwtMechanism(AuthMechanism):
         self.config = config
         self._restores = _shares_key(config, (configuration or {}).get("jwtTokenManager"))
         self._lane = blocking.lane("jwks", concurrency=2)
-        self._generations = generations
         self._revocations = token_revocations
         self._directory = configuration_directory or Path()
         self._algorithm = Algorithm.named(config.algorithm, allow_weak_key=config.allow_weak_key)
@@ -89,7 +86,6 @@ class JwtMechanism(AuthMechanism):
             Claims.from_section(self.config),
             self._keys,
             revocations=self._revocations,
-            generation=lambda: self._generations.read("tokens"),
         )
 
     async def close(self) -> None:
@@ -203,16 +199,11 @@ def _shares_key(config: JwtAuthenticationMechanism, manager: Section | None) -> 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """What remembered tokens depend on: other keys or a bump of the tokens make them void."""
-
-    keys: int
-    generation: int
-
-
 class TokenVerifier:
-    """From the text of a token to an account; raises `TokenRefused`."""
+    """From the text of a token to an account; raises `TokenRefused`.
+
+    Remembered tokens depend on the keys only; whether one has ended is asked at every use.
+    """
 
     def __init__(
         self,
@@ -221,30 +212,28 @@ class TokenVerifier:
         keys: KeySource,
         *,
         revocations: Revocations | None = None,
-        generation: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._algorithm = algorithm
         self._claims = claims
         self._keys = keys
         self._revocations = revocations
-        self._generation = generation
         self._clock = clock
-        self._state = self._read_state()
+        self._version = keys.version
         self._remembered: LoadingCache[bytes, Verified] = LoadingCache(REMEMBERED)
 
     async def verify(self, token: str) -> Account:
         """The account of the token."""
         self._keys.keep_fresh()
-        state = self._read_state()
-        if state != self._state:
+        version = self._keys.version
+        if version != self._version:
             self._remembered.clear()
-            self._state = state
+            self._version = version
         digest = sha256(token.encode()).digest()
         verified = self._remembered.peek(digest)
         if verified is None:
             verified = await self._check(token)
-            if self._read_state() == self._state:  # else checked with keys that are gone by now
+            if self._keys.version == self._version:  # else checked with keys that are gone by now
                 self._remembered.put(digest, verified)
         elif self._claims.is_over(verified.expires, self._clock()):
             self._remembered.invalidate(digest)
@@ -268,6 +257,3 @@ class TokenVerifier:
         return self._revocations is not None and self._revocations.is_revoked(
             verified.id, verified.account.name, verified.issued
         )
-
-    def _read_state(self) -> _State:
-        return _State(self._keys.version, self._generation())

@@ -5,16 +5,24 @@ from __future__ import annotations
 from docgraph.auth.tokens.revocation import Revocations
 from docgraph.exchange import Account
 from docgraph.plugins.kinds import TokenManager
+from docgraph.store import Store
 
 __all__ = ["end_session"]
 
 
 async def end_session(
-    manager: TokenManager | None, revocations: Revocations | None, account: Account
+    store: Store, manager: TokenManager | None, revocations: Revocations | None, account: Account
 ) -> None:
-    """End the account's token, and the JWT of somebody else that the caller came with."""
-    if manager is not None:
-        await manager.revoke(account)
-    jti, exp = account.properties.get("jti"), account.properties.get("exp")
-    if revocations is not None and account.kind == "jwt" and isinstance(jti, str):
-        await revocations.revoke(jti, exp if isinstance(exp, int | float) else None)
+    """End the account's token, and the JWT of somebody else that the caller came with.
+
+    To the end, even if the caller does not wait for it.
+    """
+
+    async def end() -> None:
+        if manager is not None:
+            await manager.revoke(account)
+        jti, exp = account.properties.get("jti"), account.properties.get("exp")
+        if revocations is not None and account.kind == "jwt" and isinstance(jti, str):
+            await revocations.revoke(jti, exp if isinstance(exp, int | float) else None)
+
+    await store.finish("logout", end)

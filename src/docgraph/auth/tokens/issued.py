@@ -1,13 +1,15 @@
 """The tokens that an instance has issued, one per login, as every worker of it knows them.
 
 A live token is reused by all requests of the login, over all workers (decisions 29, 33). What a
-worker has seen it remembers until the generation `tokens` moves. Shortly before its end a token
-is followed by another one, and stays good until its own end, so that nobody gets one to keep that
-is over in a moment.
+worker has seen it remembers until the login is changed: when the generation `logins` moves, the
+table tells which ones were, and what is remembered of all others stays. Stamps of `revocations` are
+asked at every use. Shortly before its end a token is followed by another one, and stays good until
+its own end, so that nobody gets one to keep that is over in a moment.
 """
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -17,7 +19,7 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from docgraph.auth.tokens.snapshot import decode_account, encode_account
-from docgraph.auth.tokens.table import Row, TokenTable
+from docgraph.auth.tokens.table import Changes, Row, TokenTable
 from docgraph.auth.tokens.token import LoginNames, TokenAccount
 from docgraph.exchange import Account
 from docgraph.runtime import Blocking, Generations, LoadingCache, run_blocking
@@ -56,8 +58,12 @@ class Ended(Exception):
 
 @dataclass(slots=True)
 class _Entry:
+    """What is remembered of a row of the table, and which change was the last when it was read."""
+
     issued: Issued
+    owner: str  # the name of the login
     snapshot: bytes
+    change: int
     login: Account | None = None  # the last one that was found to have this snapshot
 
 
@@ -89,14 +95,18 @@ class IssuedTokens:
         self._read_again = read_again
         self._clock = clock
         self._logins = LoginNames()
-        self._seen = generations.read("tokens")
+        self._looking = asyncio.Lock()
+        self._seen = generations.read("logins")
+        self._change = 0  # the last one that is known
+        self._changed: dict[str, int] = {}  # logins, and the last change of each
         self._current: LoadingCache[str, _Entry] = LoadingCache(_REMEMBERED)
-        self._by_id: LoadingCache[bytes, Issued] = LoadingCache(_REMEMBERED)
+        self._by_id: LoadingCache[bytes, _Entry] = LoadingCache(_REMEMBERED)
         self._table: TokenTable | None = None
 
     async def open(self) -> None:
         """Open the table, which the first worker makes."""
         self._table = await run_blocking(self._lane, TokenTable, self._path)
+        self._change = await self._call(TokenTable.find_last_change)
 
     async def close(self) -> None:
         """Give back the connection."""
@@ -106,7 +116,7 @@ class IssuedTokens:
 
     async def current(self, account: Account) -> Issued:
         """The token of the account's login, a new one if there is none to give out."""
-        self._follow()
+        await self._follow()
         login = self._logins.get(account)
         load = partial(self._load, account)
         entry = await self._current.get(login, load)
@@ -119,35 +129,76 @@ class IssuedTokens:
         """A new token in the place of all others of the login, after reading the user again."""
         fresh = await self._refresh(account)
         row = self._make_row(self._logins.get(account), encode_account(fresh))
-        await self._call(TokenTable.replace, row)
-        self._generations.bump("tokens")
+        await self._run(self._replace, row)
         return _read_row(row)
 
     async def find(self, id: bytes) -> Issued | None:
         """The live token with that random part."""
-        self._follow()
+        await self._follow()
         try:
-            issued = await self._by_id.get(id, self._find)
+            entry = await self._by_id.get(id, self._find)
+            if self._is_outdated(entry):
+                self._by_id.invalidate(id)
+                entry = await self._by_id.get(id, self._find)
         except _UnknownTokenError:
             return None
-        return None if self._is_over(issued) else issued
+        return None if self._is_over(entry.issued) else entry.issued
 
     async def end(self, account: Account) -> list[bytes]:
         """Take away the tokens of the login; their random parts."""
-        ids = await self._call(TokenTable.end, self._logins.get(account))
-        self._generations.bump("tokens")
-        return ids
+        return await self._run(self._end, self._logins.get(account))
 
-    def _follow(self) -> None:
-        generation = self._generations.read("tokens")
-        if generation != self._seen:
+    # --- keeping up with the other workers --------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Learn which logins other workers, or this one, have changed since the last look."""
+        generation = self._generations.read("logins")
+        if generation <= self._seen:
+            return
+        async with self._looking:
+            if generation <= self._seen:
+                return  # who looked before us began late enough
+            generation = self._generations.read("logins")
+            self._take(await self._call(TokenTable.find_changes, self._change))
             self._seen = generation
+
+    def _take(self, changes: Changes) -> None:
+        self._change = changes.last
+        if changes.logins is None or len(self._changed) + len(changes.logins) > _REMEMBERED:
             self._current.clear()
             self._by_id.clear()
+            self._changed.clear()
+        else:
+            self._changed.update(dict.fromkeys(changes.logins, changes.last))
+
+    def _is_outdated(self, entry: _Entry) -> bool:
+        return self._changed.get(entry.owner, 0) > entry.change
+
+    # Changes are written and made known in one go in the thread: whoever waits for them may be
+    # cancelled at any moment, and then neither happens or both.
+
+    def _replace(self, row: Row) -> None:
+        self._opened.replace(row)
+        self._generations.bump("logins")
+
+    def _end(self, login: str) -> list[bytes]:
+        ids = self._opened.end(login)
+        self._generations.bump("logins")
+        return ids
+
+    def _put(self, row: Row) -> Row:
+        put = self._opened.put(row, usable_until=row.issued_at + self._margin)
+        if put.id != row.id:  # the token stays, the account behind it is another one
+            self._generations.bump("logins")
+        return put
+
+    # --- reading and issuing ----------------------------------------------------------------------
 
     def _is_usable(self, entry: _Entry, account: Account) -> bool:
         """Whether it is live, not nearly over, and says of the account what the login says now."""
         issued = entry.issued
+        if self._is_outdated(entry):
+            return False
         if issued.expires_at - self._margin <= self._clock() or self._is_over(issued):
             return False
         if isinstance(account, TokenAccount) or account is entry.login or account == entry.login:
@@ -163,9 +214,10 @@ class IssuedTokens:
         )
 
     async def _load(self, account: Account, login: str) -> _Entry:
+        change = self._change  # what is changed from now on may be missing in what is read
         latest = await self._call(TokenTable.find_latest, login)
         if latest is not None:
-            entry = _Entry(_read_row(latest), latest.account)
+            entry = _Entry(_read_row(latest), login, latest.account, change)
             if self._is_usable(entry, account):
                 return entry
         return await self._issue(account, login, latest)
@@ -175,17 +227,17 @@ class IssuedTokens:
         fresh = await self._refresh(account) if isinstance(account, TokenAccount) else account
         row = self._make_row(login, encode_account(fresh))
         if latest is not None and self._is_over(_read_row(latest)):
-            await self._call(TokenTable.end, login)
-        put: Row = await self._call(TokenTable.put, row, usable_until=row.issued_at + self._margin)
-        if put.id != row.id:  # the token stays, the account behind it is another one
-            self._generations.bump("tokens")
-        return _Entry(_read_row(put), put.account, fresh)
+            await self._run(self._end, login)
+        change = self._change
+        put = await self._run(self._put, row)
+        return _Entry(_read_row(put), login, put.account, change, fresh)
 
-    async def _find(self, id: bytes) -> Issued:
+    async def _find(self, id: bytes) -> _Entry:
+        change = self._change
         row = await self._call(TokenTable.find, id)
         if row is None:
             raise _UnknownTokenError
-        return _read_row(row)
+        return _Entry(_read_row(row), row.login, row.account, change)
 
     async def _refresh(self, account: Account) -> Account:
         fresh = await self._read_again(account)
@@ -197,8 +249,17 @@ class IssuedTokens:
         now = self._clock()
         return Row(secrets.token_bytes(ID_BYTES), login, snapshot, now, int(now + self._life))
 
-    async def _call(self, method: Callable[..., T], *args: object, **options: object) -> T:
-        return await run_blocking(self._lane, method, self._table, *args, **options)
+    async def _call(self, method: Callable[..., T], *args: object) -> T:
+        return await self._run(method, self._opened, *args)
+
+    async def _run(self, work: Callable[..., T], *args: object) -> T:
+        return await run_blocking(self._lane, work, *args)
+
+    @property
+    def _opened(self) -> TokenTable:
+        if self._table is None:
+            raise RuntimeError("the table of tokens is not open")
+        return self._table
 
 
 def _read_row(row: Row) -> Issued:

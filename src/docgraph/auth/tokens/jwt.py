@@ -68,7 +68,7 @@ class JwtTokens(TokenManager):
             revocations=token_revocations,
             read_again=Realms(registry).read_again,
         )
-        self._verifier = _build_verifier(config, self._key, token_revocations, generations)
+        self._verifier = _build_verifier(config, self._key, token_revocations)
         self._believes_mechanism = _shares_key(config, configuration)
         self._restored = AccountMemo(_restore)
         self._signed: AccountMemo[str] = AccountMemo(self._sign)
@@ -163,9 +163,7 @@ def _shares_key(config: JwtTokenManager, configuration: Mapping[str, Section]) -
     return isinstance(mechanism, JwtAuthenticationMechanism) and mechanism.key == config.key
 
 
-def _build_verifier(
-    config: JwtTokenManager, key: str, revocations: Revocations, generations: Generations
-) -> TokenVerifier:
+def _build_verifier(config: JwtTokenManager, key: str, revocations: Revocations) -> TokenVerifier:
     algorithm = Algorithm.named(ALGORITHM, allow_weak_key=False)
     audience = config.audience
     audiences = (audience,) if isinstance(audience, str) else audience
@@ -187,5 +185,4 @@ def _build_verifier(
         claims,
         source,
         revocations=revocations,
-        generation=lambda: generations.read("tokens"),
     )

@@ -97,6 +97,9 @@ class Revocations:
         return {"at": at, "until": _date(at) + _KEPT}
 
     async def _stamp(self, id: str, fields: Document) -> None:
+        await self._store.finish(f"stamp {id}", lambda: self._store_stamp(id, fields))
+
+    async def _store_stamp(self, id: str, fields: Document) -> None:
         await self._store.write(
             Resource(ResourceType.DOCUMENT, self._db, COLLECTION, id),
             Write(

@@ -29,6 +29,7 @@ from docgraph.exchange.errors import NotFound
 from docgraph.exchange.path import parse_path
 from docgraph.plugins.kinds import Service, TokenManager
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.store import Store
 
 __all__ = ["TokenService"]
 
@@ -48,9 +49,11 @@ class TokenService(Service):
         self,
         config: AuthTokenService,
         registry: PluginRegistry,
+        store: Store,
         token_revocations: Revocations | None = None,
     ) -> None:
         self.config = config
+        self._store = store
         self._registry = registry
         self._revocations = token_revocations
         self._manager: TokenManager | None = None
@@ -91,6 +94,6 @@ class TokenService(Service):
         )
 
     async def _end(self, exchange: Exchange, account: Account) -> Answer:
-        await end_session(self._manager, self._revocations, account)
+        await end_session(self._store, self._manager, self._revocations, account)
         withdraw_token(exchange)
         return Body(204, headers=[("Cache-Control", "no-store")])

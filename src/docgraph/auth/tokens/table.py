@@ -1,8 +1,10 @@
 """The tokens of an instance, in a small database file that all its workers open.
 
-It holds no token: only the random part that each was made with, which is worth nothing without
-the secret of the instance or the key. The file lives in the private directory of the instance and
-vanishes with it. Everything here blocks and is called off the event loop.
+Beside them it notes which logins were changed, one after the other, so that a worker forgets what
+it remembers of those and of nobody else. It holds no token: only the random part that each was
+made with, which is worth nothing without the secret of the instance or the key. The file lives in
+the private directory of the instance and vanishes with it. Everything here blocks and is called off
+the event loop.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["Row", "TokenTable"]
+__all__ = ["Changes", "Row", "TokenTable"]
 
 MOST_ROWS: Final = 100_000
+KEPT_CHANGES: Final = 10_000  # a worker that is further behind forgets all it remembers
 _SWEEP_EVERY: Final = 64  # insertions
 _SCHEMA: Final = """
     CREATE TABLE IF NOT EXISTS issued (
@@ -24,6 +27,9 @@ _SCHEMA: Final = """
     ) WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS by_login ON issued (login, issued_at);
     CREATE INDEX IF NOT EXISTS by_end ON issued (expires_at);
+    CREATE TABLE IF NOT EXISTS changes (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, login TEXT NOT NULL
+    );
 """
 _FIND: Final = "SELECT id, login, account, issued_at, expires_at FROM issued WHERE "
 
@@ -36,6 +42,13 @@ class Row(NamedTuple):
     account: bytes
     issued_at: float
     expires_at: float
+
+
+class Changes(NamedTuple):
+    """Logins whose tokens were taken away or have another account; None: too many to tell."""
+
+    last: int
+    logins: list[str] | None
 
 
 class TokenTable:
@@ -79,6 +92,7 @@ class TokenTable:
             self._connection.execute(
                 "UPDATE issued SET account = ? WHERE login = ?", (row.account, row.login)
             )
+            self._note_change(row.login)
             return latest._replace(account=row.account)
 
     def replace(self, row: Row) -> None:
@@ -86,6 +100,7 @@ class TokenTable:
         with self._transaction():
             self._delete(row.login)
             self._insert(row)
+            self._note_change(row.login)
 
     def end(self, login: str) -> list[bytes]:
         """Take away every token of the login; their random parts."""
@@ -93,7 +108,28 @@ class TokenTable:
             found = self._connection.execute("SELECT id FROM issued WHERE login = ?", (login,))
             ids = [id for (id,) in found.fetchall()]
             self._delete(login)
+            self._note_change(login)
         return ids
+
+    def find_changes(self, since: int) -> Changes:
+        """What has changed behind the change of that number."""
+        found = self._connection.execute(
+            "SELECT number, login FROM changes WHERE number > ? ORDER BY number", (since,)
+        ).fetchall()
+        if not found:
+            return Changes(since, [])
+        is_complete = found[0][0] == since + 1
+        return Changes(found[-1][0], [login for _, login in found] if is_complete else None)
+
+    def find_last_change(self) -> int:
+        """The number of the last change, 0 before the first one."""
+        (last,) = self._connection.execute("SELECT max(number) FROM changes").fetchone()
+        return last or 0
+
+    def _note_change(self, login: str) -> None:
+        noted = self._connection.execute("INSERT INTO changes (login) VALUES (?)", (login,))
+        oldest = (noted.lastrowid or 0) - KEPT_CHANGES
+        self._connection.execute("DELETE FROM changes WHERE number <= ?", (oldest,))
 
     def _insert(self, row: Row) -> None:
         self._connection.execute("INSERT INTO issued VALUES (?, ?, ?, ?, ?)", row)

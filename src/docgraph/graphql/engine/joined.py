@@ -17,11 +17,12 @@ from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.engine.branches import MAX_KEYS, fetch_branches
 from docgraph.graphql.engine.crowded import fetch_crowded
 from docgraph.graphql.engine.join import OWN_KEY, Key, candidate_keys, join_key, match_any
-from docgraph.graphql.engine.run import Run, concurrently
+from docgraph.graphql.engine.run import Run
 from docgraph.graphql.engine.window import Window
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.planning.relation import Join, combine
 from docgraph.graphql.planning.tree import Fetch
+from docgraph.runtime.concurrent import concurrently
 from docgraph.variables import matches_nothing
 
 __all__ = ["fetch_joined"]

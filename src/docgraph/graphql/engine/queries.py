@@ -15,10 +15,11 @@ from typing import Any
 
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
-from docgraph.graphql.engine.run import Run, concurrently
+from docgraph.graphql.engine.run import Run
 from docgraph.graphql.engine.window import Window
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.planning.tree import Fetch
+from docgraph.runtime.concurrent import concurrently
 
 __all__ = ["Answer", "Find", "Pipeline", "Query", "ask_all", "ask_alone"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from docgraph.exchange import Document, Exchange
 from docgraph.graphql.engine.answers import Answers
@@ -24,9 +24,7 @@ from docgraph.runtime import Lane
 from docgraph.store import Store
 from docgraph.variables import Scope
 
-__all__ = ["Prepared", "Run", "concurrently"]
-
-T = TypeVar("T")
+__all__ = ["Prepared", "Run"]
 
 CONCURRENT_COMMANDS = 8
 
@@ -132,22 +130,3 @@ class Run:
         name = f"{fetch.mapping.db}.{fetch.mapping.collection}"
         record = CommandRecord(fetch.place.coordinates, kind, name, elapsed, len(documents))
         self.commands.append(record)
-
-
-async def concurrently(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Run side by side; the first error cancels the others and comes out as itself."""
-    pending = list(calls)
-    if len(pending) == 1:
-        return [await pending[0]]
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(call) for call in pending]
-    except BaseExceptionGroup as errors:
-        raise _first(errors) from None
-    return [task.result() for task in tasks]
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

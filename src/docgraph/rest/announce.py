@@ -1,0 +1,49 @@
+"""All workers hear of collections that are made, dropped or described anew, whoever does it."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from docgraph.config.section import PluginConfig
+from docgraph.exchange import (
+    DataPoint,
+    Exchange,
+    Resource,
+    ResourceType,
+    Write,
+    WriteKind,
+    WriteResult,
+)
+from docgraph.plugins.kinds import DataInterceptor
+from docgraph.runtime import Generations
+from docgraph.store.mounts import METADATA_STORE
+
+__all__ = ["CollectionTeller"]
+
+_OF_COLLECTIONS: Final = (WriteKind.CREATE, WriteKind.DROP)
+
+
+class CollectionTeller(DataInterceptor):
+    """Makes other collections, and other metadata, known to every worker."""
+
+    name: ClassVar[str] = "collectionTeller"
+    description: ClassVar[str] = "makes changes of collections known to all workers"
+    point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
+    hears_uncertain: ClassVar[bool] = True
+
+    def __init__(self, config: PluginConfig, generations: Generations) -> None:
+        self.config = config
+        self._generations = generations
+
+    def resolve(self, resource: Resource) -> bool:
+        """Every collection: of single documents, only those that describe one."""
+        return resource.type is not ResourceType.DOCUMENT
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: tuple[Write, WriteResult]
+    ) -> WriteResult:
+        """The result as it is."""
+        write, result = subject
+        if resource.collection == METADATA_STORE or write.kind in _OF_COLLECTIONS:
+            self._generations.bump("collections")
+        return result
