@@ -9,7 +9,7 @@ PYTHON ?= $(shell for v in python3 python3.14 python3.13 python3.12 python3.11; 
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-pythons drill-bare check format bench bench-rivals clean
+.PHONY: help setup run test test-fast test-pythons drill-bare check format bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,8 +35,11 @@ setup: $(VENV)/.dev ## make the virtual environment and install everything
 run: $(VENV)/.run ## serve the demo on an embedded MongoDB
 	@$(BIN)/docgraph demo
 
-test: $(VENV)/.dev ## run the tests against a real MongoDB
-	@$(BIN)/pytest -n 2 $(ARGS)
+test: $(VENV)/.dev ## run the tests against a real MongoDB (ARGS="tests/unit -k name")
+	@$(BIN)/pytest -n 2 --dist worksteal --durations 20 $(ARGS)
+
+test-fast: $(VENV)/.dev ## run the tests that start no server
+	@$(BIN)/pytest -n 2 --dist worksteal -m "not server" $(ARGS)
 
 test-pythons: ## run the tests with every Python that is here (PYTHONS="..." or ONLY=oldest|newest|ends)
 	@$(PYTHON) tools/pythons.py --only $(or $(ONLY),all) $(PYTHONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import tempfile
 from collections.abc import Iterator
@@ -20,8 +21,29 @@ from tests.leaks import Snapshot
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+_SLOW = {"process", "conformance"}
 # The first loop of a process opens a pipe for signals that stays: it is no leak of the first test.
 uvloop.new_event_loop().close()
+
+
+# On an idle machine a run takes less than four minutes. Whatever hangs is shown, and ends the run.
+LONGEST_RUN_SECONDS = 1800
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """No run hangs: at the bound, every process of it prints its stacks and exits."""
+    stream = os.fdopen(os.dup(2), "w")
+    config.add_cleanup(stream.close)
+    faulthandler.dump_traceback_later(LONGEST_RUN_SECONDS, exit=True, file=stream)
+    config.add_cleanup(faulthandler.cancel_dump_traceback_later)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that start a server, a database or another process are not among the fast ones."""
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        if "mongo_uri" in fixtures or _SLOW & set(item.path.parts):
+            item.add_marker("server")
 
 
 @pytest.fixture(scope="session")

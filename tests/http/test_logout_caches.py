@@ -11,7 +11,7 @@ from docgraph.auth.mechanisms.jwt import TokenVerifier
 from docgraph.auth.tokens.table import TokenTable
 from tests.http.harness import Mongo
 from tests.http.realms import hashed
-from tests.http.tokens import RANDOM, SIGNED, Worker, open_workers, register_tokens
+from tests.http.tokens import RANDOM, SIGNED, Worker, open_workers
 
 pytestmark = pytest.mark.anyio
 MANAGERS = {"random": RANDOM, "signed": SIGNED}
@@ -20,12 +20,10 @@ MANAGERS = {"random": RANDOM, "signed": SIGNED}
 @pytest.fixture
 async def workers(
     request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
     mongo_client: Mongo,
     mongo_uri: str,
     database: str,
 ) -> AsyncIterator[Sequence[Worker]]:
-    register_tokens(monkeypatch)
     mongo_client[database]["users"].insert_one({"_id": "bob", "password": hashed("other")})
     section = MANAGERS[request.param]
     async with open_workers(mongo_client, mongo_uri, database, section, workers=2) as opened:
