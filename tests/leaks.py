@@ -53,7 +53,8 @@ class Snapshot:
             pytest.fail(f"left behind: {', '.join(left)}")
 
     def _find_left(self) -> list[str]:
-        left = [f"the process {_describe(pid)}" for pid in _find_children() - self._children]
+        started = _find_children() - self._children
+        left = [f"{count} running: {command}" for command, count in started.items()]
         left += [f"the listener {one}" for one in bus._listeners if one not in self._listeners]
         if not self._may_grow:
             left += [f"the thread {one.name!r}" for one in _find_threads() - self._threads]
@@ -66,17 +67,19 @@ def _find_threads() -> frozenset[threading.Thread]:
     return frozenset(threading.enumerate())
 
 
-def _find_children() -> frozenset[int]:
+def _find_children() -> Counter[str]:
+    """Child processes by their command: one that was started again is no leak."""
     if not _TASKS.exists():  # not on Linux
-        return frozenset(one.pid for one in psutil.Process().children())
+        return Counter(" ".join(one.cmdline()) for one in psutil.Process().children())
     texts = [_read(task / "children") for task in _TASKS.iterdir()]
-    return frozenset(int(pid) for text in texts for pid in text.split())
+    commands = [_read(Path(f"/proc/{pid}/cmdline")) for text in texts for pid in text.split()]
+    return Counter(command.replace("\0", " ")[:300] for command in commands if command)
 
 
 def _read(path: Path) -> str:
     try:
         return path.read_text()
-    except OSError:  # the thread has ended
+    except OSError:  # the thread or the process has ended
         return ""
 
 
@@ -91,10 +94,3 @@ def _count_descriptors() -> Counter[str]:
         if not path.startswith(("/dev/", "/proc/")):
             counts[path.split(":", 1)[0]] += 1
     return counts
-
-
-def _describe(pid: int) -> str:
-    try:
-        return f"{pid} ({' '.join(psutil.Process(pid).cmdline())[:200]})"
-    except psutil.Error:
-        return str(pid)

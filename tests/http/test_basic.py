@@ -14,6 +14,7 @@ import pytest
 from docgraph.exchange import Account
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.plugins.kinds import Authenticator
+from docgraph.server.builtin import BUILTIN
 from tests.http.harness import OPEN, Service
 from tests.http.hosts import module_application
 from tests.http.login import read_page, serving
@@ -112,7 +113,8 @@ async def test_challenge_is_left_out_when_asked(
 async def test_lost_database_is_500_and_never_401(mongo_client: Any, mongo_uri: str) -> None:
     """Decision 25."""
     lost = {"lostRealm": {"enabled": True}, "basicAuthMechanism": {"authenticator": "lostRealm"}}
-    async with serving(mongo_client, mongo_uri, BASIC, lost) as service:
+    plugins = (*BUILTIN, LostRealm)
+    async with serving(mongo_client, mongo_uri, BASIC, lost, plugins=plugins) as service:
         reply = await service.request("GET", "/whoami", headers={"authorization": basic("a:b")})
     assert reply.status == 500
     assert "www-authenticate" not in reply.headers

@@ -65,7 +65,7 @@ class Engine:
         self._runner.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def engine(mongo_uri: str) -> Iterator[Engine]:
     engine = Engine(mongo_uri)
     yield engine

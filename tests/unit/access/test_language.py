@@ -424,3 +424,21 @@ async def test_head_is_a_get_that_keeps_its_body_to_itself() -> None:
     assert await evaluate("method(GET)", "HEAD", "/a")
     assert not await evaluate("method(HEAD)", "GET", "/a")
     assert make_exchange().account is ADA
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "what"),
+    [
+        ("')0{}", 1, "the quote ' is not closed"),
+        ("path('/a') and '${id}=${id}", 16, "the quote ' is not closed"),
+        ('equals(${id}, "x)', 15, 'the quote " is not closed'),
+        ("equals(a${id}\\,${id})", 14, "a backslash at the end needs quotes around the text"),
+    ],
+)
+def test_an_open_quote_is_named_at_its_own_column_whatever_stands_behind_it(
+    text: str, column: int, what: str
+) -> None:
+    with pytest.raises(PredicateError) as refused:
+        compile_predicate(text, RESOLVERS.variables)
+
+    assert (refused.value.column, refused.value.what) == (column, what)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -48,36 +49,45 @@ class World:
         self.clock, self.ends = Clock(), Ends()
         self.users = {"ada": ADA}
         self.read = []
+        self.opened = []
 
     async def read_again(self, account):
         self.read.append(account.name)
         return self.users.get(account.name)
 
     async def open(self):
+        blocking = Blocking(2)
+        generations = Generations(self.directory / "generations")
         worker = IssuedTokens(
             self.directory / "tokens",
             LIFE,
-            blocking=Blocking(2),
-            generations=Generations(self.directory / "generations"),
+            blocking=blocking,
+            generations=generations,
             revocations=self.ends,
             read_again=self.read_again,
             clock=self.clock,
         )
         await worker.open()
+        self.opened.append((worker, generations, blocking))
         return worker
+
+    async def close(self):
+        for worker, generations, blocking in self.opened:
+            await worker.close()
+            generations.close()
+            await blocking.close()
 
 
 @pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
+async def world(tmp_path):
+    world = World(tmp_path)
+    yield world
+    await world.close()
 
 
 @pytest.fixture
 async def workers(world):
-    opened = [await world.open(), await world.open()]
-    yield opened
-    for one in opened:
-        await one.close()
+    return [await world.open(), await world.open()]
 
 
 async def test_both_workers_give_out_one_token(workers):
@@ -170,12 +180,12 @@ async def test_a_login_that_has_changed_changes_the_account_behind_the_token(wor
 
 async def test_equal_logins_write_nothing(world, workers):
     await workers[0].current(ADA)
-    generations = Generations(world.directory / "generations")
-    before = generations.read("logins")
-    for worker in workers:
-        for properties in ({"_id": "ada"}, {"_id": "ada"}):
-            await worker.current(Account("ada", ("user",), properties, "database"))
-    assert generations.read("logins") == before
+    with closing(Generations(world.directory / "generations")) as generations:
+        before = generations.read("logins")
+        for worker in workers:
+            for properties in ({"_id": "ada"}, {"_id": "ada"}):
+                await worker.current(Account("ada", ("user",), properties, "database"))
+        assert generations.read("logins") == before
 
 
 async def test_a_token_does_not_turn_back_what_a_later_login_has_said(workers):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from docgraph.predicates import PredicateError
+
 __all__ = ["Spelling", "respell"]
 
 _PART = re.compile(
@@ -43,11 +45,15 @@ class Spelling:
 
 
 def respell(text: str) -> Spelling:
-    """The text with quotes around what needs them, and without empty lists."""
+    """The text with quotes around what needs them, and without empty lists.
+
+    Raises `PredicateError` for what no quotes around it would make right.
+    """
     pieces: list[str] = []
     shifts: list[tuple[int, int]] = []
     end = size = 0
     for match in _PART.finditer(text):
+        _refuse_open_quote(text, end, match.start())
         replacement = _respell_part(match)
         piece = text[end : match.start()] + replacement
         pieces.append(piece)
@@ -55,8 +61,16 @@ def respell(text: str) -> Spelling:
         end = match.end()
         if len(replacement) != len(match[0]):
             shifts.append((size, len(replacement) - len(match[0])))
+    _refuse_open_quote(text, end, len(text))
     pieces.append(text[end:])
     return Spelling("".join(pieces), tuple(shifts))
+
+
+def _refuse_open_quote(text: str, start: int, end: int) -> None:
+    """A quote between the parts has no partner; the quotes that we add must not become it."""
+    for column, character in enumerate(text[start:end], start + 1):
+        if character in ("'", '"'):
+            raise PredicateError(column, f"the quote {character} is not closed")
 
 
 def _respell_part(match: re.Match[str]) -> str:
@@ -64,5 +78,7 @@ def _respell_part(match: re.Match[str]) -> str:
         return ""  # a parameter that is not given is an empty list
     if match["variable"] is None:
         return match[0]
+    if match[0].endswith("\\"):
+        raise PredicateError(match.end(), "a backslash at the end needs quotes around the text")
     quote = '"' if "'" in match[0] else "'"
     return quote + match[0].replace(quote, f"\\{quote}") + quote
