@@ -21,6 +21,7 @@ __all__ = [
     "AppsRefreshed",
     "AuthFailed",
     "BackgroundFailed",
+    "BackgroundLeft",
     "CommandFinished",
     "ConfigWarning",
     "DatabaseFound",
@@ -314,13 +315,21 @@ class AccessDenied(Event, frozen=True):
 
 
 class BackgroundFailed(Event, frozen=True):
-    """A background task raised; it is started again after `retry_seconds`."""
+    """A background task raised; it runs again after `retry_seconds`, unless it is being stopped."""
 
     level: ClassVar[Level] = Level.WARNING
     task: str
     error: BaseException
     failures: int = 1
     retry_seconds: float = 0.0
+
+
+class BackgroundLeft(Event, frozen=True):
+    """A background task was asked to stop for that long, did not, and was left behind."""
+
+    level: ClassVar[Level] = Level.ERROR
+    task: str
+    seconds: float
 
 
 class LoopLagged(Event, frozen=True):
@@ -370,6 +379,7 @@ EVENTS: tuple[type[Event], ...] = (
     LoginsBlocked,
     AccessDenied,
     BackgroundFailed,
+    BackgroundLeft,
     LoopLagged,
     LinesDropped,
     ObserverFailed,

@@ -7,7 +7,7 @@ from docgraph.runtime.gate import Gate
 from docgraph.runtime.generations import Generation, Generations
 from docgraph.runtime.instance import Instance, create_instance
 from docgraph.runtime.lru import LruDict
-from docgraph.runtime.tasks import Tasks, watch_loop
+from docgraph.runtime.tasks import Tasks, cancel_until_over, watch_loop
 
 __all__ = [
     "AFTER_READ",
@@ -24,6 +24,7 @@ __all__ = [
     "LruDict",
     "Tasks",
     "WindowCounters",
+    "cancel_until_over",
     "count_cores",
     "create_instance",
     "run_blocking",
