@@ -1,7 +1,14 @@
 """What a process runs on: blocking work, background tasks, caches, and what workers share."""
 
 from docgraph.runtime.blocking import Blocking, Lane, count_cores, run_blocking
-from docgraph.runtime.cache import AFTER_READ, AFTER_WRITE, CacheStats, Expiry, LoadingCache
+from docgraph.runtime.cache import (
+    AFTER_READ,
+    AFTER_WRITE,
+    CacheStats,
+    Expiry,
+    LoadingCache,
+    close_all,
+)
 from docgraph.runtime.counters import WindowCounters
 from docgraph.runtime.gate import Gate
 from docgraph.runtime.generations import Generation, Generations
@@ -25,6 +32,7 @@ __all__ = [
     "Tasks",
     "WindowCounters",
     "cancel_until_over",
+    "close_all",
     "count_cores",
     "create_instance",
     "run_blocking",

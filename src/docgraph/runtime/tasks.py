@@ -17,7 +17,7 @@ from typing import Any
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed, BackgroundLeft, LoopLagged
 
-__all__ = ["Tasks", "cancel_until_over", "watch_loop"]
+__all__ = ["Tasks", "cancel_until_over", "is_being_cancelled", "watch_loop"]
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
@@ -49,6 +49,12 @@ async def cancel_until_over(
             break
         pause *= 2
     return living
+
+
+def is_being_cancelled() -> bool:
+    """Whether somebody has asked the task that calls this to stop."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 class Tasks:
@@ -114,7 +120,8 @@ class Tasks:
                 await work()
                 return
             except (Exception, asyncio.CancelledError) as error:
-                if _is_asked_to_stop():
+                # Else a cancellation comes from inside the work, and must not end it unnoticed.
+                if is_being_cancelled():
                     if isinstance(error, Exception):
                         emit(BackgroundFailed(name, error, failures + 1))
                     raise
@@ -133,12 +140,6 @@ class Tasks:
 async def _stop(tasks: Iterable[asyncio.Task[None]], grace: float) -> None:
     for task in await cancel_until_over(tasks, grace):
         emit(BackgroundLeft(task.get_name(), grace))
-
-
-def _is_asked_to_stop() -> bool:
-    # Not so for a cancellation from inside the work itself, which must not end it unnoticed.
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 async def watch_loop(threshold: float = 0.25, interval: float = 0.5) -> None:
