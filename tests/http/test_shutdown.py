@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from docgraph.config import Sources, load
 from docgraph.observe.events import BackgroundFailed, BackgroundLeft
-from docgraph.runtime import create_instance
+from docgraph.runtime import Instance, create_instance
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import Prepared, prepare
 from tests.http.harness import OPEN, Mongo, flatten, listening, merge, running
-
-pytestmark = pytest.mark.anyio
 
 _FOLLOWERS = ("dbRealmAuthenticator", "tokenRevocationsWatcher", "graphAppsUpdater", "dbAclUpdater")
 
@@ -35,38 +35,49 @@ def _prepare(uri: str, db: str) -> Prepared:
     return prepare(load(Sources(settings=settings, environ={}, directory=Path("/nonexistent"))))
 
 
-def _find_new_tasks(before: set[asyncio.Task[Any]]) -> list[str]:
-    return [task.get_name() for task in asyncio.all_tasks() - before]
+def _find_other_tasks() -> list[str]:
+    return [str(task) for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
 
-async def test_no_task_is_left_whenever_the_stop_comes(mongo_uri: str, database: str) -> None:
-    prepared = await asyncio.to_thread(_prepare, mongo_uri, database)
-    shared = create_instance()
-    instance = await asyncio.to_thread(shared.__enter__)
-    before, left = asyncio.all_tasks(), []
-    with listening(BackgroundLeft) as stuck, listening(BackgroundFailed) as failed:
+# The driver forgets the socket of an attempt to connect that is given up in the middle.
+@pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")
+def test_no_task_is_left_whenever_the_stop_comes(mongo_uri: str, database: str) -> None:
+    prepared = _prepare(mongo_uri, database)
+
+    async def start_and_stop(instance: Instance) -> list[str]:
+        left = []
         for turn in range(20):
             app = Docgraph(prepared, instance, mongo_uri)
             await app.startup()
             await asyncio.sleep(turn * 0.013)  # another moment of the start each time
             await app.shutdown()
-            left += _find_new_tasks(before)
-    await asyncio.to_thread(shared.__exit__, None, None, None)
+            left += _find_other_tasks()
+        return left
 
-    assert left == []
-    assert stuck == []
-    assert failed == []
+    with (
+        create_instance() as instance,
+        listening(BackgroundLeft) as stuck,
+        listening(BackgroundFailed) as failed,
+    ):
+        left = uvloop.run(start_and_stop(instance))
+    gc.collect()  # such a socket is found here, and not by another test
+
+    assert (left, stuck, failed) == ([], [], [])
 
 
-async def test_no_task_is_left_once_every_stream_is_open(
+def test_no_task_is_left_once_every_stream_is_open(
     mongo_client: Mongo, mongo_uri: str, database: str
 ) -> None:
-    before = asyncio.all_tasks()
-    with listening(BackgroundLeft) as stuck:
-        async with running(mongo_client, mongo_uri, _sections(database), db=database) as service:
-            async with asyncio.timeout(60):
-                for name in _FOLLOWERS:
-                    await service.app.plugins.find(name).follower.wait_open()
+    async def start_and_stop() -> list[str]:
+        async with (
+            running(mongo_client, mongo_uri, _sections(database), db=database) as service,
+            asyncio.timeout(60),
+        ):
+            for name in _FOLLOWERS:
+                await service.app.plugins.find(name).follower.wait_open()
+        return _find_other_tasks()
 
-    assert _find_new_tasks(before) == []
-    assert stuck == []
+    with listening(BackgroundLeft) as stuck:
+        left = uvloop.run(start_and_stop())
+
+    assert (left, stuck) == ([], [])
