@@ -17,6 +17,10 @@ from docgraph.server.app import Docgraph
 from docgraph.server.prepare import Prepared, prepare
 from tests.http.harness import OPEN, Mongo, flatten, listening, merge, running
 
+# The driver forgets the socket, or the transport, of an attempt to connect that is given up in the
+# middle. As an error, the warning would keep uvloop from ever closing its loop.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+
 _FOLLOWERS = ("dbRealmAuthenticator", "tokenRevocationsWatcher", "graphAppsUpdater", "dbAclUpdater")
 
 
@@ -39,8 +43,6 @@ def _find_other_tasks() -> list[str]:
     return [str(task) for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
 
-# The driver forgets the socket of an attempt to connect that is given up in the middle.
-@pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")
 def test_no_task_is_left_whenever_the_stop_comes(mongo_uri: str, database: str) -> None:
     prepared = _prepare(mongo_uri, database)
 
@@ -79,5 +81,6 @@ def test_no_task_is_left_once_every_stream_is_open(
 
     with listening(BackgroundLeft) as stuck:
         left = uvloop.run(start_and_stop())
+    gc.collect()
 
     assert (left, stuck) == ([], [])
