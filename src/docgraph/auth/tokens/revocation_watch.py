@@ -106,9 +106,7 @@ class RevocationsWatcher(Initializer):
         self._writes = instance.worker <= 1  # one worker of the instance makes stamps lasting
         self._revocations = token_revocations
         self._users = _users(configuration)
-        self.follower = Follower(
-            self._open_stream, catch_up=token_revocations.read, take=self._take
-        )
+        self.follower = Follower(self._open_stream, catch_up=self._catch_up, take=self._take)
 
     async def initialize(self) -> None:
         """Read everything there is, then follow."""
@@ -126,6 +124,9 @@ class RevocationsWatcher(Initializer):
                 await self._revocations.read()
             except StoreError as error:
                 emit(BackgroundFailed("token-revocations-round", error))
+
+    async def _catch_up(self) -> None:
+        await self._revocations.read()
 
     def _open_stream(self, resume: ResumeToken) -> ChangeEvents:
         """Not by `Store.watch`: its guard hides even that a password was written."""
