@@ -26,7 +26,7 @@ from tests.http.access_harness import (
     remove_rules,
     write_rules,
 )
-from tests.http.harness import Service, eventually, listening, names_of
+from tests.http.harness import Service, listening, names_of
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -437,8 +437,7 @@ async def test_callers_who_ask_at_the_same_time_get_their_own_rows(service: Serv
 
 async def test_rules_of_somebody_else_are_noticed_by_change_stream(service: Service) -> None:
     assert await status(service, "GET", "/books", ADA) == 403
-    tasks = service.app._tasks
-    await eventually(lambda: tasks.is_running("dbAclUpdater"))
+    await service.app.plugins.find("dbAclUpdater").follower.wait_open()
     rule = {"predicate": "path('/books')", "roles": ["user"]}
     service.mongo[service.db]["acl"].insert_one(rule)
 

@@ -204,7 +204,7 @@ async def test_the_updater_revalidates_every_ttr(start: Any) -> None:
 async def test_a_change_in_the_database_is_noticed_by_the_change_stream(start: Any) -> None:
     """Decision 44: other instances learn within 2 s."""
     async with start([app_of("a")]) as service:
-        await eventually(lambda: service.app._tasks.is_running("graphAppsUpdater-watch"))
+        await service.app.plugins.find("graphAppsUpdater").follower.wait_open()
         assert await status(service, "a") == 200
         for change, expected in (
             (lambda: service.definitions.insert_one(app_of("b")), [200, 200]),
@@ -225,8 +225,7 @@ async def test_a_dropped_collection_serves_nothing_and_its_successor_is_noticed(
 ) -> None:
     async with start([app_of("a")]) as service:
         assert await status(service, "a") == 200
-        await eventually(lambda: service.app._tasks.is_running("graphAppsUpdater-watch"))
-        await asyncio.sleep(0.3)  # the stream says nowhere that it is open
+        await service.app.plugins.find("graphAppsUpdater").follower.wait_open()
         service.definitions.drop()
         await until(lambda: status(service, "a"), 404)
         service.definitions.insert_one(app_of("b"))

@@ -157,6 +157,7 @@ async def test_changes_by_other_programs_are_seen_at_once_without_the_cache(open
 
 async def test_changes_by_other_programs_end_the_cache_by_change_stream(open_: Open) -> None:
     async with open_(**{"cache-enabled": True, "cache-ttl": 86_400_000}) as realm:
+        await realm.plugin.follower.wait_open()
         assert await realm.login("ada", "secret") == 200
         realm.users.update_one({"_id": "ada"}, {"$set": {"password": hashed("new")}})
         await realm.until("ada", "new", 200)

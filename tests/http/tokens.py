@@ -104,7 +104,7 @@ async def until_following(worker: Worker) -> None:
     watcher = next(one for one in app.plugins.plugins if isinstance(one, RevocationsWatcher))
     names = [f"initialize {one.name}" for one in app.plugins.of_kind(Kind.INITIALIZER)]
     await eventually(
-        lambda: watcher.is_following and not any(app._tasks.is_running(name) for name in names)
+        lambda: watcher.follower.is_open and not any(app._tasks.is_running(name) for name in names)
     )
 
 

@@ -7,7 +7,6 @@ of it, or when the time is over. A rule that cannot be read grants nothing and i
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, ClassVar, Final
 
 from docgraph.access.reading import describe_flaw, read_rule
@@ -24,7 +23,8 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Generations, LoadingCache, Tasks
 from docgraph.runtime.cache import AFTER_READ, AFTER_WRITE
 from docgraph.store import Store
-from docgraph.store.watch import follow_for_ever
+from docgraph.store.follow import Follower, ResumeToken
+from docgraph.store.watch import ChangeEvents
 
 __all__ = ["AUTHORIZER", "AclWatcher", "DbAclAuthorizer"]
 
@@ -68,6 +68,10 @@ class DbAclAuthorizer(Authorizer):
     async def provision(self) -> None:
         """Put the rules of the database into the one list."""
         self._book.add(self)
+
+    async def close(self) -> None:
+        """Give up reading the rules."""
+        await self._cache.close()
 
     async def decide(self, exchange: Exchange) -> Decision:
         """Approved for the root role, and when the rule that decides is one of the database."""
@@ -143,21 +147,28 @@ class AclWatcher(Initializer):
         self._store = store
         self._tasks = tasks
         self._registry = registry
+        self.follower: Follower | None = None  # None where no rules are kept
 
-    async def initialize(self) -> None:
-        """Start the watch, where there is an authorizer that keeps rules."""
+    async def provision(self) -> None:
+        """Find the authorizer that keeps rules, if there is one."""
         authorizer = self._registry.find(AUTHORIZER)
         if isinstance(authorizer, DbAclAuthorizer) and authorizer.config.cache_enabled:
-            follow = partial(self._follow, authorizer)
-            self._tasks.start(self.name, partial(follow_for_ever, follow))
+            self.follower = self._build_follower(authorizer)
 
-    async def _follow(self, authorizer: DbAclAuthorizer) -> None:
+    async def initialize(self) -> None:
+        """Start the watch, where there are rules to keep up to date."""
+        if self.follower is not None:
+            self._tasks.start(self.name, self.follower.run)
+
+    def _build_follower(self, authorizer: DbAclAuthorizer) -> Follower:
         config = authorizer.config
-        events = self._store.watch(
-            config.acl_db, config.acl_collection, _ONLY_KEYS, full_document=None
-        )
-        async with events:
-            authorizer.forget()  # what happened before the stream was open
-            async for _ in events:
-                authorizer.forget()
-        authorizer.forget()
+
+        def open_stream(_: ResumeToken) -> ChangeEvents:
+            return self._store.watch(
+                config.acl_db, config.acl_collection, _ONLY_KEYS, full_document=None
+            )
+
+        async def forget(_: Document | None = None) -> None:
+            authorizer.forget()
+
+        return Follower(open_stream, catch_up=forget, take=forget)

@@ -65,6 +65,9 @@ class Passwords(Protocol):
         """Whether it is the password; `stored` is None for a user who is not there."""
         ...
 
+    async def close(self) -> None:
+        """Give up what is being checked."""
+
 
 class BcryptPasswords:
     """Passwords hashed with bcrypt, in a bounded lane off the event loop.
@@ -98,6 +101,10 @@ class BcryptPasswords:
             return False
         return known
 
+    async def close(self) -> None:
+        """Give up what is being checked."""
+        await self._verified.close()
+
     async def _check(self, given: bytes, expected: str, key: bytes) -> bool:
         # Raised and not returned: the cache keeps results, and must not keep wrong passwords.
         if not await run_blocking(self._lane, _matches, given, expected, self._decoy):
@@ -116,6 +123,9 @@ class PlainPasswords:
     async def verify(self, user: str, password: str, stored: str | None) -> bool:
         """Whether both are the same, in constant time."""
         return are_equal(password, stored)
+
+    async def close(self) -> None:
+        """Nothing runs."""
 
 
 class _WrongPasswordError(Exception):

@@ -23,7 +23,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import AppInvalid, AppLoaded, AppsRefreshed
 from docgraph.plugins.kinds import Kind
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.runtime import Blocking, Generations, LoadingCache, run_blocking
+from docgraph.runtime import Blocking, Generations, LoadingCache, close_all, run_blocking
 from docgraph.store import Store
 from docgraph.variables import BUILT_IN
 
@@ -128,6 +128,10 @@ class Apps:
         """Read these definitions again, in one query."""
         async with self._refreshing:
             await self._reload_ids(ids)
+
+    async def close(self) -> None:
+        """Give up what is being loaded; nothing is loaded any more."""
+        await close_all(self._catching_up, self._loading, self._compiled)
 
     async def _find_entry(self, uri: str) -> Entry | None:
         if not self._config.app_cache_enabled:

@@ -70,6 +70,10 @@ class Operations:
             self._plans.put(app, key, plan)
         return plan, False
 
+    async def close(self) -> None:
+        """Give up what is being worked out."""
+        await self._building.close()
+
     async def _build_aside(self, work: tuple[VisibleApp, PlanKey]) -> Plan:
         """Once for all who ask at the same time."""
         return await run_blocking(self._lane, self._build, *work)

@@ -93,6 +93,11 @@ class GraphqlService(Service):
         """Know the variables of all plugins."""
         self._resolvers = Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER))
 
+    async def close(self) -> None:
+        """Give up what is being worked out for callers."""
+        await self._operations.close()
+        await self._answers.close()
+
     async def handle(self, exchange: Exchange) -> Answer:
         """Run one operation."""
         spent = time.perf_counter() - exchange.started

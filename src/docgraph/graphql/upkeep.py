@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from docgraph.config.section import PluginConfig, Section
 from docgraph.config.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql
+from docgraph.exchange import Document
 from docgraph.exchange.errors import StoreError
 from docgraph.graphql.apps import Apps
 from docgraph.graphql.writes import URIS
@@ -18,7 +19,8 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, Tasks
 from docgraph.store import Store
 from docgraph.store.errors import translated
-from docgraph.store.watch import follow_for_ever
+from docgraph.store.follow import Follower, ResumeToken
+from docgraph.store.watch import ChangeEvents
 
 __all__ = ["AppsIndex", "AppsInitializer", "AppsProvider", "AppsUpdater", "ensure_index"]
 
@@ -46,6 +48,10 @@ class AppsProvider(Provider):
     def get(self) -> Apps:
         """The same cache for everybody."""
         return self._apps
+
+    async def close(self) -> None:
+        """Give up what is being loaded."""
+        await self._apps.close()
 
 
 class AppsInitializer(Initializer):
@@ -83,12 +89,13 @@ class AppsUpdater(Initializer):
         self._tasks = tasks
         self._apps = gql_app_definition_cache
         self._settings = _settings(configuration)
+        self.follower = Follower(self._open_stream, catch_up=self._apps.revalidate, take=self._take)
 
     async def initialize(self) -> None:
         """Start the round and, where the database can tell of changes, the watch."""
         if self._settings.app_cache_enabled:
             self._tasks.start("graphAppsUpdater-round", self._revalidate)
-            self._tasks.start("graphAppsUpdater-watch", self._watch)
+            self._tasks.start("graphAppsUpdater-watch", self.follower.run)
 
     async def _revalidate(self) -> None:
         while True:
@@ -98,21 +105,17 @@ class AppsUpdater(Initializer):
             except StoreError as error:
                 emit(BackgroundFailed("graphAppsUpdater-round", error))
 
-    async def _watch(self) -> None:
-        await follow_for_ever(self._follow)
-
-    async def _follow(self) -> None:
-        events = self._store.watch(
+    def _open_stream(self, _: ResumeToken) -> ChangeEvents:
+        return self._store.watch(
             self._settings.db, self._settings.collection, _ONLY_KEYS, full_document=None
         )
-        async with events:
-            await self._apps.revalidate()  # what happened before the stream was open
-            async for event in events:
-                key = event.get("documentKey")
-                if key is None:
-                    await self._apps.load_all()
-                else:
-                    await self._apps.refresh([key["_id"]])
+
+    async def _take(self, event: Document) -> None:
+        key = event.get("documentKey")
+        if key is None:
+            await self._apps.load_all()
+        else:
+            await self._apps.refresh([key["_id"]])
 
 
 class AppsIndex(Initializer):

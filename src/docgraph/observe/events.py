@@ -21,6 +21,7 @@ __all__ = [
     "AppsRefreshed",
     "AuthFailed",
     "BackgroundFailed",
+    "BackgroundLeft",
     "CommandFinished",
     "ConfigWarning",
     "DatabaseFound",
@@ -315,7 +316,7 @@ class AccessDenied(Event, frozen=True):
 
 
 class BackgroundFailed(Event, frozen=True):
-    """A background task raised; it is started again after `retry_seconds`."""
+    """A background task raised; it runs again after `retry_seconds`, unless it is being stopped."""
 
     level: ClassVar[Level] = Level.WARNING
     task: str
@@ -330,6 +331,14 @@ class UnattendedFailed(Event, frozen=True):
     level: ClassVar[Level] = Level.WARNING
     work: str
     error: BaseException
+
+
+class BackgroundLeft(Event, frozen=True):
+    """A background task was asked to stop for that long, did not, and was left behind."""
+
+    level: ClassVar[Level] = Level.ERROR
+    task: str
+    seconds: float
 
 
 class LoopLagged(Event, frozen=True):
@@ -380,6 +389,7 @@ EVENTS: tuple[type[Event], ...] = (
     AccessDenied,
     BackgroundFailed,
     UnattendedFailed,
+    BackgroundLeft,
     LoopLagged,
     LinesDropped,
     ObserverFailed,

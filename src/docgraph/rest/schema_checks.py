@@ -59,6 +59,10 @@ class SchemaStoreChecker(_OnSchemas):
         self.config = config
         self._schemas = Schemas(store, generations, ttl=0)
 
+    async def close(self) -> None:
+        """Give up what is being read."""
+        await self._schemas.close()
+
     async def intercept(
         self, exchange: Exchange | None, resource: Resource, subject: Write
     ) -> Write:
@@ -141,6 +145,11 @@ class SchemaChecker(DataInterceptor):
         self._schemas = Schemas(
             store, generations, ttl=section.schema_cache_ttl / 1000 if kept else 0.0
         )
+
+    async def close(self) -> None:
+        """Give up what is being read."""
+        await self._metadata.close()
+        await self._schemas.close()
 
     def resolve(self, resource: Resource) -> bool:
         """Every collection of people's own; whether it has a schema, its metadata tells."""

@@ -210,6 +210,10 @@ class Schemas:
             self._generation = generation
         return await self._kept.get((db, id), self._compile_stored)
 
+    async def close(self) -> None:
+        """Give up what is being read."""
+        await self._kept.close()
+
     async def compile(self, schema: Mapping[str, Any]) -> Validator:
         """A schema with everything that it refers to."""
         others: dict[str, Any] = {}

@@ -116,6 +116,10 @@ class MongoService(Service):
             resolvers=Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER)),
         )
 
+    async def close(self) -> None:
+        """Give up what is being read for callers."""
+        await self._context.metadata.close()
+
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
         """Those of the resource; a path without one takes any, and then there is nothing."""
         resource = self._resolve(exchange)

@@ -1,13 +1,20 @@
 """What a process runs on: blocking work, background tasks, caches, and what workers share."""
 
 from docgraph.runtime.blocking import Blocking, Lane, count_cores, run_blocking
-from docgraph.runtime.cache import AFTER_READ, AFTER_WRITE, CacheStats, Expiry, LoadingCache
+from docgraph.runtime.cache import (
+    AFTER_READ,
+    AFTER_WRITE,
+    CacheStats,
+    Expiry,
+    LoadingCache,
+    close_all,
+)
 from docgraph.runtime.counters import WindowCounters
 from docgraph.runtime.gate import Gate
 from docgraph.runtime.generations import Generation, Generations
 from docgraph.runtime.instance import Instance, create_instance
 from docgraph.runtime.lru import LruDict
-from docgraph.runtime.tasks import Tasks, watch_loop
+from docgraph.runtime.tasks import Tasks, cancel_until_over, watch_loop
 
 __all__ = [
     "AFTER_READ",
@@ -24,6 +31,8 @@ __all__ = [
     "LruDict",
     "Tasks",
     "WindowCounters",
+    "cancel_until_over",
+    "close_all",
     "count_cores",
     "create_instance",
     "run_blocking",

@@ -69,8 +69,6 @@ class Lane:
         self.queue = queue
         self.pool = pool
         self._gate = Gate(concurrency, queue, f"too much work of the kind {name!r} is waiting")
-        self._idle = asyncio.Event()
-        self._idle.set()
 
     @property
     def waiting(self) -> int:
@@ -85,17 +83,14 @@ class Lane:
     async def enter(self) -> None:
         """Take a place, after those who came before; raises `Overloaded` if there is no room."""
         await self._gate.enter()
-        self._idle.clear()
 
     def leave(self) -> None:
         """Hand the place to the next who still waits."""
         self._gate.leave()
-        if self._gate.inside == 0:
-            self._idle.set()
 
     async def drain(self) -> None:
         """Wait until nothing of the lane runs."""
-        await self._idle.wait()
+        await self._gate.drain()
 
 
 class Blocking:

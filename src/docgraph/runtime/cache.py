@@ -12,9 +12,12 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-__all__ = ["AFTER_READ", "AFTER_WRITE", "CacheStats", "Expiry", "LoadingCache"]
+from docgraph.exchange.errors import Overloaded
+from docgraph.runtime.tasks import cancel_until_over, is_being_cancelled
+
+__all__ = ["AFTER_READ", "AFTER_WRITE", "CacheStats", "Expiry", "LoadingCache", "close_all"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -29,6 +32,7 @@ class Expiry(Enum):
 
 AFTER_WRITE = Expiry.AFTER_WRITE
 AFTER_READ = Expiry.AFTER_READ
+STOPPING = "the server is stopping"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,8 @@ class CacheStats:
 class LoadingCache(Generic[K, V]):
     """At most `size` values, the least recently used goes first; `ttl` in seconds, None: for ever.
 
-    `size` 0 keeps nothing and still loads once for all who ask at the same time.
+    `size` 0 keeps nothing and still loads once for all who ask at the same time. Whoever makes one
+    and lets it load closes it, before what the loaders use is gone.
     """
 
     def __init__(
@@ -63,12 +68,14 @@ class LoadingCache(Generic[K, V]):
         self._loads: dict[K, asyncio.Task[V]] = {}  # those whose result may be kept
         self._running: set[asyncio.Task[V]] = set()  # all: the loop alone would not keep them alive
         self._hits = self._misses = self._evictions = 0
+        self._is_closed = False
 
     async def get(self, key: K, loader: Callable[[K], Awaitable[V]]) -> V:
         """The value of `key`, from `loader(key)` if it is not there.
 
         When the loader fails, all who wait for it fail alike and nothing is kept. Cancelling one
-        of them does not disturb the others: the load belongs to nobody.
+        of them does not disturb the others: the load belongs to the cache. After `close`, what
+        would have to be loaded is `Overloaded`.
         """
         entry = self._find(key)
         if entry is not None:
@@ -77,10 +84,17 @@ class LoadingCache(Generic[K, V]):
         self._misses += 1
         load = self._loads.get(key)
         if load is None:
+            if self._is_closed:
+                raise Overloaded(STOPPING)
             load = self._loads[key] = asyncio.create_task(self._load(key, loader))
             self._running.add(load)
             load.add_done_callback(self._forget)
-        return await asyncio.shield(load)
+        try:
+            return await asyncio.shield(load)
+        except asyncio.CancelledError:
+            if self._is_closed and load.cancelled() and not is_being_cancelled():
+                raise Overloaded(STOPPING) from None  # the load was cancelled, not who waits
+            raise
 
     def peek(self, key: K) -> V | None:
         """The value if it is there; nothing is loaded, counted or renewed."""
@@ -101,6 +115,11 @@ class LoadingCache(Generic[K, V]):
         """`invalidate` every key."""
         self._entries.clear()
         self._loads.clear()
+
+    async def close(self) -> None:
+        """Cancel the loads that are under way, and wait until they are over."""
+        self._is_closed = True
+        await cancel_until_over(self._running)
 
     @property
     def stats(self) -> CacheStats:
@@ -147,3 +166,8 @@ class LoadingCache(Generic[K, V]):
         # Everybody who asked may be gone by now; asyncio would complain of an error nobody saw.
         if not load.cancelled():
             load.exception()
+
+
+async def close_all(*caches: LoadingCache[Any, Any]) -> None:
+    """`close` several at once."""
+    await asyncio.gather(*(cache.close() for cache in caches))

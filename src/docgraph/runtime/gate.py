@@ -13,13 +13,14 @@ __all__ = ["Gate"]
 class Gate:
     """`capacity` inside, `queue` in front, first come first served; one more hears `refusal`."""
 
-    __slots__ = ("_capacity", "_queue", "_refusal", "_waiting", "inside")
+    __slots__ = ("_capacity", "_emptied", "_queue", "_refusal", "_waiting", "inside")
 
     def __init__(self, capacity: int, queue: int, refusal: str) -> None:
         self._capacity = capacity
         self._queue = queue
         self._refusal = refusal
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._emptied: asyncio.Event | None = None  # made when somebody waits for it
         self.inside = 0
 
     @property
@@ -59,3 +60,13 @@ class Gate:
                 turn.set_result(None)
                 return
         self.inside -= 1
+        if self.inside == 0 and self._emptied is not None:
+            self._emptied.set()
+
+    async def drain(self) -> None:
+        """Wait until nobody is inside."""
+        while self.inside:
+            if self._emptied is None:
+                self._emptied = asyncio.Event()
+            self._emptied.clear()
+            await self._emptied.wait()

@@ -1,7 +1,8 @@
 """Background work for the life of the server: watchers, polling, revalidation.
 
 A task that raises is told (`BackgroundFailed`) and started again, after a pause that grows with
-each failure in a row and is never the same for two workers.
+each failure in a row and is never the same for two workers. A task that is being stopped is not
+started again, whatever it raises.
 """
 
 from __future__ import annotations
@@ -9,16 +10,51 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
+from typing import Any
 
 from docgraph.observe import emit
-from docgraph.observe.events import BackgroundFailed, LoopLagged
+from docgraph.observe.events import BackgroundFailed, BackgroundLeft, LoopLagged
 
-__all__ = ["Tasks", "watch_loop"]
+__all__ = ["Tasks", "cancel_until_over", "is_being_cancelled", "watch_loop"]
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
+GRACE = 5.0
+_CANCEL_AGAIN = 0.1  # seconds; doubled each time, so that a slow clean-up comes to its end
+
+
+async def cancel_until_over(
+    tasks: Iterable[asyncio.Task[Any]], grace: float = GRACE
+) -> set[asyncio.Task[Any]]:
+    """Cancel the tasks until they are over; those that still live after `grace` seconds.
+
+    Once is not enough: a cancellation can be lost, as in `asyncio.wait_for` before Python 3.12 when
+    what it waits for ends in the same tick, and the task goes on as if nothing had been asked.
+    What the tasks raise is not reported.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + grace
+    living, pause = set(tasks), _CANCEL_AGAIN
+    while living:
+        for task in living:
+            task.cancel()
+        left = end - loop.time()
+        over, living = await asyncio.wait(living, timeout=min(pause, max(left, 0)))
+        for task in over:
+            if not task.cancelled():
+                task.exception()  # or asyncio would complain that nobody looked
+        if left <= pause:
+            break
+        pause *= 2
+    return living
+
+
+def is_being_cancelled() -> bool:
+    """Whether somebody has asked the task that calls this to stop."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 class Tasks:
@@ -30,9 +66,15 @@ class Tasks:
         self._first_pause = first_pause
         self._longest_pause = longest_pause
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._is_closed = False
 
     def start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work()`, and again whenever it raises; it is over when it returns."""
+        """Run `work()`, and again whenever it raises; it is over when it returns.
+
+        After `close` it does nothing: whoever starts something then is being stopped, too.
+        """
+        if self._is_closed:
+            return
         running = self._tasks.get(name)
         if running is not None and not running.done():
             raise ValueError(f"the background task {name!r} is running already")
@@ -47,17 +89,17 @@ class Tasks:
         """Cancel one task and wait until it is over."""
         task = self._tasks.pop(name, None)
         if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+            await _stop([task], GRACE)
 
-    async def close(self, grace: float = 5.0) -> None:
-        """Cancel all tasks; one that does not listen is left behind after `grace` seconds."""
+    async def close(self, grace: float = GRACE) -> None:
+        """Cancel all tasks, and start none any more.
+
+        One that does not end within `grace` seconds is left behind and told (`BackgroundLeft`).
+        """
+        self._is_closed = True
         tasks = list(self._tasks.values())
         self._tasks.clear()
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=grace)
+        await _stop(tasks, grace)
 
     async def __aenter__(self) -> Tasks:
         return self
@@ -78,7 +120,10 @@ class Tasks:
                 await work()
                 return
             except (Exception, asyncio.CancelledError) as error:
-                if _is_asked_to_stop(error):
+                # Else a cancellation comes from inside the work, and must not end it unnoticed.
+                if is_being_cancelled():
+                    if isinstance(error, Exception):
+                        emit(BackgroundFailed(name, error, failures + 1))
                     raise
                 if time.monotonic() - started > self._longest_pause:
                     failures = 0  # it worked for a good while: a new trouble, not the old one
@@ -92,10 +137,9 @@ class Tasks:
         return random.uniform(longest / 2, longest)  # noqa: S311 - spreads load, guards nothing
 
 
-def _is_asked_to_stop(error: BaseException) -> bool:
-    # A cancellation from inside the work itself must not end the task unnoticed.
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+async def _stop(tasks: Iterable[asyncio.Task[None]], grace: float) -> None:
+    for task in await cancel_until_over(tasks, grace):
+        emit(BackgroundLeft(task.get_name(), grace))
 
 
 async def watch_loop(threshold: float = 0.25, interval: float = 0.5) -> None:

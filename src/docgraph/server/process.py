@@ -22,7 +22,7 @@ from typing import Any
 
 from uvicorn import Config
 
-from docgraph.runtime import Blocking, run_blocking
+from docgraph.runtime import Blocking, cancel_until_over, run_blocking
 from docgraph.server.asgi import Application, AsgiAdapter
 from docgraph.server.cors import CorsPolicy
 from docgraph.server.protocol import GuardedProtocol
@@ -133,20 +133,16 @@ class HttpServer:
         except TimeoutError:
             pass  # the bound is reached
         finally:
-            waiting.cancel()
+            await cancel_until_over([waiting])
             await self._cut()
 
     async def _cut(self) -> None:
         """Whoever is still there is not waited for: aborting a connection ends its request."""
         for connection in tuple(self._state.connections):
             connection.transport.abort()
-        for task in tuple(self._state.tasks):
-            task.cancel()
-        await asyncio.sleep(0)
-        if self._state.tasks:
-            await asyncio.wait(tuple(self._state.tasks), timeout=1.0)
+        await cancel_until_over(tuple(self._state.tasks), grace=1.0)
         if self._clock is not None:
-            self._clock.cancel()
+            await cancel_until_over([self._clock])
         await self._blocking.close(grace=1.0)
 
     async def _tick(self) -> None:
@@ -218,5 +214,7 @@ async def _unless_stopped(startup: Any, stop: Stop) -> bool:
         return False
     finally:
         stopping.cancel()
-        starting.cancel()
-        await asyncio.wait((starting,))
+        starting.cancel()  # once: cancelled again it would not give back what it has opened
+        await asyncio.wait((starting, stopping))
+        if not starting.cancelled():
+            starting.exception()  # what a start that is not wanted any more raises is of no use

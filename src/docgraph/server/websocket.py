@@ -45,7 +45,8 @@ class GuardedWebSocket(WSProtocol):
         super().connection_lost(exc)
         self._state.count_connections()
         if self._task is not None and not self._task.done():
-            self.loop.call_later(_FAREWELL, self._task.cancel)
+            farewell = self.loop.call_later(_FAREWELL, self._task.cancel)
+            self._task.add_done_callback(lambda _: farewell.cancel())
 
     def resume_writing(self) -> None:
         self._stall.reset()

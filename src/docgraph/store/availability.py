@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from docgraph.observe import emit
 from docgraph.observe.events import DatabaseFound, DatabaseLost
+from docgraph.runtime import Tasks
 from docgraph.store.client import Client
 from docgraph.store.errors import DRIVER_ERRORS
 
@@ -23,16 +25,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Availability"]
 
-_INTERVAL = 0.2  # seconds between two looks
+_FIRST_LOOK = 0.01  # seconds after which it is looked again; doubled each time …
+_INTERVAL = 0.2  # … up to this
+_TASK = "database-availability"
 
 
 class Availability:
     """Available means: there is a server that takes writes."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(
+        self, client: Client, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        self._sleep = sleep
         self._client = client
         self._first = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = Tasks(first_pause=_INTERVAL)
         self._available: bool | None = None  # None: not known yet
         self._lost_at = 0.0
 
@@ -45,17 +52,15 @@ class Availability:
 
     def start(self) -> None:
         """Begin to connect and to look, in the background."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._watch(), name="docgraph-availability")
+        if not self._tasks.is_running(_TASK):
+            self._tasks.start(_TASK, self._watch)
 
     async def stop(self) -> None:
-        """End the background task."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-            self._task = None
+        """End the background task, for good."""
+        await self._tasks.close()
 
     async def _watch(self) -> None:
+        pause = _FIRST_LOOK
         while True:
             try:
                 await self._client.aconnect()
@@ -63,7 +68,8 @@ class Availability:
                 self._lost(f"no connection ({type(error).__name__})")
             else:
                 self._look(self._client.topology_description)
-            await asyncio.sleep(_INTERVAL)
+            await self._sleep(pause)
+            pause = min(2 * pause, _INTERVAL)
 
     def _look(self, known: TopologyDescription) -> None:
         if known.has_writable_server():

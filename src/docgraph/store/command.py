@@ -104,6 +104,11 @@ class Commands:
         self._express = Express.find(client)
         self._databases: dict[str, AsyncDatabase[Document]] = {}
 
+    def close(self) -> None:
+        """End what was left to be done later."""
+        if self._express is not None:
+            self._express.close()
+
     async def fetch(
         self,
         db: str,

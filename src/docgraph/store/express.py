@@ -53,7 +53,7 @@ class Express:
         self._primary: Server | None = None
         self._known: TopologyDescription | None = None  # the state of things it was chosen in
         self._waiting: dict[int, AsyncConnection] = {}
-        self._is_watching = False
+        self._timer: asyncio.TimerHandle | None = None
 
     @classmethod
     def find(cls, client: AsyncMongoClient[Document]) -> Express | None:
@@ -106,7 +106,7 @@ class Express:
         header = _HEADER.pack(_HEADER.size + len(body), request, 0, _OP_MSG, 0, 0)
         wire = connection.conn.get_conn
         self._waiting[request] = connection
-        if not self._is_watching:
+        if self._timer is None:
             self._watch()
         try:
             await wire.write(header + body)
@@ -122,9 +122,14 @@ class Express:
 
     def _watch(self) -> None:
         """Look again in a moment, as long as somebody waits."""
-        self._is_watching = bool(self._waiting)
-        if self._is_watching:
-            asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_LOOK_SECONDS, self._look) if self._waiting else None
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _look(self) -> None:
         """End the waiting for servers that the driver has found not to answer any more."""

@@ -48,6 +48,10 @@ class Metadata:
             self._kept.invalidate(key)
         return await self._kept.get(key, self._load)
 
+    async def close(self) -> None:
+        """Give up what is being read."""
+        await self._kept.close()
+
     async def _load(self, key: Key) -> Document | None:
         db, collection = key
         return await self._store.find_one(

@@ -108,6 +108,7 @@ class Store:
         await self.settle()
         await self._availability.stop()
         await self.client.close()
+        self._commands.close()
 
     async def available(self) -> None:
         """Return when the database has answered for the first time, or at once if it has."""

@@ -8,9 +8,8 @@ the document is not known any more (a deletion), such an event is left out, too.
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -23,9 +22,8 @@ from docgraph.store.errors import translated
 from docgraph.store.guard import Paths, Shield
 from docgraph.store.names import namespace_of
 
-__all__ = ["ChangeEvents", "follow_for_ever", "guard_events"]
+__all__ = ["ChangeEvents", "guard_events"]
 
-_PAUSE = 1.0  # seconds before a stream that ended is opened again
 _BODIES = ("fullDocument", "fullDocumentBeforeChange")
 _LOGICAL = frozenset({"$and", "$or", "$nor"})
 
@@ -94,19 +92,6 @@ class ChangeEvents:
         traceback: TracebackType | None,
     ) -> None:
         await self.aclose()
-
-
-async def follow_for_ever(follow: Callable[[], Awaitable[None]]) -> None:
-    """Follow a stream for as long as the process lives; at an end where there are no streams.
-
-    `follow` opens one and returns when it ends, as it does when the collection is dropped.
-    """
-    while True:
-        try:
-            await follow()
-        except NotSupported:
-            return  # no replica set: whoever follows has another way, too
-        await asyncio.sleep(_PAUSE)
 
 
 def guard_events(db: str, collection: str | None, shield: Shield) -> list[Document]:

@@ -244,3 +244,19 @@ async def test_no_parallelism_means_one_and_a_half_times_the_cores() -> None:
 
     assert count_threads(0) == count_threads(-1) == math.ceil(1.5 * cores)
     assert count_threads(7) == 7
+
+
+async def test_a_waiter_cancelled_in_the_tick_of_its_turn_does_not_keep_the_lane_busy() -> None:
+    blocking = Blocking(parallelism=1)
+    lane = blocking.lane("x", concurrency=1)
+    await lane.enter()
+    waiting = asyncio.create_task(lane.enter())
+    await _until(lane, running=1, waiting=1)
+
+    lane.leave()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+
+    await asyncio.wait_for(lane.drain(), 30)
+    assert lane.running == 0
+    await blocking.close()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from docgraph.exchange.errors import Overloaded
 from docgraph.runtime import AFTER_READ, LoadingCache
 
 pytestmark = pytest.mark.anyio
@@ -224,3 +225,72 @@ async def test_a_value_that_is_too_old_is_gone(policy: str) -> None:
     assert cache.peek("a") is None
     await cache.get("a", source.load)
     assert source.calls == ["a", "a"]
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+
+async def test_closing_ends_what_is_being_loaded_and_tells_who_waits() -> None:
+    cache, ended = LoadingCache[str, str](10), []
+
+    async def load(key: str) -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(key)
+        return key
+
+    asking = [asyncio.create_task(cache.get(key, load)) for key in ("a", "a", "b")]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+    await cache.close()
+
+    assert sorted(ended) == ["a", "b"]
+    outcomes = await asyncio.gather(*asking, return_exceptions=True)
+    assert [type(one) for one in outcomes] == [Overloaded] * 3
+
+
+async def test_a_load_that_nobody_waits_for_is_over_after_closing() -> None:
+    cache, before = LoadingCache[str, str](10), asyncio.all_tasks()
+
+    async def load(_: str) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    asking = asyncio.create_task(cache.get("a", load))
+    await asyncio.sleep(0)
+    asking.cancel()
+    await asyncio.wait([asking])
+    assert len(asyncio.all_tasks() - before) == 1
+
+    await cache.close()
+
+    assert asyncio.all_tasks() == before
+
+
+async def test_after_closing_nothing_is_loaded_and_what_is_there_stays() -> None:
+    cache, source = LoadingCache[str, str](10), Source()
+    cache.put("a", "kept")
+    await cache.close()
+
+    assert await cache.get("a", source.load) == "kept"
+    with pytest.raises(Overloaded):
+        await cache.get("b", source.load)
+
+
+async def test_who_waits_and_is_cancelled_hears_of_that_while_the_cache_closes() -> None:
+    cache = LoadingCache[str, str](10)
+
+    async def load(_: str) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    asking = asyncio.create_task(cache.get("a", load))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    asking.cancel()
+    await cache.close()
+    await asyncio.wait([asking])
+
+    assert asking.cancelled()

@@ -85,3 +85,33 @@ async def test_a_turn_that_comes_with_the_cancellation_is_handed_on() -> None:
     gate.leave()
     assert gate.try_enter()
     assert not gate.try_enter()
+
+
+async def test_draining_ends_when_the_last_one_is_gone() -> None:
+    gate = Gate(2, 0, "full")
+    await gate.drain()
+    gate.try_enter()
+    gate.try_enter()
+    draining = asyncio.create_task(gate.drain())
+    await _settle()
+
+    gate.leave()
+    await _settle()
+    assert not draining.done()
+    gate.leave()
+
+    await asyncio.wait_for(draining, 30)
+
+
+async def test_draining_ends_when_the_last_one_is_cancelled_in_the_tick_of_its_turn() -> None:
+    gate = Gate(1, 1, "full")
+    gate.try_enter()
+    waiting = asyncio.create_task(gate.enter())
+    draining = asyncio.create_task(gate.drain())
+    await _settle()
+
+    gate.leave()
+    waiting.cancel()
+
+    await asyncio.wait_for(draining, 30)
+    assert gate.inside == 0

@@ -21,13 +21,22 @@ from docgraph.auth.passwords import (
 from docgraph.auth.users_strength import Strength
 from docgraph.config.locate import CONFIGURATION
 from docgraph.config.sections import DbRealmAuthenticator
-from docgraph.exchange import Account, ConfigError, Deadline, DocgraphError, Problem, StartupError
-from docgraph.exchange.errors import NotSupported, StoreUnavailable, TimeLimitExceeded
+from docgraph.exchange import (
+    Account,
+    ConfigError,
+    Deadline,
+    DocgraphError,
+    Document,
+    Problem,
+    StartupError,
+)
+from docgraph.exchange.errors import StoreUnavailable, TimeLimitExceeded
 from docgraph.plugins.kinds import Authenticator
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import AFTER_READ, AFTER_WRITE, Blocking, Generations, Instance, LoadingCache
 from docgraph.runtime.tasks import Tasks
-from docgraph.store import Key, Store
+from docgraph.store import ChangeEvents, Key, Store
+from docgraph.store.follow import Follower, ResumeToken
 
 __all__ = ["REALM", "DatabaseRealm"]
 
@@ -74,6 +83,7 @@ class DatabaseRealm(Authenticator):
             config.cache_size, config.cache_ttl / 1000, policy
         )
         self._generation = 0
+        self.follower = Follower(self._open_stream, catch_up=self._forget, take=self._forget)
 
     async def provision(self) -> None:
         """Hide the secrets from everybody else; follow the changes that others make."""
@@ -81,6 +91,11 @@ class DatabaseRealm(Authenticator):
         if self.config.cache_enabled:
             self._generation = self._generations.read("users")
             self._tasks.start(_WATCH, self._watch)
+
+    async def close(self) -> None:
+        """Give up looking for users and checking passwords."""
+        await self._users.close()
+        await self.passwords.close()
 
     def validate(self) -> None:
         """Refuse to work without the plugins that keep passwords safe."""
@@ -160,16 +175,15 @@ class DatabaseRealm(Authenticator):
     async def _watch(self) -> None:
         """Forget users when other instances, or other programs, write to the collection."""
         await self._store.available()
-        while True:
-            try:
-                async with self._store.watch(
-                    self.config.users_db, self.config.users_collection, full_document=None
-                ) as changes:
-                    self._users.clear()  # what was written before the stream was open
-                    async for _ in changes:
-                        self._users.clear()
-            except NotSupported:
-                return  # a single server without change streams: `cache-ttl` has to do
+        await self.follower.run()  # over for a server without change streams: `cache-ttl` has to do
+
+    def _open_stream(self, _: ResumeToken) -> ChangeEvents:
+        return self._store.watch(
+            self.config.users_db, self.config.users_collection, full_document=None
+        )
+
+    async def _forget(self, _: Document | None = None) -> None:
+        self._users.clear()
 
     def _hide(self, name: str) -> Key:
         try:

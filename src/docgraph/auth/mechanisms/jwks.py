@@ -19,6 +19,7 @@ from docgraph.auth.mechanisms.algorithms import Algorithm, Key, KeyRefused
 from docgraph.exchange.errors import Overloaded
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed
+from docgraph.runtime import cancel_until_over
 
 __all__ = ["FixedKey", "KeySet", "KeySource", "Keys", "parse_keys"]
 
@@ -152,8 +153,7 @@ class KeySet:
     async def close(self) -> None:
         """Give up a fetch that is under way."""
         if self._refresh is not None:
-            self._refresh.cancel()
-            await asyncio.wait([self._refresh])
+            await cancel_until_over([self._refresh])
 
     def _may_attempt(self) -> bool:
         return self._clock() - self._attempted >= PAUSE

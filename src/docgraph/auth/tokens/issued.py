@@ -22,7 +22,7 @@ from docgraph.auth.tokens.snapshot import decode_account, encode_account
 from docgraph.auth.tokens.table import Changes, Row, TokenTable
 from docgraph.auth.tokens.token import LoginNames, TokenAccount
 from docgraph.exchange import Account
-from docgraph.runtime import Blocking, Generations, LoadingCache, run_blocking
+from docgraph.runtime import Blocking, Generations, LoadingCache, close_all, run_blocking
 
 __all__ = ["ID_BYTES", "Ended", "Issued", "IssuedTokens", "KnowsRevoked"]
 
@@ -109,7 +109,8 @@ class IssuedTokens:
         self._change = await self._call(TokenTable.find_last_change)
 
     async def close(self) -> None:
-        """Give back the connection."""
+        """Give up what is being read, and give back the connection."""
+        await close_all(self._current, self._by_id)
         if self._table is not None:
             await run_blocking(self._lane, self._table.close)
             self._table = None

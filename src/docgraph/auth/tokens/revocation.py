@@ -139,6 +139,10 @@ class Revocations:
             self._rests_until = self._clock() + _REST
             emit(BackgroundFailed("token-revocations", error))
 
+    async def close(self) -> None:
+        """Give up a look that is under way."""
+        await self._looks.close()
+
     async def _look(self, _: str) -> None:
         if self.is_behind:
             await self.read()

@@ -16,17 +16,17 @@ from docgraph.auth.tokens.stamps import EPOCH, EVERYONE, name_user
 from docgraph.config.section import PluginConfig, Section
 from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.exchange import Answer, Document, Exchange
-from docgraph.exchange.errors import NotSupported, StoreError, StoreUnavailable
+from docgraph.exchange.errors import StoreError
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed
 from docgraph.plugins.kinds import Initializer, Interceptor, Point, Provider
 from docgraph.runtime import Generations, Instance, Tasks
 from docgraph.store import ChangeEvents, Store
+from docgraph.store.follow import Follower, ResumeToken
 
 __all__ = ["RevocationsGate", "RevocationsProvider", "RevocationsWatcher"]
 
 ROUND: Final = 4.0  # seconds between two looks, so that a stamp counts within 5 without a stream
-_PAUSE: Final = 0.2
 _GONE: Final = frozenset({"drop", "dropDatabase", "rename"})
 
 
@@ -51,6 +51,10 @@ class RevocationsProvider(Provider):
     def get(self) -> Revocations:
         """The same for everybody."""
         return self._revocations
+
+    async def close(self) -> None:
+        """Give up a look that is under way."""
+        await self._revocations.close()
 
 
 class RevocationsGate(Interceptor):
@@ -102,13 +106,12 @@ class RevocationsWatcher(Initializer):
         self._writes = instance.worker <= 1  # one worker of the instance makes stamps lasting
         self._revocations = token_revocations
         self._users = _users(configuration)
-        self._resume: Mapping[str, Any] | None = None
-        self.is_following = False  # changes are heard of at once, not only by the round
+        self.follower = Follower(self._open_stream, catch_up=self._catch_up, take=self._take)
 
     async def initialize(self) -> None:
         """Read everything there is, then follow."""
         await self._revocations.read()
-        for name, work in (("round", self._go_round), ("watch", self._watch)):
+        for name, work in (("round", self._go_round), ("watch", self.follower.run)):
             if not self._tasks.is_running(f"token-revocations-{name}"):
                 self._tasks.start(f"token-revocations-{name}", work)
         if self._writes:
@@ -122,38 +125,15 @@ class RevocationsWatcher(Initializer):
             except StoreError as error:
                 emit(BackgroundFailed("token-revocations-round", error))
 
-    async def _watch(self) -> None:
-        """Follow for as long as the process lives, after a pause from where it was left."""
-        while True:
-            try:
-                await self._follow()
-            except NotSupported:
-                return  # no replica set: the round has to do
-            except StoreUnavailable:
-                raise  # `Tasks` tries again, and the stream goes on where it was
-            except StoreError:
-                self._resume = None  # what it stood for may be gone from the log of the database
-                raise
-            self._resume = None  # the database was dropped: nothing to go on from
-            await asyncio.sleep(_PAUSE)
+    async def _catch_up(self) -> None:
+        await self._revocations.read()
 
-    async def _follow(self) -> None:
-        async with self._open() as events:
-            await self._revocations.read()  # what happened before the stream was open
-            self.is_following = True
-            try:
-                async for event in events:
-                    await self._take(event)
-                    self._resume = events.resume_token
-            finally:
-                self.is_following = False
-
-    def _open(self) -> ChangeEvents:
+    def _open_stream(self, resume: ResumeToken) -> ChangeEvents:
         """Not by `Store.watch`: its guard hides even that a password was written."""
         users = self._users
         options = {
             "full_document": "updateLookup",
-            "resume_after": self._resume,
+            "resume_after": resume,
             "max_await_time_ms": 1000,
         }
         return ChangeEvents(self._store.client, users.users_db, None, _stages(users), options)

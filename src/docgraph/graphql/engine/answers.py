@@ -38,6 +38,10 @@ class Answers:
             self._kept.move_to_end(key)
         return answer
 
+    async def close(self) -> None:
+        """Give up what is being made."""
+        await self._loading.close()
+
     def _keep(self, key: Hashable, answer: Answer) -> None:
         if key in self._kept or _size(answer) > self._max_bytes:
             return

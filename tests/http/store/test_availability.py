@@ -1,0 +1,80 @@
+"""Whether the database answers: looked at soon after the start, and never given up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from docgraph.config.sections import MClient
+from docgraph.observe import Event
+from docgraph.observe.events import BackgroundFailed, DatabaseFound
+from docgraph.store.availability import Availability
+from docgraph.store.client import Client, build_client
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def own_client(mongo_uri: str) -> AsyncIterator[Client]:
+    """A client that has not connected yet."""
+    client = build_client(MClient(min_pool_size=0), mongo_uri)
+    yield client
+    await client.close()
+
+
+async def test_the_first_looks_come_soon_and_the_pauses_grow(own_client: Client) -> None:
+    pauses: list[float] = []
+    enough = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 8:
+            enough.set()
+        await asyncio.sleep(0.001)
+
+    availability = Availability(own_client, sleep=sleep)
+    availability.start()
+    async with asyncio.timeout(60):
+        await enough.wait()
+        await availability.wait()
+    await availability.stop()
+
+    assert pauses[:8] == pytest.approx([0.01, 0.02, 0.04, 0.08, 0.16, 0.2, 0.2, 0.2])
+
+
+async def test_an_unexpected_error_is_told_and_it_is_looked_again(
+    own_client: Client, monkeypatch: pytest.MonkeyPatch, events: list[Event]
+) -> None:
+    connect, attempts = own_client.aconnect, 0
+
+    async def fail_first() -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            raise ValueError("nobody thought of this")
+        await connect()
+
+    monkeypatch.setattr(own_client, "aconnect", fail_first)
+    availability = Availability(own_client)
+    availability.start()
+    async with asyncio.timeout(60):
+        await availability.wait()
+    await availability.stop()
+
+    told = [one for one in events if isinstance(one, BackgroundFailed | DatabaseFound)]
+    assert [type(one) for one in told] == [BackgroundFailed, DatabaseFound]
+
+
+async def test_no_task_is_left_when_it_is_stopped(own_client: Client) -> None:
+    before = {task.get_name() for task in asyncio.all_tasks()}
+    availability = Availability(own_client)
+    availability.start()
+    availability.start()
+    await asyncio.sleep(0)
+    assert {task.get_name() for task in asyncio.all_tasks()} - before
+
+    await availability.stop()
+
+    assert "database-availability" not in {task.get_name() for task in asyncio.all_tasks()}
