@@ -44,7 +44,7 @@ from docgraph.exchange import (
 )
 from docgraph.graphql.apps import Apps
 from docgraph.observe import Event, subscribe, unsubscribe
-from docgraph.plugins.kinds import Kind, Plugin
+from docgraph.plugins.kinds import Plugin
 from docgraph.plugins.kinds import Service as PluginService
 from docgraph.runtime import create_instance
 from docgraph.server.app import Docgraph
@@ -330,15 +330,8 @@ async def _leaving_no_tasks() -> AsyncIterator[None]:
 
 async def _settle(app: Docgraph) -> None:
     """The driver leaves a socket behind when it is closed while it still connects."""
-    names = [one.name for one in app.plugins.of_kind(Kind.INITIALIZER)]
-
-    def is_settled() -> bool:
-        is_starting = any(app._tasks.is_running(f"initialize {name}") for name in names)
-        is_busy = is_starting or _is_connecting(app.store.client)
-        return app.store.is_available and not is_busy
-
     with suppress(TimeoutError):
-        await eventually(is_settled, 2)
+        await eventually(lambda: not _is_connecting(app.store.client), 2)
 
 
 def _is_connecting(client: Any) -> bool:

@@ -437,7 +437,7 @@ async def test_callers_who_ask_at_the_same_time_get_their_own_rows(service: Serv
 
 async def test_rules_of_somebody_else_are_noticed_by_change_stream(service: Service) -> None:
     assert await status(service, "GET", "/books", ADA) == 403
-    await service.app.plugins.find("dbAclUpdater").follower.wait_open()
+    await service.there(service.app.plugins.find("dbAclUpdater").follower.wait_open())
     rule = {"predicate": "path('/books')", "roles": ["user"]}
     service.mongo[service.db]["acl"].insert_one(rule)
 

@@ -2,9 +2,10 @@
 
 from docgraph.store.client import Client
 from docgraph.store.guard import Guard, Key, Rows
+from docgraph.store.opening import open_store
 from docgraph.store.provider import ClientProvider
 from docgraph.store.security import Policy, check_filter, check_pipeline
-from docgraph.store.store import Store, open_store
+from docgraph.store.store import Store
 from docgraph.store.watch import ChangeEvents
 
 __all__ = [

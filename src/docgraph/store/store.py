@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from docgraph.config.sections import AggregationSecurity, MClient
 from docgraph.exchange.data import (
     Consistency,
     DataPoint,
@@ -26,7 +25,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime.units import Units
 from docgraph.store.availability import Availability
-from docgraph.store.client import Client, build_client
+from docgraph.store.client import Client
 from docgraph.store.command import Commands
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
 from docgraph.store.guard import (
@@ -53,25 +52,11 @@ from docgraph.store.security import (
 from docgraph.store.watch import ChangeEvents, guard_events
 from docgraph.store.write import await_server, check_shape, execute, may_be_written
 
-__all__ = ["Store", "open_store"]
+__all__ = ["Store"]
 
 T = TypeVar("T")
 
 _SETTLE_SECONDS: Final = 5.0
-
-
-def open_store(
-    mclient: MClient, security: AggregationSecurity, *, connection_string: str | None = None
-) -> Store:
-    """The store of this process; `connection_string` is that of the embedded database."""
-    address = mclient.connection_string or connection_string
-    if address is None:
-        raise ValueError("neither configured nor embedded: there is no connection string")
-    return Store(
-        build_client(mclient, address),
-        policy=Policy.from_section(security),
-        ceiling_ms=mclient.command_ceiling_ms,
-    )
 
 
 class Store:

@@ -1,0 +1,24 @@
+"""From the configuration to the store of a process."""
+
+from __future__ import annotations
+
+from docgraph.config.sections import AggregationSecurity, MClient
+from docgraph.store.client import build_client
+from docgraph.store.security import Policy
+from docgraph.store.store import Store
+
+__all__ = ["open_store"]
+
+
+def open_store(
+    mclient: MClient, security: AggregationSecurity, *, connection_string: str | None = None
+) -> Store:
+    """The store of this process; `connection_string` is that of the embedded database."""
+    address = mclient.connection_string or connection_string
+    if address is None:
+        raise ValueError("neither configured nor embedded: there is no connection string")
+    return Store(
+        build_client(mclient, address),
+        policy=Policy.from_section(security),
+        ceiling_ms=mclient.command_ceiling_ms,
+    )
