@@ -6,6 +6,7 @@ import faulthandler
 import os
 import tempfile
 from collections.abc import Iterator
+from multiprocessing import resource_tracker
 from typing import Any
 from uuid import uuid4
 
@@ -22,8 +23,10 @@ settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 _SLOW = {"process", "conformance"}
-# The first loop of a process opens a pipe for signals that stays: it is no leak of the first test.
+# What a process opens once and keeps is no leak of the first test that needs it: a loop's pipe for
+# signals, and the process that looks after shared memory.
 uvloop.new_event_loop().close()
+resource_tracker.ensure_running()
 
 
 # On an idle machine a run takes less than four minutes. Whatever hangs is shown, and ends the run.

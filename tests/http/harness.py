@@ -19,7 +19,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -52,6 +52,7 @@ from docgraph.server.asgi import AsgiAdapter
 from docgraph.server.builtin import BUILTIN
 from docgraph.server.prepare import prepare
 from docgraph.server.settings import ServerSettings
+from tests.http.driver import settle
 
 Document = dict[str, Any]
 Mongo = MongoClient[Document]
@@ -300,7 +301,7 @@ async def starting(
             app = Docgraph(prepared, shared.for_worker(number + 1) if workers > 1 else shared, uri)
             stack.push_async_callback(app.shutdown)
             await app.startup()
-            stack.push_async_callback(_settle, app)
+            stack.push_async_callback(settle, app.store.client)
             adapter = AsgiAdapter(app, ServerSettings.from_sections(prepared.config.sections))
             transport = httpx2.ASGITransport(app=adapter)
             client = httpx2.AsyncClient(transport=transport, base_url="http://test")
@@ -326,20 +327,6 @@ async def _leaving_no_tasks() -> AsyncIterator[None]:
         known = before | {asyncio.current_task()}
         left = [one for one in asyncio.all_tasks() - known if "TestRunner" not in repr(one)]
         assert not left, f"tasks that the application left behind: {left}"
-
-
-async def _settle(app: Docgraph) -> None:
-    """The driver leaves a socket behind when it is closed while it still connects."""
-    with suppress(TimeoutError):
-        await eventually(lambda: not _is_connecting(app.store.client), 2)
-
-
-def _is_connecting(client: Any) -> bool:
-    servers = client._topology._servers.values()
-    monitors = [server._monitor for server in servers]
-    pools = [server.pool for server in servers]
-    pools += [part._pool for one in monitors for part in (one, one._rtt_monitor)]
-    return any(pool._pending for pool in pools)
 
 
 def merge(*layers: Mapping[str, Any]) -> Document:

@@ -9,6 +9,7 @@ from pymongo import AsyncMongoClient
 
 from docgraph.exchange import Document
 from docgraph.store import Store
+from tests.http.driver import settle
 from tests.http.engine.harness import Engine, Recorder
 
 
@@ -26,6 +27,7 @@ async def client(mongo_uri: str, recorder: Recorder) -> AsyncIterator[AsyncMongo
     )
     await client.admin.command("ping")
     yield client
+    await settle(client)
     await client.close()
 
 

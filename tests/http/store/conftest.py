@@ -10,6 +10,7 @@ from docgraph.config.sections import AggregationSecurity, MClient
 from docgraph.observe import subscribe, unsubscribe
 from docgraph.observe.events import Event
 from docgraph.store import Client, Store, open_store
+from tests.http.driver import settle
 
 
 @pytest.fixture
@@ -19,6 +20,7 @@ async def opened(mongo_uri: str) -> AsyncIterator[Store]:
     store.connect()
     await store.available()
     yield store
+    await settle(store.client)
     await store.close()
 
 
