@@ -19,7 +19,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -44,7 +44,7 @@ from docgraph.exchange import (
 )
 from docgraph.graphql.apps import Apps
 from docgraph.observe import Event, subscribe, unsubscribe
-from docgraph.plugins.kinds import Plugin
+from docgraph.plugins.kinds import Kind, Plugin
 from docgraph.plugins.kinds import Service as PluginService
 from docgraph.runtime import create_instance
 from docgraph.server.app import Docgraph
@@ -306,7 +306,24 @@ async def starting(
             transport = httpx2.ASGITransport(app=adapter)
             client = httpx2.AsyncClient(transport=transport, base_url="http://test")
             opened.append((app, await stack.enter_async_context(client)))
+        for app, _ in opened:
+            await _initialize(app)
         yield opened
+
+
+async def _initialize(app: Docgraph) -> None:
+    """Wait for the initializers, so that no test counts or cuts what they do.
+
+    Where the database is away, or a test has it fail, they do not come to an end.
+    """
+    names = [f"initialize {one.name}" for one in app.plugins.of_kind(Kind.INITIALIZER)]
+
+    def is_over() -> bool:
+        is_lost = app.store._availability._available is False
+        return is_lost or not any(app._tasks.is_running(name) for name in names)
+
+    with suppress(TimeoutError):
+        await eventually(is_over, 5)
 
 
 _loops: set[asyncio.AbstractEventLoop] = set()  # that have an instance

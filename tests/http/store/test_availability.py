@@ -12,6 +12,7 @@ from docgraph.observe import Event
 from docgraph.observe.events import BackgroundFailed, DatabaseFound
 from docgraph.store.availability import Availability
 from docgraph.store.client import Client, build_client
+from tests.http.driver import settle
 
 pytestmark = pytest.mark.anyio
 
@@ -21,6 +22,7 @@ async def own_client(mongo_uri: str) -> AsyncIterator[Client]:
     """A client that has not connected yet."""
     client = build_client(MClient(min_pool_size=0), mongo_uri)
     yield client
+    await settle(client)
     await client.close()
 
 
