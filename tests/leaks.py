@@ -50,7 +50,8 @@ class Snapshot:
         while (left := self._find_left()) and time.monotonic() < deadline:
             time.sleep(0.005)
         if left:
-            pytest.fail(f"left behind: {', '.join(left)}")
+            connections = [f"{one.laddr}-{one.raddr}" for one in psutil.Process().net_connections()]
+            pytest.fail(f"left behind: {', '.join(left)}; connections: {', '.join(connections)}")
 
     def _find_left(self) -> list[str]:
         started = _find_children() - self._children

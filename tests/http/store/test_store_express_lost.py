@@ -49,13 +49,18 @@ class Relay:
 
     async def link(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        there, back = await asyncio.open_connection("127.0.0.1", self._port)
-        self._writers |= {writer, back}
         number = self.connections
+        self._writers.add(writer)
+        self._keep(asyncio.current_task())
+        there, back = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writers.add(back)
         for work in (self._ask(reader, back, number), self._answer(there, writer)):
-            task = asyncio.create_task(work)
-            self._links.add(task)
-            task.add_done_callback(self._links.discard)
+            self._keep(asyncio.create_task(work))
+
+    def _keep(self, task: asyncio.Task[None] | None) -> None:
+        assert task is not None
+        self._links.add(task)
+        task.add_done_callback(self._links.discard)
 
     async def _ask(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int
