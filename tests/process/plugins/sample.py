@@ -38,7 +38,8 @@ class Sample(Service):
             raise StartupError("the sample cannot start", hint="unset SAMPLE_FAILS")
 
     async def close(self) -> None:
-        os.write(2, b"sample shut down\n")  # at once: workers share the stream
+        sys.stderr.write("sample shut down\n")  # at once: other workers write there, too
+        sys.stderr.flush()
 
     async def handle(self, exchange: Exchange) -> Answer:
         request = exchange.request
