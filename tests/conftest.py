@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import random
 import tempfile
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
@@ -18,10 +19,10 @@ from pymongo import MongoClient
 
 from docgraph.store.embedded import EmbeddedMongo, EmbeddedReplicaSet, MongodOptions
 from tests.leaks import Snapshot
+from tests.process.commands import start_preloaded, stop_preloaded
 
-settings.register_profile("local", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, database=None)
-settings.load_profile("ci" if os.environ.get("CI") else "local")
+settings.register_profile("docgraph", deadline=None, print_blob=True)
+settings.load_profile("docgraph")
 _SLOW = {"process", "conformance"}
 # What a process opens once and keeps is no leak of the first test that needs it: a loop's pipe for
 # signals, and the process that looks after shared memory.
@@ -41,8 +42,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(faulthandler.cancel_dump_traceback_later)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that start a server, a database or another process are not among the fast ones."""
+    """Tests that start a server, a database or another process are not among the fast ones.
+
+    The longest ones come first: at the end no worker waits for another.
+    """
+    items.sort(key=lambda item: "conformance" not in item.path.parts)
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if "mongo_uri" in fixtures or _SLOW & set(item.path.parts):
@@ -53,6 +59,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     """Async tests run on asyncio with uvloop, as the server does."""
     return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture(scope="session")
+def run_seed(pytestconfig: pytest.Config) -> int:
+    """What chance begins with in this run; pytest prints it, and `--randomly-seed` repeats it."""
+    seed: int | None = pytestconfig.getoption("randomly_seed", None)
+    return random.SystemRandom().getrandbits(32) if seed is None else seed
+
+
+@pytest.fixture(scope="session")
+def preloaded() -> Iterator[None]:
+    """The process that commands are started from; it lives as long as the tests."""
+    start_preloaded()
+    yield
+    stop_preloaded()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,11 +1,11 @@
 """Run the tests with every Python that this machine has, each in a virtual environment of its own.
 
-    python tools/pythons.py [--only all|oldest|newest|ends] [PYTHON ...]
+    python tools/pythons.py [--only all|oldest|newest|ends] [--list] [PYTHON ...]
 
 A PYTHON is a path, a name or a version (3.12). Without any it looks for CPython 3.11 and newer on
 PATH, in the usual directories and in pyenv; of several with the same version the first counts. Each
-runs `make test` in `.venv-VERSION`, with the
-ARGS of the make that called. Ends with 1 if a run failed, with 2 if there is nothing to run.
+runs `make test` in `.venv-VERSION`, with the ARGS of the make that called. Ends with 1 if a run
+failed, with 2 if there is nothing to run.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def find_interpreters(candidates: Iterable[str]) -> list[Interpreter]:
             case Interpreter(version=version) as interpreter:
                 found.setdefault(version, interpreter)
             case str(reason):
-                print(f"not used: {path}: {reason}")
+                print(f"not used: {path}: {reason}", file=sys.stderr)
     return sort(found.values())
 
 
@@ -128,15 +128,20 @@ def main() -> int:
     """Find, run, and say how it went."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", choices=CHOICES, default="all")
+    parser.add_argument("--list", action="store_true", help="print their paths, run nothing")
     parser.add_argument("pythons", nargs="*", metavar="PYTHON")
     wanted = parser.parse_args()
     found = find_named(wanted.pythons) if wanted.pythons else find_interpreters(list_candidates())
     if not found:
         print("no Python 3.11 or newer with the venv module was found", file=sys.stderr)
         return 2
+    chosen = CHOICES[wanted.only](found)
+    if wanted.list:
+        print("\n".join(one.path for one in chosen))
+        return 0
     for one in found:
         print(f"found Python {one.version}: {one.path}")
-    outcomes = {one.version: run_tests(one) for one in CHOICES[wanted.only](found)}
+    outcomes = {one.version: run_tests(one) for one in chosen}
     for version, passed in outcomes.items():
         print(f"Python {version}: {'passed' if passed else 'FAILED'}")
     return 0 if all(outcomes.values()) else 1

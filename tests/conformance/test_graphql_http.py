@@ -49,6 +49,7 @@ def suite() -> Path:
     return SUITE
 
 
+@pytest.mark.usefixtures("preloaded")
 def test_exactly_the_audits_that_the_specification_rules_out_fail(
     suite: Path, mongo_uri: str, mongo_client: MongoClient[dict[str, Any]]
 ) -> None:

@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
+
 from tests.docs.test_examples import fenced
 from tests.http.harness import Mongo
 from tests.process.test_serve import serving
@@ -29,6 +31,7 @@ def matches(expected: str, output: str) -> bool:
     return any(re.fullmatch(pattern, line.strip()) for line in output.splitlines())
 
 
+@pytest.mark.usefixtures("preloaded")
 def test_every_command_of_the_page_does_what_is_said_below_it(
     mongo_client: Mongo, mongo_uri: str, tmp_path: Path
 ) -> None:

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-
-from tests.process.commands import start_preloaded, stop_preloaded
 
 
 @pytest.fixture(scope="session", autouse=True)
-def preloaded() -> Iterator[None]:
-    """The process that commands are started from lives as long as the tests."""
-    start_preloaded()
-    yield
-    stop_preloaded()
+def commands(preloaded: None) -> None:
+    """Commands are started from a preloaded process."""
