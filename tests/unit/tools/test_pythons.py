@@ -50,7 +50,7 @@ def test_python_without_venv_is_left_out_and_named(
     path.write_text("#!/bin/sh\necho \"No module named 'ensurepip'\" >&2\nexit 1\n")
 
     assert find_interpreters([str(path)]) == []
-    assert f"not used: {path}: it has no venv module" in capsys.readouterr().out
+    assert f"not used: {path}: it has no venv module" in capsys.readouterr().err
 
 
 def test_versions_of_pyenv_and_names_on_the_path_are_candidates(
