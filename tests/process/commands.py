@@ -136,7 +136,7 @@ def run(
 
 
 class _Preloaded:
-    """The one process of this test run that forks commands; started by the first order."""
+    """The one process of this test run that forks commands."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -144,12 +144,14 @@ class _Preloaded:
 
     def order(self, order: object, descriptors: Sequence[int]) -> None:
         """Have a command started with these streams, and the socket for answers."""
-        if self._orders is None:
-            self._start()
+        self.start()
         assert self._orders is not None
         socket.send_fds(self._orders, [json.dumps(order).encode()], list(descriptors))
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Have it run; done by the first order at the latest."""
+        if self._orders is not None or not _CAN_PRELOAD:
+            return
         self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
@@ -167,7 +169,7 @@ class _Preloaded:
 
 
 _preloaded = _Preloaded()
-stop_preloaded = _preloaded.stop
+start_preloaded, stop_preloaded = _preloaded.start, _preloaded.stop
 
 
 def _start_new(

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.process.commands import stop_preloaded
+from tests.process.commands import start_preloaded, stop_preloaded
 
 
 @pytest.fixture(scope="session", autouse=True)
 def preloaded() -> Iterator[None]:
-    """The process that commands are started from ends with the tests."""
+    """The process that commands are started from begins and ends with the tests."""
+    start_preloaded()
     yield
     stop_preloaded()

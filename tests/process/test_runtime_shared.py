@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -47,6 +48,12 @@ def _work(instance: Instance, answers: Connection) -> None:
     generations.close()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def tracker() -> None:
+    """The process of `multiprocessing` that lives as long as this one is no leak of a test."""
+    resource_tracker.ensure_running()
+
+
 @pytest.fixture
 def instance(tmp_path: Path) -> Iterator[Instance]:
     with create_instance(tmp_path) as created:
@@ -71,7 +78,7 @@ def test_spawned_workers_share_counters_and_secrets(instance: Instance) -> None:
         pipe.send("look")
     seen = [pipe.recv() for pipe in pipes]
     for worker in workers:
-        worker.join(30)
+        worker.join(60)
 
     assert sorted(number for number, _, _ in answers) == [1, 2]
     assert {secret for _, secret, _ in answers} == {instance.secret("tokens")}
@@ -91,7 +98,7 @@ def test_a_worker_that_ends_takes_nothing_with_it(instance: Instance) -> None:
     mine.recv()
     assert worker.pid is not None
     os.kill(worker.pid, signal.SIGKILL)
-    worker.join(30)
+    worker.join(60)
 
     generations = instance.open_generations()
 
@@ -217,7 +224,7 @@ def test_lines_of_two_workers_do_not_mix_and_none_is_lost_at_the_end() -> None:
     os.close(writer)
     with os.fdopen(reader, "rb") as stream:
         lines = stream.read().splitlines()
-    codes = [worker.wait(30) for worker in workers]
+    codes = [worker.wait(60) for worker in workers]
 
     assert codes == [0, 0]
     ids = [json.loads(line)["request_id"] for line in lines]
