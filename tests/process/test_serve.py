@@ -119,8 +119,13 @@ def test_a_database_that_is_not_there_at_start_does_not_stop_the_server(tmp_path
 
 
 def test_metrics_of_two_workers_are_one_truth(tmp_path: Path) -> None:
-    nowhere = "/mclient/connection-string=mongodb://127.0.0.1:9/"  # it takes no part
-    with serving(tmp_path, nowhere, "/core/workers=2") as (_, url):
+    without_database = (
+        "/mclient/connection-string=mongodb://127.0.0.1:9/",
+        "/dbRealmAuthenticator/enabled=false",
+        "/basicAuthMechanism/enabled=false",
+        "/dbAclAuthorizer/enabled=false",
+    )
+    with serving(tmp_path, *without_database, "/core/workers=2") as (_, url):
         for _ in range(20):
             assert ask(f"{url}/ping")[0] == 200
 
