@@ -6,5 +6,5 @@ import pytest
 
 
 @pytest.fixture(scope="session", autouse=True)
-def commands(preloaded: None) -> None:
+def commands_are_preloaded(preloaded: None) -> None:
     """Commands are started from a preloaded process."""

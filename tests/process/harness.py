@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import psutil
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import AcceptConnection, Event, Request
 
 from tests.process import commands
 from tests.process.commands import ROOT, Process
@@ -33,12 +35,21 @@ COMMON: dict[str, Any] = {
     "ping": {"enabled": False},
     "mongo": {"enabled": False},
 }
+# A machine may stand still for seconds: only a test that is about a limit has a short one.
+GENEROUS = {
+    "header-timeout-ms": 120_000,
+    "body-timeout-ms": 120_000,
+    "keep-alive-timeout-ms": 120_000,
+    "write-timeout-ms": 120_000,
+    "shutdown-timeout-ms": 60_000,
+}
 
 
 def serve_options(settings: dict[str, Any]) -> list[str]:
     """What starts a server with these sections: the real one, with the sample as a plugin."""
     core = {"plugins-directory": str(ROOT / "tests/process/plugins"), **settings.get("core", {})}
-    sections = {**COMMON, **settings, "core": core}
+    limits = {**GENEROUS, **settings.get("connection-options", {})}
+    sections = {**COMMON, **settings, "core": core, "connection-options": limits}
     options = [
         f"--set=/{section}/{option}={json.dumps(value)}"
         for section, options in sections.items()
@@ -47,7 +58,7 @@ def serve_options(settings: dict[str, Any]) -> list[str]:
     return ["serve", *options]
 
 
-def eventually(check: Callable[[], T], seconds: float = 30.0) -> T:
+def eventually(check: Callable[[], T], seconds: float = 60.0) -> T:
     """The first true value of `check`; fails when there is none in time."""
     deadline = time.monotonic() + seconds
     while not (value := check()):
@@ -105,6 +116,20 @@ class Wire:
         elif method != "HEAD":
             response.body = self._read_exactly(int(response["content-length"] or 0))
         return response
+
+    def open_websocket(self, target: str) -> WSConnection:
+        """Shake hands; the client's side of the protocol."""
+        peer = WSConnection(ConnectionType.CLIENT)
+        self.send(peer.send(Request(host="test", target=target)))
+        assert isinstance(self.read_websocket(peer), AcceptConnection)
+        return peer
+
+    def read_websocket(self, peer: WSConnection) -> Event:
+        """The next event that the server's bytes make."""
+        while True:
+            for event in peer.events():
+                return event
+            peer.receive_data(self.socket.recv(1 << 16) or None)
 
     def is_closed(self) -> bool:
         """Whether the server closes without another byte."""
@@ -170,14 +195,14 @@ class Server:
         """The events of that name."""
         return [event for event in self.events if event["event"] == name]
 
-    def connect(self, timeout: float = 30.0) -> Wire:
+    def connect(self, timeout: float = 60.0) -> Wire:
         connection = socket.create_connection(("127.0.0.1", self.port), timeout)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return Wire(connection)
 
     def connect_tls(self, context: ssl.SSLContext) -> Wire:
         port = int(self.urls[-1].rsplit(":", 1)[1])
-        plain = socket.create_connection(("127.0.0.1", port), 10)
+        plain = socket.create_connection(("127.0.0.1", port), 60)
         return Wire(context.wrap_socket(plain, server_hostname="localhost"))
 
     def get(self, path: str, **headers: str) -> Response:
@@ -197,7 +222,7 @@ class Server:
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Ask it to stop; the exit code."""
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(60)
 
 
 def _is_worker(process: psutil.Process) -> bool:

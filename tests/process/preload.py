@@ -28,7 +28,11 @@ _STREAMS = 3
 def main() -> None:
     """Take orders on the socket whose number is the argument; return in the forked command."""
     orders = socket.socket(fileno=int(sys.argv[1]))
+    # Worker processes are new interpreters: whatever PYTHONDONTWRITEBYTECODE says, not each of
+    # them shall compile all modules again, which takes as long as everything else they do.
+    sys.dont_write_bytecode = False
     _import_everything()
+    sys.dont_write_bytecode = sys.flags.dont_write_bytecode == 1
     order = _serve(orders)
     if order is not None:
         _become(order)

@@ -69,7 +69,7 @@ def run_demo(directory: Path) -> Iterator[Demo]:
         yield demo
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(30)
+        process.wait(60)
         reader.join()
         process.stdout.close()
         process.stderr.close()
@@ -77,7 +77,7 @@ def run_demo(directory: Path) -> Iterator[Demo]:
 
 def paste(command: str) -> Any:
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, timeout=20, check=True
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True
     )
     return json.loads(done.stdout)
 

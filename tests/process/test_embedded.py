@@ -13,7 +13,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from docgraph.store.embedded_binary import build_command, find_binary
 from docgraph.store.embedded_libraries import build_environment
 from docgraph.store.embedded_node import Node
 from docgraph.store.embedded_process import await_end
+from tests.process.harness import eventually
 
 OWNER = """\
 import sys, threading
@@ -46,16 +47,41 @@ starter.join()
 WAIT = "sys.stdin.read()\n"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def options() -> MongodOptions:
-    return MongodOptions(cache_gb=0.25, oplog_mb=64, start_timeout=30)
+    return MongodOptions(cache_gb=0.25, oplog_mb=64, start_timeout=60)
 
 
 @pytest.fixture
 def mongo(tmp_path: Path, options: MongodOptions) -> Iterator[EmbeddedMongo]:
-    mongo = EmbeddedMongo(tmp_path / "data", options=options)
-    yield mongo
-    mongo.stop()
+    with ended(EmbeddedMongo(tmp_path / "data", options=options)) as mongo:
+        yield mongo
+
+
+@contextmanager
+def ended(mongo: EmbeddedMongo) -> Iterator[EmbeddedMongo]:
+    """Ended after the block; a clean end takes mongod a second, and is of no use then."""
+    try:
+        yield mongo
+    finally:
+        mongo.kill()
+        mongo.stop()
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory, options: MongodOptions) -> EmbeddedMongo:
+    """One that has run, with a document in its directory; to be copied."""
+    mongo = EmbeddedMongo(tmp_path_factory.mktemp("past"), options=options)
+    with mongo as uri:
+        insert(uri)
+    return mongo
+
+
+@pytest.fixture
+def used(past: EmbeddedMongo, mongo: EmbeddedMongo) -> EmbeddedMongo:
+    """One that has run before, with a document in its directory."""
+    shutil.copytree(past.directory, mongo.directory)
+    return mongo
 
 
 def spawn(script: str, directory: Path) -> subprocess.Popen[str]:
@@ -84,8 +110,9 @@ def owner_of(directory: Path, script: str = START + WAIT) -> Iterator[tuple[Any,
 
 def end_of(pid: int) -> None:
     """Wait until a process is gone, of which this one is not the parent."""
-    if is_alive(pid):
-        psutil.Process(pid).wait(timeout=20)
+    with suppress(psutil.NoSuchProcess):
+        if is_alive(pid):
+            psutil.Process(pid).wait(timeout=60)
 
 
 def is_alive(pid: int) -> bool:
@@ -108,7 +135,7 @@ def use_fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str) -> No
 
 def insert(uri: str) -> None:
     with MongoClient[dict[str, Any]](uri) as client:
-        client.shop.things.insert_one({"_id": 1})
+        client.shop.things.replace_one({"_id": 1}, {}, upsert=True)
 
 
 def count(uri: str) -> int:
@@ -139,35 +166,30 @@ def test_data_and_port_are_kept(mongo: EmbeddedMongo) -> None:
     assert count(second) == 1
 
 
-def test_start_reports_what_it_does(tmp_path: Path, options: MongodOptions) -> None:
+def test_start_reports_what_it_does_and_stop_leaves_no_process_and_frees_the_directory(
+    tmp_path: Path, options: MongodOptions
+) -> None:
     said: list[str] = []
-
-    with EmbeddedMongo(tmp_path, options=options, on_progress=said.append):
-        pass
-
-    assert said == ["starting MongoDB"]
-
-
-def test_change_streams_work_over_the_connection_string(mongo: EmbeddedMongo) -> None:
-    with (
-        MongoClient[dict[str, Any]](mongo.start()) as client,
-        client.shop.things.watch(max_await_time_ms=5000) as stream,
-    ):
-        client.shop.things.insert_one({"_id": 7})
-
-        assert next(stream)["documentKey"] == {"_id": 7}
-
-
-def test_stop_leaves_no_process_and_frees_the_directory(mongo: EmbeddedMongo) -> None:
-    mongo.start()
-    pid = mongo.pid
-    assert pid is not None
-
-    mongo.stop()
+    mongo = EmbeddedMongo(tmp_path, options=options, on_progress=said.append)
+    with mongo:
+        assert said == ["starting MongoDB"]
+        pid = mongo.pid
+        assert pid is not None
 
     assert not is_alive(pid)
     assert mongo.pid is None
-    assert EmbeddedMongo.find_running(mongo.directory) is None
+    assert EmbeddedMongo.find_running(tmp_path) is None
+
+
+def test_change_streams_work_over_the_connection_string(mongo_uri: str, database: str) -> None:
+    """That of the suite is an embedded one, too."""
+    with (
+        MongoClient[dict[str, Any]](mongo_uri) as client,
+        client[database].things.watch(max_await_time_ms=5000) as stream,
+    ):
+        client[database].things.insert_one({"_id": 7})
+
+        assert next(stream)["documentKey"] == {"_id": 7}
 
 
 def test_mongod_that_died_can_be_started_again(mongo: EmbeddedMongo) -> None:
@@ -178,9 +200,17 @@ def test_mongod_that_died_can_be_started_again(mongo: EmbeddedMongo) -> None:
     assert count(mongo.start()) == 1
 
 
-def test_running_mongod_is_found_by_other_commands(tmp_path: Path) -> None:
+def test_running_mongod_is_found_by_other_commands_and_its_directory_refused(
+    tmp_path: Path,
+) -> None:
     """Decision 43: other commands find it through that directory."""
-    with owner_of(tmp_path) as (_, _, uri):
+    with owner_of(tmp_path) as (owner, pid, uri):
+        assert EmbeddedMongo.find_running(tmp_path) == uri
+
+        error = refusal(EmbeddedMongo(tmp_path))
+
+        assert error.message == f"data directory {tmp_path} in use by process {owner.pid}"
+        assert is_alive(pid)
         assert EmbeddedMongo.find_running(tmp_path) == uri
 
 
@@ -189,32 +219,23 @@ def test_nothing_is_found_where_nothing_runs(tmp_path: Path) -> None:
     assert EmbeddedMongo.find_running(tmp_path / "missing") is None
 
 
-def test_directory_of_a_running_docgraph_is_refused(tmp_path: Path) -> None:
-    with owner_of(tmp_path) as (owner, pid, uri):
-        error = refusal(EmbeddedMongo(tmp_path))
-
-        assert error.message == f"data directory {tmp_path} in use by process {owner.pid}"
-        assert is_alive(pid)
-        assert EmbeddedMongo.find_running(tmp_path) == uri
-
-
-def test_directory_of_a_foreign_mongod_is_refused(mongo: EmbeddedMongo) -> None:
-    insert(mongo.start())
-    mongo.stop()
-    data = mongo.directory / "db"
-    elsewhere = mongo.directory.parent / "foreign.log"
-    command = build_command(find_binary(), data, elsewhere, mongo.port + 1, MongodOptions())
-    links = mongo.directory / "lib"  # there if mongod could not start without
+def test_directory_of_a_foreign_mongod_is_refused(used: EmbeddedMongo) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    data = used.directory / "db"
+    elsewhere = used.directory.parent / "foreign.log"
+    command = build_command(find_binary(), data, elsewhere, port, MongodOptions())
+    links = used.directory / "lib"  # there if mongod could not start without
     environment = build_environment(links) if links.exists() else None
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as foreign:
         try:
             wait_for_text(elsewhere, "Waiting for connections")
 
-            error = refusal(mongo)
+            error = refusal(used)
 
             assert f"in use by process {foreign.pid}, a mongod" in error.message
         finally:
-            foreign.terminate()
+            foreign.kill()
 
 
 def wait_for_text(path: Path, text: str) -> None:
@@ -226,19 +247,17 @@ def wait_for_text(path: Path, text: str) -> None:
         tail.kill()
 
 
-@pytest.mark.parametrize("deadly", [signal.SIGKILL, signal.SIGTERM])
-def test_mongod_ends_cleanly_when_its_owner_dies(
-    tmp_path: Path, options: MongodOptions, deadly: signal.Signals
-) -> None:
-    with owner_of(tmp_path) as (owner, pid, uri):
-        insert(uri)
-        owner.send_signal(deadly)
-        end_of(pid)
+def test_mongod_ends_cleanly_when_its_owner_dies(tmp_path: Path, options: MongodOptions) -> None:
+    for deadly in (signal.SIGKILL, signal.SIGTERM):
+        with owner_of(tmp_path) as (owner, pid, uri):
+            insert(uri)
+            owner.send_signal(deadly)
+            end_of(pid)
 
-    last = json.loads((tmp_path / "mongod.log").read_text().splitlines()[-1])
-    assert last["attr"] == {"exitCode": 0}
-    with EmbeddedMongo(tmp_path, options=options) as again:
-        assert (again, count(again)) == (uri, 1)
+        last = json.loads((tmp_path / "mongod.log").read_text().splitlines()[-1])
+        assert last["attr"] == {"exitCode": 0}, deadly
+    with ended(EmbeddedMongo(tmp_path, options=options)) as again:
+        assert (again.start(), count(uri)) == (uri, 1)
 
 
 def test_start_at_once_after_the_owner_was_killed(tmp_path: Path, options: MongodOptions) -> None:
@@ -247,8 +266,8 @@ def test_start_at_once_after_the_owner_was_killed(tmp_path: Path, options: Mongo
         owner.kill()
         owner.wait()
 
-        with EmbeddedMongo(tmp_path, options=options) as again:
-            assert count(again) == 1
+        with ended(EmbeddedMongo(tmp_path, options=options)) as again:
+            assert count(again.start()) == 1
             assert not is_alive(pid)
 
 
@@ -260,8 +279,8 @@ def test_orphan_is_stopped_by_the_next_start(tmp_path: Path, options: MongodOpti
         owner.wait()
         assert EmbeddedMongo.find_running(tmp_path) is None
 
-        with EmbeddedMongo(tmp_path, options=options, on_progress=said.append) as again:
-            assert (again, count(again)) == (uri, 1)
+        with ended(EmbeddedMongo(tmp_path, options=options, on_progress=said.append)) as again:
+            assert (again.start(), count(uri)) == (uri, 1)
             assert not is_alive(pid)
 
     assert f"stopping a MongoDB left over as process {pid}" in said
@@ -276,14 +295,14 @@ def test_orphan_is_found_even_if_the_memory_is_spoilt(
         owner.wait()
         (tmp_path / "mongod.json").write_text("{ spoilt")
 
-        with EmbeddedMongo(tmp_path, options=options) as again:
-            assert count(again) == 1
+        with ended(EmbeddedMongo(tmp_path, options=options)) as again:
+            assert count(again.start()) == 1
             assert not is_alive(pid)
 
 
 def test_mongod_is_stopped_at_exit_without_being_asked(tmp_path: Path) -> None:
     with owner_of(tmp_path, START_UNTIED) as (owner, pid, _):
-        assert owner.wait(20) == 0
+        assert owner.wait(60) == 0
         assert not is_alive(pid)
 
 
@@ -313,7 +332,12 @@ def stranger_on(port: int) -> Iterator[None]:
             except OSError:
                 return
 
-    with socket.create_server(("127.0.0.1", port)) as listener:
+    try:
+        listener = socket.create_server(("127.0.0.1", port))
+    except OSError:  # somebody else is there already
+        yield
+        return
+    with listener:
         thread = threading.Thread(target=hang_up)
         thread.start()
         yield
@@ -321,17 +345,14 @@ def stranger_on(port: int) -> Iterator[None]:
         thread.join()
 
 
-def test_taken_port_moves_the_set_to_another(mongo: EmbeddedMongo) -> None:
-    insert(mongo.start())
-    mongo.stop()
-    old = mongo.port
-    with stranger_on(old):
-        assert count(mongo.start()) == 1
-        new = mongo.port
-        mongo.stop()
+def test_taken_port_moves_the_set_to_another(past: EmbeddedMongo, used: EmbeddedMongo) -> None:
+    with stranger_on(past.port):
+        assert count(used.start()) == 1
+        new = used.port
+        used.kill()
 
-    assert new != old
-    assert mongo.start().startswith(f"mongodb://127.0.0.1:{new}/")
+    assert new != past.port
+    assert used.start().startswith(f"mongodb://127.0.0.1:{new}/")
 
 
 def test_port_lost_in_the_last_moment_is_replaced(
@@ -346,17 +367,15 @@ def test_port_lost_in_the_last_moment_is_replaced(
     assert marker.exists()
 
 
-def test_spoilt_memory_does_not_hinder_the_start(mongo: EmbeddedMongo) -> None:
-    insert(mongo.start())
-    mongo.stop()
-    (mongo.directory / "mongod.json").write_text('{"port": 99999, "pid": "x"}')
+def test_spoilt_memory_does_not_hinder_the_start(used: EmbeddedMongo) -> None:
+    (used.directory / "mongod.json").write_text('{"port": 99999, "pid": "x"}')
 
-    assert count(mongo.start()) == 1
+    assert count(used.start()) == 1
 
 
 def test_stale_process_id_of_another_program_is_left_alone(mongo: EmbeddedMongo) -> None:
     mongo.directory.mkdir()
-    with subprocess.Popen(["sleep", "60"]) as bystander:
+    with subprocess.Popen(["sleep", "600"]) as bystander:
         memory = {"port": None, "pid": bystander.pid}
         (mongo.directory / "mongod.json").write_text(json.dumps(memory))
 
@@ -527,7 +546,7 @@ def test_full_disk_in_the_words_of_mongod_is_refused(
 
 def test_suspended_mongod_is_stopped_cleanly(tmp_path: Path, options: MongodOptions) -> None:
     node = Node(tmp_path, replace(options, stop_timeout=15), print)
-    node.launch(time.monotonic() + 30)
+    node.launch(time.monotonic() + 60)
     node.suspend()
 
     node.stop()
@@ -536,25 +555,27 @@ def test_suspended_mongod_is_stopped_cleanly(tmp_path: Path, options: MongodOpti
     assert last["attr"] == {"exitCode": 0}
 
 
-def test_replica_set_survives_the_death_of_its_primary(replica_set: EmbeddedReplicaSet) -> None:
-    insert(replica_set.uri)
-    first = replica_set.await_primary()
-    first.kill()
+def test_replica_set_survives_the_death_and_the_retreat_of_its_primary(
+    tmp_path: Path, options: MongodOptions
+) -> None:
+    replica_set = EmbeddedReplicaSet(tmp_path, options=options)
+    try:
+        insert(replica_set.start())
+        first = replica_set.await_primary()
+        first.kill()
+        second = replica_set.await_primary(60)
+        assert second is not first
+        assert count(replica_set.uri) == 1
 
-    second = replica_set.await_primary()
-
-    assert second is not first
-    assert count(replica_set.uri) == 1
-    replica_set.start()
-    assert replica_set.is_running
-
-
-def test_primary_can_be_made_to_step_down(replica_set: EmbeddedReplicaSet) -> None:
-    first = replica_set.await_primary()
-
-    replica_set.step_down()
-
-    assert replica_set.await_primary() is not first
+        replica_set.start()
+        assert replica_set.is_running
+        primary = replica_set.await_primary(60)
+        replica_set.step_down()
+        assert replica_set.await_primary(60) is not primary
+    finally:
+        for node in replica_set.nodes:
+            node.kill()
+        replica_set.stop()
 
 
 def test_suite_has_failpoints(mongo_client: MongoClient[dict[str, Any]]) -> None:
@@ -580,7 +601,7 @@ async def test_suite_notices_blocking_calls_in_the_event_loop(
 def test_process_of_which_another_thread_lives_has_not_ended() -> None:
     script = """\
 import ctypes, threading, time
-threading.Thread(target=time.sleep, args=(60,)).start()
+threading.Thread(target=time.sleep, args=(600,)).start()
 print("ready", flush=True)
 ctypes.CDLL(None).pthread_exit(None)
 """
@@ -588,9 +609,8 @@ ctypes.CDLL(None).pthread_exit(None)
         assert process.stdout is not None
         process.stdout.readline()
         try:
-            while is_alive(process.pid):
-                time.sleep(0.01)
+            eventually(lambda: not is_alive(process.pid))
             assert not await_end(process.pid, 0.2)
         finally:
             process.kill()
-        assert await_end(process.pid, 10)
+        assert await_end(process.pid, 60)

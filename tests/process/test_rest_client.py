@@ -43,7 +43,7 @@ def address(
 
 @pytest.fixture
 def client(address: str) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=address) as one:
+    with httpx2.Client(base_url=address, timeout=60) as one:
         yield one
 
 
@@ -133,9 +133,11 @@ def test_who_leaves_after_a_bulk_write_can_ask_what_came_of_it(
     address: str, client: httpx2.Client, collection: str
 ) -> None:
     body = json.dumps([{"_id": index, "pad": "x" * 100} for index in range(5000)]).encode()
+    finished = count_posts(client)
 
     break_off(address, collection, body, len(body))
 
+    eventually(lambda: count_posts(client) > finished)
     # Whatever was done before the client was missed: whole documents, counted right.
     settled = settle(lambda: client.get(f"{collection}/_size").json()["_size"])
     listed = client.get(collection, params={"pagesize": 1, "count": ""})
@@ -146,8 +148,15 @@ def test_who_leaves_after_a_bulk_write_can_ask_what_came_of_it(
     assert (again.json()["matched"], again.json()["inserted"]) == (settled, 5000 - settled)
 
 
+def count_posts(client: httpx2.Client) -> float:
+    """How many of them are over, whether answered or given up."""
+    lines = client.get("/metrics").text.splitlines()
+    mine = [line for line in lines if line.startswith('docgraph_http_requests_total{method="POST"')]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in mine)
+
+
 def settle(count: Callable[[], int]) -> int:
-    """The number once it has been the same for a while."""
+    """The number once it has been the same for a while: a write may outlive its request."""
     latest: list[int] = []
 
     def is_still() -> bool:

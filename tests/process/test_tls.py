@@ -83,7 +83,7 @@ def test_old_versions_of_tls_and_plain_http_are_turned_away(
 def _refusal(settings: dict[str, Any], exit_code: int = 1) -> str:
     """What the command says when it refuses to start, without the hint."""
     process = start({"http-listener": {"port": 0}, **settings})
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate()
     assert (process.returncode, output) == (exit_code, "")
     lines = [line for line in errors.splitlines() if line.startswith("docgraph: ")]
     return lines[0].removeprefix("docgraph: ") if exit_code == 1 else errors

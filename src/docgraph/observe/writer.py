@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import select
 import stat
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from queue import SimpleQueue
 
 from docgraph.observe.bus import emit
@@ -23,6 +25,7 @@ QUEUE_LINES = 16_384
 # switch takes the interpreter away from the event loop, so that there should be few of them.
 GATHER_SECONDS = 0.02
 CHUNK_BYTES = 64 << 10
+CLOSE_STEPS = 20
 
 
 class Writer:
@@ -31,7 +34,10 @@ class Writer:
     def __init__(self, fd: int, *, queue_lines: int = QUEUE_LINES) -> None:
         self._fd = fd
         self._limit = queue_lines
-        self._chunk_bytes = _find_chunk_size(fd)
+        mode = os.fstat(fd).st_mode
+        # Writes to a pipe are atomic up to PIPE_BUF (POSIX): lines of several workers do not mix.
+        self._chunk_bytes = select.PIPE_BUF if stat.S_ISFIFO(mode) else CHUNK_BYTES
+        self._takes_turns = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
         # Its put never takes a lock: a signal handler may interrupt the main thread inside of it.
         self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._dropped = 0
@@ -52,7 +58,9 @@ class Writer:
         """Write what is queued and stop; a reader that does not read is not waited for longer."""
         self._closing.set()
         self._lines.put(b"")  # wakes the thread, says nothing
-        self._thread.join(timeout)
+        # In steps: should the whole machine stand still, the time until it goes on is one of them.
+        for _ in range(CLOSE_STEPS):
+            self._thread.join(timeout / CLOSE_STEPS)
 
     def _run(self) -> None:
         lost = 0
@@ -86,17 +94,28 @@ class Writer:
         return 0
 
     def _write_chunk(self, chunk: bytes) -> None:
-        view = memoryview(chunk)
-        while view:
-            try:
-                view = view[os.write(self._fd, view) :]
-            except BlockingIOError:  # somebody made the descriptor non-blocking for us all
-                select.select((), (self._fd,), (), 1.0)
+        with _turn(self._fd, self._takes_turns):
+            view = memoryview(chunk)
+            while view:
+                try:
+                    view = view[os.write(self._fd, view) :]
+                except BlockingIOError:  # somebody made the descriptor non-blocking for us all
+                    select.select((), (self._fd,), (), 1.0)
 
 
-def _find_chunk_size(fd: int) -> int:
-    # Writes to a pipe are atomic up to PIPE_BUF (POSIX): lines of several workers do not mix.
-    return select.PIPE_BUF if stat.S_ISFIFO(os.fstat(fd).st_mode) else CHUNK_BYTES
+@contextmanager
+def _turn(fd: int, takes_turns: bool) -> Iterator[None]:
+    """While the block runs, no other worker writes: a line may be too long for an atomic write."""
+    if not takes_turns or sys.platform != "linux":  # elsewhere such files cannot be locked
+        yield
+        return
+    import fcntl
+
+    fcntl.lockf(fd, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.lockf(fd, fcntl.LOCK_UN)
 
 
 def _join(lines: list[bytes], limit: int) -> Iterator[tuple[int, bytes]]:

@@ -31,7 +31,6 @@ class Sample(Service):
 
     def __init__(self, config: Any, instance: Instance) -> None:
         self._worker = instance.worker
-        self._cancelled = 0
 
     async def provision(self) -> None:
         if os.environ.get("SAMPLE_FAILS"):
@@ -51,7 +50,7 @@ class Sample(Service):
         return answer
 
     async def on_ping(self, exchange: Exchange) -> Answer:
-        return _json({"worker": self._worker, "pid": os.getpid(), "cancelled": self._cancelled})
+        return _json({"worker": self._worker, "pid": os.getpid()})
 
     async def on_echo(self, exchange: Exchange) -> Answer:
         return Body(200, await exchange.request.read_body(), "application/octet-stream")
@@ -73,13 +72,12 @@ class Sample(Service):
         exchange.account = Account("ada")
         return _json("secret")
 
-    async def on_sleep(self, exchange: Exchange) -> Answer:
-        try:
-            await asyncio.sleep(int(exchange.request.query.get("ms") or 0) / 1000)
-        except asyncio.CancelledError:
-            self._cancelled += 1
-            raise
-        return _json("awake")
+    async def on_hold(self, exchange: Exchange) -> Answer:
+        """Answer when a file exists that the test makes; without a name, never."""
+        until = exchange.request.query.get("until")
+        while until is None or not os.path.exists(until):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        return _json("released")
 
     async def on_big(self, exchange: Exchange) -> Answer:
         size = int(exchange.request.query.get("size") or 0)
