@@ -44,6 +44,7 @@ from docgraph.exchange import (
 )
 from docgraph.graphql.apps import Apps
 from docgraph.observe import Event, subscribe, unsubscribe
+from docgraph.observe.events import BackgroundFailed
 from docgraph.plugins.kinds import Kind, Plugin
 from docgraph.plugins.kinds import Service as PluginService
 from docgraph.runtime import create_instance
@@ -296,11 +297,12 @@ async def starting(
         stack.push_async_callback(asyncio.to_thread, instance.__exit__, None, None, None)
         await stack.enter_async_context(_leaving_no_tasks())
         opened = []
+        failed = stack.enter_context(listening(BackgroundFailed))
         for number in range(workers):
             app = Docgraph(prepared, shared.for_worker(number + 1) if workers > 1 else shared, uri)
             stack.push_async_callback(app.shutdown)
             await app.startup()
-            stack.push_async_callback(_settle, app)
+            stack.push_async_callback(_settle, app, failed)
             adapter = AsgiAdapter(app, ServerSettings.from_sections(prepared.config.sections))
             transport = httpx2.ASGITransport(app=adapter)
             client = httpx2.AsyncClient(transport=transport, base_url="http://test")
@@ -328,17 +330,26 @@ async def _leaving_no_tasks() -> AsyncIterator[None]:
         assert not left, f"tasks that the application left behind: {left}"
 
 
-async def _settle(app: Docgraph) -> None:
+async def _settle(app: Docgraph, failed: Sequence[BackgroundFailed]) -> None:
     """The driver leaves a socket behind when it is closed while it still connects."""
-    names = [one.name for one in app.plugins.of_kind(Kind.INITIALIZER)]
+    names = {f"initialize {one.name}" for one in app.plugins.of_kind(Kind.INITIALIZER)}
 
     def is_settled() -> bool:
-        is_starting = any(app._tasks.is_running(f"initialize {name}") for name in names)
-        is_busy = is_starting or _is_connecting(app.store.client)
-        return app.store.is_available and not is_busy
+        starting = {name for name in names if app._tasks.is_running(name)}
+        is_tried = app.store.is_available and starting <= {event.task for event in failed}
+        is_busy = _is_connecting(app.store.client)
+        return (is_tried or _is_away(app.store.client)) and not is_busy
 
     with suppress(TimeoutError):
-        await eventually(is_settled, 2)
+        await eventually(is_settled)
+
+
+def _is_away(client: Any) -> bool:
+    """Whether the driver has looked for servers and found none that takes writes."""
+    known = client.topology_description
+    servers = known.server_descriptions().values()
+    has_looked = any(one.error is not None or one.is_server_type_known for one in servers)
+    return has_looked and not known.has_writable_server()
 
 
 def _is_connecting(client: Any) -> bool:
