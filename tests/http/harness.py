@@ -428,6 +428,11 @@ def profiled(mongo: Mongo, db: str, collection: str) -> Iterator[list[Document]]
         seen += mongo[db]["system.profile"].find(own)
 
 
+# HostUnreachable: as bad as a server that goes away (91), but the driver goes on using the server,
+# and no test waits until its monitor looks again.
+UNREACHABLE = 6
+
+
 @contextmanager
 def failing(mongo: Mongo, *commands: str, mode: Any = "alwaysOn", **data: Any) -> Iterator[None]:
     """A failpoint on these commands: `blockConnection`, `errorCode`, `closeConnection`."""
