@@ -7,10 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from pymongo import MongoClient
 
 from docgraph.observe.events import QueryFailed, RequestFailed
-from docgraph.store.embedded import EmbeddedMongo, MongodOptions
 from tests.http.harness import (
     MEDIA_TYPE,
     UNREACHABLE,
@@ -25,6 +23,7 @@ from tests.http.harness import (
     until,
 )
 from tests.http.hosts import module_application
+from tests.http.proxy import Proxy, proxying
 
 pytestmark = pytest.mark.anyio
 
@@ -281,16 +280,15 @@ async def test_a_fault_of_ours_is_500_with_an_id_and_no_more(
 
 
 @pytest.fixture
-def mongod(tmp_path: Path, mongod_options: MongodOptions) -> Iterator[EmbeddedMongo]:
-    """A database of its own, which the test may stop and start."""
-    mongod = EmbeddedMongo(tmp_path, options=mongod_options)
-    with mongod:
-        yield mongod
+def proxy(mongo_uri: str) -> Iterator[Proxy]:
+    """A way to the database that only the application of the test takes."""
+    with proxying(mongo_uri) as proxy:
+        yield proxy
 
 
-def impatient(mongod: EmbeddedMongo) -> str:
+def impatient(proxy: Proxy) -> str:
     """An address at which a server that is missing, or back again, is noticed soon."""
-    return f"{mongod.uri}&serverSelectionTimeoutMS=200&heartbeatFrequencyMS=500"
+    return f"{proxy.uri}&serverSelectionTimeoutMS=200&heartbeatFrequencyMS=500"
 
 
 # --- away -----------------------------------------------------------------------------------------
@@ -301,38 +299,36 @@ async def _status(service: Service, app: str = "items", query: str = ASK) -> int
 
 
 async def test_a_database_that_goes_away_is_500_and_comes_back_by_itself(
-    mongod: EmbeddedMongo,
+    proxy: Proxy, mongo_client: Mongo
 ) -> None:
     """Decision 25, drill F07; introspection needs no database and goes on."""
-    with MongoClient[Document](mongod.uri) as mongo:
-        async with running(mongo, impatient(mongod), drop=False) as service:
-            await prepare_app(service)
-            assert await _status(service) == 200
+    async with running(mongo_client, impatient(proxy), NO_RULES) as service:
+        await service.app.store.available()
+        await prepare_app(service)
+        await until(lambda: _status(service), 200)
 
-            await asyncio.to_thread(mongod.stop)
-            reply = await service.query("items", ASK)
-            assert (reply.status, reply.json["data"]) == (500, None)
-            assert reply.code == "database-unavailable"
-            assert "127.0.0.1" not in reply.text
-            assert await _status(service, query="{ __typename }") == 200
-            assert await _status(service, "unknown") == 404
+        await proxy.close()
+        reply = await service.query("items", ASK)
+        assert (reply.status, reply.json["data"]) == (500, None)
+        assert reply.code == "database-unavailable"
+        assert "127.0.0.1" not in reply.text
+        assert await _status(service, query="{ __typename }") == 200
+        assert await _status(service, "unknown") == 404
 
-            await asyncio.to_thread(mongod.start)
-            await until(lambda: _status(service), 200)
+        await proxy.open()
+        await until(lambda: _status(service), 200)
 
 
 async def test_a_database_that_was_not_there_at_the_start_is_500_and_then_found(
-    mongod: EmbeddedMongo,
+    proxy: Proxy, mongo_client: Mongo, database: str
 ) -> None:
     """Decisions 25 and 45, drill F06: requests side by side fail at the same time."""
-    with MongoClient[Document](mongod.uri) as mongo:
-        stored = {"_id": "a", "schema": "type Query { a: Int }", "mappings": {}}
-        mongo["test_late"]["gql-apps"].insert_one(stored)
-        await asyncio.to_thread(mongod.stop)
-        address = impatient(mongod)
-        async with running(mongo, address, db="test_late", drop=False) as service:
-            statuses = await asyncio.gather(*(_status(service, "a") for _ in range(10)))
-            assert set(statuses) == {500}
+    stored = {"_id": "a", "schema": "type Query { a: Int }", "mappings": {}}
+    mongo_client[database]["gql-apps"].insert_one(stored)
+    await proxy.close()
+    async with running(mongo_client, impatient(proxy), NO_RULES, db=database) as service:
+        statuses = await asyncio.gather(*(_status(service, "a") for _ in range(10)))
+        assert set(statuses) == {500}
 
-            await asyncio.to_thread(mongod.start)
-            await until(lambda: _status(service, "a", "{ a }"), 200)
+        await proxy.open()
+        await until(lambda: _status(service, "a", "{ a }"), 200)
