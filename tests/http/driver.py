@@ -25,3 +25,11 @@ def _is_connecting(client: Any) -> bool:
     pools = [server.pool for server in servers]
     pools += [part._pool for one in monitors for part in (one, one._rtt_monitor)]
     return any(pool._pending for pool in pools)
+
+
+def is_away(client: Any) -> bool:
+    """Whether the driver has looked for servers and found none that takes writes."""
+    known = client.topology_description
+    servers = known.server_descriptions().values()
+    has_looked = any(one.error is not None or one.is_server_type_known for one in servers)
+    return has_looked and not known.has_writable_server()

@@ -23,7 +23,7 @@ from tests.http.access_harness import (
     remove_rules,
     write_rules,
 )
-from tests.http.harness import Service, failing, listening
+from tests.http.harness import UNREACHABLE, Service, failing, listening
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -144,7 +144,7 @@ async def test_rules_that_cannot_be_read_open_nothing_and_are_told_as_a_fault(
 ) -> None:
     """Decision 25: a database that cannot be asked is 500, never 401 or 403."""
     await allow(service, "path-prefix('/')", "$unauthenticated")
-    with failing(service.mongo, "find", errorCode=11600):
+    with failing(service.mongo, "find", errorCode=UNREACHABLE):
         assert await status(service, "/books", NOBODY) == 500
         assert await status(service, "/ping", NOBODY) == 200
     assert await status(service, "/books", NOBODY) == 200

@@ -323,7 +323,7 @@ async def test_a_cookie_of_one_instance_counts_at_the_other_until_it_logs_out(
         assert await two.status(cookie=cookie) == 200
         assert await two.status("/logout", method="POST", cookie=cookie) == 200
         assert await two.status(cookie=cookie) == 401
-        await until_refused(one, 1.0, cookie=cookie)
+        await until_refused(one, cookie=cookie)
 
 
 OFF = {"enabled": False}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from tests.http.harness import Mongo
+from tests.http.harness import Mongo, eventually
 from tests.http.rest_harness import Api, serving
 
 pytestmark = pytest.mark.anyio
@@ -223,7 +223,7 @@ async def test_ten_thousand_documents_are_inserted_in_bounded_memory(api: Api) -
 async def test_a_client_that_gives_up_leaves_whole_documents_and_right_counts(api: Api) -> None:
     bodies = [{"_id": n, "n": n} for n in range(3000)]
     task = asyncio.ensure_future(api.post("/things", bodies))
-    await asyncio.sleep(0.02)
+    await eventually(lambda: task.done() or api.things.find_one())
     task.cancel()
     await asyncio.wait([task])
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 
-from tests.http.harness import Mongo, build_definition, failing, identity
+from tests.http.harness import UNREACHABLE, Mongo, build_definition, failing, identity
 from tests.http.rest_harness import Api, serving
 
 pytestmark = pytest.mark.anyio
@@ -303,7 +303,7 @@ async def test_the_description_follows_the_handlers_of_the_server(api: Api) -> N
 
 
 async def test_a_database_that_fails_is_an_error_of_the_general_shape(api: Api) -> None:
-    with failing(api.mongo, "listCollections", errorCode=6):  # HostUnreachable
+    with failing(api.mongo, "listCollections", errorCode=UNREACHABLE):
         reply = await api.get("/openapi.json")
 
     assert reply.status == 500

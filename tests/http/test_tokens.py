@@ -24,6 +24,7 @@ from tests.http.tokens import (
     SIGNED,
     Worker,
     open_workers,
+    set_clock,
     until_refused,
 )
 
@@ -296,7 +297,7 @@ async def test_changing_anything_else_of_a_user_ends_nothing(workers: Sequence[W
 
 
 @pytest.mark.parametrize("change", ["delete", "password", "replace"])
-async def test_what_somebody_does_in_the_database_itself_counts_within_a_second(
+async def test_what_somebody_does_in_the_database_itself_counts_by_the_change_stream(
     workers: Sequence[Worker], mongo_client: Mongo, database: str, change: str
 ) -> None:
     """Decision 32, A21."""
@@ -310,7 +311,7 @@ async def test_what_somebody_does_in_the_database_itself_counts_within_a_second(
         case _:
             users.replace_one({"_id": "ada"}, {"_id": "ada", "password": hashed("another")})
     for worker in workers:
-        await until_refused(worker, 1.0, login=f"ada:{token}")
+        await until_refused(worker, login=f"ada:{token}")
 
 
 # --- instances ------------------------------------------------------------------------------------
@@ -332,7 +333,7 @@ async def test_a_random_token_is_known_to_its_instance_only(
 async def test_a_signed_token_is_known_to_every_instance_with_the_key_until_it_is_revoked(
     mongo_client: Mongo, mongo_uri: str, database: str
 ) -> None:
-    """A17 and decision 32: in force on the other instance within 1 s."""
+    """A17 and decision 32: in force on the other instance by the change stream."""
     other_key = merge(SIGNED, {"jwtTokenManager": {"key": KEY[::-1]}})
     async with (
         open_workers(mongo_client, mongo_uri, database, SIGNED) as (one,),
@@ -344,7 +345,7 @@ async def test_a_signed_token_is_known_to_every_instance_with_the_key_until_it_i
         assert await stranger.status(login=f"ada:{token}") == 401
         assert await one.status("/tokens/ada", method="DELETE", login=f"ada:{token}") == 204
         assert await one.status(login=f"ada:{token}") == 401
-        await until_refused(two, 1.0, login=f"ada:{token}")
+        await until_refused(two, login=f"ada:{token}")
 
 
 async def test_revocations_outlive_the_instance(
@@ -399,7 +400,8 @@ async def test_renewal_makes_a_new_token_on_any_request_and_reads_the_user_again
     mongo_client[database]["users"].update_one({"_id": "ada"}, {"$set": {"roles": ["fewer"]}})
     plain = await signed.ask("/whoami", login=f"ada:{token}")
     assert plain.headers["auth-token"] == token
-    await asyncio.sleep(1.0 - time.time() % 1 + 0.01)  # the end is in whole seconds
+    later = time.time() + 30
+    set_clock(signed, lambda: later)
     renewed = await signed.ask("/whoami?renew-auth-token", login=f"ada:{token}")
     new = renewed.headers["auth-token"]
     old_claims, claims = (
@@ -453,11 +455,14 @@ async def test_claims_that_do_not_hold_are_refused(signed: Worker, changes: Any)
 
 
 async def test_a_token_is_over_at_its_end(signed: Worker) -> None:
-    """A16: at most a second later."""
-    claims = jwt.decode(await signed.token(), options={"verify_signature": False})
-    short = jwt.encode({**claims, "exp": int(time.time()) + 1}, KEY, algorithm="HS256")
-    assert await signed.status(login=f"ada:{short}") == 200
-    await until_refused(signed, 2.0, login=f"ada:{short}")
+    """A16."""
+    token = await signed.token()
+    end = jwt.decode(token, options={"verify_signature": False})["exp"]
+    statuses = []
+    for now in (end - 1, end, end + 1):
+        set_clock(signed, lambda now=now: now)
+        statuses.append(await signed.status(login=f"ada:{token}"))
+    assert statuses == [200, 401, 401]
 
 
 async def test_the_jwt_mechanism_takes_the_token_and_the_answer_carries_the_same(
@@ -482,7 +487,7 @@ async def test_a_foreign_token_gets_a_token_of_its_own_and_ends_with_it(
 ) -> None:
     """Nobody gets the token of a user of the realm by bearing the same name elsewhere."""
     foreign = jwt.encode(
-        {"sub": "ada", "roles": [], "iss": "docgraph", "exp": time.time() + 60, "jti": "f"},
+        {"sub": "ada", "roles": [], "iss": "docgraph", "exp": time.time() + 3600, "jti": "f"},
         KEY,
         algorithm="HS256",
     )
@@ -499,7 +504,7 @@ async def test_a_foreign_token_gets_a_token_of_its_own_and_ends_with_it(
         assert await worker.status(login=f"ada:{mine}") == 200
 
 
-async def test_while_the_database_is_away_what_is_known_stays_in_force(
+async def test_while_the_database_fails_what_is_known_stays_in_force(
     mongo_client: Mongo, mongo_uri: str, database: str
 ) -> None:
     """Decision 32; a token is not ended by halves: 500 says that it still counts elsewhere."""
@@ -507,7 +512,7 @@ async def test_while_the_database_is_away_what_is_known_stays_in_force(
         ended = await worker.token()
         assert await worker.status("/tokens/ada", method="DELETE", login=f"ada:{ended}") == 204
         token = await worker.token()
-        with failing(mongo_client, "find", "update", "aggregate", errorCode=91):
+        with failing(mongo_client, "find", "update", "aggregate", errorCode=8):
             assert await worker.status(authorization=f"Bearer {token}") == 200
             assert await worker.status(authorization=f"Bearer {ended}") == 401
             reply = await worker.ask(

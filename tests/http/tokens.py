@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import httpx2
 
+from docgraph.auth.tokens.jwt import JwtTokens
 from docgraph.auth.tokens.revocation_watch import RevocationsWatcher
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.plugins.kinds import Kind
 from docgraph.server.app import Docgraph
-from tests.http.harness import Document, Mongo, eventually, merge, starting
+from tests.http.harness import Document, Mongo, eventually, merge, starting, until
 from tests.http.realms import COST, hashed
 
 KEY = "a key of more than thirty-two bytes for tests"
@@ -108,11 +109,17 @@ async def until_following(worker: Worker) -> None:
     )
 
 
-async def until_refused(worker: Worker, seconds: float, **credentials: str) -> None:
-    """Wait until these credentials are not taken any more."""
-    async with asyncio.timeout(seconds):
-        while await worker.status(**credentials) != 401:  # noqa: ASYNC110 - a remote condition
-            await asyncio.sleep(0.02)
+def set_clock(worker: Worker, clock: Callable[[], float]) -> None:
+    """Let the manager of signed tokens of this worker live at that time."""
+    manager = next(one for one in worker.app.plugins.plugins if isinstance(one, JwtTokens))
+    for part in (manager, manager._issued, manager._verifier):
+        part._clock = clock
+
+
+async def until_refused(worker: Worker, **credentials: str) -> None:
+    """Wait until these credentials are not taken any more, of which only the stream can tell."""
+    await worker.app._tasks.stop("token-revocations-round")
+    await until(lambda: worker.status(**credentials), 401)
 
 
 __all__ = [
@@ -125,5 +132,6 @@ __all__ = [
     "SIGNED",
     "Worker",
     "open_workers",
+    "set_clock",
     "until_refused",
 ]

@@ -12,6 +12,8 @@ import hashlib
 import hmac
 import re
 import secrets
+import time
+from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
@@ -76,12 +78,21 @@ class BcryptPasswords:
     remembered while it is used at least every `ttl` seconds, `size` pairs at most.
     """
 
-    def __init__(self, lane: Lane, secret: bytes, *, cost: int, size: int, ttl: float) -> None:
+    def __init__(
+        self,
+        lane: Lane,
+        secret: bytes,
+        *,
+        cost: int,
+        size: int,
+        ttl: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._lane = lane
         self._secret = secret
         self._cost = cost
         self._decoy = _build_decoy(cost)
-        self._verified: LoadingCache[bytes, bool] = LoadingCache(size, ttl, AFTER_READ)
+        self._verified: LoadingCache[bytes, bool] = LoadingCache(size, ttl, AFTER_READ, clock=clock)
 
     async def prepare(self, password: str) -> str:
         """The hash of a new password, with a salt of its own."""

@@ -81,10 +81,12 @@ class Apps:
 
     async def find(self, uri: str) -> App:
         """The compiled app at this uri; 404 for none, 400 for one that cannot work."""
-        entry = await self._find_entry(normalise_uri(uri))
+        uri = normalise_uri(uri)
+        table = await self._find_table(uri)
+        entry = table.find(uri)
         if entry is None:
             raise NotFound("GraphQL app not found")
-        return await self._compile(entry)
+        return await self._compile(entry, table)
 
     async def get(self, name: Any) -> App | None:
         """The app with this `_id`, loaded if need be; None when there is none."""
@@ -92,7 +94,7 @@ class Apps:
         if entry is None:
             await self._reload_ids([name])
             entry = self._table.entry(build_key(name))
-        return None if entry is None else await self._compile(entry)
+        return None if entry is None else await self._compile(entry, self._table)
 
     def invalidate(self, name: Any) -> None:
         """Forget the app with this `_id`; the next request loads it anew."""
@@ -133,16 +135,18 @@ class Apps:
         """Give up what is being loaded; nothing is loaded any more."""
         await close_all(self._catching_up, self._loading, self._compiled)
 
-    async def _find_entry(self, uri: str) -> Entry | None:
+    async def _find_table(self, uri: str) -> Table:
+        """The table in which an app at this uri would be."""
         if not self._config.app_cache_enabled:
-            return await self._load_uri(uri)
+            table = await self._read_claimants(uri)
+            self._tell_collisions(table)
+            return table
         generation = self._generations.read("apps")
         if generation != self._seen and time.monotonic() >= self._ask_again:
             await self._catching_up.get(generation, self._catch_up)
-        entry = self._table.find(uri)
-        if entry is None and not self._complete:
-            entry = await self._loading.get(uri, self._load_entry)
-        return entry
+        if self._table.find(uri) is None and not self._complete:
+            await self._loading.get(uri, self._load_claimants)
+        return self._table
 
     async def _catch_up(self, generation: int) -> None:
         """Another worker wrote, or this one has not loaded yet; once for parallel requests.
@@ -153,21 +157,17 @@ class Apps:
             if self._seen == generation:
                 return
             try:
-                if self._complete or not self.eager:
-                    await self._revalidate()
-                else:
-                    await self._load_all()
+                await self._revalidate()
             except StoreError:
                 if not self._table.etags():
                     raise
                 self._ask_again = time.monotonic() + _PAUSE
 
-    async def _load_entry(self, uri: str) -> Entry | None:
+    async def _load_claimants(self, uri: str) -> None:
         """The first request for an app; a newer version that came meanwhile stays."""
-        entry = await self._load_uri(uri)
-        if entry is not None and self._table.entry(entry.key) is None:
-            self._table.put([entry])
-        return self._table.find(uri)
+        found = await self._read_claimants(uri)
+        self._table.put([one for one in found.entries() if self._table.entry(one.key) is None])
+        self._tell_collisions(self._table)
 
     async def _load_all(self) -> None:
         started = time.perf_counter()
@@ -182,6 +182,12 @@ class Apps:
         self._tell(started)
 
     async def _revalidate(self) -> None:
+        if self.eager and not self._complete:
+            await self._load_all()
+        else:
+            await self._revalidate_held()
+
+    async def _revalidate_held(self) -> None:
         started = time.perf_counter()
         generation = self._generations.read("apps")
         held = self._table.etags()
@@ -207,13 +213,15 @@ class Apps:
         found = [build_entry(document) for document in documents]
         self._drop({build_key(id) for id in ids} - {entry.key for entry in found})
         self._put(found)
+        self._tell_collisions(self._table)
 
-    async def _load_uri(self, uri: str) -> Entry | None:
+    async def _read_claimants(self, uri: str) -> Table:
+        """Everybody who claims this uri: of several, only one is served."""
         spellings = [uri, f"/{uri}", f"{uri}/", f"/{uri}/"]
         filter = {"$or": [{"_id": uri}, {"descriptor.uri": {"$in": spellings}}]}
         table = Table()
         table.put([build_entry(document) for document in await self._read(filter, 100)])
-        return table.find(uri)
+        return table
 
     async def _read(
         self, filter: Document, limit: int, projection: Document | None = None
@@ -227,8 +235,8 @@ class Apps:
             deadline=Deadline.after_ms(_REFRESH_MS),
         )
 
-    async def _compile(self, entry: Entry) -> App:
-        if entry.key in self._table.collisions:
+    async def _compile(self, entry: Entry, table: Table) -> App:
+        if entry.key in table.collisions:
             raise DefinitionError("Invalid GraphQL app definition")
         compiled = await self._compiled.get(entry.key, lambda _: self._build(entry))
         while compiled.version != entry.version:
@@ -283,13 +291,18 @@ class Apps:
 
     def _tell(self, started: float) -> None:
         served, disabled = self._table.counts()
-        collisions = self._table.collisions
-        for key, claim in collisions.items() - self._told.items():
+        self._tell_collisions(self._table)
+        invalid = len(self._table.collisions)
+        emit(AppsRefreshed(served, disabled - invalid, invalid, time.perf_counter() - started))
+
+    def _tell_collisions(self, table: Table) -> None:
+        """Each of them once, as long as it lasts; a part of the definitions shows not all."""
+        for key, claim in table.collisions.items() - self._told.items():
             text = f"another app, whose _id is lower, claims /{claim}"
             emit(AppInvalid(key.partition(":")[2], (text,)))
-        self._told = dict(collisions)
-        invalid = len(collisions)
-        emit(AppsRefreshed(served, disabled - invalid, invalid, time.perf_counter() - started))
+        is_part = table is not self._table
+        others = {key: one for key, one in self._told.items() if is_part and not table.entry(key)}
+        self._told = {**others, **table.collisions}
 
 
 def _text(etag: Any) -> str | None:

@@ -82,6 +82,10 @@ class Table:
         """The definition with this key, enabled or not."""
         return self._by_key.get(key)
 
+    def entries(self) -> list[Entry]:
+        """All definitions, enabled or not."""
+        return list(self._by_key.values())
+
     def put(self, entries: Iterable[Entry]) -> None:
         """Add or replace."""
         self._by_key.update((entry.key, entry) for entry in entries)

@@ -62,6 +62,7 @@ class _Rule:
     hint: str | None = None
 
 
+_UNREACHABLE = _Rule(StoreUnavailable, "the database cannot be reached", "is it running?")
 _QUERY = _Rule(StoreRejected, "invalid query: the database does not understand it")
 _TRANSACTION = _Rule(StoreRejected, "the given transaction is not in progress")
 _FIELD_END = _Rule(StoreRejected, "a field path must not end with a '.'")
@@ -108,6 +109,8 @@ _RESUME = _Rule(
 # The names of the codes are the server's own.
 _RULES: dict[int, _Rule] = {
     2: _QUERY,  # BadValue
+    6: _UNREACHABLE,  # HostUnreachable: a router has lost a shard
+    7: _UNREACHABLE,  # HostNotFound
     9: _QUERY,  # FailedToParse
     13: _Rule(  # Unauthorized
         StoreForbidden,
@@ -145,6 +148,7 @@ _RULES: dict[int, _Rule] = {
     86: _OTHER_INDEX,  # IndexKeySpecsConflict
     79: _CONFIRMATION,  # UnknownReplWriteConcern
     100: _CONFIRMATION,  # UnsatisfiableWriteConcern
+    89: _UNREACHABLE,  # NetworkTimeout
     112: _Rule(  # WriteConflict
         Conflict, "write conflict with another operation", "try again"
     ),
@@ -176,6 +180,7 @@ _RULES: dict[int, _Rule] = {
         StoreRejected, "no index helps to answer this query, and it needs one"
     ),
     292: _MEMORY,  # QueryExceededMemoryLimitNoDiskUseAllowed
+    9001: _UNREACHABLE,  # SocketException
     10334: _Rule(StoreRejected, "the document is too large"),  # BSONObjectTooLarge
     11000: _DUPLICATE,  # DuplicateKey
     11001: _DUPLICATE,
@@ -259,9 +264,9 @@ def _translate_encoding(error: BaseException) -> DocgraphError:
             return _render(_UNKNOWN)
 
 
-def unreachable() -> StoreUnavailable:
+def unreachable() -> DocgraphError:
     """The database does not answer; where it should be is nobody's business."""
-    return StoreUnavailable("the database cannot be reached", hint="is it running?")
+    return _render(_UNREACHABLE)
 
 
 def explain(code: int | None) -> DocgraphError:

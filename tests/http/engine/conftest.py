@@ -23,7 +23,10 @@ def recorder() -> Recorder:
 async def client(mongo_uri: str, recorder: Recorder) -> AsyncIterator[AsyncMongoClient[Document]]:
     """The client, connected."""
     client: AsyncMongoClient[Document] = AsyncMongoClient(
-        mongo_uri, event_listeners=[recorder], datetime_conversion="DATETIME_AUTO"
+        mongo_uri,
+        event_listeners=[recorder],
+        datetime_conversion="DATETIME_AUTO",
+        appname="docgraph",
     )
     await client.admin.command("ping")
     yield client

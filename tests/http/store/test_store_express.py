@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -92,20 +91,6 @@ async def test_error_is_of_the_kind_that_the_driver_raises(
         await client[letters].command(dict(command))
 
     assert getattr(ours.value, "code", None) == getattr(theirs.value, "code", None)
-
-
-async def test_read_that_is_given_up_leaves_its_answer_to_nobody(
-    express: Express, letters: str
-) -> None:
-    slow = {"find": "letters", "filter": {"$where": "sleep(300) || true"}}
-    quick = {"find": "letters", "filter": {"_id": "a"}}
-
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.1):
-            await express.read(letters, slow, PRIMARY)
-    answers = await asyncio.gather(*(express.read(letters, quick, PRIMARY) for _ in range(20)))
-
-    assert [answer["cursor"]["firstBatch"] for answer in answers] == [[{"_id": "a"}]] * 20
 
 
 async def test_connection_that_is_cut_is_an_error_of_the_connection(

@@ -166,6 +166,27 @@ async def test_read_that_waits_for_a_server_that_was_given_up_ends_with_an_error
     assert express._waiting == {}
 
 
+async def test_read_that_its_caller_gives_up_leaves_its_answer_to_nobody(
+    relay: tuple[Relay, Client], letters: str
+) -> None:
+    held, client = relay
+    express = Express.find(client)
+    assert express is not None
+    slow = {"find": "letters", "filter": {}}
+    quick = {"find": "letters", "filter": {"_id": "a"}}
+    reading = asyncio.create_task(express.read(letters, slow, SecondaryPreferred()))
+    await reach([held], 1)
+
+    reading.cancel()
+    await asyncio.wait([reading])
+    held.may_find.set()
+    reads = (express.read(letters, quick, SecondaryPreferred()) for _ in range(20))
+    answers = await asyncio.gather(*reads)
+
+    assert [answer["cursor"]["firstBatch"] for answer in answers] == [[{"_id": "a"}]] * 20
+    assert express._waiting == {}
+
+
 async def test_connection_to_a_server_that_was_given_up_is_not_used_again(
     relay: tuple[Relay, Client], letters: str
 ) -> None:

@@ -6,9 +6,8 @@ import asyncio
 import gc
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from pymongo import MongoClient
@@ -18,6 +17,7 @@ from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import StoreUnavailable, TimeLimitExceeded
 from docgraph.observe.events import CommandFinished, DatabaseFound, DatabaseLost, Event
 from docgraph.store import Store, open_store
+from tests.http.proxy import Proxy, proxying
 
 pytestmark = pytest.mark.anyio
 
@@ -25,77 +25,26 @@ Sync = MongoClient[dict[str, Any]]
 INSERT = Write(WriteKind.INSERT, ({"a": 1},))
 
 
-class Proxy:
-    """A way to the database that can be closed, cut and opened again."""
-
-    def __init__(self, uri: str) -> None:
-        self._target = urlsplit(uri).netloc.split(":")
-        self._server: asyncio.Server | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
-        self.port = 0
-
-    @property
-    def uri(self) -> str:
-        return f"mongodb://127.0.0.1:{self.port}/?directConnection=true"
-
-    async def open(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-            self.cut()
-
-    def cut(self) -> None:
-        """End every connection that is open now."""
-        for writer in self._writers:
-            writer.transport.abort()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host, port = self._target
-        self._writers.add(writer)
-        back_reader, back_writer = await asyncio.open_connection(host, int(port))
-        if self._server is None:  # closed in the meantime
-            back_writer.transport.abort()
-        self._writers.add(back_writer)
-        await asyncio.gather(_pump(reader, back_writer), _pump(back_reader, writer))
-        self._writers -= {writer, back_writer}
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await reader.read(1 << 16):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
-    with suppress(OSError):
-        await writer.wait_closed()
-
-
 @pytest.fixture
-async def proxy(mongo_uri: str) -> AsyncIterator[Proxy]:
-    proxy = Proxy(mongo_uri)
-    await proxy.open()
-    yield proxy
-    await proxy.close()
+def proxy(mongo_uri: str) -> Iterator[Proxy]:
+    with proxying(mongo_uri) as proxy:
+        yield proxy
 
 
 @pytest.fixture
 async def distant(proxy: Proxy) -> AsyncIterator[Store]:
-    """A store behind the proxy, with little patience."""
-    async with impatient_store(proxy) as store:
+    """A store behind the proxy, which notices soon what happens there."""
+    async with distant_store(proxy) as store:
         yield store
 
 
 @asynccontextmanager
-async def impatient_store(proxy: Proxy) -> AsyncIterator[Store]:
+async def distant_store(proxy: Proxy, *, selection_ms: int = 60_000) -> AsyncIterator[Store]:
     section = MClient(
         min_pool_size=0,
         heartbeat_frequency_ms=500,
-        connect_timeout_ms=500,
-        server_selection_timeout_ms=1000,
+        connect_timeout_ms=30_000,
+        server_selection_timeout_ms=selection_ms,
     )
     store = open_store(section, AggregationSecurity(), connection_string=proxy.uri)
     store.connect()
@@ -152,28 +101,27 @@ async def test_read_that_does_not_answer_ends_with_its_deadline(
     distant: Store, database: str, mongo_client: Sync
 ) -> None:
     """Decision 25."""
-    await distant.ping(5)
+    await distant.ping(30)
 
-    with failing(mongo_client, f"{database}.posts", 1, blockConnection=True, blockTimeMS=2000):
-        started = asyncio.get_running_loop().time()
-        with pytest.raises(TimeLimitExceeded) as caught:
-            await distant.find(database, "posts", {}, limit=1, deadline=Deadline.after_ms(200))
-        elapsed = asyncio.get_running_loop().time() - started
+    with (
+        failing(mongo_client, f"{database}.posts", 1, blockConnection=True, blockTimeMS=600),
+        pytest.raises(TimeLimitExceeded) as caught,
+    ):
+        await distant.find(database, "posts", {}, limit=1, deadline=Deadline.after_ms(200))
 
     assert caught.value.status == 408
-    assert elapsed < 20
 
 
 async def test_connections_cut_under_load_do_not_show(
     distant: Store, proxy: Proxy, database: str
 ) -> None:
-    await distant.ping(5)
+    await distant.ping(30)
     reads = [
         distant.find(database, "posts", {}, limit=1, deadline=Deadline.never()) for _ in range(8)
     ]
 
     running = asyncio.gather(*reads)
-    proxy.cut()
+    await proxy.cut()
 
     assert await running == [[]] * 8
 
@@ -185,30 +133,28 @@ async def test_database_that_is_away_is_unavailable_by_the_deadline(
     await proxy.close()
     await until(lambda: not distant.is_available)
     posts = Resource(ResourceType.COLLECTION, database, "posts")
-    started = asyncio.get_running_loop().time()
 
-    with pytest.raises(StoreUnavailable):
-        await distant.find(database, "posts", {}, limit=1, deadline=Deadline.after_ms(300))
-    with pytest.raises(StoreUnavailable):
-        await distant.write(posts, INSERT, deadline=Deadline.after_ms(300))
-    with pytest.raises(StoreUnavailable):
-        await distant.ping(0.3)
-
-    assert asyncio.get_running_loop().time() - started < 4
+    async with asyncio.timeout(30):  # half of what the selection of a server may take
+        with pytest.raises(StoreUnavailable):
+            await distant.find(database, "posts", {}, limit=1, deadline=Deadline.after_ms(200))
+        with pytest.raises(StoreUnavailable):
+            await distant.write(posts, INSERT, deadline=Deadline.after_ms(200))
+        with pytest.raises(StoreUnavailable):
+            await distant.ping(0.2)
 
 
 async def test_without_a_deadline_selection_of_a_server_is_bounded(
-    distant: Store, proxy: Proxy, database: str
+    proxy: Proxy, database: str
 ) -> None:
     """Decision 25."""
     await proxy.close()
     posts = Resource(ResourceType.COLLECTION, database, "posts")
 
-    async with asyncio.timeout(30):
+    async with distant_store(proxy, selection_ms=200) as store, asyncio.timeout(30):
         with pytest.raises(StoreUnavailable):
-            await distant.find(database, "posts", {}, limit=1, deadline=Deadline.never())
+            await store.find(database, "posts", {}, limit=1, deadline=Deadline.never())
         with pytest.raises(StoreUnavailable):
-            await distant.write(posts, INSERT, deadline=Deadline.never())
+            await store.write(posts, INSERT, deadline=Deadline.never())
 
 
 async def test_database_is_lost_and_found_once_each(
@@ -238,7 +184,7 @@ async def test_database_is_lost_and_found_once_each(
 async def test_first_answer_can_be_awaited(proxy: Proxy) -> None:
     """Decision 45: initializers follow when the database first answers."""
     await proxy.close()
-    async with impatient_store(proxy) as store:
+    async with distant_store(proxy) as store:
         waiting = asyncio.create_task(store.available())
         with pytest.raises(StoreUnavailable):
             await store.ping(0.2)
@@ -247,6 +193,6 @@ async def test_first_answer_can_be_awaited(proxy: Proxy) -> None:
         await proxy.open()
         async with asyncio.timeout(30):
             await waiting
-            await store.ping(5)
+            await store.ping(30)
 
     assert not was_done

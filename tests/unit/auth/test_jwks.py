@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from urllib.error import URLError
 
 import pytest
@@ -534,7 +535,8 @@ def test_answers_that_are_no_key_set_are_refused(respond):
 
 def test_dripping_answer_ends_in_time(monkeypatch):
     """The limit is on the whole answer, not on each piece of it."""
-    monkeypatch.setattr(sources, "SECONDS", 0.2)
+    ticks = itertools.count()
+    monkeypatch.setattr(sources, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
     pieces = itertools.repeat(b" ")
     with listen(lambda path: (200, {}, pieces)) as (address, _), pytest.raises(TimeoutError):
         sources.fetch(f"{address}/keys")

@@ -53,13 +53,9 @@ def test_a_reader_that_does_not_read_holds_up_nobody(pipe: tuple[int, int]) -> N
     _, end = pipe
     writer = Writer(end, queue_lines=100)
 
-    started = time.monotonic()
-    for _ in range(1000):  # far more than pipe and queue hold
+    for _ in range(1000):  # far more than pipe and queue hold: one that waited would not return
         writer.put(LINE)
-    took = time.monotonic() - started
     writer.close(timeout=0.05)
-
-    assert took < 5.0
 
 
 def test_lines_that_found_no_room_are_counted_and_told(pipe: tuple[int, int]) -> None:
@@ -79,11 +75,11 @@ def test_lines_that_found_no_room_are_counted_and_told(pipe: tuple[int, int]) ->
     drain = threading.Thread(target=lambda: received.extend(_read_all(reader)))
     drain.start()
 
-    assert done.wait(10)
+    assert done.wait(60)
     unsubscribe(listen)
     writer.close()
     os.close(end)
-    drain.join(10)
+    drain.join(60)
     lost = sum(event.count for event in told if isinstance(event, LinesDropped))
     assert lost > 0
     assert len(received) == (1000 - lost) * len(LINE)
@@ -114,7 +110,7 @@ def test_a_signal_handler_may_log_in_the_middle_of_logging(pipe: tuple[int, int]
     signal.signal(signal.SIGVTALRM, previous)
     writer.close()
     os.close(end)
-    drain.join(10)
+    drain.join(60)
 
     assert received.count(b"\n") > 0
 
@@ -138,8 +134,8 @@ def test_a_descriptor_that_does_not_block_loses_nothing(pipe: tuple[int, int]) -
     for _ in range(200):
         writer.put(LINE)
     drain.start()
-    writer.close(timeout=10)
+    writer.close(timeout=60)
     os.close(end)
-    drain.join(10)
+    drain.join(60)
 
     assert len(received) == 200 * len(LINE)

@@ -56,8 +56,10 @@ def test_code_of_the_database_gives_the_status_of_the_table(status: int, code: i
         _OperationCancelled("operation cancelled"),
         ConfigurationError("no such name in DNS"),
         ConnectionRefusedError(111, "db-7.internal"),
+        # what a router says of a shard
+        *(OperationFailure("db-7.internal", code) for code in (6, 7, 89, 9001)),
     ],
-    ids=lambda error: type(error).__name__,
+    ids=lambda error: f"{type(error).__name__} {getattr(error, 'code', None) or ''}",
 )
 def test_everything_about_connections_is_unavailable(error: Exception) -> None:
     """Decision 25: a database that cannot be reached is 500."""
