@@ -545,7 +545,7 @@ def test_full_disk_in_the_words_of_mongod_is_refused(
 
 
 def test_suspended_mongod_is_stopped_cleanly(tmp_path: Path, options: MongodOptions) -> None:
-    node = Node(tmp_path, replace(options, stop_timeout=15), print)
+    node = Node(tmp_path, replace(options, stop_timeout=60), print)
     node.launch(time.monotonic() + 60)
     node.suspend()
 

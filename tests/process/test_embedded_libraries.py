@@ -31,7 +31,7 @@ exit 127
 @pytest.fixture
 def mongo(tmp_path: Path) -> Iterator[EmbeddedMongo]:
     mongo = EmbeddedMongo(
-        tmp_path / "data", options=MongodOptions(cache_gb=0.25, oplog_mb=64, start_timeout=30)
+        tmp_path / "data", options=MongodOptions(cache_gb=0.25, oplog_mb=64, start_timeout=60)
     )
     yield mongo
     mongo.stop()

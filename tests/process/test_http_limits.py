@@ -171,7 +171,7 @@ def test_a_head_that_does_not_end_in_time_is_answered_with_408() -> None:
 
         response = eventually(lambda: _answer_unfinished(server, head))
 
-        assert time.monotonic() - begun >= 0.7
+        assert time.monotonic() - begun > 0.6
         assert_refused(response, 408)
         assert_listed_origin(response)
 
@@ -195,7 +195,7 @@ def test_an_idle_connection_is_closed() -> None:
         assert wire.get("/ping").status == 200
 
         assert wire.is_closed()
-        assert time.monotonic() - begun >= 0.5
+        assert time.monotonic() - begun > 0.4
 
 
 def test_a_body_that_does_not_end_in_time_is_answered_with_408() -> None:
@@ -206,7 +206,7 @@ def test_a_body_that_does_not_end_in_time_is_answered_with_408() -> None:
 
         response = wire.read()
 
-        assert time.monotonic() - begun >= 1
+        assert time.monotonic() - begun > 0.9
         assert_refused(response, 408)
         assert "did not arrive in time" in response.json["message"]
         assert_listed_origin(response)
