@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -15,7 +14,7 @@ from docgraph.auth.authenticators.database import DatabaseRealm
 from docgraph.exchange import Resource, ResourceType, Write, WriteKind, WriteResult
 from docgraph.plugins.kinds import Plugin
 from docgraph.server.builtin import BUILTIN
-from tests.http.harness import Document, Mongo, Reply, running
+from tests.http.harness import Document, Mongo, Reply, running, until
 from tests.http.harness import Service as Application
 
 COST = 4
@@ -66,11 +65,9 @@ class Realm:
     async def login(self, user: str, password: str) -> int:
         return (await self.get(user, password)).status
 
-    async def until(self, user: str, password: str, status: int, seconds: float = 30.0) -> None:
+    async def until(self, user: str, password: str, status: int) -> None:
         """Try to log in until the answer is that one."""
-        async with asyncio.timeout(seconds):
-            while await self.login(user, password) != status:  # noqa: ASYNC110 - no event there
-                await asyncio.sleep(0.02)
+        await until(lambda: self.login(user, password), status)
 
 
 def render_basic(user: str, password: str) -> str:

@@ -78,7 +78,7 @@ async def test_a_slow_command_is_408_and_leaves_nothing_running(
     hurried: Service, mongo_client: Mongo
 ) -> None:
     """Decision 25, drill F12."""
-    with failing(mongo_client, "find", **LONGER):
+    with failing(mongo_client, "find", namespace=f"{hurried.db}.items", **LONGER):
         reply = await hurried.query("items", ASK)
 
     assert (reply.status, reply.headers["content-type"]) == (408, MEDIA_TYPE)
@@ -114,7 +114,7 @@ async def test_the_limit_covers_loading_the_app(mongo_client: Mongo, mongo_uri: 
         service.definitions.insert_one(
             {"_id": "a", "schema": "type Query { a: Int }", "mappings": {}}
         )
-        with failing(mongo_client, "find", **LONGER):
+        with failing(mongo_client, "find", namespace=f"{service.db}.gql-apps", **LONGER):
             reply = await service.query("a", "{ a }")
 
         assert reply.status == 408
@@ -151,7 +151,7 @@ async def test_without_a_limit_a_slow_command_is_waited_for(
     patient: Service, mongo_client: Mongo
 ) -> None:
     """Decision 25: 0 means no limit."""
-    with failing(mongo_client, "find", **LONGER):
+    with failing(mongo_client, "find", namespace=f"{patient.db}.items", **LONGER):
         reply = await patient.query("items", ASK)
 
     assert reply.data == {"items": [{"name": "one"}]}
@@ -176,7 +176,12 @@ async def test_a_cancelled_request_stops_its_database_work(
 
 async def test_a_read_that_may_be_tried_again_is(patient: Service, mongo_client: Mongo) -> None:
     """Drill F11: once is transparent."""
-    with failing(mongo_client, "find", mode={"times": 1}, errorCode=UNREACHABLE):
+    once: Document = {
+        "mode": {"times": 1},
+        "namespace": f"{patient.db}.items",
+        "errorCode": UNREACHABLE,
+    }
+    with failing(mongo_client, "find", **once):
         assert (await patient.query("items", ASK)).status == 200
 
 
@@ -184,7 +189,11 @@ async def test_an_error_that_stays_is_500_and_says_nothing_of_the_database(
     patient: Service, mongo_client: Mongo
 ) -> None:
     """Decisions 22 and 25, drill F11."""
-    with failing(mongo_client, "find", errorCode=UNREACHABLE), listening(QueryFailed) as failures:
+    place = f"{patient.db}.items"
+    with (
+        failing(mongo_client, "find", namespace=place, errorCode=UNREACHABLE),
+        listening(QueryFailed) as failures,
+    ):
         reply = await patient.query("items", ASK)
 
     assert (reply.status, reply.json["data"]) == (500, None)
@@ -250,7 +259,12 @@ async def test_an_error_that_hides_nothing_has_no_id(patient: Service) -> None:
 
 async def test_closed_connections_are_opened_again(patient: Service, mongo_client: Mongo) -> None:
     """Drill F09, at small size."""
-    with failing(mongo_client, "find", mode={"times": 1}, closeConnection=True):
+    once: Document = {
+        "mode": {"times": 1},
+        "namespace": f"{patient.db}.items",
+        "closeConnection": True,
+    }
+    with failing(mongo_client, "find", **once):
         assert (await patient.query("items", ASK)).status == 200
 
 

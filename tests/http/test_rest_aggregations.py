@@ -266,7 +266,8 @@ async def test_the_time_limit_is_408(mongo_client: Mongo, mongo_uri: str) -> Non
     async with serving(mongo_client, mongo_uri, limit) as api:
         fill(api)
         await define(api, SORTED)
-        with failing(mongo_client, "aggregate", blockConnection=True, blockTimeMS=500):
+        slow = {"namespace": f"{api.db}.things", "blockConnection": True, "blockTimeMS": 500}
+        with failing(mongo_client, "aggregate", **slow):
             reply = await api.get("/things/_aggrs/x")
 
     assert reply.status == 408

@@ -76,7 +76,7 @@ class Apps:
         self._told: dict[str, str] = {}  # collisions that the log knows
         self._refreshing = asyncio.Lock()
         self._catching_up: LoadingCache[int, None] = LoadingCache(0)
-        self._loading: LoadingCache[str, Entry | None] = LoadingCache(0)
+        self._loading: LoadingCache[str, None] = LoadingCache(0)
         self._compiled: LoadingCache[str, _Compiled] = LoadingCache(_MAX_COMPILED)
 
     async def find(self, uri: str) -> App:

@@ -28,7 +28,7 @@ from docgraph.exchange.errors import (
 from docgraph.observe.events import CommandFinished, Event
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.store import Client, Store
-from tests.http.harness import idle_cursors, profiled
+from tests.http.harness import failing, idle_cursors, profiled
 
 pytestmark = pytest.mark.anyio
 
@@ -257,14 +257,11 @@ def fail_command(
     client: Sync, namespace: str, command: str, *, block_ms: int = 0, **data: Any
 ) -> Iterator[None]:
     """Let that command on that collection fail, or wait, in the server."""
-    data |= {"failCommands": [command], "namespace": namespace}
     if block_ms:
         data |= {"blockConnection": True, "blockTimeMS": block_ms}
-    times = data.pop("times", 1)
-    point = {"configureFailPoint": "failCommand"}
-    client.admin.command({**point, "mode": {"times": times}, "data": data})
-    yield
-    client.admin.command({**point, "mode": "off"})
+    mode = {"times": data.pop("times", 1)}
+    with failing(client, command, mode=mode, namespace=namespace, **data):
+        yield
 
 
 # --- time -----------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 from pymongo import MongoClient
@@ -14,6 +13,7 @@ from docgraph.config.sections import MClient
 from docgraph.exchange.data import Document
 from docgraph.store.client import Client, build_client
 from docgraph.store.express import Express
+from tests.http.harness import failing
 
 pytestmark = pytest.mark.anyio
 
@@ -97,11 +97,13 @@ async def test_connection_that_is_cut_is_an_error_of_the_connection(
     express: Express, letters: str, mongo_client: MongoClient[Document]
 ) -> None:
     await express.read(letters, {"find": "letters", "filter": {}}, PRIMARY)
-    cut = {"failCommands": ["find"], "closeConnection": True, "namespace": f"{letters}.letters"}
-    point: dict[str, Any] = {"configureFailPoint": "failCommand", "mode": {"times": 1}, "data": cut}
-    mongo_client.admin.command(point)
+    once: Document = {
+        "mode": {"times": 1},
+        "namespace": f"{letters}.letters",
+        "closeConnection": True,
+    }
 
-    with pytest.raises(AutoReconnect):
+    with failing(mongo_client, "find", **once), pytest.raises(AutoReconnect):
         await express.read(letters, {"find": "letters", "filter": {}}, PRIMARY)
     again = await express.read(letters, {"find": "letters", "filter": {}}, PRIMARY)
 

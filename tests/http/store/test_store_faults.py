@@ -17,6 +17,7 @@ from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import StoreUnavailable, TimeLimitExceeded
 from docgraph.observe.events import CommandFinished, DatabaseFound, DatabaseLost, Event
 from docgraph.store import Store, open_store
+from tests.http import harness
 from tests.http.proxy import Proxy, proxying
 
 pytestmark = pytest.mark.anyio
@@ -65,11 +66,8 @@ async def until(condition: Callable[[], bool]) -> None:
 @contextmanager
 def failing(client: Sync, namespace: str, times: int, **data: Any) -> Iterator[None]:
     """Let `find` on that collection fail that many times, in the server."""
-    data |= {"failCommands": ["find"], "namespace": namespace}
-    point = {"configureFailPoint": "failCommand"}
-    client.admin.command({**point, "mode": {"times": times}, "data": data})
-    yield
-    client.admin.command({**point, "mode": "off"})
+    with harness.failing(client, "find", mode={"times": times}, namespace=namespace, **data):
+        yield
 
 
 @pytest.mark.parametrize("fault", [{"errorCode": 91}, {"closeConnection": True}])
