@@ -25,7 +25,7 @@ KEEPS = {"name": 1, "home.city": 1}
         ("salary.0.amount", False, False),
         ("home", False, False),
         ("home.city", True, True),
-        ("home.0.city", True, True),
+        ("home.0.city", True, False),
         ("home.street", False, False),
         ("_id", True, False),
         ("0", True, False),
@@ -144,6 +144,12 @@ def test_writes_that_find_documents_by_what_is_hidden(
         Write(WriteKind.UPDATE, update={"$pull": {"home": {"street": "x"}}}),
         Write(WriteKind.UPDATE, update={"$push": {"home": {"$each": [], "$sort": {"street": 1}}}}),
         Write(WriteKind.UPDATE, update={"$max": {"home": {"street": "m"}}}),
+        Write(WriteKind.UPDATE, update={"$inc": {"salary": 1 << 31}}),
+        Write(WriteKind.UPDATE, update={"$inc": {"salary": -1 << 62}}),
+        Write(WriteKind.UPDATE, update={"$inc": {"salary": 1e300}}),
+        Write(WriteKind.UPDATE, update={"$mul": {"salary": 2}}),
+        Write(WriteKind.UPDATE, update={"$bit": {"salary": {"or": 1}}}),
+        Write(WriteKind.REPLACE, applied={"$mul": {"salary": 2}}),
     ],
 )
 def test_writes_that_could_copy_it(write: Write) -> None:
