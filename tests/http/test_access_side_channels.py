@@ -152,6 +152,17 @@ async def test_a_name_of_digits_is_hidden_where_only_others_are_shown(service: S
     assert (await service.request("GET", f"/people?{shown}")).status == 200
 
 
+async def test_a_hint_does_not_tell_which_documents_an_index_leaves_out(service: Service) -> None:
+    await hide(service, {"email": 0})
+    service.mongo[service.db]["people"].create_index(
+        "salary", partialFilterExpression={"email": {"$gt": "m"}}
+    )
+
+    reply = await service.request("GET", "/people?hint={'salary':1}")
+
+    assert reply.status == 401
+
+
 # --- aggregations ---------------------------------------------------------------------------------
 
 _NEAR = {"near": ORIGIN, "distanceField": "distance", "spherical": True}

@@ -32,7 +32,7 @@ def reads_hidden(read: Read, shown: Shown) -> bool:
     return (
         asks_for_hidden(read.filter, shown)
         or _orders_by_hidden(read, shown)
-        or _hints_at_hidden(read.hint, shown)
+        or _hints_at_hidden(read.hint)
         or any(_computes(path, value, shown) for path, value in projection.items())
     )
 
@@ -89,10 +89,13 @@ def _orders_by_hidden(read: Read, shown: Shown) -> bool:
     )
 
 
-def _hints_at_hidden(hint: Any, shown: Shown) -> bool:
-    """An index orders what is read; its name does not say what it holds."""
+def _hints_at_hidden(hint: Any) -> bool:
+    """An index orders what is read, and leaves out what its own condition does not match.
+
+    Neither its name nor its keys say what that condition is about (`partialFilterExpression`).
+    """
     if isinstance(hint, Mapping):
-        return not all(path in _UNORDERED or is_shown(path, shown) for path in hint)
+        return not all(path in _UNORDERED for path in hint)
     return hint is not None and hint != _OWN_INDEX
 
 
