@@ -102,7 +102,7 @@ ALLOWED = (
     "keys={'name':1}",
     "keys={'email':1,'home':1}",
     "keys={'email':0}",
-    "hint={'name':1}",
+    "hint={'$natural':1}",
     "hint=_id_",
     "page=1&pagesize=2&count=exact",
     "after=&pagesize=2",

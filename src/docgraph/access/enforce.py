@@ -7,7 +7,7 @@ by code) nothing is demanded; collections other than the request's own are not t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -157,11 +157,25 @@ def merge_into(write: Write, values: Mapping[str, Any]) -> Write:
     if write.kind is WriteKind.DELETE:
         return write
     if write.pipeline is not None:
-        literal = {path: {"$literal": value} for path, value in values.items()}
-        return replace(write, pipeline=(*write.pipeline, {"$set": literal}))
+        stages = ({"$set": _merge_stage(path.split("."), value)} for path, value in values.items())
+        return replace(write, pipeline=(*write.pipeline, *stages))
     if write.update is not None:
         return replace(write, update=_merge_update(write.update, values))
     return replace(write, documents=tuple(_merge(one, values) for one in write.documents))
+
+
+def _merge_stage(steps: Sequence[str], value: Any, around: str = "") -> Document:
+    """What `$set` of a stage takes; whatever is no object on the way is replaced by one.
+
+    A plain path would go into arrays, and set nothing in an empty one.
+    """
+    first, *rest = steps
+    if not rest:
+        return {first: {"$literal": value}}
+    here = f"{around}.{first}" if around else f"${first}"
+    is_object = {"$eq": [{"$type": here}, "object"]}
+    kept = {"$cond": [is_object, here, {}]}
+    return {first: {"$mergeObjects": [kept, _merge_stage(rest, value, here)]}}
 
 
 def _merge_update(update: Document, values: Mapping[str, Any]) -> Document:

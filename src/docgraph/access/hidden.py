@@ -20,6 +20,10 @@ _UNORDERED: Final = frozenset({"_id", "$natural"})  # the order that a list has 
 _OWN_INDEX: Final = "_id_"
 # What they do does not depend on what is stored.
 _BLIND: Final = frozenset({"$set", "$setOnInsert", "$unset", "$currentDate"})
+# An operand that takes a number out of its range makes the update fail, which tells the number by
+# one try after another. Small steps never get there.
+_CALCULATING: Final = frozenset({"$inc", "$mul", "$bit"})
+_MOST_ADDED: Final = 1 << 31
 
 
 def reads_hidden(read: Read, shown: Shown) -> bool:
@@ -28,7 +32,7 @@ def reads_hidden(read: Read, shown: Shown) -> bool:
     return (
         asks_for_hidden(read.filter, shown)
         or _orders_by_hidden(read, shown)
-        or _hints_at_hidden(read.hint, shown)
+        or _hints_at_hidden(read.hint)
         or any(_computes(path, value, shown) for path, value in projection.items())
     )
 
@@ -51,21 +55,26 @@ def _refuse() -> SecurityViolation:
     return SecurityViolation("the update uses properties that are not available here")
 
 
-def _operations(update: Document) -> Iterator[tuple[str, str]]:
+def _operations(update: Document) -> Iterator[tuple[str, str, Any]]:
     for operator, fields in update.items():
-        for path in fields if isinstance(fields, Mapping) else ():
-            yield operator, path
+        for path, operand in fields.items() if isinstance(fields, Mapping) else ():
+            yield operator, path, operand
 
 
-def _tells(operator: str, path: str, shown: Shown) -> bool:
+def _tells(operator: str, path: str, operand: Any, shown: Shown) -> bool:
     """Whether what the operator leaves to be seen depends on what is hidden.
 
-    `$rename` moves it. `$pull`, `$push` with `$sort`, `$max` and others look at whole elements, of
-    which a part is hidden; where all is hidden, so is what they do.
+    `$rename` moves it, and `$inc` overflows or does not. `$pull`, `$push` with `$sort`, `$max` and
+    others look at whole elements, of which a part is hidden; where all is hidden, so is what they
+    do.
     """
-    if operator == "$rename":
+    if operator == "$rename" or (operator in _CALCULATING and not _counts(operator, operand)):
         return not is_shown(path, shown)
     return operator not in _BLIND and is_partly_shown(path, shown)
+
+
+def _counts(operator: str, operand: Any) -> bool:
+    return operator == "$inc" and isinstance(operand, int) and abs(operand) < _MOST_ADDED
 
 
 def _orders_by_hidden(read: Read, shown: Shown) -> bool:
@@ -80,10 +89,13 @@ def _orders_by_hidden(read: Read, shown: Shown) -> bool:
     )
 
 
-def _hints_at_hidden(hint: Any, shown: Shown) -> bool:
-    """An index orders what is read; its name does not say what it holds."""
+def _hints_at_hidden(hint: Any) -> bool:
+    """An index orders what is read, and leaves out what its own condition does not match.
+
+    Neither its name nor its keys say what that condition is about (`partialFilterExpression`).
+    """
     if isinstance(hint, Mapping):
-        return not all(path in _UNORDERED or is_shown(path, shown) for path in hint)
+        return not all(path in _UNORDERED for path in hint)
     return hint is not None and hint != _OWN_INDEX
 
 

@@ -26,7 +26,7 @@ from docgraph.store.errors import AnswerTooLarge
 from docgraph.store.names import namespace_of
 from docgraph.store.references import READING_MORE, nested_pipelines, read_reference
 from docgraph.store.security import has_key
-from docgraph.store.shown import Shown, asks_for_hidden
+from docgraph.store.shown import Shown, asks_for_hidden, is_shown
 from docgraph.variables import NotBound
 from docgraph.variables.values import CallerDocument
 
@@ -136,11 +136,7 @@ def hide_properties(stages: Stages, permission: Permission | None, namespace: st
     shown = permission.project_response if permission is not None else None
     if permission is None or not shown or permission.namespace != namespace:
         return stages
-    _check_first(stages, shown)
-    projection: Document = dict(shown)
-    if any(projection.values()):
-        projection.setdefault("_id", 0)
-    return _put_in_front(_hide_inside(stages, projection, namespace), projection)
+    return _put_in_front(_hide_inside(stages, shown, namespace), shown)
 
 
 def _check_first(stages: Stages, shown: Shown) -> None:
@@ -151,10 +147,20 @@ def _check_first(stages: Stages, shown: Shown) -> None:
     if not stages or not _must_be_first(stages[0]):
         return
     ((name, body),) = stages[0].items()
-    filter = body if name == "$match" else isinstance(body, Mapping) and body.get("query", {})
-    asks = name in ("$match", "$geoNear") and asks_for_hidden(filter, shown, besides=_TEXT)
+    asks = False
+    if name == "$match":
+        asks = asks_for_hidden(body, shown, besides=_TEXT)
+    elif name == "$geoNear":
+        asks = not isinstance(body, Mapping) or _locates_hidden(body, shown)
     if asks or any(has_key(one, _TEXT) for one in _find_callers(body)):
         raise SecurityViolation("the first stage would tell properties that this permission hides")
+
+
+def _locates_hidden(body: Mapping[str, Any], shown: Shown) -> bool:
+    """Whether distances, which tell a place, are those to a hidden one; no `key`: to any."""
+    key = body.get("key")
+    is_open = isinstance(key, str) and is_shown(key, shown)
+    return not is_open or asks_for_hidden(body.get("query", {}), shown)
 
 
 def _find_callers(value: Any) -> Iterator[CallerDocument]:
@@ -166,23 +172,25 @@ def _find_callers(value: Any) -> Iterator[CallerDocument]:
             yield from _find_callers(inner)
 
 
-def _put_in_front(stages: Stages, projection: Document) -> Stages:
+def _put_in_front(stages: Stages, shown: Shown) -> Stages:
+    _check_first(stages, shown)
+    projection: Document = dict(shown)
+    if any(projection.values()):
+        projection.setdefault("_id", 0)
     front = 1 if stages and _must_be_first(stages[0]) else 0
     return [*stages[:front], {"$project": projection}, *stages[front:]]
 
 
-def _hide_inside(stages: Stages, projection: Document, namespace: str) -> Stages:
-    return [_hide_in_stage(stage, projection, namespace) for stage in stages]
+def _hide_inside(stages: Stages, shown: Shown, namespace: str) -> Stages:
+    return [_hide_in_stage(stage, shown, namespace) for stage in stages]
 
 
-def _hide_in_stage(
-    stage: Mapping[str, Any], projection: Document, namespace: str
-) -> Mapping[str, Any]:
+def _hide_in_stage(stage: Mapping[str, Any], shown: Shown, namespace: str) -> Mapping[str, Any]:
     ((name, body),) = stage.items()
     if name not in READING_MORE:
         return stage
     nested = {
-        place: _hide_inside(pipeline, projection, namespace)
+        place: _hide_inside(pipeline, shown, namespace)
         for place, pipeline in nested_pipelines(name, body)
     }
     if _reads(name, body, namespace):
@@ -191,9 +199,17 @@ def _hide_in_stage(
                 "$graphLookup would show properties that this permission hides",
                 hint="join by $lookup",
             )
-        nested = {"pipeline": _put_in_front(nested.get("pipeline", ()), projection)}
+        _check_join(body, shown)
+        nested = {"pipeline": _put_in_front(nested.get("pipeline", ()), shown)}
         body = body if isinstance(body, Mapping) else {"coll": body}
     return {name: {**body, **nested}} if nested else stage
+
+
+def _check_join(body: Any, shown: Shown) -> None:
+    """`foreignField` is compared before the pipeline of a join hides anything."""
+    field = body.get("foreignField") if isinstance(body, Mapping) else None
+    if field is not None and not (isinstance(field, str) and is_shown(field, shown)):
+        raise SecurityViolation("a join would tell properties that this permission hides")
 
 
 def _reads(name: str, body: Any, namespace: str) -> bool:

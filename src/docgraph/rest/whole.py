@@ -6,9 +6,11 @@ written is what was checked. Somebody else's write in between makes for another 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import Answer, Document, Read, Write, WriteKind
-from docgraph.exchange.errors import Conflict
+from docgraph.exchange.errors import Conflict, RequestError
 from docgraph.rest.call import Call
 from docgraph.rest.etags import ETAG
 from docgraph.rest.ids import show_id
@@ -66,14 +68,23 @@ async def update_whole(call: Call, update: Document, etag: ObjectId) -> Answer:
         tried = document
         write = Write(
             WriteKind.REPLACE,
-            (apply_update(document, update),),
+            (document,),
             filter={"$and": [{"_id": target.id, ETAG: document.get(ETAG)}, *target.restriction]},
             applied=update,
         )
-        result = await call.write(write)
+        result = await call.write(await _apply(call, write, document, update))
         if result.matched:
             return await announce(call, target.id, etag, result)
     raise Conflict("the document is being changed by others all the time", hint="try again")
+
+
+async def _apply(call: Call, write: Write, document: Document, update: Document) -> Write:
+    """The write of the updated document; why it cannot be is told to those who may ask for it."""
+    try:
+        return replace(write, documents=(apply_update(document, update),))
+    except RequestError:
+        await call.context.store.rehearse(call.resource, write, exchange=call.exchange)
+        raise
 
 
 async def _read(call: Call, target: Target) -> Document | None:

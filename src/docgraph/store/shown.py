@@ -35,6 +35,8 @@ def is_shown(path: str, shown: Shown) -> bool:
     if not steps:
         return False  # an operator: there is no telling
     if any(shown.values()):
+        # Every step counts: with `a.b` shown, `a.0.b` is not, be `0` a name or a position.
+        steps = path.split(".")
         return any(steps[: len(one)] == one for one in _listed(shown))
     return not any(_overlap(steps, _split(key)) for key in shown)
 

@@ -97,7 +97,10 @@ def test_an_entry_of_another_uri_is_not_looked_at() -> None:
     [
         ([{"$match": {}}], [{"$project": {"a": 0}}, {"$match": {}}]),
         ([], [{"$project": {"a": 0}}]),
-        ([{"$geoNear": {}}], [{"$geoNear": {}}, {"$project": {"a": 0}}]),
+        (
+            [{"$geoNear": {"key": "b"}}],
+            [{"$geoNear": {"key": "b"}}, {"$project": {"a": 0}}],
+        ),
         (
             [{"$match": {"$text": {"$search": "x"}}}, {"$limit": 1}],
             [{"$match": {"$text": {"$search": "x"}}}, {"$project": {"a": 0}}, {"$limit": 1}],

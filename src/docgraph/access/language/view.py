@@ -18,6 +18,8 @@ __all__ = ["BODY", "NoValue", "Repeated", "RequestView", "Wanted"]
 
 BODY = "the body"  # not the name of any variable
 _DOCUMENTS = "mongo"  # the service whose bodies are documents
+_MODES, _UPDATE = ("wm", "writeMode"), "update"
+_CONDITIONS = ("filter", "shardkey")
 
 _OF_RESOURCE = {
     "@request.db": "db",
@@ -102,10 +104,21 @@ class RequestView:
 
     async def _find(self, name: str) -> Any:
         if name == BODY:
-            return await read_documents(self.request)
+            return UNBOUND if self._may_store_filter() else await read_documents(self.request)
         attribute = _OF_RESOURCE.get(name)
         if attribute is not None:
             return None if self.resource is None else getattr(self.resource, attribute)
         found = await self._resolvers.resolve_all([name], self.exchange)
         value = found[name]
         return value() if callable(value) else value
+
+    def _may_store_filter(self) -> bool:
+        """Whether the database could put conditions of the filter into a new document.
+
+        An update that creates its document begins with the equalities of the filter, so that what
+        is stored is not only what the body says.
+        """
+        query = self.request.query
+        creates = any(mode.lower() != _UPDATE for name in _MODES for mode in query.get_list(name))
+        filters = any(name in query for name in _CONDITIONS)
+        return self.request.method == "PATCH" and creates and filters
