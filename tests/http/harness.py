@@ -261,8 +261,12 @@ async def running(
     drop: bool = True,
     directory: Path = Path("/nonexistent"),
     plugins: Sequence[type[Plugin]] = BUILTIN,
+    ready: bool = True,
 ) -> AsyncIterator[Service]:
-    """A started application, open to everybody unless the settings say otherwise."""
+    """A started application, open to everybody unless the settings say otherwise.
+
+    `ready`: its initializers are over.
+    """
     db = db or f"test_{uuid4().hex[:16]}"
     merged = merge(
         OPEN,
@@ -271,8 +275,8 @@ async def running(
     )
     base = merged["graphql"].get("uri", "/graphql")
     try:
-        starting_one = starting(uri, merged, directory=directory, plugins=plugins)
-        async with starting_one as ((app, client),):
+        options = {"directory": directory, "plugins": plugins, "ready": ready}
+        async with starting(uri, merged, **options) as ((app, client),):
             yield Service(app, client, mongo, db, base)
     finally:
         if drop:
@@ -287,6 +291,7 @@ async def starting(
     workers: int = 1,
     directory: Path = Path("/nonexistent"),
     plugins: Sequence[type[Plugin]] = BUILTIN,
+    ready: bool = True,
 ) -> AsyncIterator[Sequence[tuple[Docgraph, httpx2.AsyncClient]]]:
     """The workers of one instance, as far as they can be had in one process, each with a client."""
     sources = Sources(settings=flatten(settings), environ={}, directory=directory)
@@ -308,7 +313,7 @@ async def starting(
             transport = httpx2.ASGITransport(app=adapter)
             client = httpx2.AsyncClient(transport=transport, base_url="http://test")
             opened.append((app, await stack.enter_async_context(client)))
-        for app, _ in opened:
+        for app, _ in opened if ready else ():
             await _initialize(app, failed)
         yield opened
 

@@ -86,6 +86,7 @@ async def open_realm(
     db: str,
     *settings: Mapping[str, Any],
     plugins: Sequence[type[Plugin]] = BUILTIN,
+    ready: bool = True,
     **options: Any,
 ) -> AsyncIterator[Realm]:
     """A started application with its users in that database and with cheap hashes."""
@@ -94,5 +95,6 @@ async def open_realm(
     # Closed in the middle of filling its pool, the driver would leave a socket behind.
     calm = {"mclient": {"min-pool-size": 0}}
     layers = (strict, calm, {"dbRealmAuthenticator": section}, *settings)
-    async with running(mongo, uri, *layers, db=db, drop=False, plugins=plugins) as service:
+    starting = running(mongo, uri, *layers, db=db, drop=False, plugins=plugins, ready=ready)
+    async with starting as service:
         yield Realm(service)

@@ -109,7 +109,7 @@ async def test_a_round_before_the_first_load_finds_every_definition(
         await initialize(initializer)
 
     monkeypatch.setattr(AppsInitializer, "initialize", wait_and_initialize)
-    async with running(mongo_client, mongo_uri, NO_UPDATER) as service:
+    async with running(mongo_client, mongo_uri, NO_UPDATER, ready=False) as service:
         with listening(AppInvalid) as told:
             await service.smuggle(app_of(10, "ten", "x"), app_of(9, "nine", "x"))
         may_load.set()

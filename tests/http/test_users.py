@@ -430,7 +430,7 @@ async def test_two_who_race_make_one_user_and_one_of_them_says_so(
         return empty
 
     monkeypatch.setattr(FirstUser, "_is_empty", both_see_nobody)
-    async with open_(**{"create-user": True}) as realm:
+    async with open_(ready=False, **{"create-user": True}) as realm:
         app = realm.service.app
         other = Docgraph(app._prepared, app._instance.for_worker(2), mongo_uri)
         await other.startup()

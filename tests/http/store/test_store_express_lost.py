@@ -25,6 +25,7 @@ from docgraph.exchange.errors import StoreUnavailable
 from docgraph.store import Client, Store
 from docgraph.store.client import build_client
 from docgraph.store.express import Express
+from tests.http.driver import settle
 
 pytestmark = pytest.mark.anyio
 
@@ -129,6 +130,14 @@ async def relay(mongo_uri: str) -> AsyncIterator[tuple[Relay, Client]]:
         options = f"directConnection=true&retryReads=false&{IMPATIENT}"
         async with build_client(MClient(), f"mongodb://{address}/?{options}") as client:
             yield relay, client
+            await let_go(relay, client)
+
+
+async def let_go(relay: Relay, client: Client) -> None:
+    """Let a client connect before it is closed: in between, the driver forgets its connection."""
+    relay.is_lit.set()
+    relay.may_find.set()
+    await settle(client, ENOUGH)
 
 
 @pytest.fixture
@@ -239,6 +248,7 @@ async def test_reads_that_wait_for_other_servers_are_not_disturbed(
         answers = [await read for read in reads if read not in ended]
         assert [len(one["cursor"]["firstBatch"]) for one in answers] == [3] * len(good.finds)
         assert express._waiting == {}
+        await let_go(lost, client)
 
 
 async def until_both_are_known(client: Client) -> None:
