@@ -49,8 +49,8 @@ from docgraph.plugins.kinds import Kind, Plugin
 from docgraph.plugins.kinds import Service as PluginService
 from docgraph.runtime import create_instance
 from docgraph.server.app import Docgraph
-from docgraph.server.asgi import AsgiAdapter
 from docgraph.server.builtin import BUILTIN
+from docgraph.server.http.asgi import AsgiAdapter
 from docgraph.server.prepare import prepare
 from docgraph.server.settings import ServerSettings
 from tests.http.driver import is_away, settle

@@ -47,9 +47,9 @@ def _import_everything() -> None:
     import docgraph.cli.demo
     import docgraph.cli.explain
     import docgraph.cli.users
-    import docgraph.server.host
-    import docgraph.server.run
-    import docgraph.server.workers  # noqa: F401 - imported for the forks
+    import docgraph.server.process.host
+    import docgraph.server.process.run
+    import docgraph.server.process.workers  # noqa: F401 - imported for the forks
 
 
 def _serve(orders: socket.socket) -> dict[str, Any] | None:

@@ -23,8 +23,8 @@ def serve(sources: Sources) -> None:
     line on stdout says when all workers listen: "docgraph ready <url>".
     """
     from docgraph.cli.parts import check_parts
-    from docgraph.server.host import host
     from docgraph.server.prepare import prepare
+    from docgraph.server.process.host import host
 
     tree = load(sources)
     with locating(tree):

@@ -16,8 +16,8 @@ from docgraph.config.sections import Core, MClient
 from docgraph.exchange import DocgraphError, StartupError
 from docgraph.runtime import create_instance
 from docgraph.server.app import Docgraph
-from docgraph.server.host import open_database
 from docgraph.server.prepare import Prepared
+from docgraph.server.process.host import open_database
 from docgraph.store.embedded import EmbeddedMongo
 
 __all__ = ["find_database", "open_workbench", "work_on"]

@@ -15,7 +15,7 @@ from docgraph.exchange import Answer, Body, Exchange, Socket, Stream, Takeover, 
 from docgraph.exchange.errors import RequestTimeout
 from docgraph.observe import Event, subscribe, unsubscribe
 from docgraph.observe.events import RequestFailed, RequestFinished, RequestStarted
-from docgraph.server.asgi import AsgiAdapter
+from docgraph.server.http.asgi import AsgiAdapter
 from docgraph.server.settings import ServerSettings
 
 pytestmark = pytest.mark.anyio

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from docgraph.exchange import Headers, StartupError
+from docgraph.server.http.trace import RequestIds
 from docgraph.server.proxies import TrustedProxies
-from docgraph.server.trace import RequestIds
 
 
 def test_generated_ids_are_short_and_differ() -> None:

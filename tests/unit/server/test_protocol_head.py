@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from docgraph.exchange.errors import MethodNotAllowed, NotSupported, RequestError
-from docgraph.server.framing import Head, HeadersTooLarge, UrlTooLong, check_size, read_head
-from docgraph.server.handshake import (
+from docgraph.server.http.framing import Head, HeadersTooLarge, UrlTooLong, check_size, read_head
+from docgraph.server.http.handshake import (
     UpgradeRequired,
     check_handshake,
     wants_websocket,

@@ -42,9 +42,9 @@ def demo(sources: Sources) -> None:
 
     The blog's API is open to everybody on this machine, the rest to the administrator only.
     """
-    from docgraph.server.host import host
     from docgraph.server.prepare import prepare
-    from docgraph.server.run import announce
+    from docgraph.server.process.host import host
+    from docgraph.server.process.run import announce
 
     tree = load(replace(sources, settings=(*_OPEN, *sources.settings)))
     directory = Path(prepare(tree).config.get(Core).data_directory)

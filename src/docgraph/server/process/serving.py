@@ -23,16 +23,21 @@ from typing import Any
 from uvicorn import Config
 
 from docgraph.runtime import Blocking, cancel_until_over, run_blocking
-from docgraph.server.asgi import Application, AsgiAdapter
 from docgraph.server.cors import CorsPolicy
-from docgraph.server.protocol import GuardedProtocol
-from docgraph.server.refuse import Refusals
+from docgraph.server.http.asgi import Application, AsgiAdapter
+from docgraph.server.http.protocol import GuardedProtocol
+from docgraph.server.http.refuse import Refusals
+from docgraph.server.http.state import ProcessState
+from docgraph.server.http.trace import RequestIds
+from docgraph.server.http.websocket import (
+    MAX_MESSAGE,
+    PING_INTERVAL,
+    PING_TIMEOUT,
+    GuardedWebSocket,
+)
+from docgraph.server.process.sockets import Listener, raise_descriptor_limit
+from docgraph.server.process.tls import build_context
 from docgraph.server.settings import ServerSettings
-from docgraph.server.sockets import Listener, raise_descriptor_limit
-from docgraph.server.state import ProcessState
-from docgraph.server.tls import build_context
-from docgraph.server.trace import RequestIds
-from docgraph.server.websocket import MAX_MESSAGE, PING_INTERVAL, PING_TIMEOUT, GuardedWebSocket
 
 __all__ = ["HttpServer", "Stop", "serve_process"]
 

@@ -29,7 +29,9 @@ from docgraph.exchange.errors import InternalError, Overloaded, RequestError
 from docgraph.observe import emit
 from docgraph.observe.events import RequestFailed, RequestFinished, RequestStarted
 from docgraph.runtime import Gate
-from docgraph.server.channel import (
+from docgraph.server.compress import check_accepts_compression
+from docgraph.server.cors import CorsPolicy
+from docgraph.server.http.channel import (
     Channel,
     HttpChannel,
     Outcome,
@@ -38,12 +40,10 @@ from docgraph.server.channel import (
     Send,
     WsChannel,
 )
-from docgraph.server.compress import check_accepts_compression
-from docgraph.server.cors import CorsPolicy
+from docgraph.server.http.trace import RequestIds
 from docgraph.server.proxies import TrustedProxies
 from docgraph.server.respond import Caller, Offload, Responder, error_body
 from docgraph.server.settings import ServerSettings
-from docgraph.server.trace import RequestIds
 
 __all__ = ["Application", "AsgiAdapter"]
 

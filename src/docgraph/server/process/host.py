@@ -19,7 +19,7 @@ from docgraph.observe.log import Log, LogOptions, open_log
 from docgraph.runtime import Instance, create_instance
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import Prepared, prepare, require_allower
-from docgraph.server.run import announce, serve
+from docgraph.server.process.run import announce, serve
 from docgraph.server.settings import ServerSettings
 from docgraph.store.embedded import EmbeddedMongo
 from docgraph.store.embedded_keeper import Keeper

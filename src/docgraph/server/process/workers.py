@@ -24,10 +24,10 @@ from typing import Any
 from docgraph.exchange import StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import ServerStopping, WorkerLost, WorkerStarted
-from docgraph.server.asgi import Application
-from docgraph.server.process import HttpServer, Stop, serve_process
+from docgraph.server.http.asgi import Application
+from docgraph.server.process.serving import HttpServer, Stop, serve_process
+from docgraph.server.process.sockets import Listener
 from docgraph.server.settings import ServerSettings
-from docgraph.server.sockets import Listener
 
 __all__ = ["Supervisor", "new_loop"]
 

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from docgraph.exchange import DocgraphError
 from docgraph.server.cors import RawHeaders
-from docgraph.server.framing import Head
+from docgraph.server.http.framing import Head
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGIReceiveEvent, ASGISendEvent

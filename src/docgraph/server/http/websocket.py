@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 
-from docgraph.server.stall import StallWatch
-from docgraph.server.state import ProcessState
+from docgraph.server.http.stall import StallWatch
+from docgraph.server.http.state import ProcessState
 
 if TYPE_CHECKING:
     from uvicorn import Config

@@ -18,8 +18,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from docgraph.exchange import DocgraphError
 from docgraph.exchange.errors import BodyTooLarge, Overloaded, RequestError, RequestTimeout
-from docgraph.server.cycle import DRAINABLE, Cycle, Outlet, build_scope
-from docgraph.server.framing import (
+from docgraph.server.http.cycle import DRAINABLE, Cycle, Outlet, build_scope
+from docgraph.server.http.framing import (
     Head,
     HeadersTooLarge,
     UrlTooLong,
@@ -27,12 +27,12 @@ from docgraph.server.framing import (
     explain_refusal,
     read_head,
 )
-from docgraph.server.handshake import check_handshake, wants_websocket, without_upgrade
-from docgraph.server.phase import Phase
-from docgraph.server.refuse import Remains
-from docgraph.server.sockets import LINGERING
-from docgraph.server.stall import StallWatch
-from docgraph.server.state import ProcessState
+from docgraph.server.http.handshake import check_handshake, wants_websocket, without_upgrade
+from docgraph.server.http.phase import Phase
+from docgraph.server.http.refuse import Remains
+from docgraph.server.http.stall import StallWatch
+from docgraph.server.http.state import ProcessState
+from docgraph.server.process.sockets import LINGERING
 
 if TYPE_CHECKING:
     from uvicorn import Config

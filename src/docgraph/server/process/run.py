@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from docgraph import __version__
 from docgraph.observe import emit
 from docgraph.observe.events import ServerStarted, ServerStopped, ServerStopping
-from docgraph.server.asgi import Application
-from docgraph.server.process import HttpServer, Stop, serve_process
+from docgraph.server.http.asgi import Application
+from docgraph.server.process.serving import HttpServer, Stop, serve_process
+from docgraph.server.process.sockets import Listener, open_listeners
+from docgraph.server.process.tls import build_context
+from docgraph.server.process.workers import Supervisor, new_loop
 from docgraph.server.settings import ServerSettings
-from docgraph.server.sockets import Listener, open_listeners
-from docgraph.server.tls import build_context
-from docgraph.server.workers import Supervisor, new_loop
 
 __all__ = ["announce", "serve"]
 

@@ -6,7 +6,7 @@ from collections.abc import MutableSequence
 
 from uvicorn.server import ServerState
 
-from docgraph.server.refuse import Refusals
+from docgraph.server.http.refuse import Refusals
 from docgraph.server.settings import Limits
 
 __all__ = ["ProcessState"]

@@ -13,8 +13,8 @@ from docgraph.exchange import DocgraphError
 from docgraph.observe import emit
 from docgraph.observe.events import RequestRefused
 from docgraph.server.cors import CorsPolicy, RawHeaders
+from docgraph.server.http.trace import RequestIds
 from docgraph.server.respond import error_body, phrase_of
-from docgraph.server.trace import RequestIds
 
 __all__ = ["Refusals", "Remains"]
 
