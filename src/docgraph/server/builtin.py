@@ -45,9 +45,9 @@ from docgraph.graphql.creation import AppsIndexOnCreation
 from docgraph.graphql.service import GraphqlService
 from docgraph.graphql.upkeep import AppsIndex, AppsInitializer, AppsProvider, AppsUpdater
 from docgraph.graphql.writes import DefinitionChecker, DefinitionReader, DefinitionTeller
+from docgraph.openapi.service import OpenApiPageService, OpenApiService
 from docgraph.plugins.kinds import Plugin
 from docgraph.rest.announce import CollectionTeller
-from docgraph.rest.openapi import OpenApiPageService, OpenApiService
 from docgraph.rest.schema_checks import (
     SchemaChecker,
     SchemaStoreChecker,

@@ -10,14 +10,14 @@ from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 from docgraph.codec.types import ObjectId
 from docgraph.config.sections import Mongo, MongoMount
 from docgraph.exchange import ResourceType
-from docgraph.rest.openapi_document import Facts, build_document
-from docgraph.rest.openapi_operations import OPERATIONS
-from docgraph.rest.openapi_places import Collection, Mounted, find_places, read_mounts
-from docgraph.rest.openapi_schemas import convert_schema, find_references, name_component
-from docgraph.rest.openapi_security import describe_security
-from docgraph.rest.openapi_services import Bound
-from docgraph.rest.openapi_survey import App, Survey
-from docgraph.rest.page import render_page
+from docgraph.openapi.document import Facts, build_document
+from docgraph.openapi.operations import OPERATIONS
+from docgraph.openapi.page import render_page
+from docgraph.openapi.places import Collection, Mounted, find_places, read_mounts
+from docgraph.openapi.schemas import convert_schema, find_references, name_component
+from docgraph.openapi.security import describe_security
+from docgraph.openapi.services import Bound
+from docgraph.openapi.survey import App, Survey
 from docgraph.rest.service import HANDLERS
 
 

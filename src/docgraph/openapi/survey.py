@@ -12,9 +12,9 @@ from typing import Any, Final
 from docgraph.config.sections import Graphql
 from docgraph.exchange import DataPoint, Deadline, Document, Resource, ResourceType
 from docgraph.exchange.errors import DefinitionError
+from docgraph.openapi.places import Collection, Mounted
+from docgraph.openapi.schemas import SchemaKey, find_references
 from docgraph.plugins.kinds import DataInterceptor
-from docgraph.rest.openapi_places import Collection, Mounted
-from docgraph.rest.openapi_schemas import SchemaKey, find_references
 from docgraph.rest.pipelines import Aggregation, find_aggregation
 from docgraph.rest.properties import from_stored
 from docgraph.rest.schema_store import load_schema

@@ -13,7 +13,7 @@ from typing import Any, Final
 from docgraph import __version__
 from docgraph.config.sections import Mongo
 from docgraph.exchange import Document, ResourceType
-from docgraph.rest.openapi_components import (
+from docgraph.openapi.components import (
     BODIES,
     ERRORS,
     HEADERS,
@@ -24,11 +24,11 @@ from docgraph.rest.openapi_components import (
     documents_of,
     refer,
 )
-from docgraph.rest.openapi_operations import OPERATIONS, Operation
-from docgraph.rest.openapi_places import Mounted, Place, find_places
-from docgraph.rest.openapi_schemas import SchemaKey, convert_schema, name_component
-from docgraph.rest.openapi_services import COMPONENTS, Bound, describe_apps, describe_service
-from docgraph.rest.openapi_survey import Survey
+from docgraph.openapi.operations import OPERATIONS, Operation
+from docgraph.openapi.places import Mounted, Place, find_places
+from docgraph.openapi.schemas import SchemaKey, convert_schema, name_component
+from docgraph.openapi.services import COMPONENTS, Bound, describe_apps, describe_service
+from docgraph.openapi.survey import Survey
 from docgraph.rest.pipelines import Aggregation
 from docgraph.variables import Source
 

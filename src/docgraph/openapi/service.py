@@ -15,16 +15,16 @@ from docgraph.config.section import Section, ServiceConfig
 from docgraph.config.sections import AuthCookieSetter, Core, Graphql, Mongo, OpenApi, OpenApiPage
 from docgraph.exchange import Answer, Body, Deadline, Document, Exchange
 from docgraph.exchange.path import parse_path
+from docgraph.openapi.document import Facts, build_document
+from docgraph.openapi.page import HEADERS, render_page
+from docgraph.openapi.places import read_mounts
+from docgraph.openapi.security import describe_security
+from docgraph.openapi.services import Bound
+from docgraph.openapi.survey import Survey, Surveyor
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.etags import parse_tags
 from docgraph.rest.links import path_of
-from docgraph.rest.openapi_document import Facts, build_document
-from docgraph.rest.openapi_places import read_mounts
-from docgraph.rest.openapi_security import describe_security
-from docgraph.rest.openapi_services import Bound
-from docgraph.rest.openapi_survey import Survey, Surveyor
-from docgraph.rest.page import HEADERS, render_page
 from docgraph.runtime import Generations
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog

@@ -12,8 +12,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from docgraph.exchange import Document
-from docgraph.rest.openapi_components import JSON, refer
-from docgraph.rest.openapi_survey import App
+from docgraph.openapi.components import JSON, refer
+from docgraph.openapi.survey import App
 
 __all__ = ["Bound", "describe_apps", "describe_service"]
 

@@ -1,0 +1,1 @@
+"""The API described: services, apps and cookies as OpenAPI, and as a page for people."""
