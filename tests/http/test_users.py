@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import bcrypt
 import pytest
 
-from docgraph.auth.users_first import FirstUser
+from docgraph.auth.users.first import FirstUser
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import DataPoint, Deadline, Read, Write, WriteKind
 from docgraph.exchange.errors import (

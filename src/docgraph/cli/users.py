@@ -63,7 +63,7 @@ def users() -> None:
 @configured
 def add(sources: Sources, user: str, roles: tuple[str, ...], password_file: Path | None) -> None:
     """Add a user."""
-    from docgraph.auth.users_first import build_user
+    from docgraph.auth.users.first import build_user
 
     _check_name(user)
     password = _read_password(password_file)

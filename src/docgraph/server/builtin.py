@@ -20,10 +20,10 @@ from docgraph.access.vetoers import FilterOperatorsBlacklist, OriginVetoer
 from docgraph.access.writes import PermissionChecker, PermissionTeller
 from docgraph.auth.authenticators.database import DatabaseRealm
 from docgraph.auth.authenticators.file import FileRealm
-from docgraph.auth.cookies_read import CookieClearer, CookieClearerOnRefusal, CookieHandler
-from docgraph.auth.cookies_remove import CookieRemover
-from docgraph.auth.cookies_set import CookieSetter
-from docgraph.auth.guard import FailedLogins, LoginGuard, SuccessfulLogins
+from docgraph.auth.cookies.read import CookieClearer, CookieClearerOnRefusal, CookieHandler
+from docgraph.auth.cookies.remove import CookieRemover
+from docgraph.auth.cookies.set import CookieSetter
+from docgraph.auth.guard.guard import FailedLogins, LoginGuard, SuccessfulLogins
 from docgraph.auth.mechanisms.basic import BasicMechanism
 from docgraph.auth.mechanisms.digest import DigestMechanism
 from docgraph.auth.mechanisms.identity import IdentityMechanism
@@ -39,8 +39,13 @@ from docgraph.auth.tokens.revocation_watch import (
     RevocationsWatcher,
 )
 from docgraph.auth.tokens.service import TokenService
-from docgraph.auth.users import AffectedUsers, PasswordHasher, PasswordStripper, UserChangeTeller
-from docgraph.auth.users_first import FirstUser
+from docgraph.auth.users.changes import (
+    AffectedUsers,
+    PasswordHasher,
+    PasswordStripper,
+    UserChangeTeller,
+)
+from docgraph.auth.users.first import FirstUser
 from docgraph.graphql.creation import AppsIndexOnCreation
 from docgraph.graphql.service import GraphqlService
 from docgraph.graphql.upkeep import AppsIndex, AppsInitializer, AppsProvider, AppsUpdater

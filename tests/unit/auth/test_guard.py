@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from docgraph.auth.guard import FailedLogins, LoginGuard, SuccessfulLogins
-from docgraph.auth.guard_attempts import group_address
+from docgraph.auth.guard.attempts import group_address
+from docgraph.auth.guard.guard import FailedLogins, LoginGuard, SuccessfulLogins
 from docgraph.config.section import PluginConfig
 from docgraph.config.sections import BruteForceAttackGuard
 from docgraph.exchange import Account, Connection, Exchange, Headers, Request, StartupError

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from docgraph.auth.mechanisms import sources
-from docgraph.auth.mechanisms.algorithms import Algorithm, KeyRefused
-from docgraph.auth.mechanisms.jwks import PAUSE, KeySet, parse_keys
+from docgraph.auth.jwt import sources
+from docgraph.auth.jwt.algorithms import Algorithm, KeyRefused
+from docgraph.auth.jwt.jwks import PAUSE, KeySet, parse_keys
 from docgraph.auth.mechanisms.jwt import JwtMechanism
 from docgraph.config.sections import JwtAuthenticationMechanism
 from docgraph.exchange import Exchange, Headers, Request, StartupError

@@ -18,7 +18,7 @@ from docgraph.auth.passwords import (
     hash_password,
     open_lane,
 )
-from docgraph.auth.users_strength import Strength, rate
+from docgraph.auth.users.strength import Strength, rate
 from docgraph.exchange.errors import Overloaded, RequestError
 from docgraph.runtime import Blocking, count_cores
 

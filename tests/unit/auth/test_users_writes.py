@@ -3,7 +3,7 @@
 import pytest
 
 from docgraph.auth.passwords import Hashed
-from docgraph.auth.users_writes import (
+from docgraph.auth.users.writes import (
     NewPassword,
     Properties,
     affected_users,

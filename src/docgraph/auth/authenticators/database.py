@@ -1,7 +1,7 @@
 """`dbRealmAuthenticator`: users in a collection of the database.
 
-In charge of finding a user and checking a password. How users are written (`docgraph.auth.users`)
-and how the first one comes to be (`docgraph.auth.users_first`) is the business of plugins beside
+In charge of finding a user and checking a password. How users are written (`docgraph.auth.users.changes`)
+and how the first one comes to be (`docgraph.auth.users.first`) is the business of plugins beside
 this one, which ask it for its section, its passwords and its keys.
 """
 
@@ -18,7 +18,7 @@ from docgraph.auth.passwords import (
     encode_text,
     open_lane,
 )
-from docgraph.auth.users_strength import Strength
+from docgraph.auth.users.strength import Strength
 from docgraph.config.locate import CONFIGURATION
 from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.exchange import (

@@ -20,11 +20,11 @@ from docgraph.auth.headers import (
     read_credentials,
     render_bearer_challenge,
 )
-from docgraph.auth.mechanisms import sources
-from docgraph.auth.mechanisms.algorithms import Algorithm, Key, KeyRefused
-from docgraph.auth.mechanisms.claims import Claims, Verified
-from docgraph.auth.mechanisms.jwks import FixedKey, KeySet, KeySource
-from docgraph.auth.mechanisms.jws import decode_object, parse_jws, unwrap_base64
+from docgraph.auth.jwt import sources
+from docgraph.auth.jwt.algorithms import Algorithm, Key, KeyRefused
+from docgraph.auth.jwt.claims import Claims, Verified
+from docgraph.auth.jwt.jwks import FixedKey, KeySet, KeySource
+from docgraph.auth.jwt.jws import decode_object, parse_jws, unwrap_base64
 from docgraph.auth.mechanisms.refusal import TokenRefused
 from docgraph.auth.tokens.claims import is_own, restore_account
 from docgraph.config.section import Section

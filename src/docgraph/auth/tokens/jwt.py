@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Final
 
 import jwt
 
-from docgraph.auth.mechanisms.algorithms import Algorithm, KeyRefused
-from docgraph.auth.mechanisms.claims import Claims
-from docgraph.auth.mechanisms.jwks import FixedKey
+from docgraph.auth.jwt.algorithms import Algorithm, KeyRefused
+from docgraph.auth.jwt.claims import Claims
+from docgraph.auth.jwt.jwks import FixedKey
 from docgraph.auth.mechanisms.jwt import TokenVerifier
 from docgraph.auth.mechanisms.refusal import TokenRefused
 from docgraph.auth.tokens.claims import build_claims, is_own, restore_account

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from docgraph.auth.mechanisms.algorithms import Algorithm, Key, KeyRefused
+from docgraph.auth.jwt.algorithms import Algorithm, Key, KeyRefused
 from docgraph.exchange.errors import Overloaded
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed

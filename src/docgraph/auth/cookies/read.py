@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from docgraph.auth.cookies import Cookie, find_values, read_authorization
-from docgraph.auth.cookies_forgery import check_forgery
+from docgraph.auth.cookies.cookie import Cookie, find_values, read_authorization
+from docgraph.auth.cookies.forgery import check_forgery
 from docgraph.config.section import PluginConfig, Section
 from docgraph.config.sections import AuthCookieHandler, AuthCookieSetter, Cors
 from docgraph.exchange import Answer, Exchange, Headers

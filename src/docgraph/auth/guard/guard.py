@@ -15,7 +15,7 @@ import math
 from typing import ClassVar, Final, cast
 from weakref import WeakValueDictionary
 
-from docgraph.auth.guard_attempts import Attempt, Attempts, group_address
+from docgraph.auth.guard.attempts import Attempt, Attempts, group_address
 from docgraph.auth.headers import Credentials, read_claimed_user, read_credentials
 from docgraph.config.section import PluginConfig
 from docgraph.config.sections import BruteForceAttackGuard

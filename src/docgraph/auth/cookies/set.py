@@ -10,8 +10,8 @@ import time
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from docgraph.auth.cookies import CookieTooLarge
-from docgraph.auth.cookies_read import cookie_of
+from docgraph.auth.cookies.cookie import CookieTooLarge
+from docgraph.auth.cookies.read import cookie_of
 from docgraph.auth.headers import BasicCredentials, BearerToken
 from docgraph.auth.tokens.headers import find_token
 from docgraph.config.section import Section

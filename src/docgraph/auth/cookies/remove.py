@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from docgraph.auth.cookies_read import cookie_of
+from docgraph.auth.cookies.read import cookie_of
 from docgraph.auth.tokens.ending import end_session
 from docgraph.auth.tokens.headers import find_manager, withdraw_token
 from docgraph.auth.tokens.revocation import Revocations

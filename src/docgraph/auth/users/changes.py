@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Protocol, cast
 from docgraph.auth.authenticators.database import REALM, DatabaseRealm
 from docgraph.auth.authenticators.record import find_value
 from docgraph.auth.passwords import build_ha1
-from docgraph.auth.users_writes import (
+from docgraph.auth.users.writes import (
     NewPassword,
     Properties,
     affected_users,

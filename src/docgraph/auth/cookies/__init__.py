@@ -1,0 +1,1 @@
+"""Cookies that carry tokens: set, read, guarded against forgery, removed."""

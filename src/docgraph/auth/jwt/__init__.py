@@ -1,0 +1,1 @@
+"""JSON Web Tokens: algorithms, claims, key sets, signatures."""

@@ -1,0 +1,1 @@
+"""Users in the database: hashed and stripped passwords, the first administrator, what follows a change."""
