@@ -26,7 +26,7 @@ from pymongo import MongoClient
 
 from bench import data, load, logins
 from bench.workloads import WORKLOADS, Workload
-from docgraph.store.embedded import EmbeddedMongo
+from docgraph.embedded.mongo import EmbeddedMongo
 
 HERE = Path(__file__).parent
 TWIN_PORT = 18_391

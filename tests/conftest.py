@@ -17,7 +17,7 @@ import uvloop
 from hypothesis import settings
 from pymongo import MongoClient
 
-from docgraph.store.embedded import EmbeddedMongo, EmbeddedReplicaSet, MongodOptions
+from docgraph.embedded.mongo import EmbeddedMongo, EmbeddedReplicaSet, MongodOptions
 from tests.leaks import Snapshot
 from tests.process.commands import start_preloaded, stop_preloaded
 

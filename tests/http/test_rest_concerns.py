@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient, WriteConcern
 
-from docgraph.store.embedded import EmbeddedReplicaSet
+from docgraph.embedded.mongo import EmbeddedReplicaSet
 from tests.http.harness import Document, Mongo, profiled
 from tests.http.rest_harness import COLLECTION, Api, serving
 

@@ -17,7 +17,7 @@ from typing import Any
 from pymongo import MongoClient
 
 from docgraph.cli.demo.data import AUTHORS, COMMENTS, POSTS
-from docgraph.store.embedded import EmbeddedMongo
+from docgraph.embedded.mongo import EmbeddedMongo
 from tests.process.harness import ROOT, eventually
 from tests.programs import require
 

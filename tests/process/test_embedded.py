@@ -23,17 +23,17 @@ import pytest
 from blockbuster import BlockingError
 from pymongo import MongoClient
 
+from docgraph.embedded.binary import build_command, find_binary
+from docgraph.embedded.libraries import build_environment
+from docgraph.embedded.mongo import EmbeddedMongo, EmbeddedReplicaSet, MongodOptions
+from docgraph.embedded.node import Node
+from docgraph.embedded.process import await_end
 from docgraph.exchange.errors import StartupError
-from docgraph.store.embedded import EmbeddedMongo, EmbeddedReplicaSet, MongodOptions
-from docgraph.store.embedded_binary import build_command, find_binary
-from docgraph.store.embedded_libraries import build_environment
-from docgraph.store.embedded_node import Node
-from docgraph.store.embedded_process import await_end
 from tests.process.harness import eventually
 
 OWNER = """\
 import sys, threading
-from docgraph.store.embedded import EmbeddedMongo, MongodOptions
+from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 mongo = EmbeddedMongo(sys.argv[1], options=MongodOptions(cache_gb=0.25, oplog_mb=64))
 """
 ANNOUNCE = "print(mongo.pid, mongo.uri, flush=True)\n"

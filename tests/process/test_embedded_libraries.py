@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 
+from docgraph.embedded import libraries as embedded_libraries
+from docgraph.embedded.binary import find_binary
+from docgraph.embedded.libraries import find_pycurl_libraries
+from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 from docgraph.exchange.errors import StartupError
-from docgraph.store import embedded_libraries
-from docgraph.store.embedded import EmbeddedMongo, MongodOptions
-from docgraph.store.embedded_binary import find_binary
-from docgraph.store.embedded_libraries import find_pycurl_libraries
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pycurl's libraries are for Linux")
 

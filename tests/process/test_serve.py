@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from docgraph.store.embedded import EmbeddedMongo, MongodOptions
+from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 from tests.process.commands import Process, start
 from tests.process.harness import eventually
 

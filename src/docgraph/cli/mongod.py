@@ -21,7 +21,7 @@ def mongod(sources: Sources) -> None:
 
     Prints its connection string. The data lies in /core/data-directory.
     """
-    from docgraph.store.embedded import EmbeddedMongo
+    from docgraph.embedded.mongo import EmbeddedMongo
 
     directory = peek(load(sources), "core", Core).data_directory
     signals = {signal.SIGTERM, signal.SIGINT}

@@ -13,12 +13,12 @@ from typing import TypeVar
 
 from docgraph.cli.terminal import notice
 from docgraph.config.sections import Core, MClient
+from docgraph.embedded.mongo import EmbeddedMongo
 from docgraph.exchange import DocgraphError, StartupError
 from docgraph.runtime import create_instance
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import Prepared
 from docgraph.server.process.host import open_database
-from docgraph.store.embedded import EmbeddedMongo
 
 __all__ = ["find_database", "open_workbench", "work_on"]
 

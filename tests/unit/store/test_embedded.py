@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from docgraph.embedded import binary as embedded_binary
+from docgraph.embedded import process as embedded_process
+from docgraph.embedded.binary import MongodOptions, build_command, find_binary
+from docgraph.embedded.directory import DataDirectory, Remembered, describe_os_error
+from docgraph.embedded.errors import Death, explain_death
+from docgraph.embedded.replication import build_uri
 from docgraph.exchange.errors import StartupError
-from docgraph.store import embedded_binary, embedded_process
-from docgraph.store.embedded_binary import MongodOptions, build_command, find_binary
-from docgraph.store.embedded_directory import DataDirectory, Remembered, describe_os_error
-from docgraph.store.embedded_errors import Death, explain_death
-from docgraph.store.embedded_replication import build_uri
 
 
 def explain(code: int = 1, *, output: str = "", log: str = "", free: int = 10**9) -> StartupError:

@@ -1,8 +1,8 @@
 """`dbRealmAuthenticator`: users in a collection of the database.
 
-In charge of finding a user and checking a password. How users are written (`docgraph.auth.users.changes`)
-and how the first one comes to be (`docgraph.auth.users.first`) is the business of plugins beside
-this one, which ask it for its section, its passwords and its keys.
+In charge of finding a user and checking a password. How users are written (`auth/users/changes.py`)
+and how the first one comes to be (`auth/users/first.py`) is the business of plugins beside this
+one, which ask it for its section, its passwords and its keys.
 """
 
 from __future__ import annotations

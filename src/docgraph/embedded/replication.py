@@ -14,8 +14,8 @@ from typing import Any
 from pymongo import MongoClient
 from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 
+from docgraph.embedded.binary import SET_NAME
 from docgraph.exchange.errors import StartupError
-from docgraph.store.embedded_binary import SET_NAME
 
 __all__ = ["await_primary", "build_uri", "find_primary", "serves_directory", "step_down"]
 

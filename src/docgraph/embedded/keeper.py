@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 
+from docgraph.embedded.binary import LastingThread
+from docgraph.embedded.mongo import EmbeddedMongo
 from docgraph.exchange.errors import StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed
-from docgraph.store.embedded import EmbeddedMongo
-from docgraph.store.embedded_binary import LastingThread
 
 __all__ = ["Keeper"]
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from docgraph.store.embedded_binary import MongodOptions
-from docgraph.store.embedded_directory import DataDirectory
-from docgraph.store.embedded_node import LOOPBACK, Node, Progress
-from docgraph.store.embedded_replication import (
+from docgraph.embedded.binary import MongodOptions
+from docgraph.embedded.directory import DataDirectory
+from docgraph.embedded.node import LOOPBACK, Node, Progress
+from docgraph.embedded.replication import (
     await_primary,
     build_uri,
     find_primary,

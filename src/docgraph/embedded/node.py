@@ -20,15 +20,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from docgraph.exchange.errors import StartupError
-from docgraph.store.embedded_binary import (
+from docgraph.embedded.binary import (
     MongodOptions,
     build_command,
     find_binary,
     tie_to_owner,
 )
-from docgraph.store.embedded_directory import DataDirectory, Remembered, describe_os_error
-from docgraph.store.embedded_errors import (
+from docgraph.embedded.directory import DataDirectory, Remembered, describe_os_error
+from docgraph.embedded.errors import (
     ADDRESS_TAKEN,
     CANNOT_EXECUTE,
     Death,
@@ -36,9 +35,10 @@ from docgraph.store.embedded_errors import (
     explain_delay,
     find_missing_library,
 )
-from docgraph.store.embedded_libraries import LENT, build_environment
-from docgraph.store.embedded_process import await_end, end_process, is_ending, is_mongod_of
-from docgraph.store.embedded_replication import serves_directory
+from docgraph.embedded.libraries import LENT, build_environment
+from docgraph.embedded.process import await_end, end_process, is_ending, is_mongod_of
+from docgraph.embedded.replication import serves_directory
+from docgraph.exchange.errors import StartupError
 
 __all__ = ["LOOPBACK", "Node", "Progress"]
 

@@ -1,0 +1,1 @@
+"""The mongod that comes along: found, started, watched over and stopped."""
