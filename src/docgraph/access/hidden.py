@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from docgraph.exchange import Document, Read, Write
 from docgraph.exchange.errors import SecurityViolation
-from docgraph.store.shown import Shown, asks_for_hidden, is_partly_shown, is_shown
+from docgraph.store.guard.shown import Shown, asks_for_hidden, is_partly_shown, is_shown
 
 __all__ = ["check_copies", "reads_hidden", "writes_by_hidden"]
 

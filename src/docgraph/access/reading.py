@@ -20,8 +20,8 @@ from docgraph.access.rule import Rule, Source
 from docgraph.codec import decode, unescape_keys
 from docgraph.exchange.errors import DocgraphError
 from docgraph.predicates import PredicateError
+from docgraph.store.guard.stages import Policy, check_filter
 from docgraph.store.names import check_namespace
-from docgraph.store.security import Policy, check_filter
 from docgraph.variables import REST, Flaw, Template, inspect_template
 from docgraph.variables.template import Context
 

@@ -12,7 +12,7 @@ from docgraph.exchange import Exchange, StartupError
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.wildcards import Wildcard
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
-from docgraph.store.security import has_key
+from docgraph.store.guard.stages import has_key
 
 __all__ = ["FilterOperatorsBlacklist", "OriginVetoer"]
 

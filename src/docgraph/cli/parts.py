@@ -19,7 +19,7 @@ from docgraph.exchange import ConfigError, Problem
 from docgraph.plugins import is_enabled
 from docgraph.plugins.kinds import Kind
 from docgraph.server.prepare import Prepared
-from docgraph.store.security import Policy
+from docgraph.store.guard.stages import Policy
 from docgraph.variables.resolvers import BUILT_IN
 
 __all__ = ["check_parts"]

@@ -18,7 +18,7 @@ from docgraph.graphql.limits import Limits
 from docgraph.graphql.mapping import AnyMapping, EnumMapping, TypeResolver
 from docgraph.graphql.visibility import Visibility, build_visible_schema
 from docgraph.runtime import LruDict
-from docgraph.store.security import Policy
+from docgraph.store.guard.stages import Policy
 from docgraph.variables import BUILT_IN
 
 if TYPE_CHECKING:

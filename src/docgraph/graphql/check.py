@@ -28,7 +28,7 @@ from docgraph.graphql.findings import Finding, Findings, Report
 from docgraph.graphql.mapping import AnyMapping, EnumMapping, TypeResolver
 from docgraph.graphql.schema import SchemaError, build_schema, parse_schema
 from docgraph.graphql.visibility import Visibility, check_visibility, read_visibility
-from docgraph.store.security import Policy
+from docgraph.store.guard.stages import Policy
 from docgraph.variables import BUILT_IN
 from docgraph.variables.compilation import describe
 

@@ -17,8 +17,8 @@ from docgraph.graphql.mapping import (
     FieldMapping,
     QueryMapping,
 )
+from docgraph.store.guard.stages import Policy, check_filter, check_pipeline
 from docgraph.store.names import check_namespace
-from docgraph.store.security import Policy, check_filter, check_pipeline
 from docgraph.variables import (
     BUILT_IN,
     GRAPHQL,

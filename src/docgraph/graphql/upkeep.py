@@ -18,7 +18,7 @@ from docgraph.plugins.kinds import Initializer, Provider
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, Tasks
 from docgraph.store import Store
-from docgraph.store.errors import translated
+from docgraph.store.driver.errors import translated
 from docgraph.store.follow import Follower, ResumeToken
 from docgraph.store.watch import ChangeEvents
 

@@ -11,7 +11,7 @@ from docgraph.exchange import Document
 from docgraph.rest.concerns import WRITE_CONCERNS
 from docgraph.rest.ids import IdType
 from docgraph.rest.modes import WriteMode
-from docgraph.store.concerns import READ_CONCERNS, READ_PREFERENCES
+from docgraph.store.driver.concerns import READ_CONCERNS, READ_PREFERENCES
 
 __all__ = ["BODIES", "ERRORS", "HEADERS", "SCHEMAS", "build_parameters", "build_responses", "refer"]
 

@@ -22,11 +22,11 @@ from docgraph.rest.avars import build_scope, parse_avars
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.pipelines import Aggregation, find_aggregation
 from docgraph.rest.properties import from_stored
-from docgraph.store.errors import AnswerTooLarge
+from docgraph.store.driver.errors import AnswerTooLarge
+from docgraph.store.guard.references import READING_MORE, nested_pipelines, read_reference
+from docgraph.store.guard.shown import Shown, asks_for_hidden, is_shown
+from docgraph.store.guard.stages import has_key
 from docgraph.store.names import namespace_of
-from docgraph.store.references import READING_MORE, nested_pipelines, read_reference
-from docgraph.store.security import has_key
-from docgraph.store.shown import Shown, asks_for_hidden, is_shown
 from docgraph.variables import NotBound
 from docgraph.variables.values import CallerDocument
 

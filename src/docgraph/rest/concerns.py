@@ -8,7 +8,7 @@ from typing import Final
 
 from docgraph.exchange import Consistency, WriteConcern
 from docgraph.exchange.errors import RequestError
-from docgraph.store.concerns import MAJORITY, READ_CONCERNS, READ_PREFERENCES
+from docgraph.store.driver.concerns import MAJORITY, READ_CONCERNS, READ_PREFERENCES
 
 __all__ = [
     "FROM_PRIMARY",

@@ -11,10 +11,10 @@ from typing import Any
 from docgraph.exchange.data import Document, WriteConcern
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import NotFound
-from docgraph.store.command import Commands, Observed
-from docgraph.store.concerns import choose_concern
+from docgraph.store.driver.command import Commands, Observed
+from docgraph.store.driver.concerns import choose_concern
+from docgraph.store.guard.stages import check_filter
 from docgraph.store.names import check_database, check_namespace
-from docgraph.store.security import check_filter
 from docgraph.store.store import Store
 
 __all__ = ["Administration"]

@@ -14,8 +14,8 @@ from typing import TypeVar
 from docgraph.exchange.data import Consistency
 from docgraph.exchange.deadline import Deadline
 from docgraph.runtime import Generations
-from docgraph.store.command import Commands, Observed
-from docgraph.store.concerns import choose_preference
+from docgraph.store.driver.command import Commands, Observed
+from docgraph.store.driver.concerns import choose_preference
 from docgraph.store.mounts import is_reserved_collection, is_reserved_database
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.store import Store

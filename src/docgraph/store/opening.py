@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from docgraph.config.sections import AggregationSecurity, MClient
-from docgraph.store.client import build_client
-from docgraph.store.security import Policy
+from docgraph.store.driver.client import build_client
+from docgraph.store.guard.stages import Policy
 from docgraph.store.store import Store
 
 __all__ = ["open_store"]

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from docgraph.config.section import PluginConfig
 from docgraph.plugins.kinds import Provider
-from docgraph.store.client import Client
+from docgraph.store.driver.client import Client
 from docgraph.store.store import Store
 
 __all__ = ["ClientProvider"]

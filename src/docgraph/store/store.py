@@ -24,11 +24,12 @@ from docgraph.exchange.exchange import Exchange
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime.units import Units
-from docgraph.store.availability import Availability
-from docgraph.store.client import Client
-from docgraph.store.command import Commands
+from docgraph.store.driver.availability import Availability
+from docgraph.store.driver.client import Client
+from docgraph.store.driver.command import Commands
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
-from docgraph.store.guard import (
+from docgraph.store.guard.rewrite import check_update, guard_pipeline
+from docgraph.store.guard.rows import (
     Guard,
     Key,
     Paths,
@@ -39,16 +40,15 @@ from docgraph.store.guard import (
     check_projection,
     strip,
 )
-from docgraph.store.intercept import Interceptors
-from docgraph.store.names import check_database, check_namespace
-from docgraph.store.rewrite import check_update, guard_pipeline
-from docgraph.store.security import (
+from docgraph.store.guard.stages import (
     STREAM_STAGES,
     UPDATE_STAGES,
     Policy,
     check_filter,
     check_pipeline,
 )
+from docgraph.store.intercept import Interceptors
+from docgraph.store.names import check_database, check_namespace
 from docgraph.store.watch import ChangeEvents, guard_events
 from docgraph.store.write import await_server, check_shape, execute, may_be_written
 

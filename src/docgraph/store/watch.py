@@ -18,8 +18,8 @@ from pymongo.asynchronous.mongo_client import AsyncMongoClient
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import NotSupported
-from docgraph.store.errors import translated
-from docgraph.store.guard import Paths, Shield
+from docgraph.store.driver.errors import translated
+from docgraph.store.guard.rows import Paths, Shield
 from docgraph.store.names import namespace_of
 
 __all__ = ["ChangeEvents", "guard_events"]

@@ -35,9 +35,9 @@ from docgraph.exchange.data import (
 )
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError, Forbidden, QueryError
-from docgraph.store.command import Commands, Observed
-from docgraph.store.concerns import MAJORITY, choose_concern
-from docgraph.store.errors import explain, find_unconfirmed
+from docgraph.store.driver.command import Commands, Observed
+from docgraph.store.driver.concerns import MAJORITY, choose_concern
+from docgraph.store.driver.errors import explain, find_unconfirmed
 
 __all__ = ["await_server", "check_shape", "execute", "may_be_written", "updates_of"]
 

@@ -10,8 +10,8 @@ import pytest
 from docgraph.config.sections import MClient
 from docgraph.observe import Event
 from docgraph.observe.events import BackgroundFailed, DatabaseFound
-from docgraph.store.availability import Availability
-from docgraph.store.client import Client, build_client
+from docgraph.store.driver.availability import Availability
+from docgraph.store.driver.client import Client, build_client
 from tests.http.driver import settle
 
 pytestmark = pytest.mark.anyio

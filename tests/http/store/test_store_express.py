@@ -11,8 +11,8 @@ from pymongo.read_preferences import Primary, SecondaryPreferred
 
 from docgraph.config.sections import MClient
 from docgraph.exchange.data import Document
-from docgraph.store.client import Client, build_client
-from docgraph.store.express import Express
+from docgraph.store.driver.client import Client, build_client
+from docgraph.store.driver.express import Express
 from tests.http.harness import failing
 
 pytestmark = pytest.mark.anyio

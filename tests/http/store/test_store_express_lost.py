@@ -23,8 +23,8 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.store import Client, Store
-from docgraph.store.client import build_client
-from docgraph.store.express import Express
+from docgraph.store.driver.client import build_client
+from docgraph.store.driver.express import Express
 from tests.http.driver import settle
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from docgraph.access.hidden import check_copies, reads_hidden, writes_by_hidden
 from docgraph.codec.types import Regex
 from docgraph.exchange import Read, Write, WriteKind
 from docgraph.exchange.errors import SecurityViolation
-from docgraph.store.shown import is_shown
+from docgraph.store.guard.shown import is_shown
 
 HIDES = {"salary": 0, "home.street": 0}
 KEEPS = {"name": 1, "home.city": 1}

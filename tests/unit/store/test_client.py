@@ -10,7 +10,7 @@ from docgraph.config.section import PluginConfig
 from docgraph.config.sections import AggregationSecurity, MClient
 from docgraph.exchange.errors import StartupError
 from docgraph.store import ClientProvider, open_store
-from docgraph.store.client import Client, build_client
+from docgraph.store.driver.client import Client, build_client
 
 LOCAL = "mongodb://127.0.0.1:1/"
 

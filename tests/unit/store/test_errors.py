@@ -19,7 +19,7 @@ from pymongo.errors import (
 )
 
 from docgraph.exchange.errors import NotFound, StoreError, StoreUnavailable
-from docgraph.store.errors import explain, translate, translated
+from docgraph.store.driver.errors import explain, translate, translated
 
 SECRET_TEXT = "db-7.internal:27017 index users.$email_1 dup key: { email: 'ann@x.org' }"
 

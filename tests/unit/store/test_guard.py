@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from docgraph.exchange.errors import SecurityViolation
-from docgraph.store.guard import (
+from docgraph.store.guard.rows import (
     Guard,
     Key,
     Shield,

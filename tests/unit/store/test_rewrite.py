@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from docgraph.exchange.errors import SecurityViolation
-from docgraph.store.guard import Shield
-from docgraph.store.rewrite import check_update, guard_pipeline
+from docgraph.store.guard.rewrite import check_update, guard_pipeline
+from docgraph.store.guard.rows import Shield
 
 ROW = {"tenant": 1}
 MINE: dict[str, Any] = {"$match": ROW}

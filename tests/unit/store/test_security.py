@@ -12,7 +12,7 @@ from bson.son import SON
 
 from docgraph.config.sections import AggregationSecurity
 from docgraph.exchange.errors import QueryError, SecurityViolation
-from docgraph.store.security import STREAM_STAGES, Policy, check_filter, check_pipeline
+from docgraph.store.guard.stages import STREAM_STAGES, Policy, check_filter, check_pipeline
 
 DEFAULT = Policy.from_section(AggregationSecurity())
 

@@ -22,7 +22,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed
 from docgraph.runtime import Generations, LoadingCache
 from docgraph.store import Store
-from docgraph.store.errors import translated
+from docgraph.store.driver.errors import translated
 from docgraph.store.mounts import REVOCATION_STORE
 
 __all__ = ["COLLECTION", "Revocations"]

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from docgraph.exchange.data import Document
-from docgraph.store.guard import Paths, Shield, check_filter_paths, check_path, refuse
+from docgraph.store.guard.references import READING_MORE, nested_pipelines, read_reference
+from docgraph.store.guard.rows import Paths, Shield, check_filter_paths, check_path, refuse
+from docgraph.store.guard.stages import has_key
 from docgraph.store.names import namespace_of
-from docgraph.store.references import READING_MORE, nested_pipelines, read_reference
-from docgraph.store.security import has_key
 
 __all__ = ["check_update", "guard_pipeline"]
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import SecurityViolation
+from docgraph.store.guard.stages import has_key
 from docgraph.store.names import check_namespace
-from docgraph.store.security import has_key
 
 __all__ = [
     "Guard",

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from bson import Regex
 
-from docgraph.store.security import has_key
+from docgraph.store.guard.stages import has_key
 
 __all__ = ["Shown", "asks_for_hidden", "is_partly_shown", "is_shown"]
 

@@ -21,13 +21,13 @@ from bson.timestamp import Timestamp
 
 from docgraph.config.sections import AggregationSecurity
 from docgraph.exchange.errors import QueryError, SecurityViolation
-from docgraph.store.names import check_database, check_namespace
-from docgraph.store.references import (
+from docgraph.store.guard.references import (
     READING_MORE,
     Reference,
     nested_pipelines,
     read_reference,
 )
+from docgraph.store.names import check_database, check_namespace
 
 __all__ = [
     "READ_STAGES",

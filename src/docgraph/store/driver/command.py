@@ -40,9 +40,9 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError, TimeLimitExceeded
 from docgraph.observe import emit
 from docgraph.observe.events import CommandFinished
-from docgraph.store.concerns import choose_preference
-from docgraph.store.errors import DRIVER_ERRORS, AnswerTooLarge, translate, unreachable
-from docgraph.store.express import Express
+from docgraph.store.driver.concerns import choose_preference
+from docgraph.store.driver.errors import DRIVER_ERRORS, AnswerTooLarge, translate, unreachable
+from docgraph.store.driver.express import Express
 
 __all__ = ["Commands", "Observed"]
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from docgraph.observe import emit
 from docgraph.observe.events import DatabaseFound, DatabaseLost
 from docgraph.runtime import Tasks
-from docgraph.store.client import Client
-from docgraph.store.errors import DRIVER_ERRORS
+from docgraph.store.driver.client import Client
+from docgraph.store.driver.errors import DRIVER_ERRORS
 
 if TYPE_CHECKING:
     from pymongo.topology_description import TopologyDescription

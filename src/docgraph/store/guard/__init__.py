@@ -1,0 +1,1 @@
+"""What is refused always, row filters, and what is hidden from reads."""
