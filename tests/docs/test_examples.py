@@ -14,7 +14,7 @@ import pytest
 from docgraph.cli.demo.data import build_blog
 from docgraph.codec import decode
 from docgraph.config.sections import Graphql
-from docgraph.graphql.check import check_definition
+from docgraph.graphql.definition.check import check_definition
 from tests.http.harness import Mongo, Service, running
 from tests.http.hosts import module_application
 

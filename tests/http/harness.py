@@ -42,7 +42,7 @@ from docgraph.exchange import (
     WriteKind,
     WriteResult,
 )
-from docgraph.graphql.apps import Apps
+from docgraph.graphql.apps.apps import Apps
 from docgraph.observe import Event, subscribe, unsubscribe
 from docgraph.observe.events import BackgroundFailed
 from docgraph.plugins.kinds import Kind, Plugin

@@ -253,7 +253,7 @@ async def test_a_write_that_could_not_be_looked_at_is_looked_at_later(
     start: Any, mongo_client: Mongo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Drill C07: what another worker wrote is not forgotten because the database failed."""
-    monkeypatch.setattr("docgraph.graphql.apps._PAUSE", 0.05)
+    monkeypatch.setattr("docgraph.graphql.apps.apps._PAUSE", 0.05)
     async with start([app_of("a")], NO_UPDATER) as service:
         assert await status(service, "a") == 200
         service.definitions.delete_one({"_id": "a"})
@@ -326,7 +326,7 @@ async def test_a_plugin_invalidates_an_entry_and_the_next_request_reloads_it(
 
 async def test_compiled_apps_are_bounded(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled at first use, the least recently used go first."""
-    monkeypatch.setattr("docgraph.graphql.apps._MAX_COMPILED", 3)
+    monkeypatch.setattr("docgraph.graphql.apps.apps._MAX_COMPILED", 3)
     async with start([app_of(f"app{n}") for n in range(5)], NO_UPDATER) as service:
         with listening(AppLoaded) as compiled:
             for name in ("app0", "app1", "app2", "app3", "app4", "app4", "app0"):
@@ -369,7 +369,7 @@ async def test_an_app_that_is_no_longer_served_is_forgotten_with_its_plans(
 async def test_an_app_that_is_pushed_out_of_its_cache_is_forgotten_with_its_plans(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("docgraph.graphql.apps._MAX_COMPILED", 1)
+    monkeypatch.setattr("docgraph.graphql.apps.apps._MAX_COMPILED", 1)
     async with start([app_of("a"), app_of("b")], NO_UPDATER) as service:
         assert await status(service, "a") == 200
         served = ref(await service.apps.get("a"))

@@ -276,7 +276,7 @@ async def test_a_fault_of_ours_is_500_with_an_id_and_no_more(
     async def fault(*_: object, **__: object) -> None:
         raise RuntimeError("a secret /etc/path")
 
-    monkeypatch.setattr("docgraph.graphql.service.execute", fault)
+    monkeypatch.setattr("docgraph.graphql.http.service.execute", fault)
     with listening(RequestFailed) as failures:
         reply = await patient.query("items", ASK)
 

@@ -30,9 +30,9 @@ from pymongo.errors import OperationFailure
 
 from docgraph.codec import JsonMode
 from docgraph.config.sections import Graphql
-from docgraph.graphql.app import VisibleApp
-from docgraph.graphql.mapping import AggregationMapping, FieldMapping, QueryMapping
-from docgraph.graphql.scalars import serializer
+from docgraph.graphql.apps.app import VisibleApp
+from docgraph.graphql.definition.mapping import AggregationMapping, FieldMapping, QueryMapping
+from docgraph.graphql.definition.scalars import serializer
 from docgraph.variables import BadValue, NotBound, Scope, get_field, matches_nothing, parse_path
 
 Client = MongoClient[dict[str, Any]]

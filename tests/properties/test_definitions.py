@@ -13,7 +13,7 @@ from pymongo import MongoClient
 
 from docgraph.config.sections import Graphql
 from docgraph.exchange.errors import DocgraphError
-from docgraph.graphql.check import check_definition
+from docgraph.graphql.definition.check import check_definition
 from docgraph.variables import Scope, Variables, compile_template
 
 SCHEMA = """

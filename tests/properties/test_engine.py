@@ -17,11 +17,10 @@ from docgraph.codec import decode
 from docgraph.config.sections import AggregationSecurity, Graphql, MClient
 from docgraph.exchange import Exchange, Request
 from docgraph.graphql import errors
-from docgraph.graphql.app import VisibleApp, build_app
-from docgraph.graphql.definition import decode_definition
-from docgraph.graphql.engine import joined
-from docgraph.graphql.execute import execute
-from docgraph.graphql.plan import build_plan
+from docgraph.graphql.apps.app import VisibleApp, build_app
+from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.execute.execute import execute, joined
+from docgraph.graphql.plan.plan import build_plan
 from docgraph.store import Store, open_store
 from docgraph.variables import Resolvers
 from tests.properties.engine_cases import make_case

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pymongo import MongoClient
 
-from docgraph.graphql.engine.join import candidate_keys, is_comparable, join_key
+from docgraph.graphql.execute.join import candidate_keys, is_comparable, join_key
 
 NAMES = ("a", "b", "0", "1")
 PATHS = ("a", "a.b", "a.0", "a.0.b", "a.b.0", "a.1", "a.0.0", "a.b.a")

@@ -15,8 +15,8 @@ from graphql import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docgraph.graphql.schema import build_schema, parse_schema
-from docgraph.graphql.visibility import (
+from docgraph.graphql.definition.schema import build_schema, parse_schema
+from docgraph.graphql.definition.visibility import (
     build_visible_schema,
     check_visibility,
     read_visibility,

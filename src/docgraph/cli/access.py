@@ -16,7 +16,7 @@ from docgraph.server.prepare import prepare
 
 if TYPE_CHECKING:
     from docgraph.access.explain import Answer, Explanation
-    from docgraph.graphql.app import App
+    from docgraph.graphql.apps.app import App
     from docgraph.server.app import Docgraph
 
 __all__ = ["access"]

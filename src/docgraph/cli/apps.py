@@ -62,7 +62,7 @@ def check(sources: Sources, path: Path, as_json: bool) -> None:
 def apply(sources: Sources, path: Path) -> None:
     """Store the definitions of a file or directory; none of them if one cannot work."""
     from docgraph.cli.definitions import check_path, report
-    from docgraph.graphql.upkeep import ensure_index
+    from docgraph.graphql.apps.upkeep import ensure_index
 
     checked = check_path(prepare(load(sources)), path)
     report(checked, as_json=False)
@@ -169,8 +169,8 @@ def _without_etag(document: Document) -> Document:
 
 
 def _summarise(document: Document, bench: _Definitions) -> dict[str, Any]:
-    from docgraph.graphql.check import check_definition
-    from docgraph.graphql.definition import decode_definition
+    from docgraph.graphql.definition.check import check_definition
+    from docgraph.graphql.definition.definition import decode_definition
 
     definition = decode_definition(document)
     report = check_definition(definition, settings=bench.settings, policy=bench.app.store.policy)

@@ -11,7 +11,7 @@ from docgraph.config import Sources, load
 from docgraph.exchange import Account, DocgraphError, Exchange, Request
 
 if TYPE_CHECKING:
-    from docgraph.graphql.service import Ran
+    from docgraph.graphql.http.service import Ran
     from docgraph.server.app import Docgraph
 
 __all__ = ["explain"]
@@ -26,7 +26,7 @@ __all__ = ["explain"]
 def explain(sources: Sources, app: str, query: str, roles: tuple[str, ...], variables: str) -> None:
     """Run QUERY against the stored APP (its uri) and print its plan and commands."""
     from docgraph.cli.workbench import work_on
-    from docgraph.graphql.body import GraphqlRequest
+    from docgraph.graphql.http.body import GraphqlRequest
     from docgraph.server.prepare import prepare
 
     request = GraphqlRequest(query, _read_variables(variables))

@@ -46,10 +46,10 @@ from docgraph.auth.users.changes import (
     UserChangeTeller,
 )
 from docgraph.auth.users.first import FirstUser
-from docgraph.graphql.creation import AppsIndexOnCreation
-from docgraph.graphql.service import GraphqlService
-from docgraph.graphql.upkeep import AppsIndex, AppsInitializer, AppsProvider, AppsUpdater
-from docgraph.graphql.writes import DefinitionChecker, DefinitionReader, DefinitionTeller
+from docgraph.graphql.apps.creation import AppsIndexOnCreation
+from docgraph.graphql.apps.upkeep import AppsIndex, AppsInitializer, AppsProvider, AppsUpdater
+from docgraph.graphql.apps.writes import DefinitionChecker, DefinitionReader, DefinitionTeller
+from docgraph.graphql.http.service import GraphqlService
 from docgraph.openapi.service import OpenApiPageService, OpenApiService
 from docgraph.plugins.kinds import Plugin
 from docgraph.rest.announce import CollectionTeller

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from docgraph.graphql.app import VisibleApp
-from docgraph.graphql.engine import joined
+from docgraph.graphql.apps.app import VisibleApp
+from docgraph.graphql.execute.execute import joined
 from tests.http.engine.harness import Engine
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,8 @@ from collections.abc import Hashable
 
 import pytest
 
-from docgraph.graphql.engine.answers import Answer, Answers
 from docgraph.graphql.errors import FieldFailure
+from docgraph.graphql.execute.answers import Answer, Answers
 
 pytestmark = pytest.mark.anyio
 

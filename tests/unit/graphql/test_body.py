@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from docgraph.exchange.errors import BodyError
-from docgraph.graphql.body import GraphqlRequest, parse_body
+from docgraph.graphql.http.body import GraphqlRequest, parse_body
 
 
 def parse(variables: Any) -> GraphqlRequest:

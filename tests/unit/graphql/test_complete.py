@@ -17,12 +17,12 @@ from graphql import (
 )
 
 from docgraph.codec import JsonMode
-from docgraph.graphql.engine.complete import complete_block
+from docgraph.graphql.definition.scalars import serializer
 from docgraph.graphql.errors import Damaged, Place
-from docgraph.graphql.planning.leaves import Constant, Leaf
-from docgraph.graphql.planning.tree import Block
-from docgraph.graphql.result import encode_data
-from docgraph.graphql.scalars import serializer
+from docgraph.graphql.execute.complete import complete_block
+from docgraph.graphql.execute.result import encode_data
+from docgraph.graphql.plan.leaves import Constant, Leaf
+from docgraph.graphql.plan.tree import Block
 from docgraph.variables import compile_field
 
 UNCHANGED: dict[str, type] = {"String": str, "Int": int, "Float": float}

@@ -8,7 +8,7 @@ import pytest
 
 from docgraph.codec.escape import escape_keys
 from docgraph.codec.types import ObjectId
-from docgraph.graphql.definition import decode_definition, normalise_uri
+from docgraph.graphql.definition.definition import decode_definition, normalise_uri
 
 SCHEMA = "type Query { a: Int }"
 MAPPINGS = {"Query": {"a": {"db": "d", "collection": "c", "find": {"x.y": {"$arg": "x"}}}}}

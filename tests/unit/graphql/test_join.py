@@ -9,7 +9,7 @@ import pytest
 from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 from bson.datetime_ms import DatetimeMS
 
-from docgraph.graphql.engine.join import candidate_keys, is_comparable, join_key
+from docgraph.graphql.execute.join import candidate_keys, is_comparable, join_key
 
 
 @pytest.mark.parametrize(

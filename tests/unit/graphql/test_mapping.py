@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from docgraph.codec.types import Decimal128, Int64, ObjectId
-from docgraph.graphql.mapping import EnumMapping, FieldMapping, TypeResolver
-from docgraph.graphql.mapping.equality import equality_key
-from docgraph.graphql.mapping.predicates import build_vocabulary
+from docgraph.graphql.definition.mapping import EnumMapping, FieldMapping, TypeResolver
+from docgraph.graphql.definition.mapping.equality import equality_key
+from docgraph.graphql.definition.mapping.predicates import build_vocabulary
 from docgraph.predicates import PredicateError, compile_predicate
 
 ID = ObjectId("64b5f0a1c2d3e4f5a6b7c8d9")

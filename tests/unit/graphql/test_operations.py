@@ -12,13 +12,13 @@ import pytest
 from graphql import get_introspection_query
 
 from docgraph.config.sections import Graphql
-from docgraph.graphql import operations as module
-from docgraph.graphql.app import App, VisibleApp, build_app
-from docgraph.graphql.body import GraphqlRequest
-from docgraph.graphql.definition import decode_definition
+from docgraph.graphql.apps.app import App, VisibleApp, build_app
+from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.errors import OperationRefused
-from docgraph.graphql.operations import Operations
-from docgraph.graphql.plan import Plan
+from docgraph.graphql.http import operations as module
+from docgraph.graphql.http.body import GraphqlRequest
+from docgraph.graphql.http.operations import Operations
+from docgraph.graphql.plan.plan import Plan
 from docgraph.runtime import Blocking, Lane
 
 pytestmark = pytest.mark.anyio

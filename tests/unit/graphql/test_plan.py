@@ -7,7 +7,7 @@ from graphql import parse
 
 from docgraph.config.sections import Graphql
 from docgraph.graphql.errors import Classification, OperationRefused
-from docgraph.graphql.plan import build_plan, select_operation
+from docgraph.graphql.plan.plan import build_plan, select_operation
 from tests.unit.graphql.planning_harness import first_fetch, make_app, make_plan
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 from weakref import ref
 
-from docgraph.graphql.plan import Plan
-from docgraph.graphql.plans import PlanKey, Plans
+from docgraph.graphql.plan.plan import Plan
+from docgraph.graphql.plan.plans import PlanKey, Plans
 from tests.unit.graphql.planning_harness import make_app, make_plan
 
 QUERY = "{ posts { title } }"

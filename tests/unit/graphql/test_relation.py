@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from docgraph.graphql.mapping import AggregationMapping, QueryMapping
-from docgraph.graphql.planning.relation import Relation, analyse, combine
+from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
+from docgraph.graphql.plan.relation import Relation, analyse, combine
 from docgraph.variables import compile_template
 
 FK = {"$fk": "ref"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from graphql import build_schema, parse, specified_rules, validate
 
-from docgraph.graphql.rules import RULES, RULES_WITHOUT_INTROSPECTION
+from docgraph.graphql.plan.rules import RULES, RULES_WITHOUT_INTROSPECTION
 
 SCHEMA = build_schema(
     "type Query { f(n: Int, ids: [Int!], by: By, must: Int! = 1, kind: Kind, x: [Float], d: Doc,"

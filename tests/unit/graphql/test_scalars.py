@@ -22,7 +22,7 @@ from docgraph.codec.types import (
     Regex,
     Timestamp,
 )
-from docgraph.graphql.scalars import BSON_SCALARS, ExactFloat, serializer
+from docgraph.graphql.definition.scalars import BSON_SCALARS, ExactFloat, serializer
 from docgraph.variables import CallerDocument
 
 ID = ObjectId("64b5f0a1c2d3e4f5a6b7c8d9")

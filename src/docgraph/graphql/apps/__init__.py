@@ -1,0 +1,1 @@
+"""Apps: compiled definitions, the table of them, and how it follows the database."""

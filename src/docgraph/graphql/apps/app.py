@@ -1,0 +1,162 @@
+"""An app, ready to answer: the schema, the compiled mappings, and who sees which part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from graphql import DocumentNode, GraphQLEnumType, GraphQLSchema, is_abstract_type
+
+from docgraph.config.sections import Graphql
+from docgraph.graphql.definition.check import examine
+from docgraph.graphql.definition.check_fields import Rules
+from docgraph.graphql.definition.definition import AppDefinition
+from docgraph.graphql.definition.limits import Limits
+from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
+from docgraph.graphql.definition.visibility import Visibility, build_visible_schema
+from docgraph.runtime import LruDict
+from docgraph.store.guard.stages import Policy
+from docgraph.variables import BUILT_IN
+
+if TYPE_CHECKING:
+    from docgraph.graphql.plan.plan import Plan
+    from docgraph.graphql.plan.plans import PlanKey
+
+__all__ = ["App", "VisibleApp", "build_app"]
+
+MAX_VIEWS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class App:
+    """`mappings` by type and field; every field of an object type but Query has one."""
+
+    definition: AppDefinition
+    document: DocumentNode = field(repr=False)
+    schema: GraphQLSchema
+    mappings: Mapping[str, Mapping[str, AnyMapping]]
+    enums: Mapping[str, EnumMapping]
+    type_resolvers: Mapping[str, TypeResolver]
+    visibility: Visibility
+    limits: Limits
+    _views: LruDict[frozenset[str], VisibleApp] = field(
+        default_factory=lambda: LruDict(MAX_VIEWS), repr=False
+    )
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the definition does."""
+        return self.definition.version
+
+    def visible_to(self, roles: Iterable[str]) -> VisibleApp:
+        """The app as a caller with these roles sees it; built once per set of roles that matter."""
+        key = self.visibility.all_roles.intersection(roles)
+        view = self._views.get(key)
+        return self._build_view(key) if view is None else view
+
+    def kept_view(self, roles: Iterable[str]) -> VisibleApp | None:
+        """The same, unless it would have to be built, which takes long for a large schema."""
+        if not self.visibility.all_roles:
+            return self.visible_to(roles)
+        return self._views.get(self.visibility.all_roles.intersection(roles))
+
+    def _build_view(self, key: frozenset[str]) -> VisibleApp:
+        with self._lock:  # so that all threads have the same one: plans are kept by it
+            view = self._views.get(key)
+            if view is None:
+                view = VisibleApp(self, self._schema_for(key), key)
+                self._views.put(key, view)
+        return view
+
+    def _schema_for(self, roles: frozenset[str]) -> GraphQLSchema:
+        hidden = self.visibility.hidden_from(roles)
+        if not hidden:
+            return self.schema
+        schema = build_visible_schema(self.document, self.schema, hidden)
+        _store_enums(schema, self.enums)
+        return schema
+
+
+@dataclass(frozen=True, eq=False)
+class VisibleApp:
+    """An app with the schema that some callers see; `key` are those of their roles that matter.
+
+    `plans` are those of operations on this schema, kept and bounded by `Plans`.
+    """
+
+    app: App
+    schema: GraphQLSchema
+    key: frozenset[str] = field(default_factory=frozenset)
+    plans: dict[PlanKey, Plan] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def breadth(self) -> int:
+        """The types of the widest interface or union: a plan may have a block for each."""
+        types = filter(is_abstract_type, self.schema.type_map.values())
+        return max((len(self.schema.get_possible_types(type_)) for type_ in types), default=1)
+
+    @property
+    def definition(self) -> AppDefinition:
+        """The definition behind it."""
+        return self.app.definition
+
+    @property
+    def version(self) -> str:
+        """That of the app."""
+        return self.app.version
+
+    @property
+    def mappings(self) -> Mapping[str, Mapping[str, AnyMapping]]:
+        """Those of the app: a hidden field is not in the schema, and so never asked for."""
+        return self.app.mappings
+
+    @property
+    def enums(self) -> Mapping[str, EnumMapping]:
+        """Those of the app."""
+        return self.app.enums
+
+    @property
+    def type_resolvers(self) -> Mapping[str, TypeResolver]:
+        """Those of the app."""
+        return self.app.type_resolvers
+
+    @property
+    def limits(self) -> Limits:
+        """Those of the app."""
+        return self.app.limits
+
+
+def build_app(
+    definition: AppDefinition,
+    settings: Graphql,
+    *,
+    policy: Policy | None = None,
+    variables: Collection[str] = BUILT_IN,
+) -> App:
+    """Compile a definition; raises `DefinitionError` listing every error with its place."""
+    parts = examine(definition, Rules(settings.max_limit, policy or Policy(), variables))
+    if parts.report.errors or parts.schema is None or parts.document is None:
+        raise parts.report.as_error()
+    _store_enums(parts.schema, parts.enums)
+    return App(
+        definition=definition,
+        document=parts.document,
+        schema=parts.schema,
+        mappings=parts.mappings,
+        enums=parts.enums,
+        type_resolvers=parts.type_resolvers,
+        visibility=parts.visibility,
+        limits=Limits.from_settings(settings, definition.limits),
+    )
+
+
+def _store_enums(schema: GraphQLSchema, enums: Mapping[str, EnumMapping]) -> None:
+    """Let arguments of enum types be coerced to what is stored."""
+    for name, mapping in enums.items():
+        type_ = schema.type_map.get(name)
+        for value_name, value in type_.values.items() if isinstance(type_, GraphQLEnumType) else ():
+            value.value = mapping.stored[value_name]

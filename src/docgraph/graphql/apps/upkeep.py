@@ -1,0 +1,152 @@
+"""What keeps the apps up to date: the cache as a provider, its first load, its revalidation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import ClassVar
+
+from docgraph.config.section import PluginConfig, Section
+from docgraph.config.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql
+from docgraph.exchange import Document
+from docgraph.exchange.errors import StoreError
+from docgraph.graphql.apps.apps import Apps
+from docgraph.graphql.apps.writes import URIS
+from docgraph.observe import emit
+from docgraph.observe.events import BackgroundFailed
+from docgraph.plugins.kinds import Initializer, Provider
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Blocking, Generations, Tasks
+from docgraph.store import Store
+from docgraph.store.driver.errors import translated
+from docgraph.store.follow import Follower, ResumeToken
+from docgraph.store.watch import ChangeEvents
+
+__all__ = ["AppsIndex", "AppsInitializer", "AppsProvider", "AppsUpdater", "ensure_index"]
+
+_ONLY_KEYS = ({"$project": {"documentKey": 1, "operationType": 1}},)
+
+
+class AppsProvider(Provider):
+    """`gql-app-definition-cache`: a loading cache from app name to app."""
+
+    name: ClassVar[str] = "gqlAppDefinitionCache"
+    description: ClassVar[str] = "the apps that are served, for plugins that invalidate them"
+    provides: ClassVar[str] = "gql-app-definition-cache"
+
+    def __init__(
+        self,
+        config: PluginConfig,
+        store: Store,
+        generations: Generations,
+        blocking: Blocking,
+        registry: PluginRegistry,
+        configuration: Mapping[str, Section],
+    ) -> None:
+        self._apps = Apps(_settings(configuration), store, generations, blocking, registry)
+
+    def get(self) -> Apps:
+        """The same cache for everybody."""
+        return self._apps
+
+    async def close(self) -> None:
+        """Give up what is being loaded."""
+        await self._apps.close()
+
+
+class AppsInitializer(Initializer):
+    """Reads all definitions at start; without it each one is read at its first request."""
+
+    name: ClassVar[str] = "graphAppsInitializer"
+    description: ClassVar[str] = "caches all GraphQL apps at start"
+    Config = GraphAppsInitializer
+
+    def __init__(self, config: GraphAppsInitializer, gql_app_definition_cache: Apps) -> None:
+        self._apps = gql_app_definition_cache
+        self._apps.eager = True
+
+    async def initialize(self) -> None:
+        """One query, however many apps there are."""
+        await self._apps.load_first()
+
+
+class AppsUpdater(Initializer):
+    """Looks for changed and deleted apps: at once by change stream, else every `app-cache-ttr`."""
+
+    name: ClassVar[str] = "graphAppsUpdater"
+    description: ClassVar[str] = "keeps cached GraphQL apps up to date"
+    Config = GraphAppsUpdater
+
+    def __init__(
+        self,
+        config: GraphAppsUpdater,
+        store: Store,
+        tasks: Tasks,
+        gql_app_definition_cache: Apps,
+        configuration: Mapping[str, Section],
+    ) -> None:
+        self._store = store
+        self._tasks = tasks
+        self._apps = gql_app_definition_cache
+        self._settings = _settings(configuration)
+        self.follower = Follower(self._open_stream, catch_up=self._apps.revalidate, take=self._take)
+
+    async def initialize(self) -> None:
+        """Start the round and, where the database can tell of changes, the watch."""
+        if self._settings.app_cache_enabled:
+            self._tasks.start("graphAppsUpdater-round", self._revalidate)
+            self._tasks.start("graphAppsUpdater-watch", self.follower.run)
+
+    async def _revalidate(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.app_cache_ttr / 1000)
+            try:
+                await self._apps.revalidate()
+            except StoreError as error:
+                emit(BackgroundFailed("graphAppsUpdater-round", error))
+
+    def _open_stream(self, _: ResumeToken) -> ChangeEvents:
+        return self._store.watch(
+            self._settings.db, self._settings.collection, _ONLY_KEYS, full_document=None
+        )
+
+    async def _take(self, event: Document) -> None:
+        key = event.get("documentKey")
+        if key is None:
+            await self._apps.load_all()
+        else:
+            await self._apps.refresh([key["_id"]])
+
+
+class AppsIndex(Initializer):
+    """Makes the index that keeps two apps from claiming one uri (decision 5)."""
+
+    name: ClassVar[str] = "createIndexesOnGqlApps"
+    description: ClassVar[str] = "creates the unique index of the app definitions"
+    priority: ClassVar[int] = 5
+
+    def __init__(
+        self, config: PluginConfig, store: Store, configuration: Mapping[str, Section]
+    ) -> None:
+        self._store = store
+        self._settings = _settings(configuration)
+
+    async def initialize(self) -> None:
+        """Only where the collection exists; whoever creates it later makes the index then."""
+        await ensure_index(self._store, self._settings, create=False)
+
+
+async def ensure_index(store: Store, settings: Graphql, *, create: bool = True) -> None:
+    """The unique index on what apps claim; `create` makes the collection, too, if need be."""
+    database = store.client[settings.db]
+    with translated():
+        if create or settings.collection in await database.list_collection_names():
+            collection = database[settings.collection]
+            await collection.create_index(URIS, unique=True, sparse=True)
+
+
+def _settings(configuration: Mapping[str, Section]) -> Graphql:
+    section = configuration["graphql"]
+    if not isinstance(section, Graphql):
+        raise TypeError("the section 'graphql' has another shape")
+    return section

@@ -1,0 +1,212 @@
+"""Writes to the definitions collection, whoever makes them: checked, escaped, made known.
+
+Nothing invalid is ever stored (decision 4). Two apps cannot claim one uri, also not when two
+instances race for it: `_uris` carries a unique index (decision 5), and the look before the write
+only makes the message better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from docgraph.codec import escape_keys, unescape_keys
+from docgraph.codec.types import ObjectId
+from docgraph.config.section import Section
+from docgraph.config.sections import Graphql
+from docgraph.exchange import (
+    DataPoint,
+    Deadline,
+    Document,
+    Exchange,
+    Resource,
+    Write,
+    WriteKind,
+    WriteResult,
+)
+from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
+from docgraph.graphql.apps.apps import known_variables
+from docgraph.graphql.apps.table import find_claims
+from docgraph.graphql.definition.check import Report, check_definition
+from docgraph.graphql.definition.definition import decode_definition
+from docgraph.plugins.kinds import DataInterceptor
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Blocking, Generations, run_blocking
+from docgraph.store import Store
+
+__all__ = ["URIS", "DefinitionChecker", "DefinitionReader", "DefinitionTeller", "OnDefinitions"]
+
+URIS = "_uris"
+_LOOK_MS = 5_000
+
+# About the definitions of the write that is being made, from its check to its answer.
+_warnings: ContextVar[tuple[str, ...]] = ContextVar("warnings", default=())
+
+
+class OnDefinitions(DataInterceptor):
+    """An interceptor of the definitions collection."""
+
+    def __init__(self, config: Any, configuration: Mapping[str, Section]) -> None:
+        section = configuration["graphql"]
+        if not isinstance(section, Graphql):
+            raise TypeError("the section 'graphql' has another shape")
+        self.settings = section
+
+    def resolve(self, resource: Resource) -> bool:
+        """The definitions collection and its documents."""
+        return resource.is_in(self.settings.db, self.settings.collection)
+
+
+class DefinitionChecker(OnDefinitions):
+    """Refuses what cannot work; escapes what is stored."""
+
+    name: ClassVar[str] = "graphAppDefinitionChecker"
+    description: ClassVar[str] = "validates app definitions before they are written"
+    security: ClassVar[bool] = True
+    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
+    wants_whole_documents: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        config: Any,
+        configuration: Mapping[str, Section],
+        store: Store,
+        registry: PluginRegistry,
+        blocking: Blocking,
+    ) -> None:
+        super().__init__(config, configuration)
+        self._store = store
+        self._registry = registry
+        self._lane = blocking.lane("definitions", concurrency=1, queue=64)
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: Write
+    ) -> Write:
+        """All documents or none; an update in place could not be checked before it happened."""
+        _warnings.set(())
+        if subject.kind is WriteKind.DELETE:
+            return subject
+        if subject.kind is WriteKind.UPDATE:
+            raise NotSupported(
+                "GraphQL App definition cannot be updated with bulk patch requests",
+                hint="write the whole definition",
+            )
+        checked: list[Document] = []
+        taken: set[str] = set()
+        for index, document in enumerate(subject.documents):
+            place = f" in document at index position {index}" if len(subject.documents) > 1 else ""
+            prepared = await self._check({"_id": ObjectId(), **document}, place)
+            await self._refuse_collision(prepared, taken, place)
+            taken.update(prepared[URIS])
+            checked.append(prepared)
+        if subject.kind is WriteKind.INSERT:
+            await self._refuse_existing([one["_id"] for one in checked])
+        return replace(subject, documents=tuple(checked))
+
+    async def _examine(self, document: Document) -> Report:
+        """What is wrong with a definition; off the loop, since a large schema takes long."""
+        return await run_blocking(
+            self._lane,
+            check_definition,
+            document,
+            settings=self.settings,
+            policy=self._store.policy,
+            variables=known_variables(self._registry),
+        )
+
+    async def _check(self, document: Document, place: str) -> Document:
+        document = unescape_keys(document)
+        report = await self._examine(document)
+        if report.errors:
+            raise DefinitionError(
+                f"Wrong GraphQL App definition{place}: {report.errors[0].where}: "
+                f"{report.errors[0].what}",
+                hint=report.errors[0].hint,
+                details=[f"{one.where}: {one.what}" for one in report.errors],
+            )
+        _warnings.set((*_warnings.get(), *map(str, report.warnings)))
+        stored = escape_keys({key: value for key, value in document.items() if key != URIS})
+        stored.setdefault("_etag", ObjectId())
+        stored[URIS] = find_claims(document["_id"], decode_definition(document).uri)
+        return stored
+
+    async def _refuse_collision(self, document: Document, taken: set[str], place: str) -> None:
+        """Look for others with one of these claims, also those written without our array."""
+        claims = document[URIS]
+        written = [
+            spelling for one in claims for spelling in (one, f"/{one}", f"{one}/", f"/{one}/")
+        ]
+        claimed = [
+            {URIS: {"$in": claims}},
+            {"_id": {"$in": claims}},
+            {"descriptor.uri": {"$in": written}},
+        ]
+        found = await self._look({"$or": claimed, "_id": {"$ne": document["_id"]}})
+        if found or taken.intersection(claims):
+            raise Conflict(
+                f"URI collision{place}: another GraphQL app is already accessible at /{claims[-1]}",
+                hint="choose another `_id` or `descriptor.uri`",
+            )
+
+    async def _refuse_existing(self, ids: list[Any]) -> None:
+        """Before the first of several documents is inserted: all or nothing (decision 4)."""
+        found = await self._look({"_id": {"$in": ids}})
+        if found:
+            raise Conflict(f"there is a GraphQL app {found[0]['_id']!s} already")
+
+    async def _look(self, filter: Document) -> list[Document]:
+        return await self._store.find(
+            self.settings.db,
+            self.settings.collection,
+            filter,
+            projection={"_id": 1},
+            limit=1,
+            deadline=Deadline.after_ms(_LOOK_MS),
+        )
+
+
+class DefinitionTeller(OnDefinitions):
+    """Makes a committed write known to every worker, and gives its warnings back."""
+
+    name: ClassVar[str] = "graphAppDefinitionTeller"
+    description: ClassVar[str] = "makes written app definitions known to all workers"
+    point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
+    hears_uncertain: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        config: Any,
+        configuration: Mapping[str, Section],
+        generations: Generations,
+    ) -> None:
+        super().__init__(config, configuration)
+        self._generations = generations
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: tuple[Write, WriteResult]
+    ) -> WriteResult:
+        """The result with the warnings of what was written."""
+        _, result = subject
+        self._generations.bump("apps")
+        warnings = _warnings.get()
+        _warnings.set(())
+        return replace(result, warnings=(*result.warnings, *warnings))
+
+
+class DefinitionReader(OnDefinitions):
+    """Gives back exactly what was written (decision 6)."""
+
+    name: ClassVar[str] = "graphAppDefinitionReader"
+    description: ClassVar[str] = "unescapes app definitions that are read"
+    point: ClassVar[DataPoint] = DataPoint.AFTER_READ
+
+    async def intercept(
+        self, exchange: Exchange | None, resource: Resource, subject: list[Document]
+    ) -> list[Document]:
+        """The documents without escapes and without what only we need."""
+        return [
+            unescape_keys({key: value for key, value in one.items() if key != URIS})
+            for one in subject
+        ]

@@ -1,0 +1,1 @@
+"""Definitions: decoded documents, schemas and scalars, mappings, what each role sees, checks."""

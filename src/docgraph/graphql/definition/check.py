@@ -1,0 +1,151 @@
+"""Whether a definition can work, and what it is compiled to (decisions 1 to 8).
+
+Checking and compiling are one act, so that nothing is accepted that cannot be built, and every
+mistake is found, not only the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphql import (
+    DocumentNode,
+    GraphQLEnumType,
+    GraphQLInterfaceType,
+    GraphQLNamedType,
+    GraphQLObjectType,
+    GraphQLSchema,
+    GraphQLUnionType,
+)
+
+from docgraph.config.sections import Graphql
+from docgraph.graphql.definition.check_fields import Rules, check_object_type, check_one_field
+from docgraph.graphql.definition.check_types import check_abstract_type, check_enum
+from docgraph.graphql.definition.definition import AppDefinition, decode_definition
+from docgraph.graphql.definition.findings import Finding, Findings, Report
+from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
+from docgraph.graphql.definition.schema import SchemaError, build_schema, parse_schema
+from docgraph.graphql.definition.visibility import Visibility, check_visibility, read_visibility
+from docgraph.store.guard.stages import Policy
+from docgraph.variables import BUILT_IN
+from docgraph.variables.compilation import describe
+
+__all__ = ["Examination", "Finding", "Report", "check_definition", "examine"]
+
+_QUERY_SHAPE = frozenset({"db", "collection", "find", "stages"})
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """The report, and the parts of the app as far as they could be built."""
+
+    report: Report
+    document: DocumentNode | None = None
+    schema: GraphQLSchema | None = None
+    mappings: Mapping[str, Mapping[str, AnyMapping]] = field(default_factory=dict)
+    enums: Mapping[str, EnumMapping] = field(default_factory=dict)
+    type_resolvers: Mapping[str, TypeResolver] = field(default_factory=dict)
+    visibility: Visibility = field(default_factory=lambda: Visibility({}))
+
+
+def check_definition(
+    definition: AppDefinition | Mapping[str, Any],
+    *,
+    settings: Graphql,
+    policy: Policy | None = None,
+    variables: Collection[str] = BUILT_IN,
+    collections: Collection[str] | None = None,
+) -> Report:
+    """Errors and warnings, each with its place.
+
+    `variables` are the known predefined ones without their @; `collections` are the existing ones
+    as `<db>.<collection>`, None when they are not known.
+    """
+    if not isinstance(definition, AppDefinition):
+        definition = decode_definition(definition)
+    rules = Rules(settings.max_limit, policy or Policy(), variables, collections)
+    return examine(definition, rules).report
+
+
+def examine(definition: AppDefinition, rules: Rules) -> Examination:
+    """Check a definition and compile it on the way."""
+    findings = Findings([*definition.problems], [*definition.remarks])
+    document = schema = None
+    if definition.schema:
+        try:
+            document = parse_schema(definition.schema)
+            schema = build_schema(document)
+        except SchemaError as error:
+            findings.errors += error.findings
+    if document is None or schema is None:
+        _check_shapes(definition.mappings, rules, findings)
+        return Examination(findings.report())
+    parts = _Parts(schema, definition.mappings, rules, findings)
+    visibility = read_visibility(schema)
+    findings.errors += check_visibility(schema, visibility)
+    return Examination(
+        findings.report(),
+        document,
+        schema,
+        parts.mappings,
+        parts.enums,
+        parts.type_resolvers,
+        visibility,
+    )
+
+
+def _check_shapes(mappings: Mapping[str, Any], rules: Rules, findings: Findings) -> None:
+    """What can be said of mappings without a schema: those that can only be queries."""
+    for type_name, fields in mappings.items():
+        for name, value in fields.items() if isinstance(fields, dict) else ():
+            if isinstance(value, dict) and _QUERY_SHAPE & value.keys():
+                check_one_field(f"mappings.{type_name}.{name}", value, rules, findings)
+
+
+class _Parts:
+    """The mappings of every type of a schema."""
+
+    def __init__(
+        self, schema: GraphQLSchema, source: Mapping[str, Any], rules: Rules, findings: Findings
+    ) -> None:
+        self.mappings: dict[str, dict[str, AnyMapping]] = {}
+        self.enums: dict[str, EnumMapping] = {}
+        self.type_resolvers: dict[str, TypeResolver] = {}
+        self._schema = schema
+        self._source = source
+        self._rules = rules
+        self._findings = findings
+        for name in source:
+            if name not in schema.type_map or name.startswith("__"):
+                findings.warn(f"mappings.{name}", "the schema has no such type")
+        for name, type_ in schema.type_map.items():
+            if not name.startswith("__"):
+                self._read(type_)
+
+    def _read(self, type_: GraphQLNamedType) -> None:
+        name = type_.name
+        if isinstance(type_, GraphQLObjectType):
+            fields = self._mapping_of(name)
+            self.mappings[name] = check_object_type(type_, fields, self._rules, self._findings)
+        elif isinstance(type_, GraphQLEnumType):
+            self.enums[name] = check_enum(type_, self._mapping_of(name), self._findings)
+        elif isinstance(type_, GraphQLUnionType | GraphQLInterfaceType):
+            mapping = self._mapping_of(name)
+            resolver = check_abstract_type(type_, mapping, self._schema, self._findings)
+            if resolver is not None:
+                self.type_resolvers[name] = resolver
+        elif name in self._source:
+            self._findings.warn(
+                f"mappings.{name}", "a mapping of an input type or scalar has no effect"
+            )
+
+    def _mapping_of(self, name: str) -> Mapping[str, Any]:
+        value = self._source.get(name)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            self._findings.error(f"mappings.{name}", f"must be an object, not {describe(value)}")
+            return {}
+        return value

@@ -1,0 +1,279 @@
+"""The mappings of object types: to fields, to queries, to aggregations; checked and compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphql import GraphQLField, GraphQLObjectType
+
+from docgraph.exchange.errors import QueryError, SecurityViolation
+from docgraph.graphql.definition.findings import Findings, join_place
+from docgraph.graphql.definition.mapping import (
+    AggregationMapping,
+    AnyMapping,
+    DataLoader,
+    FieldMapping,
+    QueryMapping,
+)
+from docgraph.store.guard.stages import Policy, check_filter, check_pipeline
+from docgraph.store.names import check_namespace
+from docgraph.variables import (
+    BUILT_IN,
+    GRAPHQL,
+    Context,
+    Reference,
+    Source,
+    Template,
+    flatten_stages,
+    inspect_template,
+)
+from docgraph.variables.compilation import describe
+
+__all__ = ["Rules", "check_object_type", "check_one_field"]
+
+_QUERY_KEYS = ("db", "collection", "find", "sort", "skip", "limit", "dataLoader")
+_AGGREGATION_KEYS = ("db", "collection", "stages", "allowDiskUse", "dataLoader")
+_LOADER_KEYS = ("batching", "caching", "maxBatchSize")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a definition is held against; `collections` are `<db>.<collection>` where known."""
+
+    max_limit: int
+    policy: Policy
+    variables: Collection[str] = BUILT_IN
+    collections: Collection[str] | None = None
+
+
+def check_object_type(
+    type_: GraphQLObjectType, mappings: Mapping[str, Any], rules: Rules, findings: Findings
+) -> dict[str, AnyMapping]:
+    """The mapping of every field; what has none reads the field of its own name, but in Query."""
+    where = f"mappings.{type_.name}"
+    for name in mappings:
+        if name not in type_.fields:
+            findings.warn(f"{where}.{name}", f"the type {type_.name} has no such field")
+    found: dict[str, AnyMapping] = {}
+    for name, field in type_.fields.items():
+        value = mappings.get(name)
+        mapping = None
+        if value is not None:
+            checker = _FieldChecker(f"{where}.{name}", rules, findings, type_.name == "Query")
+            mapping = checker.check(value, field)
+        elif type_.name == "Query":
+            findings.warn(f"{where}.{name}", "has no mapping and is always null")
+        if mapping is not None:
+            found[name] = mapping
+        elif type_.name != "Query":
+            found[name] = FieldMapping((name,))
+    return found
+
+
+def check_one_field(where: str, value: Any, rules: Rules, findings: Findings) -> None:
+    """The shape of a mapping whose type is not known, because the schema is wrong."""
+    _FieldChecker(where, rules, findings, is_query=False).check(value, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _FieldChecker:
+    """Checks and compiles the mapping of one field."""
+
+    where: str
+    rules: Rules
+    findings: Findings
+    is_query: bool
+
+    def check(self, value: Any, field: GraphQLField | None) -> AnyMapping | None:
+        if isinstance(value, str):
+            return self._check_path(value)
+        if not isinstance(value, dict):
+            self._error("", f"must be a string or an object, not {describe(value)}")
+            return None
+        before = len(self.findings.errors)
+        self._check_namespace(value)
+        mapping = self._aggregation(value) if "stages" in value else self._query(value)
+        self._check_uses(mapping, field)
+        return mapping if len(self.findings.errors) == before else None
+
+    def _error(self, key: str, what: str, hint: str | None = None) -> None:
+        self.findings.error(join_place(self.where, key), what, hint)
+
+    def _check_path(self, text: str) -> FieldMapping | None:
+        path = tuple(text.split("."))
+        if not all(path):
+            self._error("", f"{text!r} is not the path of a field")
+            return None
+        if self.is_query:
+            self.findings.warn(
+                self.where,
+                "a field of Query has no document to read from and is always null",
+                "map it to a query or an aggregation",
+            )
+            return None
+        return FieldMapping(path)
+
+    def _check_namespace(self, value: Mapping[str, Any]) -> None:
+        names = []
+        for key in ("db", "collection"):
+            name = value.get(key)
+            if name is None:
+                self._error(key, "is missing")
+            elif not isinstance(name, str):
+                self._error(key, f"must be a string, not {describe(name)}")
+            else:
+                names.append(name)
+        if len(names) != 2:  # noqa: PLR2004 - one of each
+            return
+        try:
+            namespace = check_namespace(*names)
+        except (QueryError, SecurityViolation) as error:
+            self._error("db", error.message)
+            return
+        if self.rules.collections is not None and namespace not in self.rules.collections:
+            self.findings.warn(f"{self.where}.collection", f"there is no collection {namespace}")
+
+    def _query(self, value: Mapping[str, Any]) -> QueryMapping:
+        self._warn_unknown(value, _QUERY_KEYS)
+        find = self._template(value, "find", "filter") or self._compile({}, "find", "filter")
+        self._check_security(lambda: check_filter(value.get("find"), policy=self.rules.policy))
+        sort = self._template(value, "sort", "sort")
+        skip = self._number(value, "skip", None)
+        limit = self._number(value, "limit", self.rules.max_limit)
+        loader = self._loader(value)
+        return QueryMapping(
+            str(value.get("db")), str(value.get("collection")), find, sort, skip, limit, loader
+        )
+
+    def _aggregation(self, value: Mapping[str, Any]) -> AggregationMapping:
+        self._warn_unknown(value, _AGGREGATION_KEYS)
+        stages = self._compile(value["stages"], "stages", "stages")
+        disk_use = value.get("allowDiskUse", False)
+        if not isinstance(disk_use, bool):
+            self._error("allowDiskUse", f"must be a boolean, not {describe(disk_use)}")
+        loader = self._loader(value)
+        pipeline = flatten_stages(stages.source, GRAPHQL.optional)
+        db = str(value.get("db"))
+        self._check_security(
+            lambda: check_pipeline(pipeline, db=db, policy=self.rules.policy, origin="stages"),
+            "stages",
+        )
+        return AggregationMapping(db, str(value.get("collection")), stages, bool(disk_use), loader)
+
+    def _check_security(self, check: Any, key: str = "find") -> None:
+        try:
+            check()
+        except (SecurityViolation, QueryError) as error:
+            self._error(key, error.message)
+
+    def _warn_unknown(self, value: Mapping[str, Any], known: tuple[str, ...]) -> None:
+        for key in value:
+            if key not in known:
+                self.findings.warn(
+                    f"{self.where}.{key}", "is not known and has no effect", ", ".join(known)
+                )
+
+    def _template(self, value: Mapping[str, Any], key: str, context: Context) -> Template | None:
+        part = value.get(key)
+        if part is None:
+            return None
+        if not isinstance(part, dict):
+            self._error(key, f"must be an object, not {describe(part)}")
+            return None
+        return self._compile(part, key, context)
+
+    def _compile(self, source: Any, key: str, context: Context) -> Template:
+        template, flaws = inspect_template(source, context=context)
+        self.findings.flaws(join_place(self.where, key), flaws)
+        return template
+
+    def _number(self, value: Mapping[str, Any], key: str, highest: int | None) -> Template | None:
+        part = value.get(key)
+        if part is None or isinstance(part, dict):
+            return self._operator_only(part, key)
+        if not _is_whole(part):
+            self._error(key, f"must be a whole number or an object, not {describe(part)}")
+        elif part < 0:
+            self._error(key, "cannot be negative")
+        elif highest is not None and part > highest:
+            self._error(key, f"cannot be greater than {highest}")
+        else:
+            return self._compile(int(part), key, "plain")
+        return None
+
+    def _operator_only(self, part: dict[str, Any] | None, key: str) -> Template | None:
+        if part is None:
+            return None
+        if not GRAPHQL.operators & part.keys():
+            self._error(key, 'must be a whole number or an operator such as {"$arg": "…"}')
+            return None
+        return self._compile(part, key, "plain")
+
+    def _loader(self, value: Mapping[str, Any]) -> DataLoader:
+        options = value.get("dataLoader")
+        if options is None:
+            return DataLoader()
+        if not isinstance(options, dict):
+            self._error("dataLoader", f"must be an object, not {describe(options)}")
+            return DataLoader()
+        for key, option in options.items():
+            where = f"dataLoader.{key}"
+            wanted: Any = int if key == "maxBatchSize" else bool
+            if key not in _LOADER_KEYS:
+                self.findings.warn(f"{self.where}.{where}", "is not known and has no effect")
+            elif not isinstance(option, wanted) or (wanted is int and isinstance(option, bool)):
+                self._error(where, f"must be a {_NOUNS[wanted]}, not {describe(option)}")
+        return DataLoader(
+            options.get("batching") is not False,
+            options.get("caching") is not False,
+            size if isinstance(size := options.get("maxBatchSize"), int) and size > 0 else 0,
+        )
+
+    def _check_uses(self, mapping: QueryMapping | AggregationMapping, field: Any) -> None:
+        """What the operators name."""
+        for key in ("find", "sort", "skip", "limit", "stages"):
+            template = getattr(mapping, key, None)
+            for use in template.uses if template is not None else ():
+                where = join_place(key, use.where)
+                if use.reference is None:
+                    self._check_foreign_key(where)
+                else:
+                    self._check_reference(where, use.reference, use.is_required, field)
+
+    def _check_foreign_key(self, where: str) -> None:
+        if self.is_query:
+            self._error(where, "a field of Query has no parent document")
+
+    def _check_reference(
+        self, where: str, reference: Reference, is_required: bool, field: GraphQLField | None
+    ) -> None:
+        head = reference.head
+        match reference.source:
+            case Source.ROOT:
+                if self.is_query and is_required:
+                    self._error(
+                        where,
+                        "a field of Query has no root document",
+                        f'give it a default: {{"$arg": ["{reference.name}", null]}}',
+                    )
+            case Source.VARIABLE:
+                if head not in self.rules.variables:
+                    self.findings.warn(
+                        join_place(self.where, where), f"@{head} is not a known variable"
+                    )
+            case Source.ARGUMENT:
+                if field is not None and head not in field.args:
+                    self.findings.warn(
+                        join_place(self.where, where), f"the field has no argument {head}"
+                    )
+
+
+def _is_whole(value: Any) -> bool:
+    if isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_NOUNS = {int: "whole number", bool: "boolean"}

@@ -1,0 +1,232 @@
+"""The scalars: how what is stored is shown, and the GraphQL types themselves.
+
+Widening without loss is fine (decision 16), everything else is a ValueError; the JSON is that of
+decision 17. What callers send is the business of `inputs`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from math import isfinite
+from typing import Any
+
+from graphql import GraphQLScalarType, ValueNode
+
+from docgraph.codec.encode import fragment
+from docgraph.codec.forms import FORMS, JsonMode, double_form
+from docgraph.codec.scalars import INT32_MAX, INT32_MIN, build_millis
+from docgraph.codec.types import (
+    Binary,
+    DatetimeMS,
+    Decimal128,
+    Int64,
+    ObjectId,
+    Regex,
+    Timestamp,
+)
+from docgraph.graphql.definition.inputs import PARSERS, ExactFloat, read_literal
+
+__all__ = ["BSON_SCALARS", "ExactFloat", "Serializer", "serializer"]
+
+Serializer = Callable[[Any], Any]
+
+_EXACT_INTEGERS = 2**53
+
+
+def serializer(type_name: str, mode: JsonMode) -> Serializer:
+    """How a stored value of this scalar is shown; raises ValueError for one that does not fit."""
+    form = FORMS[mode]
+    match type_name:
+        case "Float":
+            return _canonical_float if mode is JsonMode.GRAPHQL_CANONICAL else _show_float
+        case "Long":
+            return _shown(_as_long, form[Int64])
+        case "Decimal128":
+            return _shown(_as_decimal, form[Decimal128])
+        case "ObjectId":
+            return _shown(_expecting("ObjectId", ObjectId), form[ObjectId])
+        case "Timestamp":
+            return _shown(_expecting("Timestamp", Timestamp), form[Timestamp])
+        case "DateTime":
+            return _show_date
+        case "Regex":
+            return _shown(_expecting("Regex", Regex, re.Pattern), form[Regex])
+        case "BsonDocument":
+            return _shown(_expecting("BsonDocument", dict), lambda value: fragment(value, mode))
+        case _:
+            return _PLAIN[type_name]
+
+
+def _shown(take: Serializer, form: Serializer) -> Serializer:
+    return lambda value: form(take(value))
+
+
+def _misfit(type_name: str, value: Any) -> ValueError:
+    return ValueError(f"{type_name} cannot represent a stored value of type {_kind_of(value)}")
+
+
+def _kind_of(value: Any) -> str:
+    """The name that the database has for the type, never the value itself."""
+    kinds: tuple[tuple[Any, str], ...] = (
+        (bool, "boolean"),
+        (Int64, "long"),
+        (int, "int"),
+        (float, "double"),
+        (str, "string"),
+        (dict, "object"),
+        (list, "array"),
+        ((datetime, DatetimeMS), "date"),
+        (bytes, "binary"),
+        (ObjectId, "objectId"),
+        (Decimal128, "decimal"),
+        (Regex, "regex"),
+        (Timestamp, "timestamp"),
+    )
+    return next((name for kind, name in kinds if isinstance(value, kind)), "another kind")
+
+
+def _expecting(type_name: str, *kinds: type) -> Serializer:
+    def take(value: Any) -> Any:
+        if not isinstance(value, kinds):
+            raise _misfit(type_name, value)
+        return value
+
+    return take
+
+
+def _as_integer(type_name: str, value: Any) -> int:
+    """A whole number, also one that is stored as a double that can be no other."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT_INTEGERS:
+        return int(value)
+    if isinstance(value, float):
+        raise ValueError(f"{type_name} cannot represent a stored double that is no whole number")
+    raise _misfit(type_name, value)
+
+
+def _show_int(value: Any) -> int:
+    number = _as_integer("Int", value)
+    if not INT32_MIN <= number <= INT32_MAX:
+        raise ValueError("Int cannot represent a stored number beyond 32 bits; declare Long")
+    return number
+
+
+def _as_long(value: Any) -> int:
+    return _as_integer("Long", value)
+
+
+def _as_float(value: Any) -> float:
+    if isinstance(value, float):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        number = float(value)
+        if int(number) != value:
+            raise ValueError("Float cannot represent a stored long without loss; declare Long")
+        return number
+    raise _misfit("Float", value)
+
+
+def _show_float(value: Any) -> Any:
+    number = value if type(value) is float else _as_float(value)
+    return number if isfinite(number) else double_form(number)
+
+
+def _canonical_float(value: Any) -> Any:
+    return double_form(_as_float(value))
+
+
+def _as_decimal(value: Any) -> Decimal128:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Decimal128(str(int(value)))
+    if not isinstance(value, Decimal128):
+        raise _misfit("Decimal128", value)
+    return value
+
+
+def _show_date(value: Any) -> dict[str, int]:
+    if isinstance(value, datetime):
+        return {"$date": build_millis(value)}
+    if not isinstance(value, DatetimeMS):
+        raise _misfit("DateTime", value)
+    return {"$date": int(value)}
+
+
+def _show_string(value: Any) -> str:
+    if type(value) is str:
+        return value
+    if isinstance(value, ObjectId | str):
+        return str(value)
+    raise _misfit("String", value)
+
+
+def _show_boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _misfit("Boolean", value)
+    return value
+
+
+def _show_id(value: Any) -> str:
+    """Any scalar as text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float | ObjectId | Decimal128):
+        return str(value)
+    if isinstance(value, datetime):
+        return f"{value.isoformat(timespec='milliseconds')}Z"
+    if isinstance(value, DatetimeMS):
+        return str(int(value))
+    if isinstance(value, Timestamp):
+        return f"{value.time}:{value.inc}"
+    if isinstance(value, bytes):
+        return _binary_text(value)
+    if isinstance(value, Regex):
+        return str(value.pattern)
+    raise _misfit("ID", value)
+
+
+def _binary_text(value: bytes) -> str:
+    if isinstance(value, Binary) and value.subtype == 4:  # noqa: PLR2004 - the subtype of a UUID
+        return str(value.as_uuid())
+    return bytes(value).hex()
+
+
+_PLAIN: Mapping[str, Serializer] = {
+    "String": _show_string,
+    "Int": _show_int,
+    "Boolean": _show_boolean,
+    "ID": _show_id,
+}
+
+
+def _scalar(name: str, description: str) -> GraphQLScalarType:
+    parse = PARSERS[name]
+
+    def parse_literal(node: ValueNode, variables: dict[str, Any] | None = None) -> Any:
+        return parse(read_literal(node, variables))
+
+    return GraphQLScalarType(
+        name,
+        parse_value=parse,
+        parse_literal=parse_literal,
+        serialize=serializer(name, JsonMode.GRAPHQL),
+        description=description,
+    )
+
+
+_DESCRIPTIONS = {
+    "BsonDocument": "A document of the database.",
+    "ObjectId": 'An identifier of 12 bytes: `{"$oid": "…"}`.',
+    "Decimal128": 'A decimal number of 34 digits: `{"$numberDecimal": "…"}`.',
+    "Timestamp": 'A timestamp of the database itself: `{"$timestamp": {"t": …, "i": …}}`.',
+    "DateTime": 'A date: `{"$date": <milliseconds since 1970>}`.',
+    "Regex": 'A regular expression: `{"$regex": "…", "$options": "…"}`.',
+    "Long": 'An integer of 64 bits: `{"$numberLong": "…"}`.',
+}
+
+BSON_SCALARS: Mapping[str, GraphQLScalarType] = {
+    name: _scalar(name, description) for name, description in _DESCRIPTIONS.items()
+}
+"""The predeclared scalars, with the coercion of what callers send."""

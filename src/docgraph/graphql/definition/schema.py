@@ -1,0 +1,231 @@
+"""The schema of an app: the author's SDL, with the BSON scalars and `@visible` predeclared.
+
+Places in messages are those of the author's own text: what is predeclared is no part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from graphql import (
+    DirectiveDefinitionNode,
+    DirectiveLocation,
+    DocumentNode,
+    ExecutableDefinitionNode,
+    GraphQLArgument,
+    GraphQLDirective,
+    GraphQLError,
+    GraphQLList,
+    GraphQLNonNull,
+    GraphQLObjectType,
+    GraphQLSchema,
+    GraphQLString,
+    InputObjectTypeDefinitionNode,
+    InputObjectTypeExtensionNode,
+    InterfaceTypeDefinitionNode,
+    InterfaceTypeExtensionNode,
+    ListValueNode,
+    Node,
+    ObjectTypeDefinitionNode,
+    ObjectTypeExtensionNode,
+    OperationType,
+    ScalarTypeDefinitionNode,
+    SchemaDefinitionNode,
+    SchemaExtensionNode,
+    StringValueNode,
+    TypeDefinitionNode,
+    extend_schema,
+    parse,
+    specified_directives,
+    specified_scalar_types,
+    validate_schema,
+)
+from graphql.validation.validate import validate_sdl
+
+from docgraph.graphql.definition.findings import Finding
+from docgraph.graphql.definition.limits import MAX_NESTING, find_deep_nesting
+from docgraph.graphql.definition.scalars import BSON_SCALARS
+
+__all__ = ["VISIBLE", "SchemaError", "build_schema", "extend_base", "parse_schema"]
+
+MAX_TEXT = 4 * 1024 * 1024
+MAX_TOKENS = 500_000
+
+VISIBLE = GraphQLDirective(
+    "visible",
+    [DirectiveLocation.FIELD_DEFINITION],
+    {"roles": GraphQLArgument(GraphQLNonNull(GraphQLList(GraphQLNonNull(GraphQLString))))},
+    description="Hides a field from callers who have none of the roles.",
+)
+
+_BASE = GraphQLSchema(
+    types=list(BSON_SCALARS.values()), directives=[*specified_directives, VISIBLE]
+)
+_PREDECLARED = (
+    "Directive '@visible' ",
+    *(f"Type '{name}' already exists" for name in (*BSON_SCALARS, *specified_scalar_types)),
+)
+
+_FIELD_OWNERS = (
+    ObjectTypeDefinitionNode,
+    ObjectTypeExtensionNode,
+    InterfaceTypeDefinitionNode,
+    InterfaceTypeExtensionNode,
+)
+_INPUTS = (InputObjectTypeDefinitionNode, InputObjectTypeExtensionNode)
+
+
+class SchemaError(ValueError):
+    """A schema that cannot work, with everything found wrong in it."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        super().__init__(str(findings[0]))
+        self.findings = tuple(findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mistake:
+    node: Node
+    what: str
+    hint: str | None = None
+
+
+def parse_schema(text: str) -> DocumentNode:
+    """The author's definitions, checked; raises `SchemaError`."""
+    document = _parse(text)
+    mistakes = _find_mistakes(document)
+    findings = [_finding(mistake.what, mistake.node, mistake.hint) for mistake in mistakes]
+    # what is predeclared has been looked at, in words that say more
+    findings += [
+        _finding_of(error)
+        for error in validate_sdl(document, _BASE)
+        if not error.message.startswith(_PREDECLARED)
+    ]
+    if findings:
+        raise SchemaError(findings)
+    return document
+
+
+def build_schema(document: DocumentNode) -> GraphQLSchema:
+    """The schema of checked definitions; raises `SchemaError` where it contradicts itself."""
+    schema = extend_base(document)
+    errors = validate_schema(schema)
+    if errors:
+        raise SchemaError([_finding_of(error) for error in errors])
+    return schema
+
+
+def extend_base(document: DocumentNode, *, assume_valid: bool = False) -> GraphQLSchema:
+    """What is predeclared and these definitions."""
+    extended = extend_schema(_BASE, document, assume_valid=True)
+    settings = extended.to_kwargs()
+    query = extended.type_map.get("Query")
+    settings["query"] = query if isinstance(query, GraphQLObjectType) else None
+    settings["assume_valid"] = assume_valid
+    return GraphQLSchema(**settings)
+
+
+def _parse(text: str) -> DocumentNode:
+    if len(text) > MAX_TEXT:
+        raise SchemaError([Finding("schema", f"longer than {MAX_TEXT} characters")])
+    deep = find_deep_nesting(text)
+    if deep is not None:
+        raise SchemaError([_finding_at(deep, f"nested deeper than {MAX_NESTING} levels")])
+    try:
+        return parse(text, max_lexical_tokens=MAX_TOKENS)
+    except GraphQLError as error:
+        raise SchemaError([_finding_of(error)]) from None
+
+
+def _finding_of(error: GraphQLError) -> Finding:
+    place = error.locations[0] if error.locations else None
+    return _finding_at((place.line, place.column) if place else None, error.message.rstrip("."))
+
+
+def _finding(what: str, node: Node, hint: str | None) -> Finding:
+    error = GraphQLError(what, node)
+    place = error.locations[0] if error.locations else None
+    return _finding_at((place.line, place.column) if place else None, what, hint)
+
+
+def _finding_at(place: tuple[int, int] | None, what: str, hint: str | None = None) -> Finding:
+    where = f"schema (line {place[0]}, column {place[1]})" if place else "schema"
+    return Finding(where, what, hint)
+
+
+def _find_mistakes(document: DocumentNode) -> Iterator[_Mistake]:
+    """What the rules of GraphQL do not forbid, or forbid in words that do not help."""
+    names = set()
+    for node in document.definitions:
+        if isinstance(node, ExecutableDefinitionNode):
+            yield _Mistake(node, "an operation or fragment cannot stand in a schema")
+        elif isinstance(node, TypeDefinitionNode):
+            names.add(node.name.value)
+            yield from _find_type_mistakes(node)
+        elif isinstance(node, DirectiveDefinitionNode) and node.name.value == VISIBLE.name:
+            yield _Mistake(node, "@visible is predeclared", "remove its declaration")
+        elif isinstance(node, SchemaDefinitionNode | SchemaExtensionNode):
+            yield from _find_root_mistakes(node)
+        yield from _find_visible_mistakes(node)
+    if "Query" not in names:
+        yield _Mistake(document, "there is no type Query", "declare `type Query { … }`")
+
+
+def _find_type_mistakes(node: TypeDefinitionNode) -> Iterator[_Mistake]:
+    name = node.name.value
+    if name in BSON_SCALARS:
+        yield _Mistake(node, f"{name} is predeclared", "remove its declaration")
+    elif name in specified_scalar_types:
+        yield _Mistake(node, f"{name} is a type of GraphQL itself and cannot be declared")
+    elif isinstance(node, ScalarTypeDefinitionNode):
+        known = ", ".join(sorted(BSON_SCALARS))
+        yield _Mistake(node, f"the scalar {name} is not known", f"predeclared are {known}")
+    elif name in ("Mutation", "Subscription"):
+        yield _Mistake(node, f"the service is read-only: a type {name} is not allowed")
+    elif name == "Query" and not isinstance(node, ObjectTypeDefinitionNode):
+        yield _Mistake(node, "Query must be an object type")
+
+
+def _find_root_mistakes(node: SchemaDefinitionNode | SchemaExtensionNode) -> Iterator[_Mistake]:
+    for root in node.operation_types or ():
+        kind, name = root.operation, root.type.name.value
+        if kind is not OperationType.QUERY:
+            yield _Mistake(root, f"the service is read-only: a {kind.value} type is not allowed")
+        elif name != "Query":
+            yield _Mistake(root, f"the query type must be Query, not {name}", "rename the type")
+
+
+def _find_visible_mistakes(definition: Node) -> Iterator[_Mistake]:
+    for node, is_field in _directive_bearers(definition):
+        for directive in getattr(node, "directives", None) or ():
+            if directive.name.value != VISIBLE.name:
+                continue
+            if not is_field:
+                yield _Mistake(
+                    directive, "@visible can only stand on fields of object and interface types"
+                )
+                continue
+            for argument in directive.arguments or ():
+                if argument.name.value == "roles" and not _is_list_of_strings(argument.value):
+                    yield _Mistake(argument, "the roles of @visible must be a list of strings")
+
+
+def _directive_bearers(definition: Node) -> Iterator[tuple[Node, bool]]:
+    """The parts of a definition that can carry directives, and whether they are output fields."""
+    yield definition, False
+    is_output = isinstance(definition, _FIELD_OWNERS)
+    if is_output or isinstance(definition, _INPUTS):
+        for field in getattr(definition, "fields", None) or ():
+            yield field, is_output
+            yield from ((argument, False) for argument in getattr(field, "arguments", None) or ())
+    for value in getattr(definition, "values", None) or ():
+        yield value, False
+    if isinstance(definition, DirectiveDefinitionNode):
+        yield from ((argument, False) for argument in definition.arguments or ())
+
+
+def _is_list_of_strings(node: Node) -> bool:
+    """A single string counts as a list of one, as everywhere in GraphQL."""
+    items = node.values if isinstance(node, ListValueNode) else (node,)
+    return all(isinstance(item, StringValueNode) for item in items)

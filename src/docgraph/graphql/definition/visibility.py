@@ -1,0 +1,195 @@
+"""Who sees which part of a schema: `@visible` (decision 20).
+
+A caller gets a schema of their own, in which what they may not see has never existed: hidden
+fields, the types that only hidden fields reach, types left without a field, and the fields that
+would return those. What is left is built from the author's definitions like any other schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from graphql import (
+    DefinitionNode,
+    DocumentNode,
+    GraphQLInputObjectType,
+    GraphQLInterfaceType,
+    GraphQLNamedType,
+    GraphQLObjectType,
+    GraphQLSchema,
+    GraphQLUnionType,
+    ListValueNode,
+    StringValueNode,
+    get_named_type,
+)
+
+from docgraph.graphql.definition.findings import Finding
+from docgraph.graphql.definition.schema import VISIBLE, extend_base
+
+__all__ = ["Visibility", "build_visible_schema", "check_visibility", "read_visibility"]
+
+Coordinates = tuple[str, str]
+FieldedType = GraphQLObjectType | GraphQLInterfaceType
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """The roles of each field that has `@visible`, by type and field."""
+
+    roles: Mapping[Coordinates, frozenset[str]]
+
+    @cached_property
+    def all_roles(self) -> frozenset[str]:
+        """The roles that make a difference."""
+        return frozenset().union(*self.roles.values())
+
+    def hidden_from(self, roles: Iterable[str]) -> frozenset[Coordinates]:
+        """The fields that a caller with these roles does not see."""
+        held = frozenset(roles)
+        return frozenset(field for field, needed in self.roles.items() if not needed & held)
+
+
+def read_visibility(schema: GraphQLSchema) -> Visibility:
+    """What the directives of the schema say."""
+    found: dict[Coordinates, frozenset[str]] = {}
+    for type_ in _fielded_types(schema):
+        for name, field in type_.fields.items():
+            for directive in (field.ast_node.directives or ()) if field.ast_node else ():
+                if directive.name.value == VISIBLE.name:
+                    found[type_.name, name] = frozenset(_read_roles(directive.arguments or ()))
+    return Visibility(found)
+
+
+def _read_roles(arguments: Iterable[object]) -> Iterator[str]:
+    for argument in arguments:
+        value = getattr(argument, "value", None)
+        items = value.values if isinstance(value, ListValueNode) else (value,)
+        yield from (item.value for item in items if isinstance(item, StringValueNode))
+
+
+def check_visibility(schema: GraphQLSchema, visibility: Visibility) -> Iterator[Finding]:
+    """A field may not be more hidden than the one of an interface that it implements."""
+    for type_ in _fielded_types(schema):
+        for interface in type_.interfaces:
+            for name in interface.fields:
+                own = visibility.roles.get((type_.name, name))
+                general = visibility.roles.get((interface.name, name))
+                if own is not None and (general is None or not general <= own):
+                    yield Finding(
+                        f"schema: {type_.name}.{name}",
+                        f"it is more hidden than {interface.name}.{name}, which it implements",
+                        f"hide {interface.name}.{name} from the same roles",
+                    )
+
+
+def build_visible_schema(
+    document: DocumentNode, schema: GraphQLSchema, hidden: frozenset[Coordinates]
+) -> GraphQLSchema:
+    """The schema without these fields and everything that goes with them."""
+    view = _View(schema, hidden)
+    definitions = [_cut(node, view) for node in document.definitions]
+    kept = tuple(node for node in definitions if node is not None)
+    return extend_base(DocumentNode(definitions=kept), assume_valid=True)
+
+
+def _fielded_types(schema: GraphQLSchema) -> list[FieldedType]:
+    return [
+        type_
+        for name, type_ in schema.type_map.items()
+        if isinstance(type_, GraphQLObjectType | GraphQLInterfaceType) and name[:2] != "__"
+    ]
+
+
+class _View:
+    """What is left of a schema: visible fields, types that have some, types that can be reached."""
+
+    def __init__(self, schema: GraphQLSchema, hidden: frozenset[Coordinates]) -> None:
+        self._schema = schema
+        self._types = _fielded_types(schema)
+        self.fields = {
+            type_.name: {name for name in type_.fields if (type_.name, name) not in hidden}
+            for type_ in self._types
+        }
+        while self._drop_empty() or self._drop_unfulfilled():
+            pass
+        self.reachable = self._reach()
+
+    def is_alive(self, type_: GraphQLNamedType) -> bool:
+        """Whether the type has anything to show; Query always stays."""
+        if isinstance(type_, GraphQLUnionType):
+            return any(self.is_alive(member) for member in type_.types)
+        visible = self.fields.get(type_.name)
+        return visible is None or bool(visible) or type_.name == "Query"
+
+    def _drop_empty(self) -> bool:
+        """Fields whose type has nothing left; whether there were any."""
+        dropped = False
+        for type_ in self._types:
+            visible = self.fields[type_.name]
+            dead = {n for n in visible if not self.is_alive(get_named_type(type_.fields[n].type))}
+            visible -= dead
+            dropped = dropped or bool(dead)
+        return dropped
+
+    def _drop_unfulfilled(self) -> bool:
+        """Interface fields that a visible type no longer has; whether there were any."""
+        dropped = False
+        for type_ in self._types:
+            if not self.is_alive(type_):
+                continue
+            for interface in type_.interfaces:
+                lost = self.fields[interface.name] - self.fields[type_.name]
+                self.fields[interface.name] -= lost
+                dropped = dropped or bool(lost)
+        return dropped
+
+    def _reach(self) -> set[str]:
+        pending: list[GraphQLNamedType] = [self._schema.type_map["Query"]]
+        for directive in self._schema.directives:
+            pending += [get_named_type(argument.type) for argument in directive.args.values()]
+        reached: set[str] = set()
+        while pending:
+            type_ = pending.pop()
+            if type_.name not in reached and self.is_alive(type_):
+                reached.add(type_.name)
+                pending += self._neighbours(type_)
+        return reached
+
+    def _neighbours(self, type_: GraphQLNamedType) -> Iterator[GraphQLNamedType]:
+        if isinstance(type_, GraphQLUnionType):
+            yield from type_.types
+        elif isinstance(type_, GraphQLInputObjectType):
+            yield from (get_named_type(field.type) for field in type_.fields.values())
+        elif isinstance(type_, GraphQLObjectType | GraphQLInterfaceType):
+            yield from type_.interfaces
+            for name in self.fields[type_.name]:
+                field = type_.fields[name]
+                yield get_named_type(field.type)
+                yield from (get_named_type(argument.type) for argument in field.args.values())
+            if isinstance(type_, GraphQLInterfaceType):
+                implementations = self._schema.get_implementations(type_)
+                yield from implementations.objects
+                yield from implementations.interfaces
+
+
+def _cut(node: DefinitionNode, view: _View) -> DefinitionNode | None:
+    """A definition or extension of the author with only its visible parts; None without any."""
+    name_node = getattr(node, "name", None)
+    if name_node is None or node.kind.startswith("directive"):
+        return node
+    if name_node.value not in view.reachable:
+        return None
+    changes: dict[str, object] = {}
+    visible = view.fields.get(name_node.value)
+    if visible is not None:
+        changes["fields"] = _kept(getattr(node, "fields", None), visible)
+        changes["interfaces"] = _kept(getattr(node, "interfaces", None), view.reachable)
+    elif node.kind.startswith("union"):
+        changes["types"] = _kept(getattr(node, "types", None), view.reachable)
+    return replace(node, **changes)  # type: ignore[arg-type]
+
+
+def _kept(nodes: Iterable[object] | None, names: Iterable[str]) -> tuple[object, ...]:
+    return tuple(node for node in nodes or () if node.name.value in names)  # type: ignore[attr-defined]

@@ -1,0 +1,1 @@
+"""Execution: a plan, its parents and its commands, to a result."""

@@ -1,0 +1,137 @@
+"""Fetching what each parent asks for by a query of its own; equal queries are asked once.
+
+The way of everything that is no plain join: `$fk` under `$gt`, `$or` or `$elemMatch`, `rootDoc`,
+aggregations, and joins of which there is only one or too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
+from docgraph.graphql.errors import FieldFailure, describe_failure
+from docgraph.graphql.execute.join import is_comparable, match_any
+from docgraph.graphql.execute.queries import Answer, Find, Pipeline, Query, ask_all, ask_alone
+from docgraph.graphql.execute.run import Prepared, Run
+from docgraph.graphql.execute.window import read_window
+from docgraph.graphql.plan.relation import combine
+from docgraph.graphql.plan.tree import Fetch
+from docgraph.variables import MATCH_NOTHING, Scope, matches_nothing
+
+__all__ = ["MAX_KEYS", "fetch_branches"]
+
+MAX_KEYS = 10_000  # foreign keys of one parent, and of one command
+
+
+async def fetch_branches(
+    fetch: Fetch, parents: Sequence[Any], roots: Sequence[Any] | None, run: Run
+) -> list[Any]:
+    """The answer for each parent: documents, or why there are none."""
+    if len(parents) == 1:
+        return [await _fetch_branch(fetch, parents[0], None if roots is None else roots[0], run)]
+    prepared = run.prepared[id(fetch)]
+    queries: list[Query] = []
+    asked: dict[Hashable, int | Answer] = {}
+    places: list[int | Answer] = []
+    for number, parent in enumerate(parents):
+        root = None if roots is None else roots[number]
+        key = _identify(fetch, number, parent, root)
+        place = asked.get(key)
+        if place is None:
+            place = asked[key] = _place(fetch, prepared, parent, root, queries, run)
+        places.append(place)
+    answers = await ask_all(fetch, queries, run) if queries else []
+    return [answers[place] if isinstance(place, int) else place for place in places]
+
+
+async def _fetch_branch(fetch: Fetch, parent: Any, root: Any, run: Run) -> Any:
+    """The answer for an only parent, such as a root field has."""
+    queries: list[Query] = []
+    place = _place(fetch, run.prepared[id(fetch)], parent, root, queries, run)
+    return await ask_alone(fetch, queries[0], run) if queries else place
+
+
+def _identify(fetch: Fetch, number: int, parent: Any, root: Any) -> Hashable:
+    loader = fetch.mapping.loader
+    if not loader.batching and not loader.caching:
+        return number
+    return fetch.relation.signature(parent, root)
+
+
+def _place(
+    fetch: Fetch, prepared: Prepared, parent: Any, root: Any, queries: list[Query], run: Run
+) -> int | Answer:
+    """The number of the parent's query, or its answer when none is needed."""
+    scope = prepared.scope
+    if not fetch.relation.is_independent:
+        scope = replace(scope, parent=parent, root=root)
+    try:
+        query = _build_query(fetch, prepared, scope, run)
+    except FieldFailure as failure:
+        return failure
+    except DocgraphError as error:
+        return describe_failure(error)
+    if query is None:
+        return []
+    queries.append(query)
+    return len(queries) - 1
+
+
+def _build_query(fetch: Fetch, prepared: Prepared, scope: Scope, run: Run) -> Query | None:
+    """The query of one parent; None when it can find nothing (decisions 9 and 11)."""
+    mapping = fetch.mapping
+    _check_keys(fetch, scope.parent)
+    if isinstance(mapping, AggregationMapping):
+        return _build_pipeline(fetch, mapping, scope, run)
+    filter_ = _render_filter(fetch, mapping, scope)
+    if matches_nothing(filter_):
+        return None
+    window = prepared.window or _read_window(fetch, mapping, scope, run)
+    return Find(filter_, window)
+
+
+def _render_filter(fetch: Fetch, mapping: QueryMapping, scope: Scope) -> Any:
+    """The filter of one parent.
+
+    Keys that `$in` would not compare (see `is_comparable`) are joined by `$eq`, as they are when
+    many parents are fetched at once.
+    """
+    relation = fetch.relation
+    keys = [join.list_keys(scope.parent) for join in relation.joins]
+    if relation.rest is None or all(is_comparable(key) for own in keys for key in own):
+        return mapping.find.render(scope)
+    rest = relation.rest.render(scope)
+    if matches_nothing(rest) or not all(keys):
+        return MATCH_NOTHING
+    pairs = zip(relation.joins, keys, strict=True)
+    return combine([rest, *(match_any(join.target, own) for join, own in pairs)])
+
+
+def _read_window(fetch: Fetch, mapping: QueryMapping, scope: Scope, run: Run) -> Any:
+    return read_window(mapping, scope, run.bounds, is_list=fetch.is_list)
+
+
+def _build_pipeline(
+    fetch: Fetch, mapping: AggregationMapping, scope: Scope, run: Run
+) -> Pipeline | None:
+    if fetch.relation.has_no_key(scope.parent):
+        return None
+    stages = mapping.stages.render(scope)
+    if not stages:
+        return None
+    if not fetch.is_list:
+        return Pipeline(stages, 1, 1)
+    return Pipeline(stages, run.bounds.max_limit + 1, run.bounds.max_limit)
+
+
+def _check_keys(fetch: Fetch, parent: Any) -> None:
+    for get in fetch.relation.getters:
+        value = get(parent)
+        if type(value) is list and len(value) > MAX_KEYS:
+            raise FieldFailure(
+                f"{fetch.place.coordinates} has more than {MAX_KEYS} foreign keys",
+                "too-many-keys",
+            )

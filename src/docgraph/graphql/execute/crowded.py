@@ -1,0 +1,86 @@
+"""Fetching a relation whose parents have very many documents, in one command.
+
+The keys of the parents are written into the command as documents, and the database looks up for
+each of them as many documents as its parent is to get. It costs more for each parent than one
+`$in` does, but nothing for the documents that nobody asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from docgraph.exchange import Document
+from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.errors import describe_failure
+from docgraph.graphql.execute.join import Key, is_comparable
+from docgraph.graphql.execute.run import Run
+from docgraph.graphql.execute.window import Window
+from docgraph.graphql.plan.projection import cut_path
+from docgraph.graphql.plan.relation import Join
+from docgraph.graphql.plan.tree import Fetch
+
+__all__ = ["fetch_crowded"]
+
+
+async def fetch_crowded(
+    fetch: Fetch, join: Join, wanted: Mapping[int, Mapping[Key, Any]], rest: Document, run: Run
+) -> dict[int, list[Document]] | None:
+    """The documents of each parent; None when this way cannot give the right answer."""
+    window = run.prepared[id(fetch)].window
+    values = [value for keys in wanted.values() for value in keys.values()]
+    if window is None or not _is_possible(join, values):
+        return None
+    seekers: dict[tuple[Key, ...], list[int]] = {}
+    sought: list[Document] = []
+    for number, keys in wanted.items():
+        sharing = seekers.setdefault(tuple(keys), [])
+        if not sharing:
+            sought.append({"n": len(sought), "keys": list(keys.values())})
+        sharing.append(number)
+    pipeline = _build_pipeline(fetch, join, sought, rest, window)
+    limit = min(len(sought) * window.limit, run.remaining + 1)
+    try:
+        results = await run.aggregate(fetch, pipeline, limit)
+    except DocgraphError as error:
+        describe_failure(error)  # raises what ends the request
+        return None
+    run.count(len(results))
+    found: list[list[Document]] = [[] for _ in sought]
+    for result in results:
+        found[result["n"]].append(result["document"])
+    groups = zip(seekers.values(), found, strict=True)
+    return {number: documents for numbers, documents in groups for number in numbers}
+
+
+def _is_possible(join: Join, values: Sequence[Any]) -> bool:
+    """Whether `$lookup` joins these values as a filter would: arrays it does not."""
+    if cut_path(join.path) != join.target:
+        return False
+    return all(type(value) is not list and is_comparable(value) for value in values)
+
+
+def _build_pipeline(
+    fetch: Fetch, join: Join, sought: list[Document], rest: Document, window: Window
+) -> list[Document]:
+    inner: list[Document] = [{"$match": rest}] if rest else []
+    inner += window.stages
+    if fetch.projection is not None:
+        inner.append({"$project": fetch.projection})
+    return [
+        # One document to hang the keys on; a collection without any has nothing to find either.
+        {"$limit": 1},
+        {"$project": {"_id": 0, "sought": {"$literal": sought}}},
+        {"$unwind": "$sought"},
+        {
+            "$lookup": {
+                "from": fetch.mapping.collection,
+                "localField": "sought.keys",
+                "foreignField": join.target,
+                "pipeline": inner,
+                "as": "document",
+            }
+        },
+        {"$unwind": "$document"},
+        {"$project": {"n": "$sought.n", "document": 1}},
+    ]

@@ -1,0 +1,111 @@
+"""The careful half of completing values: everything that is right is kept, everything wrong named.
+
+As the GraphQL specification has it: a value that does not fit is null with an error, and a null
+where none may be takes its list or object with it. Only blocks in which something is wrong come
+here; the usual way is the generated one (`planning/compile.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from graphql import GraphQLOutputType, is_list_type, is_non_null_type
+
+from docgraph.graphql.errors import Classification, Damaged, Errors, FieldFailure, Place
+from docgraph.graphql.plan.leaves import Absent, Constant, Leaf, is_nullable
+from docgraph.graphql.plan.tree import Block, PlannedField
+
+__all__ = ["MISFITS", "examine", "examine_object", "finish_leaf"]
+
+Finish = Callable[[Any], Any]
+
+# What a serialiser raises for a value that is not what the schema says.
+MISFITS = (ValueError, TypeError, AttributeError, ArithmeticError, LookupError)
+
+
+def examine_object(block: Block, document: Any, row: Iterator[Any]) -> Any:
+    """One object, field by field in the order of the response."""
+    errors = Errors()
+    result: dict[str, Any] = {}
+    for field in block.fields:
+        value = _examine_field(field, document, row)
+        if type(value) is Damaged:
+            errors.absorb(value.errors, field.key)
+            value = value.value
+            if value is None and not isinstance(field, Constant) and not is_nullable(field.type):
+                return Damaged(None, errors)
+        result[field.key] = value
+    return Damaged(result, errors) if errors else result
+
+
+def _examine_field(field: PlannedField, document: Any, row: Iterator[Any]) -> Any:
+    match field:
+        case Constant():
+            return field.value
+        case Absent():
+            return examine(field.type, None, _never, field.place)
+        case Leaf():
+            finish = finish_leaf(field.serialize, field.place)
+            return examine(field.type, field.get(document), finish, field.place)
+        case _:
+            return next(row)
+
+
+def _never(value: Any) -> Any:
+    raise AssertionError(value)
+
+
+def finish_leaf(serialize: Finish, place: Place) -> Finish:
+    """Completes one scalar or enum value; what does not fit is null with an error (decision 16)."""
+
+    def finish(value: Any) -> Any:
+        try:
+            return serialize(value)
+        except MISFITS as error:
+            reason = str(error) if isinstance(error, ValueError) else "it is of another type"
+            text = f"the stored value of {place.coordinates} does not fit: {reason}"
+            return Damaged(None, FieldFailure(text, "value-does-not-fit").at(place))
+
+    return finish
+
+
+def examine(type_: GraphQLOutputType, value: Any, finish: Finish, place: Place) -> Any:
+    """The completed value, or `Damaged` with everything that is wrong with it."""
+    if isinstance(value, FieldFailure):
+        return Damaged(None, value.at(place))
+    if is_non_null_type(type_):
+        completed = examine(type_.of_type, value, finish, place)
+        if completed is None:
+            return Damaged(None, _explain_null(place).at(place))
+        return completed
+    if value is None:
+        return None
+    if is_list_type(type_):
+        return _examine_list(type_.of_type, value, finish, place)
+    return finish(value)
+
+
+def _examine_list(item_type: Any, value: Any, finish: Finish, place: Place) -> Any:
+    if type(value) is not list:
+        text = f"the stored value of {place.coordinates} does not fit: it is not a list"
+        return Damaged(None, FieldFailure(text, "value-does-not-fit").at(place))
+    errors = Errors()
+    completed = []
+    for index, item in enumerate(value):
+        element = examine(item_type, item, finish, place)
+        if type(element) is Damaged:
+            errors.absorb(element.errors, index)
+            element = element.value
+            if element is None and is_non_null_type(item_type):
+                return Damaged(None, errors)
+        completed.append(element)
+    return Damaged(completed, errors) if errors else completed
+
+
+def _explain_null(place: Place) -> FieldFailure:
+    return FieldFailure(
+        f"{place.coordinates} is declared as non-null and has no value",
+        "null-in-non-null",
+        Classification.NULL,
+    )

@@ -1,0 +1,141 @@
+"""What parents ask of the database, and how it is answered in few commands.
+
+A query is a find or a pipeline. One alone is sent as it is. Several are sent together: the first
+as the pipeline of an aggregation, each other one in a `$unionWith`, every result tagged with the
+number of its query. That works for every operator, sort, skip and limit, since each query runs
+as it would alone. What the database refuses together is asked one by one, so that a query that is
+wrong fails for its own parents only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from docgraph.exchange import Document
+from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.errors import FieldFailure, describe_failure
+from docgraph.graphql.execute.run import Run
+from docgraph.graphql.execute.window import Window
+from docgraph.graphql.plan.tree import Fetch
+from docgraph.runtime.concurrent import concurrently
+
+__all__ = ["Answer", "Find", "Pipeline", "Query", "ask_all", "ask_alone"]
+
+Answer = list[Document] | FieldFailure
+
+TOGETHER = 200  # queries in one command; a pipeline may have 1 000 stages
+ALONE = 1_000  # queries that are asked one by one when they cannot be asked together
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """A filter and a window."""
+
+    filter: Mapping[str, Any]
+    window: Window
+
+    @property
+    def limit(self) -> int:
+        """The most results there can be."""
+        return self.window.limit
+
+    def as_stages(self, fetch: Fetch) -> list[Document]:
+        """The same as stages of a pipeline."""
+        stages = [{"$match": self.filter}, *self.window.stages]
+        if fetch.projection is not None:
+            stages.append({"$project": fetch.projection})
+        return stages
+
+    async def ask(self, fetch: Fetch, run: Run) -> Answer:
+        """Send this query alone."""
+        return await run.find(fetch, self.filter, self.window)
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Stages; `limit` results are asked for, and more than `max_results` are an error."""
+
+    stages: Sequence[Document]
+    limit: int
+    max_results: int
+
+    def as_stages(self, fetch: Fetch) -> list[Document]:
+        """The stages, bounded."""
+        return [*self.stages, {"$limit": self.limit}]
+
+    async def ask(self, fetch: Fetch, run: Run) -> Answer:
+        """Send this query alone."""
+        return self.check(await run.aggregate(fetch, self.stages, self.limit))
+
+    def check(self, results: list[Document]) -> Answer:
+        """The results, if there are not too many (decision 12)."""
+        if len(results) <= self.max_results:
+            return results
+        return FieldFailure(
+            f"the aggregation gives more than {self.max_results} results", "too-many-results"
+        )
+
+
+Query = Find | Pipeline
+
+
+async def ask_all(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
+    """The answers to all queries, in their order."""
+    if len(queries) == 1:
+        return [await ask_alone(fetch, queries[0], run)]
+    loader = fetch.mapping.loader
+    if not loader.batching:
+        return await _ask_each(fetch, queries, run)
+    size = min(loader.max_batch_size or TOGETHER, TOGETHER)
+    parts = [queries[start : start + size] for start in range(0, len(queries), size)]
+    answers = await concurrently([_ask_together(fetch, part, run) for part in parts])
+    return [answer for part in answers for answer in part]
+
+
+async def ask_alone(fetch: Fetch, query: Query, run: Run) -> Answer:
+    """The answer to a query that is sent alone."""
+    try:
+        answer = await query.ask(fetch, run)
+    except DocgraphError as error:
+        return describe_failure(error)
+    if isinstance(answer, list):
+        run.count(len(answer))
+    return answer
+
+
+async def _ask_each(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
+    if len(queries) > ALONE:
+        text = f"{fetch.place.coordinates} needs more than {ALONE} commands"
+        return [FieldFailure(text, "too-many-commands")] * len(queries)
+    return await concurrently([ask_alone(fetch, query, run) for query in queries])
+
+
+async def _ask_together(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
+    if len(queries) == 1:
+        return [await ask_alone(fetch, queries[0], run)]
+    pipeline = _tag(queries[0].as_stages(fetch), 0)
+    for number, query in enumerate(queries[1:], 1):
+        union = {"coll": fetch.mapping.collection, "pipeline": _tag(query.as_stages(fetch), number)}
+        pipeline.append({"$unionWith": union})
+    limit = min(sum(query.limit for query in queries), run.remaining + 1)
+    try:
+        results = await run.aggregate(fetch, pipeline, limit)
+    except DocgraphError as error:
+        describe_failure(error)  # raises what ends the request
+        return await _ask_each(fetch, queries, run)
+    run.count(len(results))
+    answers: list[list[Document]] = [[] for _ in queries]
+    for result in results:
+        answers[result["query"]].append(result["document"])
+    return [
+        query.check(answer) if isinstance(query, Pipeline) else answer
+        for query, answer in zip(queries, answers, strict=True)
+    ]
+
+
+def _tag(stages: Sequence[Document], number: int) -> list[Document]:
+    """The stages, with the number of the query around each result."""
+    tag = {"query": {"$literal": number}, "document": "$$ROOT"}
+    return [*stages, {"$replaceWith": tag}]

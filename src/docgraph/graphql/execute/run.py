@@ -1,0 +1,132 @@
+"""One execution of a plan: what was prepared for it, what it asks the database, what it costs.
+
+Every command of a request goes through here: with the deadline, the row filters and the comment
+of the request, a bounded number at a time, and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from docgraph.exchange import Document, Exchange
+from docgraph.graphql.definition.limits import Limits
+from docgraph.graphql.errors import Classification, FieldFailure, OperationRefused
+from docgraph.graphql.execute.answers import Answers
+from docgraph.graphql.execute.result import CommandRecord
+from docgraph.graphql.execute.window import Bounds, Window
+from docgraph.graphql.plan.plan import Plan
+from docgraph.graphql.plan.tree import Fetch
+from docgraph.runtime import Lane
+from docgraph.store import Store
+from docgraph.variables import Scope
+
+__all__ = ["Prepared", "Run"]
+
+CONCURRENT_COMMANDS = 8
+
+
+class Prepared(NamedTuple):
+    """A fetch with the values of this request: coerced arguments, and the window if it is fixed."""
+
+    scope: Scope
+    window: Window | None = None
+    failure: FieldFailure | None = None
+
+
+@dataclass(slots=True)
+class Run:
+    """The state of one execution."""
+
+    plan: Plan
+    store: Store
+    exchange: Exchange
+    bounds: Bounds
+    limits: Limits
+    variable_values: Mapping[str, Any]
+    lane: Lane | None = None  # for what would hold the event loop
+    answers: Answers | None = None
+    prepared: dict[int, Prepared] = field(default_factory=dict)
+    folded: set[int] = field(default_factory=set)
+    commands: list[CommandRecord] = field(default_factory=list)
+    documents: int = 0
+    gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENT_COMMANDS))
+
+    async def find(
+        self, fetch: Fetch, filter_: Mapping[str, Any], window: Window
+    ) -> list[Document]:
+        """The documents of a window of a query, in one command."""
+        async with self.gate:
+            started = time.perf_counter()
+            documents = await self.store.find(
+                fetch.mapping.db,
+                fetch.mapping.collection,
+                filter_,
+                limit=window.limit,
+                deadline=self.exchange.deadline,
+                projection=fetch.projection,
+                sort=window.sort,
+                skip=window.skip,
+                comment=self._comment(fetch),
+                rows=self._rows,
+            )
+        self._record(fetch, "find", started, documents)
+        return documents
+
+    async def aggregate(
+        self, fetch: Fetch, pipeline: Sequence[Document], limit: int
+    ) -> list[Document]:
+        """The results of a pipeline, in one command."""
+        mapping = fetch.mapping
+        async with self.gate:
+            started = time.perf_counter()
+            documents = await self.store.aggregate(
+                mapping.db,
+                mapping.collection,
+                pipeline,
+                limit=limit,
+                deadline=self.exchange.deadline,
+                allow_disk_use=getattr(mapping, "allow_disk_use", False),
+                comment=self._comment(fetch),
+                rows=self._rows,
+            )
+        self._record(fetch, "aggregate", started, documents)
+        return documents
+
+    def count(self, documents: int) -> None:
+        """Count documents that the answer is made of; more than allowed ends the request."""
+        self.documents += documents
+        if self.documents > self.limits.fetched_documents:
+            raise OperationRefused.because(
+                f"the query needs more than {self.limits.fetched_documents} documents",
+                "too-many-documents",
+                Classification.ABORTED,
+            )
+
+    @property
+    def remaining(self) -> int:
+        """How many documents may still be counted."""
+        return self.limits.fetched_documents - self.documents
+
+    @property
+    def _rows(self) -> Mapping[str, Mapping[str, Any]] | None:
+        permission = self.exchange.permission
+        return (permission.read_filters or None) if permission else None
+
+    def _comment(self, fetch: Fetch) -> dict[str, str]:
+        return {
+            **self.plan.comment,
+            "field": fetch.place.coordinates,
+            "request": self.exchange.id,
+        }
+
+    def _record(
+        self, fetch: Fetch, kind: str, started: float, documents: Sequence[Document]
+    ) -> None:
+        elapsed = (time.perf_counter() - started) * 1000
+        name = f"{fetch.mapping.db}.{fetch.mapping.collection}"
+        record = CommandRecord(fetch.place.coordinates, kind, name, elapsed, len(documents))
+        self.commands.append(record)

@@ -1,0 +1,79 @@
+"""Sort, skip and limit of a query, within the bounds of the configuration (decision 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from docgraph.graphql.definition.mapping import QueryMapping
+from docgraph.graphql.errors import FieldFailure
+from docgraph.variables import NOTHING, Scope, Template
+
+__all__ = ["Bounds", "Window", "read_window"]
+
+
+class Bounds(Protocol):
+    """The limits of the section `graphql`."""
+
+    @property
+    def default_limit(self) -> int:
+        """Of queries that give none."""
+        ...
+
+    @property
+    def max_limit(self) -> int:
+        """The highest that a query may ask for."""
+        ...
+
+
+class Window(NamedTuple):
+    """Which documents of a query come back, in which order."""
+
+    sort: Mapping[str, Any] | None
+    skip: int
+    limit: int
+
+    @property
+    def end(self) -> int:
+        """How many documents have to be looked at."""
+        return self.skip + self.limit
+
+    @property
+    def stages(self) -> list[dict[str, Any]]:
+        """The same as stages of a pipeline."""
+        stages: list[dict[str, Any]] = []
+        if self.sort:
+            stages.append({"$sort": self.sort})
+        if self.skip:
+            stages.append({"$skip": self.skip})
+        stages.append({"$limit": self.limit})
+        return stages
+
+
+def read_window(mapping: QueryMapping, scope: Scope, bounds: Bounds, *, is_list: bool) -> Window:
+    """Raises `FieldFailure` for a limit or skip that is not allowed."""
+    sort = None if mapping.sort is None else mapping.sort.render(scope)
+    skip = _read_count("skip", mapping.skip, scope)
+    limit = _read_limit(mapping, scope, bounds) if is_list else 1
+    return Window(sort or None, skip, limit)
+
+
+def _read_limit(mapping: QueryMapping, scope: Scope, bounds: Bounds) -> int:
+    limit = _read_count("limit", mapping.limit, scope) or bounds.default_limit
+    if limit > bounds.max_limit:
+        raise FieldFailure(f"limit cannot be greater than {bounds.max_limit}", "limit-too-high")
+    return limit
+
+
+def _read_count(name: str, template: Template | None, scope: Scope) -> int:
+    """A number of documents; none, null and 0 are the same."""
+    value = None if template is None else template.render(scope)
+    if value is None or value is NOTHING:
+        return 0
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise FieldFailure(f"{name} must be a whole number", f"bad-{name}")
+    if value < 0:
+        raise FieldFailure(f"{name} cannot be negative", f"negative-{name}")
+    return int(value)

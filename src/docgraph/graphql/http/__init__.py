@@ -1,0 +1,1 @@
+"""The GraphQL endpoint: request bodies, operations, answers."""

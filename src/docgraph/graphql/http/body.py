@@ -1,0 +1,174 @@
+"""The body of a GraphQL request: JSON or plain query text, read strictly (decision 23).
+
+Values keep their precision: whole numbers and decimals in `variables` reach the scalars as they
+were written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from docgraph.exchange.errors import BodyError, RequestError
+from docgraph.graphql.definition.scalars import ExactFloat
+
+__all__ = ["GraphqlRequest", "parse_body"]
+
+_MAX_NESTING = 64
+_MAX_LIST = 1_000
+_MAX_VALUES = 20_000  # coercing them takes some 40 ms, during which nobody else is answered
+_MAX_DOCUMENT_TEXT = 16_384  # characters that may have to be read as extended JSON, in all
+_KEYS = frozenset(("query", "variables", "operationName", "extensions"))
+_QUOTED_KEYS = tuple(b'"%s"' % key.encode() for key in _KEYS)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphqlRequest:
+    """What the caller wants run."""
+
+    query: str
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    operation_name: str | None = None
+
+
+def parse_body(body: bytes, content_type: str) -> GraphqlRequest:
+    """Read a body of one of the two content types; anything else is a clear 400."""
+    if content_type == "application/graphql":
+        return GraphqlRequest(_require_query(_decode_text(body)))
+    if content_type != "application/json":
+        raise RequestError(
+            "Content-Type must be either application/graphql or application/json",
+        )
+    content = _parse_json(body)
+    if not isinstance(content, dict):
+        raise BodyError(
+            "the body must be a JSON object",
+            hint='send one operation per request: {"query": "…"}',
+        )
+    return _read(content)
+
+
+def _read(content: dict[str, Any]) -> GraphqlRequest:
+    variables = content.get("variables")
+    operation_name = content.get("operationName")
+    extensions = content.get("extensions")
+    if not (variables is None or isinstance(variables, dict)):
+        raise BodyError("'variables' must be an object")
+    if not (operation_name is None or isinstance(operation_name, str)):
+        raise BodyError("'operationName' must be a string")
+    if not (extensions is None or isinstance(extensions, dict)):
+        raise BodyError("'extensions' must be an object")
+    return GraphqlRequest(_require_query(content.get("query")), variables or {}, operation_name)
+
+
+def _require_query(query: Any) -> str:
+    if query is None:
+        raise RequestError("Query cannot be null")
+    if not isinstance(query, str):
+        raise BodyError("'query' must be a string")
+    return query
+
+
+def _decode_text(body: bytes) -> str:
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BodyError("the body is not valid UTF-8") from None
+
+
+def _parse_json(body: bytes) -> Any:
+    """The fast parser where nothing can be lost or hidden by it, else the exact one."""
+    try:
+        content = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BodyError(
+            f"the body is not valid JSON: line {error.lineno}, column {error.colno}"
+        ) from None
+    if isinstance(content, dict):
+        _check_bounds(content.get("variables"))
+    if _needs_exact_reading(body, content):
+        return _parse_exactly(body)
+    return content
+
+
+def _needs_exact_reading(body: bytes, content: Any) -> bool:
+    """Whether a key may stand twice, or a number has more digits than a double keeps.
+
+    Escapes can spell a key in another way, so a body with `\\u` is read exactly, too.
+    """
+    if not isinstance(content, dict) or not content.keys() <= _KEYS:
+        return True
+    if b"\\u" in body:
+        return True
+    for key in _QUOTED_KEYS:
+        if body.count(key) > 1:
+            return True
+    variables = content.get("variables")
+    return bool(variables) and _holds_double(variables)
+
+
+def _holds_double(variables: Any) -> bool:
+    """Whether a number was read as a double, as whole numbers of more than 64 bits are, too."""
+    level = [variables]
+    while level:
+        below: list[Any] = []
+        for value in level:
+            kind = type(value)
+            if kind is float:
+                return True
+            if kind is dict:
+                below += value.values()
+            elif kind is list:
+                below += value
+        level = below
+    return False
+
+
+def _parse_exactly(body: bytes) -> Any:
+    try:
+        return json.loads(body, object_pairs_hook=_collect, parse_float=ExactFloat)
+    except (ValueError, RecursionError):
+        raise BodyError("the body is not valid JSON") from None
+
+
+def _collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
+        raise BodyError(f"the key {twice!r} stands twice in one object")
+    return found
+
+
+def _check_bounds(variables: Any) -> None:
+    """Nesting, list lengths, the number of values, documents as text; without recursion."""
+    level = [variables]
+    count = text = 0
+    for _ in range(_MAX_NESTING + 1):
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                below.extend(value.values())
+            elif isinstance(value, list):
+                if len(value) > _MAX_LIST:
+                    raise BodyError(f"a list in 'variables' has more than {_MAX_LIST} elements")
+                below.extend(value)
+            elif isinstance(value, str) and value.startswith("{"):
+                text += len(value)
+        count += len(below)
+        if count > _MAX_VALUES:
+            raise BodyError(f"'variables' has more than {_MAX_VALUES} values")
+        if text > _MAX_DOCUMENT_TEXT:
+            raise BodyError(
+                f"'variables' has more than {_MAX_DOCUMENT_TEXT} characters of documents as text",
+                hint="send them as objects",
+            )
+        if not below:
+            return
+        level = below
+    raise BodyError(f"'variables' is nested more than {_MAX_NESTING} levels deep")

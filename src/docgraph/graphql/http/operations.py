@@ -1,0 +1,126 @@
+"""Query text → plan: parsed, measured, validated, planned, and kept.
+
+Plans are kept with what callers see, so two callers share one exactly when nothing in the schema
+could tell them apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from graphql import ASTValidationRule, DocumentNode, GraphQLError, validate
+
+from docgraph.config.sections import Graphql
+from docgraph.exchange import Account
+from docgraph.graphql.apps.app import App, VisibleApp
+from docgraph.graphql.definition.limits import check_limits, parse_query
+from docgraph.graphql.errors import (
+    MAX_ERRORS,
+    Classification,
+    GraphqlError,
+    OperationRefused,
+    name_null,
+)
+from docgraph.graphql.http.body import GraphqlRequest
+from docgraph.graphql.plan.plan import Plan, build_plan, select_operation
+from docgraph.graphql.plan.plans import PlanKey, Plans
+from docgraph.graphql.plan.rules import RULES, RULES_WITHOUT_INTROSPECTION
+from docgraph.runtime import Lane, LoadingCache, run_blocking
+
+__all__ = ["Operations", "may_introspect"]
+
+_MAX_PLANS = 1_000
+_LONGEST_KEPT = 16_384  # characters: with the number of plans it bounds the memory
+_SHORT = 600  # characters, of which the worst that can be written takes some 30 ms
+_SMALL = 5_000  # characters, counted for each type that they may have to be planned for
+_ABORTED = "Validation aborted."
+_SUGGESTION = re.compile(r" Did you mean .*\?$", re.DOTALL)
+
+
+class Operations:
+    """The plans of this process; what would hold the event loop is worked out in the `lane`."""
+
+    def __init__(self, settings: Graphql, lane: Lane) -> None:
+        self._settings = settings
+        self._lane = lane
+        self._plans = Plans(_MAX_PLANS)
+        self._building: LoadingCache[tuple[VisibleApp, PlanKey], Plan] = LoadingCache(0)
+
+    async def view(self, app: App, roles: Collection[str]) -> VisibleApp:
+        """The app as a caller with these roles sees it."""
+        view = app.kept_view(roles)
+        if view is None:
+            view = await run_blocking(self._lane, app.visible_to, roles)
+        return view
+
+    async def find(
+        self, app: VisibleApp, request: GraphqlRequest, *, introspection: bool
+    ) -> tuple[Plan, bool]:
+        """The plan of an operation, and whether it was kept from an earlier request."""
+        key = (introspection, request.operation_name, request.query)
+        plan = self._plans.get(app, key)
+        if plan is not None:
+            return plan, True
+        if _is_large(app, request.query):
+            plan = await self._building.get((app, key), self._build_aside)
+        else:
+            plan = self._build(app, key)
+        if len(request.query) <= _LONGEST_KEPT:
+            self._plans.put(app, key, plan)
+        return plan, False
+
+    async def close(self) -> None:
+        """Give up what is being worked out."""
+        await self._building.close()
+
+    async def _build_aside(self, work: tuple[VisibleApp, PlanKey]) -> Plan:
+        """Once for all who ask at the same time."""
+        return await run_blocking(self._lane, self._build, *work)
+
+    def _build(self, app: VisibleApp, key: PlanKey) -> Plan:
+        introspection, operation_name, query = key
+        document = parse_query(query, app.limits)
+        check_limits(document, app.limits)
+        select_operation(document, operation_name)  # says more of mutations than the rules
+        _check_validity(app, document, RULES if introspection else RULES_WITHOUT_INTROSPECTION)
+        is_large = _is_large(app, query)
+        return build_plan(app, document, operation_name, self._settings, is_large=is_large)
+
+
+def _is_large(app: VisibleApp, query: str) -> bool:
+    """Whether reading, validating and planning may take longer than the event loop can wait."""
+    return len(query) > _SHORT or len(query) * app.breadth > _SMALL
+
+
+def may_introspect(setting: str | Sequence[str], account: Account | None) -> bool:
+    """`graphql.introspection`: everybody, known callers, nobody, or those with a role."""
+    match setting:
+        case "all":
+            return True
+        case "authenticated":
+            return account is not None
+        case "off":
+            return False
+        case roles:
+            return account is not None and not set(roles).isdisjoint(account.roles)
+
+
+def _check_validity(
+    app: VisibleApp, document: DocumentNode, rules: Sequence[type[ASTValidationRule]]
+) -> None:
+    """The rules of the specification, without suggestions, which would name what is hidden."""
+    errors = validate(app.schema, document, rules, max_errors=MAX_ERRORS, hide_suggestions=True)
+    if any(error.message == _ABORTED for error in errors):
+        raise OperationRefused.because(
+            "the query selects fields of the same name too often to compare them all",
+            "limit-exceeded",
+        )
+    if errors:
+        raise OperationRefused([_describe(error) for error in errors])
+
+
+def _describe(error: GraphQLError) -> GraphqlError:
+    locations = tuple((place.line, place.column) for place in error.locations or ())
+    message = _SUGGESTION.sub("", error.message)  # some rules suggest, whatever they are told
+    return GraphqlError(name_null(message), Classification.VALIDATION, "invalid-query", locations)

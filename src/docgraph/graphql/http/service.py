@@ -1,0 +1,179 @@
+"""HTTP body → operation → plan → result → HTTP status.
+
+The service finds the app of the uri, the part of it that the caller sees, the plan of the
+operation, and has it executed within the time limit. What cannot be answered is raised; the
+pipeline hands it back to `render_error`, so that every answer has the same shape.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+from docgraph.codec import decode
+from docgraph.config.section import Section
+from docgraph.config.sections import DbAclAuthorizer, Graphql
+from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange
+from docgraph.exchange.errors import NotFound, StoreError, TimeLimitExceeded
+from docgraph.exchange.path import parse_path
+from docgraph.graphql.apps.app import App
+from docgraph.graphql.apps.apps import Apps
+from docgraph.graphql.execute.answers import Answers
+from docgraph.graphql.execute.execute import Result, execute
+from docgraph.graphql.execute.report import report_failure
+from docgraph.graphql.http.body import GraphqlRequest, parse_body
+from docgraph.graphql.http.operations import Operations, may_introspect
+from docgraph.graphql.http.shape import render_error, render_result
+from docgraph.graphql.plan.plan import Plan
+from docgraph.plugins.kinds import Kind, Service
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Blocking
+from docgraph.store import Store
+from docgraph.variables import Resolvers
+
+__all__ = ["GraphqlService", "Ran"]
+
+T = TypeVar("T")
+
+# The database ends a command in time by itself, and its connection stays; we wait for that.
+_GRACE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """An operation that was run: its plan, its result, and whether the plan was kept."""
+
+    plan: Plan
+    result: Result
+    kept: bool
+
+    def explain(self) -> dict[str, Any]:
+        """What `graphql.verbose` shows to administrators, and `docgraph explain` to people."""
+        return {
+            "plan": self.plan.explain(),
+            "planCached": self.kept,
+            "commands": [command.as_dict() for command in self.result.commands],
+            "documents": self.result.documents,
+        }
+
+
+class GraphqlService(Service):
+    """One endpoint per app, at `<uri>/<app uri>`."""
+
+    name: ClassVar[str] = "graphql"
+    description: ClassVar[str] = "the GraphQL apps"
+    uri: ClassVar[str] = "/graphql"
+    methods: ClassVar[tuple[str, ...]] = ("POST",)
+    Config = Graphql
+
+    def __init__(
+        self,
+        config: Graphql,
+        store: Store,
+        registry: PluginRegistry,
+        blocking: Blocking,
+        configuration: Mapping[str, Section],
+        gql_app_definition_cache: Apps,
+    ) -> None:
+        self.max_body_size = config.max_body_size
+        self._config = config
+        self._store = store
+        self._registry = registry
+        self._apps = gql_app_definition_cache
+        self._lane = blocking.lane("plan", concurrency=1)
+        self._operations = Operations(config, self._lane)
+        self._answers = Answers()
+        self._base = len(parse_path(config.uri.encode()))
+        self._root_role = _find_root_role(configuration)
+
+    async def provision(self) -> None:
+        """Know the variables of all plugins."""
+        self._resolvers = Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER))
+
+    async def close(self) -> None:
+        """Give up what is being worked out for callers."""
+        await self._operations.close()
+        await self._answers.close()
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        """Run one operation."""
+        spent = time.perf_counter() - exchange.started
+        try:
+            return await self._in_time(exchange, self._handle(exchange), spent)
+        except StoreError as error:
+            report_failure(error, exchange)
+            raise
+
+    async def run(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Ran:
+        """Plan and execute an operation of an app for the caller of the exchange."""
+        return await self._in_time(exchange, self._run(app, request, exchange))
+
+    def render_error(self, error: DocgraphError) -> Body | None:
+        """GraphQL-shaped, whatever went wrong."""
+        return render_error(error)
+
+    async def _find_app(self, segments: tuple[str, ...]) -> App:
+        # An escaped slash is no separator: rules of access saw another path.
+        if not segments or any("/" in segment for segment in segments):
+            raise NotFound("GraphQL app not found")
+        return await self._apps.find("/".join(segments))
+
+    async def _handle(self, exchange: Exchange) -> Answer:
+        app = await self._find_app(exchange.request.segments[self._base :])
+        exchange.app = str(app.definition.id)
+        body = await exchange.request.read_body()
+        request = parse_body(body, exchange.request.content_type)
+        ran = await self._run(app, request, exchange)
+        extensions = None
+        if self._config.verbose and self._is_administrator(exchange.account):
+            extensions = ran.explain()
+        return render_result(ran.result, limit=app.limits.response_bytes, extensions=extensions)
+
+    async def _run(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Ran:
+        plan, kept = await self._operations.find(
+            await self._operations.view(app, exchange.roles),
+            request,
+            introspection=may_introspect(self._config.introspection, exchange.account),
+        )
+        result = await execute(
+            plan,
+            store=self._store,
+            exchange=exchange,
+            variable_values=request.variables,
+            variables_resolver=self._resolvers,
+            settings=self._config,
+            limits=plan.app.limits,
+            lane=self._lane,
+            answers=self._answers,
+        )
+        return Ran(plan, result, kept)
+
+    async def _in_time(self, exchange: Exchange, work: Awaitable[T], spent: float = 0.0) -> T:
+        """`query-time-limit`, over the whole request; every command of it has what is left.
+
+        `spent` are seconds that were used before we were asked, for authentication above all.
+        """
+        limit = self._config.query_time_limit
+        if limit <= 0:
+            return await work
+        left = limit / 1000 - spent
+        exchange.deadline = Deadline(time.monotonic() + left, limit, enforced=True)
+        timeout = asyncio.timeout(left + _GRACE)
+        try:
+            async with timeout:
+                return await work
+        except (TimeoutError, TimeLimitExceeded) as error:
+            if isinstance(error, TimeoutError) and not timeout.expired():
+                raise
+            raise TimeLimitExceeded(f"maximum query time limit of {limit}ms exceeded") from None
+
+    def _is_administrator(self, account: Account | None) -> bool:
+        return account is not None and self._root_role in account.roles
+
+
+def _find_root_role(configuration: Mapping[str, Section]) -> str | None:
+    section = configuration.get("dbAclAuthorizer")
+    return section.root_role if isinstance(section, DbAclAuthorizer) else None

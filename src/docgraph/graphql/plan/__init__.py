@@ -1,0 +1,1 @@
+"""Plans: from the text of an operation to a tree of fetches."""

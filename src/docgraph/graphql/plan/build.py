@@ -1,0 +1,248 @@
+"""Builds the tree of a plan: which field is read off a document, and which is fetched.
+
+Selections are shared: two fields whose sub-selections are the same nodes of the query get the
+same blocks, so that the size of a plan is bounded by that of the query and not by the number of
+ways through its interfaces. What would still grow beyond reason is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphql import (
+    FieldNode,
+    GraphQLCompositeType,
+    GraphQLField,
+    GraphQLNamedType,
+    GraphQLObjectType,
+    OperationDefinitionNode,
+    SelectionSetNode,
+    get_location,
+    get_named_type,
+    is_abstract_type,
+    is_composite_type,
+    is_enum_type,
+    is_leaf_type,
+)
+
+from docgraph.codec import JsonMode
+from docgraph.graphql.apps.app import VisibleApp
+from docgraph.graphql.definition.mapping import AggregationMapping, FieldMapping, QueryMapping
+from docgraph.graphql.definition.scalars import serializer
+from docgraph.graphql.errors import FieldFailure, OperationRefused, Place
+from docgraph.graphql.plan.arguments import build_arguments, find_variables
+from docgraph.graphql.plan.collect import Collector
+from docgraph.graphql.plan.fold import find_folds
+from docgraph.graphql.plan.projection import build_projection, needed_paths, root_paths
+from docgraph.graphql.plan.relation import Relation, analyse
+from docgraph.graphql.plan.tree import (
+    Absent,
+    Block,
+    Constant,
+    Embedded,
+    Fetch,
+    Introspection,
+    Leaf,
+    PlannedField,
+    Selection,
+    Tree,
+)
+
+__all__ = ["TreeBuilder"]
+
+MAX_FIELDS = 10_000
+
+# Stored values of these types are already what JSON shows for the scalar.
+_UNCHANGED: dict[str, type] = {"String": str, "ID": str, "Int": int, "Boolean": bool}
+_META = frozenset({"__schema", "__type"})
+
+
+@dataclass
+class TreeBuilder:
+    """Builds one tree; `collector` knows the query and the outcome of its conditions."""
+
+    app: VisibleApp
+    operation: OperationDefinitionNode
+    collector: Collector
+    mode: JsonMode
+    _selections: dict[Any, Selection] = field(default_factory=dict)
+    _count: int = 0
+
+    def build(self) -> Tree:
+        """The tree of the operation; raises `OperationRefused` when it cannot be carried out."""
+        query = self.app.schema.query_type
+        assert query is not None  # noqa: S101 - a schema without Query is no app
+        try:
+            block = self._build_block(query, [self.operation.selection_set], is_root=True)
+        except FieldFailure as failure:
+            raise OperationRefused.because(failure.message, failure.code) from None
+        return Tree(block)
+
+    def _build_block(
+        self,
+        type_: GraphQLObjectType,
+        selection_sets: Sequence[SelectionSetNode],
+        *,
+        is_root: bool = False,
+    ) -> Block:
+        collected = self.collector.collect(type_, selection_sets)
+        self._count += len(collected.fields)
+        if self._count > MAX_FIELDS:
+            raise OperationRefused.because(
+                f"the query selects more than {MAX_FIELDS} fields", "query-too-complex"
+            )
+        fields = tuple(
+            self._build_field(type_, key, nodes, is_root=is_root)
+            for key, nodes in collected.fields.items()
+        )
+        return Block(type_.name, fields, notes=collected.notes)
+
+    def _build_field(
+        self, parent: GraphQLObjectType, key: str, nodes: list[FieldNode], *, is_root: bool
+    ) -> PlannedField:
+        name = nodes[0].name.value
+        if name == "__typename":
+            return Constant(key, parent.name)
+        definition = self.app.schema.get_field(parent, name)
+        assert definition is not None  # noqa: S101 - the query is valid
+        place = Place(f"{parent.name}.{name}", _find_locations(nodes))
+        if name in _META:
+            return self._build_introspection(key, definition, place, nodes)
+        mapping = self.app.mappings.get(parent.name, {}).get(name)
+        if isinstance(mapping, QueryMapping | AggregationMapping):
+            return self._build_fetch(key, definition, place, nodes, mapping, is_root)
+        if mapping is None or is_root:
+            return Absent(key, definition.type, place)
+        return self._build_stored(key, definition, place, nodes, mapping)
+
+    def _build_stored(
+        self,
+        key: str,
+        definition: GraphQLField,
+        place: Place,
+        nodes: list[FieldNode],
+        mapping: FieldMapping,
+    ) -> PlannedField:
+        type_ = definition.type
+        named = get_named_type(type_)
+        if is_composite_type(named):
+            selection = self._build_selection(named, place, nodes)
+            return Embedded(key, type_, place, mapping.path, mapping.get, selection)
+        unchanged = _UNCHANGED.get(named.name)
+        if unchanged is None and named.name == "Float" and self.mode is JsonMode.GRAPHQL:
+            unchanged = float
+        return Leaf(
+            key,
+            type_,
+            place,
+            mapping.path,
+            mapping.get,
+            self._find_serializer(named),
+            unchanged,
+            is_date=named.name == "DateTime",
+        )
+
+    def _build_fetch(
+        self,
+        key: str,
+        definition: GraphQLField,
+        place: Place,
+        nodes: list[FieldNode],
+        mapping: QueryMapping | AggregationMapping,
+        is_root: bool,
+    ) -> Fetch:
+        named = get_named_type(definition.type)
+        relation = analyse(mapping)
+        selection = serialize = None
+        if is_leaf_type(named):
+            serialize = self._find_serializer(named)
+        else:
+            selection = self._build_selection(named, place, nodes)
+        projection = self._build_projection(selection, relation, is_root)
+        fetch = Fetch(
+            key=key,
+            type=definition.type,
+            place=place,
+            mapping=mapping,
+            arguments=build_arguments(definition, nodes[0]),
+            relation=relation,
+            selection=selection,
+            serialize=serialize,
+            projection=projection,
+            is_root=is_root,
+        )
+        return find_folds(fetch)
+
+    def _build_projection(
+        self, selection: Selection | None, relation: Relation, is_root: bool
+    ) -> dict[str, int] | None:
+        resolver_paths = {
+            name: resolver.needed_paths for name, resolver in self.app.type_resolvers.items()
+        }
+        paths = set(needed_paths(selection, relation.joins, resolver_paths))
+        if is_root and selection is not None:
+            for block in selection.blocks.values():
+                paths.update(root_paths(block))
+        return build_projection(paths)
+
+    def _build_introspection(
+        self, key: str, definition: GraphQLField, place: Place, nodes: list[FieldNode]
+    ) -> Introspection:
+        operation = OperationDefinitionNode(
+            operation=self.operation.operation,
+            name=self.operation.name,
+            variable_definitions=self.operation.variable_definitions,
+            directives=(),
+            selection_set=SelectionSetNode(selections=tuple(nodes)),
+            loc=self.operation.loc,
+        )
+        fragments = self.collector.fragments.values()
+        variables = frozenset[str]().union(*(find_variables(n) for n in (*nodes, *fragments)))
+        return Introspection(key, definition.type, place, operation, variables)
+
+    def _build_selection(
+        self, named: GraphQLNamedType, place: Place, nodes: list[FieldNode]
+    ) -> Selection:
+        """The blocks below a field, shared by all places with the same nodes."""
+        sets = [node.selection_set for node in nodes if node.selection_set is not None]
+        shared = (named.name, tuple(map(id, sets)))
+        selection = self._selections.get(shared)
+        if selection is None:
+            assert is_composite_type(named)  # noqa: S101 - leaves have no selection
+            selection = self._make_selection(named, place, sets)
+            self._selections[shared] = selection
+        return selection
+
+    def _make_selection(
+        self, named: GraphQLCompositeType, place: Place, sets: list[SelectionSetNode]
+    ) -> Selection:
+        if isinstance(named, GraphQLObjectType):
+            blocks = {named.name: self._build_inner(named, place, sets)}
+            return Selection(named.name, place, blocks)
+        assert is_abstract_type(named)  # noqa: S101 - composite and no object
+        blocks = {
+            type_.name: self._build_inner(type_, place, sets)
+            for type_ in self.app.schema.get_possible_types(named)
+        }
+        resolver = self.app.type_resolvers[named.name]
+        return Selection(named.name, place, blocks, resolver.resolve)
+
+    def _build_inner(
+        self, type_: GraphQLObjectType, place: Place, sets: list[SelectionSetNode]
+    ) -> Block:
+        try:
+            return self._build_block(type_, sets)
+        except FieldFailure as failure:
+            return Block(type_.name, (), failure.at(place))
+
+    def _find_serializer(self, named: GraphQLNamedType) -> Callable[[Any], Any]:
+        if is_enum_type(named):
+            return self.app.enums[named.name].name_of
+        return serializer(named.name, self.mode)
+
+
+def _find_locations(nodes: list[FieldNode]) -> tuple[tuple[int, int], ...]:
+    places = [get_location(n.loc.source, n.loc.start) for n in nodes if n.loc is not None]
+    return tuple((place.line, place.column) for place in places)

@@ -1,0 +1,201 @@
+"""Operation + app → Plan: what will be asked of the database, and how answers become JSON.
+
+A plan is a pure, printable value. It does not depend on the values of variables; only which fields
+are there depends on those in `@skip` and `@include`, so a plan grows a tree for each outcome of its
+conditions that occurs. Almost all plans have no conditions, and one tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+from graphql import (
+    DirectiveNode,
+    DocumentNode,
+    OperationDefinitionNode,
+    OperationType,
+    Visitor,
+    visit,
+)
+
+from docgraph.codec import JsonMode
+from docgraph.graphql.apps.app import VisibleApp
+from docgraph.graphql.errors import Classification, OperationRefused
+from docgraph.graphql.plan.arguments import find_variables
+from docgraph.graphql.plan.build import TreeBuilder
+from docgraph.graphql.plan.collect import Collector, Flags
+from docgraph.graphql.plan.explain import explain
+from docgraph.graphql.plan.tree import Fetch, Tree
+from docgraph.graphql.plan.variables import VariableReader
+from docgraph.runtime import Lane, run_blocking
+
+__all__ = ["Plan", "build_plan", "select_operation"]
+
+_KEPT_TREES = 16
+_REMEMBERED = 100  # executions
+
+_MODES = {
+    "standard": JsonMode.GRAPHQL,
+    "canonical": JsonMode.GRAPHQL_CANONICAL,
+    "relaxed": JsonMode.GRAPHQL_RELAXED,
+}
+
+
+class Settings(Protocol):
+    """What a plan takes from the section `graphql`."""
+
+    @property
+    def json_mode(self) -> str:
+        """`standard`, `canonical` or `relaxed`."""
+        ...
+
+
+class Crowds:
+    """Which relations of a plan have parents with very many documents, as far as was seen.
+
+    Only the way of fetching depends on it, never the answer. Every now and then a relation is
+    looked at anew.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[int, int] = {}
+
+    def remember(self, fetch: Fetch) -> None:
+        """Take the relation for crowded for a while."""
+        self._left[id(fetch)] = _REMEMBERED
+
+    def expects(self, fetch: Fetch) -> bool:
+        """Whether the relation is taken for crowded this time."""
+        left = self._left.get(id(fetch), 0)
+        if left:
+            self._left[id(fetch)] = left - 1
+        return left > 0
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How one operation is carried out for callers who see the same part of an app."""
+
+    app: VisibleApp
+    document: DocumentNode
+    operation: OperationDefinitionNode
+    mode: JsonMode
+    conditions: tuple[str, ...]  # the variables of @skip and @include
+    is_large: bool = False  # so that building a tree takes long
+    crowds: Crowds = field(default_factory=Crowds, repr=False)
+    _trees: dict[Hashable, Tree] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the operation, if it has one."""
+        return self.operation.name.value if self.operation.name else ""
+
+    @cached_property
+    def variables(self) -> VariableReader:
+        """What reads the variables of a request."""
+        return VariableReader(self.app.schema, self.operation)
+
+    @cached_property
+    def comment(self) -> dict[str, str]:
+        """What the database is told of every command: where it comes from."""
+        return {"app": str(self.app.definition.id), "operation": self.name}
+
+    def tree(self, variables: Mapping[str, Any]) -> Tree:
+        """The tree for the conditions as these (coerced) variables make them."""
+        tree = self.kept_tree(variables)
+        if tree is None:
+            outcome = self._decide(variables)
+            tree = self._build(dict(zip(self.conditions, outcome, strict=True)))
+            if len(self._trees) >= _KEPT_TREES:
+                self._trees.pop(next(iter(self._trees)), None)
+            self._trees[outcome] = tree
+        return tree
+
+    def kept_tree(self, variables: Mapping[str, Any]) -> Tree | None:
+        """The tree if it is there already."""
+        return self._trees.get(self._decide(variables))
+
+    async def grow(self, variables: Mapping[str, Any], lane: Lane | None) -> Tree:
+        """The tree, built outside of the event loop where that would take long."""
+        if lane is None or not self.is_large:
+            return self.tree(variables)
+        return await run_blocking(lane, self.tree, variables)
+
+    def _decide(self, variables: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple([variables.get(name) for name in self.conditions])
+
+    def explain(self) -> str:
+        """The plan as text, with every condition taken to hold."""
+        title = f"{self.operation.operation.value} {self.name}".rstrip()
+        return explain(title, self._build(None))
+
+    def _build(self, flags: Flags | None) -> Tree:
+        return TreeBuilder(self.app, self.operation, self._collector(flags), self.mode).build()
+
+    def _collector(self, flags: Flags | None) -> Collector:
+        return Collector.of(self.app.schema, self.document, flags)
+
+
+def build_plan(
+    app: VisibleApp,
+    document: DocumentNode,
+    operation_name: str | None,
+    settings: Settings,
+    *,
+    is_large: bool = False,
+) -> Plan:
+    """The plan of an operation of a valid document; raises `OperationRefused`."""
+    operation = select_operation(document, operation_name)
+    mode, conditions = _MODES[settings.json_mode], _find_conditions(document)
+    plan = Plan(app, document, operation, mode, conditions, is_large)
+    if not plan.conditions:
+        plan.tree({})
+    return plan
+
+
+def select_operation(document: DocumentNode, operation_name: str | None) -> OperationDefinitionNode:
+    """The operation to run; raises `OperationRefused` when there is none, or it is no query."""
+    operations = [d for d in document.definitions if isinstance(d, OperationDefinitionNode)]
+    if operation_name:
+        operations = [d for d in operations if d.name and d.name.value == operation_name]
+        if not operations:
+            raise OperationRefused.because(
+                f"Unknown operation named '{operation_name}'.", "unknown-operation"
+            )
+    if not operations:
+        raise OperationRefused.because("Must provide an operation.", "no-operation")
+    if len(operations) > 1:
+        raise OperationRefused.because(
+            "Must provide operation name if query contains multiple operations.",
+            "operation-name-required",
+        )
+    kind = operations[0].operation
+    if kind is not OperationType.QUERY:
+        raise OperationRefused.because(
+            f"Schema is not configured for {kind.value}s.",
+            "operation-not-supported",
+            Classification.UNSUPPORTED,
+        )
+    return operations[0]
+
+
+class _Conditions(Visitor):
+    """Finds the variables of @skip and @include."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def enter_directive(self, node: DirectiveNode, *_: Any) -> None:
+        """Remember what the condition looks at."""
+        if node.name.value in ("skip", "include"):
+            self.names |= find_variables(node)
+
+
+def _find_conditions(document: DocumentNode) -> tuple[str, ...]:
+    finder = _Conditions()
+    visit(document, finder)
+    return tuple(sorted(finder.names))

@@ -1,0 +1,101 @@
+"""Which fields of the documents a fetch needs (decision 15).
+
+Everything that is selected, that `$fk` and `rootDoc` below look at, that a `$typeResolver` asks
+for, and that joins compare. A path is cut where a projection could lose something: at an index
+(a projection knows none), and after its first step where a list may be wanted, because projecting
+`a.b` drops elements of an array `a` that are no documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from graphql import is_list_type, is_non_null_type
+
+from docgraph.graphql.plan.relation import Join
+from docgraph.graphql.plan.tree import Block, Embedded, Fetch, Leaf, Selection
+
+__all__ = ["WHOLE", "build_projection", "cut_path", "needed_paths"]
+
+WHOLE = ""
+ID_ONLY = {"_id": 1}
+
+
+def build_projection(paths: Iterable[str]) -> dict[str, int] | None:
+    """The projection for these paths; None when the whole document is needed."""
+    needed = set(paths)
+    if WHOLE in needed:
+        return None
+    kept = {path for path in needed if not _is_covered(path, needed)}
+    if not kept:
+        return dict(ID_ONLY)
+    projection = dict.fromkeys(sorted(kept), 1)
+    if "_id" not in projection and not any(path.startswith("_id.") for path in kept):
+        projection["_id"] = 0
+    return projection
+
+
+def _is_covered(path: str, paths: set[str]) -> bool:
+    """Whether a path above this one is there: the database refuses `a` beside `a.b`."""
+    steps = path.split(".")
+    return any(".".join(steps[:count]) in paths for count in range(1, len(steps)))
+
+
+def needed_paths(
+    selection: Selection | None, joins: Iterable[Join], resolver_paths: Mapping[str, Any]
+) -> Iterator[str]:
+    """What the documents of a fetch must have in them."""
+    for join in joins:
+        yield cut_path(join.path)
+    if selection is None:
+        yield WHOLE
+        return
+    if selection.resolve is not None:
+        yield from _resolver_needs(selection, resolver_paths)
+    for block in selection.blocks.values():
+        yield from _block_needs(block)
+
+
+def _resolver_needs(selection: Selection, resolver_paths: Mapping[str, Any]) -> Iterator[str]:
+    for path in resolver_paths.get(selection.type_name, ()):
+        yield cut_path(tuple(path.split(".")))
+
+
+def _block_needs(block: Block) -> Iterator[str]:
+    for field in block.fields:
+        match field:
+            case Leaf() | Embedded():
+                yield _field_path(field)
+            case Fetch():
+                for key in field.relation.foreign_keys:
+                    yield cut_path((key.split(".")[0],))
+
+
+def _field_path(field: Leaf | Embedded) -> str:
+    """The path of a stored field; an embedded object is taken whole, for its shape is checked."""
+    type_ = field.type.of_type if is_non_null_type(field.type) else field.type
+    path = cut_path(field.path)
+    return path.split(".")[0] if is_list_type(type_) else path
+
+
+def root_paths(block: Block) -> Iterator[str]:
+    """What fetches in and below a block want of the root document."""
+    for column in block.columns:
+        if isinstance(column, Fetch):
+            for path in column.relation.root_paths:
+                yield cut_path(tuple(path.split(".")))
+        if isinstance(column, Fetch | Embedded) and column.selection is not None:
+            for inner in column.selection.blocks.values():
+                if inner.needs_root:
+                    yield from root_paths(inner)
+
+
+def cut_path(path: tuple[str, ...]) -> str:
+    """The part of a path that a projection can express; empty: the whole document."""
+    steps = []
+    for step in path:
+        if not step or step.isdigit() or step.startswith("$") or "." in step:
+            break
+        steps.append(step)
+    return ".".join(steps)

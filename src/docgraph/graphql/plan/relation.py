@@ -1,0 +1,171 @@
+"""How a field depends on its parent document: the pure half of fetching for all parents at once.
+
+A filter like `{authorId: {$fk: "_id"}, draft: {$arg: "draft"}}` is a join (`authorId` equals the
+parent's `_id`) and a rest that is the same for all parents: one command with `$in` finds the
+documents of all of them. Whatever uses `$fk` or `rootDoc` in another way is rendered per parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from docgraph.graphql.definition.mapping.aggregation import AggregationMapping
+from docgraph.graphql.definition.mapping.query import QueryMapping
+from docgraph.variables import Template, compile_field, compile_template, parse_path
+from docgraph.variables.paths import get_value
+
+__all__ = ["Join", "Relation", "analyse", "combine"]
+
+
+_DICT = frozenset({dict})
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """`target` of the document equals the parent's `key`, or, with `many`, one of its elements."""
+
+    target: str
+    key: str
+    many: bool
+    path: tuple[str, ...] = field(init=False)  # of the target
+    steps: tuple[str, ...] = field(init=False, repr=False, compare=False)  # of the key
+    get: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", tuple(self.target.split(".")))
+        object.__setattr__(self, "steps", parse_path(self.key))
+        object.__setattr__(self, "get", compile_field(self.steps))
+
+    def read_keys(self, parents: Sequence[Any]) -> list[Any]:
+        """The foreign keys of all parents; the usual documents and keys without a call for each."""
+        if len(self.steps) == 1 and _DICT.issuperset(map(type, parents)):
+            (name,) = self.steps
+            return [parent.get(name) for parent in parents]
+        return [self.get(parent) for parent in parents]
+
+    def list_keys(self, parent: Any) -> list[Any]:
+        """The values that a document of this parent may have; null is none (decision 11)."""
+        value = self.get(parent)
+        keys = value if self.many and type(value) is list else [value]
+        return [key for key in keys if key is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What a mapping needs of its parent, and how.
+
+    `rest` is the filter without the joins. `is_per_parent`: some other part, too, uses the parent
+    or the root document, so that each parent has a query of its own.
+    """
+
+    joins: tuple[Join, ...]
+    rest: Template | None
+    is_per_parent: bool
+    foreign_keys: tuple[str, ...]
+    root_paths: tuple[str, ...]
+    getters: tuple[Callable[[Any], Any], ...] = field(repr=False, compare=False, default=())
+    root_getters: tuple[Callable[[Any], Any], ...] = field(repr=False, compare=False, default=())
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether every parent gets the same."""
+        return not self.foreign_keys and not self.root_paths
+
+    def signature(self, parent: Any, root: Any) -> Hashable:
+        """Equal for parents whose queries are equal."""
+        values = [get(parent) for get in self.getters]
+        values += [get(root) for get in self.root_getters]
+        return freeze(values)
+
+    def has_no_key(self, parent: Any) -> bool:
+        """Whether the parent has none of the foreign keys (decision 11: it joins nothing)."""
+        return bool(self.getters) and all(get(parent) is None for get in self.getters)
+
+
+def analyse(mapping: QueryMapping | AggregationMapping) -> Relation:
+    """The relation of a mapping."""
+    keys = frozenset[str]().union(*(t.foreign_keys for t in mapping.templates))
+    roots = frozenset[str]().union(*(t.root_paths for t in mapping.templates))
+    foreign_keys, root_paths = tuple(sorted(keys)), tuple(sorted(roots))
+    getters = tuple(compile_field(parse_path(key)) if key else id for key in foreign_keys)
+    root_getters = tuple(map(_root_getter, root_paths))
+    if isinstance(mapping, AggregationMapping):
+        is_per_parent = bool(keys or roots)
+        return Relation((), None, is_per_parent, foreign_keys, root_paths, getters, root_getters)
+    joins, rest = _split(mapping.find)
+    others = [rest, *(t for t in mapping.templates if t is not mapping.find)]
+    is_per_parent = any(template.depends_on_parent for template in others)
+    return Relation(joins, rest, is_per_parent, foreign_keys, root_paths, getters, root_getters)
+
+
+def _root_getter(path: str) -> Callable[[Any], Any]:
+    """What `rootDoc.<path>` is bound to; null and absent are two things there."""
+    if not path:
+        return id
+    steps = parse_path(path)
+    return lambda root: get_value(root, steps)
+
+
+def freeze(value: Any) -> Hashable:
+    """A hashable twin, exact in type: for finding equal queries, not equal values."""
+    if isinstance(value, dict):
+        return (dict, tuple((name, freeze(item)) for name, item in value.items()))
+    if isinstance(value, list):
+        return (list, tuple(map(freeze, value)))
+    try:
+        hash(value)
+    except TypeError:
+        return (type(value), repr(value))
+    return (type(value), value)
+
+
+def _split(find: Template) -> tuple[tuple[Join, ...], Template]:
+    """The joins of a filter, and what is left of it."""
+    if not find.foreign_keys:
+        return (), find
+    joins: list[Join] = []
+    rest: list[Any] = []
+    for conjunct in find.conjuncts:
+        join = _read_join(conjunct.source)
+        if join is None:
+            rest.append(conjunct.source)
+        else:
+            joins.append(join)
+    if not joins:
+        return (), find
+    return tuple(joins), compile_template(
+        combine(rest), vocabulary=find.vocabulary, context="filter"
+    )
+
+
+def _read_join(source: Any) -> Join | None:
+    """`{f: {$fk: k}}`, with `$eq` or `$in` around it."""
+    if not isinstance(source, Mapping) or len(source) != 1:
+        return None
+    ((name, condition),) = source.items()
+    if name.startswith("$") or not isinstance(condition, Mapping) or len(condition) != 1:
+        return None
+    ((operator, operand),) = condition.items()
+    match operator, operand:
+        case "$fk", str(key):
+            return Join(name, key, many=False)
+        case "$eq", {"$fk": str(key)}:
+            return Join(name, key, many=False)
+        case "$in", {"$fk": str(key)}:
+            return Join(name, key, many=True)
+        case "$in", [{"$fk": str(key)}]:
+            return Join(name, key, many=False)
+    return None
+
+
+def combine(filters: Sequence[Any]) -> Any:
+    """One filter that holds when all of them do."""
+    filters = [item for item in filters if item]
+    merged: dict[str, Any] = {}
+    for item in filters:
+        if merged.keys() & item.keys() or any(key.startswith("$") for key in item):
+            return filters[0] if len(filters) == 1 else {"$and": filters}
+        merged.update(item)
+    return merged

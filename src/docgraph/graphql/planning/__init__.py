@@ -1,1 +1,0 @@
-"""How an operation becomes a plan: collected fields, arguments, relations, projections."""
