@@ -276,12 +276,12 @@ async def test_the_time_limit_is_408(mongo_client: Mongo, mongo_uri: str) -> Non
 async def test_more_results_than_are_allowed_is_an_error(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("docgraph.rest.aggregations.MOST_RESULTS", 5)
+    monkeypatch.setattr("docgraph.rest.handlers.aggregations.MOST_RESULTS", 5)
     await define(api, SORTED)
     many = await api.get("/things/_aggrs/x")
-    monkeypatch.setattr("docgraph.rest.aggregations.MOST_RESULTS", 6)
+    monkeypatch.setattr("docgraph.rest.handlers.aggregations.MOST_RESULTS", 6)
     assert len(await ids(api)) == 6
-    monkeypatch.setattr("docgraph.rest.aggregations.MOST_BYTES", 10)
+    monkeypatch.setattr("docgraph.rest.handlers.aggregations.MOST_BYTES", 10)
     large = await api.get("/things/_aggrs/x")
 
     assert many.status == 422

@@ -11,7 +11,7 @@ import pytest
 from bson import Decimal128, Int64
 
 from docgraph.exchange.errors import RequestError
-from docgraph.rest.patch import apply_update
+from docgraph.rest.writes.patch import apply_update
 from tests.http.harness import Mongo
 
 DOCUMENT: dict[str, Any] = {

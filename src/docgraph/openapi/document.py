@@ -29,7 +29,7 @@ from docgraph.openapi.places import Mounted, Place, find_places
 from docgraph.openapi.schemas import SchemaKey, convert_schema, name_component
 from docgraph.openapi.services import COMPONENTS, Bound, describe_apps, describe_service
 from docgraph.openapi.survey import Survey
-from docgraph.rest.pipelines import Aggregation
+from docgraph.rest.bodies.pipelines import Aggregation
 from docgraph.variables import Source
 
 __all__ = ["Facts", "build_document"]

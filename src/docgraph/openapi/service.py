@@ -23,8 +23,8 @@ from docgraph.openapi.services import Bound
 from docgraph.openapi.survey import Survey, Surveyor
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.rest.etags import parse_tags
 from docgraph.rest.links import path_of
+from docgraph.rest.writes.etags import parse_tags
 from docgraph.runtime import Generations
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog

@@ -15,9 +15,9 @@ from docgraph.exchange.errors import DefinitionError
 from docgraph.openapi.places import Collection, Mounted
 from docgraph.openapi.schemas import SchemaKey, find_references
 from docgraph.plugins.kinds import DataInterceptor
-from docgraph.rest.pipelines import Aggregation, find_aggregation
-from docgraph.rest.properties import from_stored
-from docgraph.rest.schema_store import load_schema
+from docgraph.rest.bodies.pipelines import Aggregation, find_aggregation
+from docgraph.rest.bodies.properties import from_stored
+from docgraph.rest.schemas.store import load_schema
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog
 from docgraph.store.metadata import metadata_id

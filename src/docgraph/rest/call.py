@@ -24,9 +24,9 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import NotFound
 from docgraph.plugins.kinds import DataInterceptor
-from docgraph.rest.concerns import FROM_PRIMARY
-from docgraph.rest.modes import WriteMode, default_mode
-from docgraph.rest.parameters import Parameters
+from docgraph.rest.parameters.concerns import FROM_PRIMARY
+from docgraph.rest.parameters.modes import WriteMode, default_mode
+from docgraph.rest.parameters.parameters import Parameters
 from docgraph.store import Rows, Store
 from docgraph.store.catalog import Catalog
 from docgraph.store.metadata import Metadata

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from docgraph.exchange.request import Request
-from docgraph.rest.ids import render_id
+from docgraph.rest.parameters.ids import render_id
 
 __all__ = ["build_location", "document_path", "next_page", "path_of"]
 

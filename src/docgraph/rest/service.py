@@ -18,7 +18,9 @@ from docgraph.exchange.errors import NotFound, NotSupported, StoreError
 from docgraph.exchange.path import parse_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.rest import (
+from docgraph.rest.bodies.bodies import parse_large
+from docgraph.rest.call import Call, Context, Handlers
+from docgraph.rest.handlers import (
     aggregations,
     bulk,
     collection,
@@ -28,14 +30,12 @@ from docgraph.rest import (
     indexes,
     metadata,
     names,
-    schemas,
     sizes,
 )
-from docgraph.rest.bodies import parse_large
-from docgraph.rest.call import Call, Context, Handlers
-from docgraph.rest.ids import parse_id
-from docgraph.rest.parameters import Parameters, parse_parameters
+from docgraph.rest.parameters.ids import parse_id
+from docgraph.rest.parameters.parameters import Parameters, parse_parameters
 from docgraph.rest.rejections import find_rejection
+from docgraph.rest.schemas import schemas
 from docgraph.runtime import Blocking, Generations
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog

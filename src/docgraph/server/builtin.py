@@ -52,14 +52,14 @@ from docgraph.graphql.apps.writes import DefinitionChecker, DefinitionReader, De
 from docgraph.graphql.http.service import GraphqlService
 from docgraph.openapi.service import OpenApiPageService, OpenApiService
 from docgraph.plugins.kinds import Plugin
-from docgraph.rest.announce import CollectionTeller
-from docgraph.rest.schema_checks import (
+from docgraph.rest.schemas.checks import (
     SchemaChecker,
     SchemaStoreChecker,
     SchemaStoreReader,
     SchemaStoreTeller,
 )
 from docgraph.rest.service import MongoService
+from docgraph.rest.writes.announce import CollectionTeller
 from docgraph.server.services.health import DatabaseProbe
 from docgraph.server.services.metrics import MetricsService
 from docgraph.server.services.ping import Ping

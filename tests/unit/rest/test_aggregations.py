@@ -10,10 +10,10 @@ from docgraph.codec import decode
 from docgraph.exchange import Exchange, Permission
 from docgraph.exchange.errors import RequestError, SecurityViolation
 from docgraph.exchange.request import Request
-from docgraph.rest.aggregations import hide_properties
-from docgraph.rest.avars import build_scope, parse_avars
-from docgraph.rest.parameters import Parameters
-from docgraph.rest.pipelines import find_aggregation
+from docgraph.rest.bodies.pipelines import find_aggregation
+from docgraph.rest.handlers.aggregations import hide_properties
+from docgraph.rest.parameters.avars import build_scope, parse_avars
+from docgraph.rest.parameters.parameters import Parameters
 from docgraph.variables import CallerDocument, NotBound, Resolvers
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ import pytest
 from docgraph.codec import decode
 from docgraph.codec.documents import read_documents
 from docgraph.exchange import DocgraphError, Headers, Request
-from docgraph.rest.bodies import parse_large, read_object
+from docgraph.rest.bodies.bodies import parse_large, read_object
 from docgraph.runtime import Blocking
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from docgraph.codec.types import ObjectId
 from docgraph.config.sections import Mongo, MongoMount
 from docgraph.exchange import Resource, ResourceType
 from docgraph.exchange.errors import DefinitionError
-from docgraph.rest.properties import check_properties, from_stored, to_stored
+from docgraph.rest.bodies.properties import check_properties, from_stored, to_stored
 from docgraph.rest.shadows import find_paths
 from docgraph.store import Policy
 

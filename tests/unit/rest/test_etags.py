@@ -8,7 +8,7 @@ import pytest
 
 from docgraph.codec.types import ObjectId
 from docgraph.exchange.headers import Headers
-from docgraph.rest.etags import (
+from docgraph.rest.writes.etags import (
     Condition,
     Tags,
     etag_headers,

@@ -9,7 +9,7 @@ import pytest
 
 from docgraph.codec.types import Timestamp
 from docgraph.exchange.errors import RequestError
-from docgraph.rest.flatten import prepare_document
+from docgraph.rest.writes.flatten import prepare_document
 
 
 @pytest.mark.parametrize(

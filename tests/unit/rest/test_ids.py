@@ -18,7 +18,7 @@ from docgraph.codec.types import (
     Regex,
 )
 from docgraph.exchange.errors import RequestError
-from docgraph.rest.ids import IdType, check_id, parse_id, parse_id_type, render_id
+from docgraph.rest.parameters.ids import IdType, check_id, parse_id, parse_id_type, render_id
 
 OID = "5f7f7f7f7f7f7f7f7f7f7f7f"
 

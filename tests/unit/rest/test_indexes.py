@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docgraph.rest.indexes import read_index
+from docgraph.rest.handlers.indexes import read_index
 
 
 def test_name_and_background_are_left_out() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from docgraph.codec.types import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 from docgraph.exchange.errors import RequestError
-from docgraph.rest.keyset import EMPTY, behind, parse_token, render_token, with_tiebreak
+from docgraph.rest.parameters.keyset import EMPTY, behind, parse_token, render_token, with_tiebreak
 
 ORDER = (("a", 1), ("_id", 1))
 

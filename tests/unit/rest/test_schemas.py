@@ -8,7 +8,7 @@ import pytest
 
 from docgraph.codec.types import Int64, ObjectId
 from docgraph.exchange.errors import NotSupported
-from docgraph.rest.schema_store import (
+from docgraph.rest.schemas.store import (
     DRAFT_4,
     InvalidSchema,
     address_of,

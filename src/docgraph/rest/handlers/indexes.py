@@ -14,7 +14,7 @@ from docgraph.exchange.errors import (
     StoreError,
     StoreRejected,
 )
-from docgraph.rest.bodies import read_object
+from docgraph.rest.bodies.bodies import read_object
 from docgraph.rest.call import Call, Handlers
 from docgraph.store.administration import Administration
 

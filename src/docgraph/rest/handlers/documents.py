@@ -6,13 +6,13 @@ from docgraph.codec.documents import read_documents
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import Answer, Body, Document, Read, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import NotFound, RequestError
-from docgraph.rest.bodies import read_object
+from docgraph.rest.bodies.bodies import read_object
 from docgraph.rest.call import Call, Handlers
-from docgraph.rest.etags import ETAG, etag_headers, etag_of, parse_tags
-from docgraph.rest.ids import show_id
-from docgraph.rest.patch import build_pipeline, build_update
-from docgraph.rest.single import delete, put_document, update
-from docgraph.rest.whole import is_checked_whole, update_whole
+from docgraph.rest.parameters.ids import show_id
+from docgraph.rest.writes.etags import ETAG, etag_headers, etag_of, parse_tags
+from docgraph.rest.writes.patch import build_pipeline, build_update
+from docgraph.rest.writes.single import delete, put_document, update
+from docgraph.rest.writes.whole import is_checked_whole, update_whole
 
 __all__ = ["HANDLERS"]
 

@@ -15,9 +15,9 @@ from typing import Any
 from docgraph.codec.types import ObjectId
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import RequestError
-from docgraph.rest.etags import ETAG
-from docgraph.rest.flatten import CURRENT_DATE, resolve_date, set_path, split_path
-from docgraph.rest.operators import OPERATORS
+from docgraph.rest.writes.etags import ETAG
+from docgraph.rest.writes.flatten import CURRENT_DATE, resolve_date, set_path, split_path
+from docgraph.rest.writes.operators import OPERATORS
 
 __all__ = ["apply_update", "build_pipeline", "build_update"]
 

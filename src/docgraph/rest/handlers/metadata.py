@@ -22,13 +22,13 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import Conflict, NotFound, RequestError
+from docgraph.rest.bodies.properties import check_properties, from_stored, to_stored, unescape
 from docgraph.rest.call import Call, Handlers
-from docgraph.rest.concerns import FROM_PRIMARY
-from docgraph.rest.etags import ETAG, Condition, etag_headers, find_condition, is_demanded
-from docgraph.rest.flatten import prepare_document
-from docgraph.rest.patch import apply_update, build_update
-from docgraph.rest.properties import check_properties, from_stored, to_stored, unescape
-from docgraph.rest.schema_store import require_library
+from docgraph.rest.parameters.concerns import FROM_PRIMARY
+from docgraph.rest.schemas.store import require_library
+from docgraph.rest.writes.etags import ETAG, Condition, etag_headers, find_condition, is_demanded
+from docgraph.rest.writes.flatten import prepare_document
+from docgraph.rest.writes.patch import apply_update, build_update
 from docgraph.store.metadata import metadata_id
 from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
 

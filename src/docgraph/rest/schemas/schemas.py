@@ -16,12 +16,12 @@ from docgraph.codec.documents import read_documents
 from docgraph.exchange import Answer, Document, Resource, ResourceType
 from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.exchange.request import Request
-from docgraph.rest import documents
-from docgraph.rest.bulk import insert_many
 from docgraph.rest.call import Call, Handler, Handlers
-from docgraph.rest.collection import list_documents
-from docgraph.rest.ids import parse_id
-from docgraph.rest.single import post_document, put_document
+from docgraph.rest.handlers import documents
+from docgraph.rest.handlers.bulk import insert_many
+from docgraph.rest.handlers.collection import list_documents
+from docgraph.rest.parameters.ids import parse_id
+from docgraph.rest.writes.single import post_document, put_document
 
 __all__ = ["HANDLERS"]
 

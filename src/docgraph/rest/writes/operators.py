@@ -13,7 +13,7 @@ from typing import Any, Final
 from docgraph.codec.types import Decimal128, Int64
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import RequestError
-from docgraph.rest.flatten import set_path, split_path
+from docgraph.rest.writes.flatten import set_path, split_path
 
 __all__ = ["OPERATORS"]
 

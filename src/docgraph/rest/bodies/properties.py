@@ -16,7 +16,7 @@ from typing import Any, Final
 from docgraph.codec import escape_keys, unescape_keys
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DefinitionError
-from docgraph.rest.pipelines import inspect_aggregations
+from docgraph.rest.bodies.pipelines import inspect_aggregations
 from docgraph.store import Policy
 from docgraph.variables import Flaw
 

@@ -21,16 +21,16 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import DocgraphError, RequestError
-from docgraph.rest.bodies import read_object
+from docgraph.rest.bodies.bodies import read_object
 from docgraph.rest.call import Call, Handlers
-from docgraph.rest.etags import ETAG
-from docgraph.rest.flatten import prepare_document
-from docgraph.rest.ids import check_id
 from docgraph.rest.links import document_path
-from docgraph.rest.modes import WriteMode
-from docgraph.rest.patch import build_update
+from docgraph.rest.parameters.ids import check_id
+from docgraph.rest.parameters.modes import WriteMode
 from docgraph.rest.rejections import reject
-from docgraph.rest.single import check_missing_id
+from docgraph.rest.writes.etags import ETAG
+from docgraph.rest.writes.flatten import prepare_document
+from docgraph.rest.writes.patch import build_update
+from docgraph.rest.writes.single import check_missing_id
 
 __all__ = ["HANDLERS", "insert_many"]
 

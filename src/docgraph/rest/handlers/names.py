@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from docgraph.exchange import Answer, ResourceType
 from docgraph.rest.call import Call, Handlers
-from docgraph.rest.etags import etag_headers
 from docgraph.rest.links import next_page
+from docgraph.rest.writes.etags import etag_headers
 
 __all__ = ["HANDLERS"]
 

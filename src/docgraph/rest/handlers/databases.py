@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import Answer, Body, Resource, ResourceType, Write, WriteKind
 from docgraph.rest.call import Call, Handlers
-from docgraph.rest.metadata import (
+from docgraph.rest.handlers.metadata import (
     claim_metadata,
     find_etag_condition,
     patch_metadata,

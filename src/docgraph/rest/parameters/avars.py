@@ -12,7 +12,7 @@ from typing import Any, Final
 from docgraph.codec import decode
 from docgraph.exchange import Document, Exchange
 from docgraph.exchange.errors import BodyError, RequestError
-from docgraph.rest.parameters import Parameters
+from docgraph.rest.parameters.parameters import Parameters
 from docgraph.variables import Resolvers, Scope, Variables, mark_caller, parse_path
 
 __all__ = ["build_scope", "parse_avars"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from docgraph.exchange import Answer, ResourceType
 from docgraph.rest.call import Call, Handlers
-from docgraph.rest.etags import etag_headers
-from docgraph.rest.parameters import Count
+from docgraph.rest.parameters.parameters import Count
+from docgraph.rest.writes.etags import etag_headers
 
 __all__ = ["HANDLERS"]
 

@@ -7,7 +7,7 @@ from docgraph.exchange import Answer, Body, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.path import parse_path
 from docgraph.rest.call import Call, Handlers
-from docgraph.rest.metadata import (
+from docgraph.rest.handlers.metadata import (
     claim_metadata,
     find_etag_condition,
     forget_metadata,
@@ -15,7 +15,7 @@ from docgraph.rest.metadata import (
     put_metadata,
     read_properties,
 )
-from docgraph.rest.schema_store import load_schema
+from docgraph.rest.schemas.store import load_schema
 from docgraph.rest.shadows import check_reachable
 from docgraph.store.mounts import SCHEMA_STORE
 

@@ -28,7 +28,7 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import DefinitionError, NotSupported, RequestError
 from docgraph.plugins.kinds import DataInterceptor
-from docgraph.rest.schema_store import InvalidSchema, Schemas, Validator, identify
+from docgraph.rest.schemas.store import InvalidSchema, Schemas, Validator, identify
 from docgraph.runtime import Generations
 from docgraph.store import Store
 from docgraph.store.metadata import Metadata

@@ -12,11 +12,11 @@ from docgraph.codec.types import ObjectId
 from docgraph.exchange import Answer, Document, Read, Write, WriteKind
 from docgraph.exchange.errors import Conflict, RequestError
 from docgraph.rest.call import Call
-from docgraph.rest.etags import ETAG
-from docgraph.rest.ids import show_id
-from docgraph.rest.modes import WriteMode
-from docgraph.rest.patch import apply_update
-from docgraph.rest.single import (
+from docgraph.rest.parameters.ids import show_id
+from docgraph.rest.parameters.modes import WriteMode
+from docgraph.rest.writes.etags import ETAG
+from docgraph.rest.writes.patch import apply_update
+from docgraph.rest.writes.single import (
     Target,
     announce,
     explain_miss,

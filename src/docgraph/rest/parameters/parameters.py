@@ -13,13 +13,13 @@ from docgraph.config.sections import Mongo
 from docgraph.exchange import Consistency, WriteConcern
 from docgraph.exchange.errors import BodyError, NotSupported, RequestError
 from docgraph.exchange.request import QueryParameters
-from docgraph.rest.concerns import (
+from docgraph.rest.parameters.concerns import (
     parse_read_concern,
     parse_read_preference,
     parse_write_concern,
 )
-from docgraph.rest.ids import IdType, parse_id_type
-from docgraph.rest.modes import WriteMode, parse_mode
+from docgraph.rest.parameters.ids import IdType, parse_id_type
+from docgraph.rest.parameters.modes import WriteMode, parse_mode
 
 __all__ = ["Count", "Order", "Parameters", "parse_parameters"]
 

@@ -9,10 +9,11 @@ from typing import Any, Final
 from docgraph.codec.documents import read_documents
 from docgraph.exchange import Answer, Document, Read, ResourceType
 from docgraph.exchange.data import SORT_KEY
-from docgraph.rest.bulk import insert_many
 from docgraph.rest.call import Call, Handlers
-from docgraph.rest.etags import etag_headers
-from docgraph.rest.keyset import (
+from docgraph.rest.handlers.bulk import insert_many
+from docgraph.rest.handlers.sizes import count_documents
+from docgraph.rest.links import next_page
+from docgraph.rest.parameters.keyset import (
     EMPTY,
     Key,
     behind,
@@ -20,10 +21,9 @@ from docgraph.rest.keyset import (
     render_token,
     with_tiebreak,
 )
-from docgraph.rest.links import next_page
-from docgraph.rest.parameters import Order
-from docgraph.rest.single import post_document
-from docgraph.rest.sizes import count_documents
+from docgraph.rest.parameters.parameters import Order
+from docgraph.rest.writes.etags import etag_headers
+from docgraph.rest.writes.single import post_document
 from docgraph.runtime.concurrent import concurrently
 
 __all__ = ["HANDLERS", "combine", "list_documents"]

@@ -1,0 +1,1 @@
+"""The bodies of writes, and what metadata may say."""

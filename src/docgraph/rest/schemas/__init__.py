@@ -1,0 +1,1 @@
+"""JSON Schema: its store, its checks, its resources."""
