@@ -8,7 +8,7 @@ import pytest
 from pymongo import MongoClient
 
 from docgraph.graphql.apps.app import VisibleApp
-from docgraph.graphql.execute.execute import joined
+from docgraph.graphql.execute import joined
 from tests.http.engine.harness import Engine
 
 pytestmark = pytest.mark.anyio
