@@ -238,3 +238,35 @@ async def test_plain_paths_need_no_read(start: Start, monkeypatch: pytest.Monkey
         monkeypatch.setattr(Store, "find", watched)
         assert await send(service, "PATCH", "/users/eve", {"team": "b"}, "eve", ADA) == 200
     assert "users" not in read
+
+
+NAMES: list[tuple[str, str, Any]] = [
+    ("POST", "/users", {"_id": "new", "email": "boss@x", "password": SECRET}),
+    ("POST", "/users", [{"_id": "new", "email": ["new@x", "boss@x"], "password": SECRET}]),
+    ("PUT", "/users/new?wm=upsert", {"email": "boss@x", "password": SECRET}),
+    ("PATCH", "/users/eve", {"email": "boss@x"}),
+    ("PATCH", "/users/eve", {"$push": {"email": "boss@x"}}),
+    ("PATCH", "/users/eve", {"$rename": {"nick": "email"}}),
+    ("PATCH", "/users/eve", [{"$set": {"email": {"$concat": ["boss", "@x"]}}}]),
+    ("PATCH", '/users/new?wm=upsert&filter={"email":"boss@x"}', {"password": SECRET}),
+    ("PATCH", '/users/*?filter={"_id":"eve"}', {"$set": {"email": "boss@x"}}),
+]
+
+
+@pytest.mark.parametrize("path", ["$.roles", "$.grants[*].role"])
+async def test_nobody_else_gets_the_name_of_an_administrator(start: Start, path: str) -> None:
+    async with start(path, **{"prop-id": "email"}) as service:
+        users = service.mongo[service.db]["users"]
+        users.update_one({"_id": "eve"}, {"$set": {"nick": "boss@x"}})
+        for method, url, body in NAMES:
+            reply = await service.request(method, url, headers=ADA, json=body)
+
+            assert reply.status == 403, (method, url, body, reply.text)
+            assert [one["_id"] for one in users.find({"email": "boss@x"})] == ["boss"]
+
+        for method, url, body in (
+            ("POST", "/users", {"_id": "new", "email": "new@x", "password": SECRET}),
+            ("PATCH", "/users/eve", {"email": "other@x", "password": SECRET}),
+            ("PATCH", "/users/eve", [{"$set": {"kind": "y"}}]),
+        ):
+            assert (await service.request(method, url, headers=ADA, json=body)).status in (200, 201)

@@ -158,6 +158,7 @@ class _Preloaded:
                 cwd=ROOT,
                 pass_fds=[theirs.fileno()],
             )
+        assert self._orders.recv(16) == b"ready"
 
     def stop(self) -> None:
         """End it; commands that still run go on."""

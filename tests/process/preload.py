@@ -32,6 +32,7 @@ def main() -> None:
     # them shall compile all modules again, which takes as long as everything else they do.
     sys.dont_write_bytecode = False
     _import_everything()
+    orders.send(b"ready")
     sys.dont_write_bytecode = sys.flags.dont_write_bytecode == 1
     order = _serve(orders)
     if order is not None:

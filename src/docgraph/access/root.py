@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Final
 
 from docgraph.access.database import AUTHORIZER, DbAclAuthorizer
 from docgraph.access.role_gifts import OwnRoles, keep_own_roles, may_give
-from docgraph.access.role_holders import spare_holders
+from docgraph.access.role_holders import MOST_USERS, spare_holders
+from docgraph.access.role_names import Untold, written_names
 from docgraph.access.role_place import RolePlace
 from docgraph.config.section import Section
 from docgraph.config.sections import DbRealmAuthenticator
@@ -89,6 +90,8 @@ class RootRoleGuard(DataInterceptor):
                 raise self._refuse(exchange, f"the write would give the role {role}")
             if account is not None and role in account.roles:
                 return subject
+            if await self._takes_name(exchange, subject, role, place):
+                raise self._refuse(exchange, f"the write would use the name of a user with {role}")
             subject = await spare_holders(subject, role, place, partial(self._find, exchange))
         if account is None:
             return subject
@@ -96,6 +99,24 @@ class RootRoleGuard(DataInterceptor):
             return keep_own_roles(subject, account, self.users, place)
         except OwnRoles:
             raise self._refuse(exchange, "the write would change the roles of the caller") from None
+
+    async def _takes_name(
+        self, exchange: Exchange, write: Write, role: str, place: RolePlace
+    ) -> bool:
+        """Whether a user could get the name of one who has the role, and keep them from logging in.
+
+        The write of that very user is none of it: it does not find them (`spare_holders`).
+        """
+        property = self.users.prop_id
+        try:
+            names = written_names(write, property)
+        except Untold:
+            return True
+        if not names:
+            return False
+        condition = {property: {"$in": sorted(names)}}
+        found = await self._find(exchange, condition, MOST_USERS)
+        return any(place.is_held(user, role) for user in found)
 
     async def _find(
         self, exchange: Exchange, filter: Mapping[str, Any], limit: int
