@@ -19,7 +19,8 @@ from docgraph.exchange import Exchange, Request
 from docgraph.graphql import errors
 from docgraph.graphql.apps.app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
-from docgraph.graphql.execute.execute import execute, joined
+from docgraph.graphql.execute import joined
+from docgraph.graphql.execute.execute import execute
 from docgraph.graphql.plan.plan import build_plan
 from docgraph.store import Store, open_store
 from docgraph.variables import Resolvers
