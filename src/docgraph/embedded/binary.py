@@ -108,5 +108,5 @@ def tie_to_owner(command: list[str]) -> list[str]:
     lasts = current is threading.main_thread() or isinstance(current, LastingThread)
     if sys.platform != "linux" or not lasts or not sys.executable:
         return command
-    script = Path(__file__).with_name("embedded_exec.py")
+    script = Path(__file__).with_name("exec.py")
     return [sys.executable, "-I", "-S", str(script), str(os.getpid()), *command]

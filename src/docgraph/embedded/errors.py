@@ -29,7 +29,7 @@ DIRECTORY_TROUBLE = 100
 OTHER_VERSION = 62
 ILLEGAL_INSTRUCTION, KILLED = -4, -9  # the signals, as Popen reports them
 
-CANNOT_EXECUTE = "docgraph: cannot execute: errno"  # as embedded_exec.py says it
+CANNOT_EXECUTE = "docgraph: cannot execute: errno"  # as exec.py says it
 
 SCARCE_BYTES = 2**20
 _PACKAGES = {"libcurl": "libcurl4", "libssl": "libssl3", "libcrypto": "libssl3"}

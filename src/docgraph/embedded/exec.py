@@ -1,6 +1,6 @@
 """Run `mongod` in this process's place, tied to the life of the docgraph that asked for it.
 
-A script, not a module to import: `python -I -S embedded_exec.py OWNER MONGOD ARGUMENT...`. The
+A script, not a module to import: `python -I -S exec.py OWNER MONGOD ARGUMENT...`. The
 kernel (Linux) sends SIGTERM when the owner dies, by `kill -9` too. It is set here, in a program of
 one thread: between fork and exec of a threaded one (`preexec_fn`) next to nothing is safe.
 """

@@ -1,6 +1,6 @@
 """One `mongod` in one directory: started on its own port, watched while it starts, stopped.
 
-In charge of the process; what it is a member of is the business of `embedded_replication`.
+In charge of the process; what it is a member of is the business of `replication.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What each kind of resource does by each method: the sentences and statuses of the description.
 
-Names of parameters, bodies and responses are those of `openapi_components.py`. A test holds this
+Names of parameters, bodies and responses are those of `components.py`. A test holds this
 table against the table of handlers, and another one against what the server answers.
 """
 
