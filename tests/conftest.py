@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     The longest ones come first: at the end no worker waits for another.
     """
-    items.sort(key=lambda item: "conformance" not in item.path.parts)
+    items.sort(key=lambda item: not _SLOW & set(item.path.parts))
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if "mongo_uri" in fixtures or _SLOW & set(item.path.parts):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from graphql import get_introspection_query
 
-from docgraph.graphql.execute.execute import introspect
+from docgraph.graphql.execute import introspect
 from docgraph.observe.events import CommandFinished
 from tests.http.harness import Mongo, Reply, Service, listening, running
 from tests.http.hosts import module_application
