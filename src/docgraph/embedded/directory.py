@@ -54,7 +54,7 @@ class DirectoryLock:
         self._handle: int | None = None
 
     def acquire(self) -> bool:
-        """Take the lock if nobody has it; once more by the same owner changes nothing."""
+        """Take the lock if it is free; once more by the same owner changes nothing."""
         if self._is_held_here():
             return self._handle is not None
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -193,7 +193,7 @@ def _read_pid(path: Path) -> int | None:
 
 
 def describe_os_error(error: OSError, directory: Path) -> StartupError:
-    """Say what the system's refusal means for whoever chose the directory."""
+    """Say what the system's refusal means for the configured directory."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StartupError(
             f"no space left on the disk of data directory {directory}",

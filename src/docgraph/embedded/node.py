@@ -30,9 +30,9 @@ from docgraph.embedded.directory import DataDirectory, Remembered, describe_os_e
 from docgraph.embedded.errors import (
     ADDRESS_TAKEN,
     CANNOT_EXECUTE,
-    Death,
-    explain_death,
+    ExitReport,
     explain_delay,
+    explain_exit,
     find_missing_library,
 )
 from docgraph.embedded.libraries import LENT, build_environment
@@ -43,7 +43,7 @@ from docgraph.exchange.errors import StartupError
 __all__ = ["LOOPBACK", "Node", "Progress"]
 
 LOOPBACK = "127.0.0.1"
-# Below the ports that systems hand out by themselves: nobody gets one of these by accident.
+# Below the ephemeral ports: the system does not assign these to other processes by itself.
 PORTS = range(20_000, 32_000)
 ATTEMPTS = 5
 POLL_SECONDS = 0.02
@@ -99,7 +99,7 @@ class Node:
     def check_alive(self) -> None:
         """Raise the reason if the process ended."""
         if self._process is not None and self._process.poll() is not None:
-            raise explain_death(self._collect_remains(self._process.returncode))
+            raise explain_exit(self._report_exit(self._process.returncode))
 
     def check_time(self, deadline: float) -> None:
         """Raise if the time for starting is used up."""
@@ -161,7 +161,7 @@ class Node:
             )
         except OSError as error:
             said = f"{CANNOT_EXECUTE} {error.errno}"
-            raise explain_death(replace(self._collect_remains(126), output=said)) from error
+            raise explain_exit(replace(self._report_exit(126), output=said)) from error
         place.remember(Remembered(self.port, self._process.pid))
 
     def _listens(self, deadline: float) -> bool:
@@ -230,9 +230,9 @@ class Node:
             self._output.close()
         self._process = self._output = None
 
-    def _collect_remains(self, code: int) -> Death:
+    def _report_exit(self, code: int) -> ExitReport:
         place = self.directory
-        return Death(
+        return ExitReport(
             code=code,
             output=self._read_output(),
             log=_read_from(place.log, self._log_start),
