@@ -29,7 +29,7 @@ from docgraph.server.http.framing import (
 )
 from docgraph.server.http.handshake import check_handshake, wants_websocket, without_upgrade
 from docgraph.server.http.phase import Phase
-from docgraph.server.http.refuse import Remains
+from docgraph.server.http.refuse import PartialRequest
 from docgraph.server.http.stall import StallWatch
 from docgraph.server.http.state import ProcessState
 from docgraph.server.process.sockets import LINGERING
@@ -301,7 +301,7 @@ class GuardedProtocol(HttpToolsProtocol):
     # --- the ends ---------------------------------------------------------------------------------
 
     def _give_up(self, error: DocgraphError) -> None:
-        """The input makes no sense any more: in a body its reader is told, else we answer."""
+        """The input cannot be parsed: in a body its reader gets the error, else we answer."""
         self._deaf = True
         if not self._in_body:
             self._refuse(error)
@@ -316,14 +316,14 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._active is not None:
             self._deferred = error
             return
-        remains = Remains(
+        request = PartialRequest(
             client=self.client[0] if self.client else "",
             method=self.parser.get_method().decode("ascii") if self.url else "",
             target=self.url,
             headers=self.headers,
         )
         state = self.server_state
-        self.transport.write(state.refusals.render(error, remains, state.default_headers))
+        self.transport.write(state.refusals.render(error, request, state.default_headers))
         self._linger()
 
     def _end(self) -> None:
