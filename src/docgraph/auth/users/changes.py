@@ -41,7 +41,13 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Generations
 from docgraph.store import Store
 
-__all__ = ["AffectedUsers", "PasswordHasher", "PasswordStripper", "Revocations", "UserChangeTeller"]
+__all__ = [
+    "AffectedUsers",
+    "PasswordHasher",
+    "PasswordStripper",
+    "Revocations",
+    "UserChangeNotifier",
+]
 
 _LOOK_MS: Final = 30_000
 _MOST_AFFECTED: Final = 100_000
@@ -203,7 +209,7 @@ class AffectedUsers(_OnUsers):
         return tuple(name for name in names if isinstance(name, str))
 
 
-class UserChangeTeller(_OnUsers):
+class UserChangeNotifier(_OnUsers):
     """Makes a committed write known to every worker, and ends the tokens of old passwords."""
 
     name: ClassVar[str] = "userChangeTeller"

@@ -73,7 +73,7 @@ class Apps:
         self._complete = False
         self._seen = -1  # the generation that the table shows
         self._ask_again = 0.0  # when, after the database failed
-        self._told: dict[str, str] = {}  # collisions that the log knows
+        self._emitted: dict[str, str] = {}  # collisions that were emitted
         self._refreshing = asyncio.Lock()
         self._catching_up: LoadingCache[int, None] = LoadingCache(0)
         self._loading: LoadingCache[str, None] = LoadingCache(0)
@@ -139,7 +139,7 @@ class Apps:
         """The table in which an app at this uri would be."""
         if not self._config.app_cache_enabled:
             table = await self._read_claimants(uri)
-            self._tell_collisions(table)
+            self._emit_collisions(table)
             return table
         generation = self._generations.read("apps")
         if generation != self._seen and time.monotonic() >= self._ask_again:
@@ -167,7 +167,7 @@ class Apps:
         """The first request for an app; a newer version that came meanwhile stays."""
         found = await self._read_claimants(uri)
         self._table.put([one for one in found.entries() if self._table.entry(one.key) is None])
-        self._tell_collisions(self._table)
+        self._emit_collisions(self._table)
 
     async def _load_all(self) -> None:
         started = time.perf_counter()
@@ -179,7 +179,7 @@ class Apps:
         self._forget(gone)
         self._forget_former(entries)
         self._complete, self._seen = True, generation
-        self._tell(started)
+        self._emit_refreshed(started)
 
     async def _revalidate(self) -> None:
         if self.eager and not self._complete:
@@ -206,14 +206,14 @@ class Apps:
             self._put([build_entry(document) for document in documents])
         self._drop([key for key in held if key not in etags])
         self._seen = generation
-        self._tell(started)
+        self._emit_refreshed(started)
 
     async def _reload_ids(self, ids: Sequence[Any]) -> None:
         documents = await self._read({"_id": {"$in": list(ids)}}, max(len(ids), 1))
         found = [build_entry(document) for document in documents]
         self._drop({build_key(id) for id in ids} - {entry.key for entry in found})
         self._put(found)
-        self._tell_collisions(self._table)
+        self._emit_collisions(self._table)
 
     async def _read_claimants(self, uri: str) -> Table:
         """Everybody who claims this uri: of several, only one is served."""
@@ -289,20 +289,21 @@ class Apps:
     def _held_ids(self) -> list[Any]:
         return [self._table.entry(key).id for key in self._table.etags()]  # type: ignore[union-attr]
 
-    def _tell(self, started: float) -> None:
+    def _emit_refreshed(self, started: float) -> None:
         served, disabled = self._table.counts()
-        self._tell_collisions(self._table)
+        self._emit_collisions(self._table)
         invalid = len(self._table.collisions)
         emit(AppsRefreshed(served, disabled - invalid, invalid, time.perf_counter() - started))
 
-    def _tell_collisions(self, table: Table) -> None:
+    def _emit_collisions(self, table: Table) -> None:
         """Each of them once, as long as it lasts; a part of the definitions shows not all."""
-        for key, claim in table.collisions.items() - self._told.items():
+        for key, claim in table.collisions.items() - self._emitted.items():
             text = f"another app, whose _id is lower, claims /{claim}"
             emit(AppInvalid(key.partition(":")[2], (text,)))
         is_part = table is not self._table
-        others = {key: one for key, one in self._told.items() if is_part and not table.entry(key)}
-        self._told = {**others, **table.collisions}
+        known = self._emitted.items()
+        others = {key: one for key, one in known if is_part and not table.entry(key)}
+        self._emitted = {**others, **table.collisions}
 
 
 def _text(etag: Any) -> str | None:

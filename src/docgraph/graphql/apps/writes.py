@@ -36,7 +36,7 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, run_blocking
 from docgraph.store import Store
 
-__all__ = ["URIS", "DefinitionChecker", "DefinitionReader", "DefinitionTeller", "OnDefinitions"]
+__all__ = ["URIS", "DefinitionChecker", "DefinitionNotifier", "DefinitionReader", "OnDefinitions"]
 
 URIS = "_uris"
 _LOOK_MS = 5_000
@@ -167,7 +167,7 @@ class DefinitionChecker(OnDefinitions):
         )
 
 
-class DefinitionTeller(OnDefinitions):
+class DefinitionNotifier(OnDefinitions):
     """Makes a committed write known to every worker, and gives its warnings back."""
 
     name: ClassVar[str] = "graphAppDefinitionTeller"

@@ -34,7 +34,7 @@ from docgraph.store import Store
 from docgraph.store.metadata import Metadata
 from docgraph.store.mounts import SCHEMA_STORE, is_reserved_collection
 
-__all__ = ["SchemaChecker", "SchemaStoreChecker", "SchemaStoreReader", "SchemaStoreTeller"]
+__all__ = ["SchemaChecker", "SchemaStoreChecker", "SchemaStoreNotifier", "SchemaStoreReader"]
 
 _AT_A_TIME: Final = 100  # documents checked before others have their turn
 
@@ -81,7 +81,7 @@ class SchemaStoreChecker(_OnSchemas):
         return escape_keys(schema)
 
 
-class SchemaStoreTeller(_OnSchemas):
+class SchemaStoreNotifier(_OnSchemas):
     """Makes a written schema known to every worker."""
 
     name: ClassVar[str] = "jsonSchemaStoreTeller"
