@@ -14,7 +14,7 @@ from docgraph.rest.handlers.metadata import (
     put_metadata,
     read_properties,
 )
-from docgraph.rest.shadows import check_reachable
+from docgraph.rest.service_paths import check_reachable
 from docgraph.store.administration import Administration
 
 __all__ = ["HANDLERS"]

@@ -2,7 +2,7 @@
 
 What goes into the schema store is a schema, and comes out as it was written. A collection whose
 metadata names a schema takes only documents that follow it: an update of one document reaches this
-place as the whole document (see `whole`), an update that does not is refused.
+place as the whole document (see `checked_patch.py`), an update that does not is refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Collections: a page of documents, and one more document."""
+"""The documents of a collection: GET of a page, POST of one or many."""
 
 from __future__ import annotations
 
