@@ -62,7 +62,7 @@ def check(sources: Sources, path: Path, as_json: bool) -> None:
 def apply(sources: Sources, path: Path) -> None:
     """Store the definitions of a file or directory; none of them if one cannot work."""
     from docgraph.cli.definitions import check_path, report
-    from docgraph.graphql.apps.upkeep import ensure_index
+    from docgraph.graphql.apps.cache_plugins import ensure_index
 
     checked = check_path(prepare(load(sources)), path)
     report(checked, as_json=False)

@@ -46,8 +46,13 @@ from docgraph.auth.users.changes import (
     UserChangeNotifier,
 )
 from docgraph.auth.users.first import FirstUser
+from docgraph.graphql.apps.cache_plugins import (
+    AppsIndex,
+    AppsInitializer,
+    AppsProvider,
+    AppsUpdater,
+)
 from docgraph.graphql.apps.creation import AppsIndexOnCreation
-from docgraph.graphql.apps.upkeep import AppsIndex, AppsInitializer, AppsProvider, AppsUpdater
 from docgraph.graphql.apps.writes import DefinitionChecker, DefinitionNotifier, DefinitionReader
 from docgraph.graphql.http.service import GraphqlService
 from docgraph.openapi.service import OpenApiPageService, OpenApiService

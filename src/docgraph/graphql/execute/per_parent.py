@@ -1,7 +1,7 @@
-"""Fetching what each parent asks for by a query of its own; equal queries are asked once.
+"""Fetching a relation by one query per parent; equal queries are sent once.
 
-The way of everything that is no plain join: `$fk` under `$gt`, `$or` or `$elemMatch`, `rootDoc`,
-aggregations, and joins of which there is only one or too much.
+For everything that is no plain join: `$fk` under `$gt`, `$or` or `$elemMatch`, `rootDoc`,
+aggregations, and joins for a single parent or with too many documents.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from docgraph.graphql.plan.relation import combine
 from docgraph.graphql.plan.tree import Fetch
 from docgraph.variables import MATCH_NOTHING, Scope, matches_nothing
 
-__all__ = ["MAX_KEYS", "fetch_branches"]
+__all__ = ["MAX_KEYS", "fetch_per_parent"]
 
 MAX_KEYS = 10_000  # foreign keys of one parent, and of one command
 
 
-async def fetch_branches(
+async def fetch_per_parent(
     fetch: Fetch, parents: Sequence[Any], roots: Sequence[Any] | None, run: Run
 ) -> list[Any]:
     """The answer for each parent: documents, or why there are none."""
     if len(parents) == 1:
-        return [await _fetch_branch(fetch, parents[0], None if roots is None else roots[0], run)]
+        return [await _fetch_single(fetch, parents[0], None if roots is None else roots[0], run)]
     prepared = run.prepared[id(fetch)]
     queries: list[Query] = []
     asked: dict[Hashable, int | Answer] = {}
@@ -47,7 +47,7 @@ async def fetch_branches(
     return [answers[place] if isinstance(place, int) else place for place in places]
 
 
-async def _fetch_branch(fetch: Fetch, parent: Any, root: Any, run: Run) -> Any:
+async def _fetch_single(fetch: Fetch, parent: Any, root: Any, run: Run) -> Any:
     """The answer for an only parent, such as a root field has."""
     queries: list[Query] = []
     place = _place(fetch, run.prepared[id(fetch)], parent, root, queries, run)
