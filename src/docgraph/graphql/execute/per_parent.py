@@ -14,7 +14,7 @@ from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.join import is_comparable, match_any
-from docgraph.graphql.execute.queries import Answer, Find, Pipeline, Query, ask_all, ask_alone
+from docgraph.graphql.execute.queries import Answer, Find, Pipeline, Query, send_all, send_alone
 from docgraph.graphql.execute.run import Prepared, Run
 from docgraph.graphql.execute.window import read_window
 from docgraph.graphql.plan.relation import combine
@@ -34,24 +34,24 @@ async def fetch_per_parent(
         return [await _fetch_single(fetch, parents[0], None if roots is None else roots[0], run)]
     prepared = run.prepared[id(fetch)]
     queries: list[Query] = []
-    asked: dict[Hashable, int | Answer] = {}
-    places: list[int | Answer] = []
+    known: dict[Hashable, int | Answer] = {}
+    slots: list[int | Answer] = []
     for number, parent in enumerate(parents):
         root = None if roots is None else roots[number]
         key = _identify(fetch, number, parent, root)
-        place = asked.get(key)
-        if place is None:
-            place = asked[key] = _place(fetch, prepared, parent, root, queries, run)
-        places.append(place)
-    answers = await ask_all(fetch, queries, run) if queries else []
-    return [answers[place] if isinstance(place, int) else place for place in places]
+        slot = known.get(key)
+        if slot is None:
+            slot = known[key] = _add_query(fetch, prepared, parent, root, queries, run)
+        slots.append(slot)
+    answers = await send_all(fetch, queries, run) if queries else []
+    return [answers[slot] if isinstance(slot, int) else slot for slot in slots]
 
 
 async def _fetch_single(fetch: Fetch, parent: Any, root: Any, run: Run) -> Any:
     """The answer for an only parent, such as a root field has."""
     queries: list[Query] = []
-    place = _place(fetch, run.prepared[id(fetch)], parent, root, queries, run)
-    return await ask_alone(fetch, queries[0], run) if queries else place
+    slot = _add_query(fetch, run.prepared[id(fetch)], parent, root, queries, run)
+    return await send_alone(fetch, queries[0], run) if queries else slot
 
 
 def _identify(fetch: Fetch, number: int, parent: Any, root: Any) -> Hashable:
@@ -61,7 +61,7 @@ def _identify(fetch: Fetch, number: int, parent: Any, root: Any) -> Hashable:
     return fetch.relation.signature(parent, root)
 
 
-def _place(
+def _add_query(
     fetch: Fetch, prepared: Prepared, parent: Any, root: Any, queries: list[Query], run: Run
 ) -> int | Answer:
     """The number of the parent's query, or its answer when none is needed."""

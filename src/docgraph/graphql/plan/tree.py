@@ -137,14 +137,14 @@ class Block:
         return tuple(f for f in self.fields if isinstance(f, Embedded | Fetch | Introspection))
 
     @cached_property
-    def asks(self) -> bool:
+    def needs_fetch(self) -> bool:
         """Whether something in or below this block is fetched."""
-        return any(_asks(column) for column in self.columns)
+        return any(_needs_fetch(column) for column in self.columns)
 
     @cached_property
     def is_concurrent(self) -> bool:
         """Whether several columns wait for the database, which they can do side by side."""
-        return sum(map(_asks, self.columns)) > 1
+        return sum(map(_needs_fetch, self.columns)) > 1
 
     @cached_property
     def project(self) -> Project:
@@ -181,9 +181,9 @@ def _is_list(type_: GraphQLOutputType) -> bool:
     return is_list_type(type_.of_type if is_non_null_type(type_) else type_)
 
 
-def _asks(column: Column) -> bool:
+def _needs_fetch(column: Column) -> bool:
     if isinstance(column, Embedded):
-        return any(block.asks for block in column.selection.blocks.values())
+        return any(block.needs_fetch for block in column.selection.blocks.values())
     return isinstance(column, Fetch)
 
 

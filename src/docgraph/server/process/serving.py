@@ -51,15 +51,15 @@ _COLLECT_AFTER = 20_000
 
 
 class Stop:
-    """Who asked the process to stop: the first time gently, the second time at once."""
+    """Requests to stop the process: the first stops it gently, the second at once."""
 
     def __init__(self, on_stop: Callable[[str], None] | None = None) -> None:
         self.gentle = asyncio.Event()
         self.at_once = asyncio.Event()
         self._on_stop = on_stop
 
-    def ask(self, reason: str) -> None:
-        """Stop; asked again: now."""
+    def request(self, reason: str) -> None:
+        """Stop gently; the second time at once."""
         if self.gentle.is_set():
             self.at_once.set()
             return
@@ -68,10 +68,10 @@ class Stop:
             self._on_stop(reason)
 
     def on_signals(self, *signals: signal.Signals) -> None:
-        """Let these signals ask."""
+        """Let these signals request the stop."""
         loop = asyncio.get_running_loop()
         for one in signals:
-            loop.add_signal_handler(one, self.ask, one.name)
+            loop.add_signal_handler(one, self.request, one.name)
 
 
 class HttpServer:

@@ -262,7 +262,7 @@ async def _serve(
 
     def parent_is_gone() -> None:
         loop.remove_reader(channel.fileno())
-        stop.ask("the parent process is gone")
+        stop.request("the parent process is gone")
 
     loop.add_reader(channel.fileno(), parent_is_gone)
     application = make_application(number)
