@@ -16,8 +16,8 @@ from docgraph.config.sections import AuthCookieSetter, Core, Graphql, Mongo, Ope
 from docgraph.exchange import Answer, Body, Deadline, Document, Exchange
 from docgraph.exchange.path import parse_path
 from docgraph.openapi.document import Facts, build_document
+from docgraph.openapi.endpoints import read_mounts
 from docgraph.openapi.page import HEADERS, render_page
-from docgraph.openapi.places import read_mounts
 from docgraph.openapi.security import describe_security
 from docgraph.openapi.services import Bound
 from docgraph.openapi.survey import Survey, Surveyor

@@ -237,7 +237,7 @@ def _read_keys(fetch: Fetch, join: Join, parent: Any) -> Keys:
         return {join_key(value): value}
     if len(value) > MAX_KEYS:
         raise FieldFailure(
-            f"{fetch.place.coordinates} has more than {MAX_KEYS} foreign keys", "too-many-keys"
+            f"{fetch.position.coordinates} has more than {MAX_KEYS} foreign keys", "too-many-keys"
         )
     return {join_key(item): item for item in value if item is not None}
 

@@ -132,6 +132,6 @@ def _check_keys(fetch: Fetch, parent: Any) -> None:
         value = get(parent)
         if type(value) is list and len(value) > MAX_KEYS:
             raise FieldFailure(
-                f"{fetch.place.coordinates} has more than {MAX_KEYS} foreign keys",
+                f"{fetch.position.coordinates} has more than {MAX_KEYS} foreign keys",
                 "too-many-keys",
             )

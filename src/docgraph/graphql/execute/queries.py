@@ -107,7 +107,7 @@ async def send_alone(fetch: Fetch, query: Query, run: Run) -> Answer:
 
 async def _send_each(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
     if len(queries) > ALONE:
-        text = f"{fetch.place.coordinates} needs more than {ALONE} commands"
+        text = f"{fetch.position.coordinates} needs more than {ALONE} commands"
         return [FieldFailure(text, "too-many-commands")] * len(queries)
     return await concurrently([send_alone(fetch, query, run) for query in queries])
 

@@ -16,7 +16,7 @@ from graphql import GraphQLOutputType, OperationDefinitionNode, is_list_type, is
 
 from docgraph.graphql.definition.mapping.aggregation import AggregationMapping
 from docgraph.graphql.definition.mapping.query import QueryMapping
-from docgraph.graphql.errors import Errors, Place
+from docgraph.graphql.errors import Errors, FieldPosition
 from docgraph.graphql.plan.arguments import Arguments
 from docgraph.graphql.plan.compile import Project, compile_projection
 from docgraph.graphql.plan.leaves import Absent, Constant, Get, Leaf, Serialize
@@ -46,7 +46,7 @@ class Embedded:
 
     key: str
     type: GraphQLOutputType
-    place: Place
+    position: FieldPosition
     path: Path
     get: Get
     selection: Selection
@@ -66,7 +66,7 @@ class Fetch:
 
     key: str
     type: GraphQLOutputType
-    place: Place
+    position: FieldPosition
     mapping: QueryMapping | AggregationMapping
     arguments: Arguments
     relation: Relation
@@ -110,7 +110,7 @@ class Introspection:
 
     key: str
     type: GraphQLOutputType
-    place: Place
+    position: FieldPosition
     operation: OperationDefinitionNode
     variables: frozenset[str]
 
@@ -162,7 +162,7 @@ class Selection:
     """What is selected below a field: a block for each object type that a document may have."""
 
     type_name: str
-    place: Place
+    position: FieldPosition
     blocks: Mapping[str, Block]
     resolve: Callable[[Any], str | None] | None = None  # for interfaces and unions
 
