@@ -28,7 +28,7 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
 from docgraph.graphql.apps.apps import known_variables
-from docgraph.graphql.apps.table import find_claims
+from docgraph.graphql.apps.stored_definitions import find_claims
 from docgraph.graphql.definition.check import Report, check_definition
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.plugins.kinds import DataInterceptor
