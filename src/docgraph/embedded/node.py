@@ -142,14 +142,16 @@ class Node:
             self._process.send_signal(signal.SIGCONT)
 
     def _spawn(self) -> None:
-        place = self.directory
+        directory = self.directory
         try:
-            place.rotate_log()
-            self._log_start = place.log.stat().st_size if place.log.exists() else 0
-            self._output = tempfile.TemporaryFile(dir=place.path)  # noqa: SIM115
+            directory.rotate_log()
+            self._log_start = directory.log.stat().st_size if directory.log.exists() else 0
+            self._output = tempfile.TemporaryFile(dir=directory.path)  # noqa: SIM115
         except OSError as error:
-            raise describe_os_error(error, place.path) from error
-        command = build_command(self._binary, place.data, place.log, self.port, self._options)
+            raise describe_os_error(error, directory.path) from error
+        command = build_command(
+            self._binary, directory.data, directory.log, self.port, self._options
+        )
         try:
             self._process = subprocess.Popen(  # noqa: S603
                 tie_to_owner(command),
@@ -162,7 +164,7 @@ class Node:
         except OSError as error:
             said = f"{CANNOT_EXECUTE} {error.errno}"
             raise explain_exit(replace(self._report_exit(126), output=said)) from error
-        place.remember(Remembered(self.port, self._process.pid))
+        directory.remember(Remembered(self.port, self._process.pid))
 
     def _listens(self, deadline: float) -> bool:
         """Wait until the port answers; false if another attempt may do better.
@@ -207,14 +209,14 @@ class Node:
         raise _no_port()
 
     def _end_leftover(self) -> None:
-        place = self.directory
-        for pid in {place.recall().pid, place.read_mongod_pid()}:
+        directory = self.directory
+        for pid in {directory.recall().pid, directory.read_mongod_pid()}:
             if pid is None:
                 continue
-            if is_mongod_of(pid, place.data, place.log):
+            if is_mongod_of(pid, directory.data, directory.log):
                 self._progress(f"stopping a MongoDB left over as process {pid}")
                 if not end_process(pid, self._options.stop_timeout):
-                    raise _cannot_stop(pid, place.path)
+                    raise _cannot_stop(pid, directory.path)
             elif is_ending(pid):
                 await_end(pid, self._options.stop_timeout)
 
@@ -231,16 +233,16 @@ class Node:
         self._process = self._output = None
 
     def _report_exit(self, code: int) -> ExitReport:
-        place = self.directory
+        directory = self.directory
         return ExitReport(
             code=code,
             output=self._read_output(),
-            log=_read_from(place.log, self._log_start),
+            log=_read_from(directory.log, self._log_start),
             binary=self._binary,
-            directory=place.path,
-            log_path=place.log,
-            pid_in_lock=place.read_mongod_pid(),
-            free_bytes=shutil.disk_usage(place.path).free,
+            directory=directory.path,
+            log_path=directory.log,
+            pid_in_lock=directory.read_mongod_pid(),
+            free_bytes=shutil.disk_usage(directory.path).free,
         )
 
     def _read_output(self) -> str:

@@ -95,11 +95,11 @@ class FirstUser(Initializer):
     async def _insert(self, realm: DatabaseRealm, user: Document) -> bool:
         """Whether it was us who stored it."""
         section = realm.config
-        place = Resource(ResourceType.COLLECTION, section.users_db, section.users_collection)
+        resource = Resource(ResourceType.COLLECTION, section.users_db, section.users_collection)
         write = Write(WriteKind.INSERT, documents=(user,))
         try:
             await self._store.write(
-                place, write, deadline=Deadline.after_ms(_WRITE_MS), majority=True
+                resource, write, deadline=Deadline.after_ms(_WRITE_MS), majority=True
             )
         except Conflict:
             return False

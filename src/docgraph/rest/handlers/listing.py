@@ -111,10 +111,10 @@ async def _read_keyset_page(call: Call, order: Order, token: str) -> _Page:
 
 async def _mark_empty_arrays(call: Call, order: Order, key: Key) -> Key:
     """The key with its empty arrays: the driver reads both them and nulls as None."""
-    places = dict(order)
-    id = key[list(places).index("_id")]
+    directions = dict(order)
+    id = key[list(directions).index("_id")]
     marked: list[Any] = []
-    for path, value in zip(places, key, strict=True):
+    for path, value in zip(directions, key, strict=True):
         if value is None and path != "_id":
             filter = {"_id": id, path: {"$size": 0}}
             marked.append(EMPTY if await call.count(filter) else None)

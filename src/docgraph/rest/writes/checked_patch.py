@@ -47,7 +47,7 @@ async def patch_whole_document(call: Call, update: Document, etag: ObjectId) -> 
     """Read, patch, replace; again when another client was faster."""
     target = await target_of(call, call.resource.id)
     # The read below ignores what the caller may see; so we check here that they may read it.
-    await call.rehearse_read(Read(filter=target.place, limit=1))
+    await call.rehearse_read(Read(filter=target.filter_without_etag, limit=1))
     await rehearse_representation(call)
     tried: Document | None = None
     for _ in range(_TRIES):
@@ -89,6 +89,6 @@ async def _apply(call: Call, write: Write, document: Document, update: Document)
 
 async def _read(call: Call, target: Target) -> Document | None:
     """The document as it is, without what a permission leaves out: it is going to be written."""
-    read = Read(filter=target.place, limit=1, consistency=call.consistency)
+    read = Read(filter=target.filter_without_etag, limit=1, consistency=call.consistency)
     found = await call.context.store.read(call.resource, read, deadline=call.exchange.deadline)
     return found[0] if found else None
