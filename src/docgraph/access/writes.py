@@ -1,6 +1,6 @@
 """Writes to the collection of permission rules: checked before, made known after.
 
-Whoever writes them (the REST API, a command, a plugin) hears of a mistake and its place; nothing
+The writer (the REST API, a command, a plugin) gets an error that says where the mistake is; nothing
 invalid is stored.
 """
 

@@ -41,7 +41,7 @@ class Remembered:
 
 
 class DirectoryLock:
-    """A lock that the system gives back when its process dies, however it dies.
+    """A lock that the system releases when its process ends, however it ends.
 
     A POSIX record lock belongs to the process, so that forked workers do not keep it alive; it is
     also lost when the process closes any other handle of the file, hence the list of those held.
@@ -81,7 +81,7 @@ class DirectoryLock:
             return True
         try:
             handle = os.open(self._path, os.O_RDWR)
-        except OSError:  # no directory, no lock, or somebody else's: not ours to use
+        except OSError:  # no directory, no lock, or one of another user: not ours to use
             return False
         try:
             return _is_locked(handle)

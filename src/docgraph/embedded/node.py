@@ -110,7 +110,7 @@ class Node:
         """Ask for a clean end without waiting for it."""
         if self._process is not None and self._owner == os.getpid() and self.is_running:
             self._process.terminate()
-            self.resume()  # a suspended process would hear of it only then
+            self.resume()  # a suspended process would get the signal only then
 
     def stop(self) -> None:
         """End the process cleanly and give the directory back; a forked copy does nothing."""
@@ -169,7 +169,7 @@ class Node:
     def _listens(self, deadline: float) -> bool:
         """Wait until the port answers; false if another attempt may do better.
 
-        Either somebody else took the port in between, or the libraries are there only now.
+        Either another process took the port in between, or the libraries are there only now.
         """
         process = self._process
         while process is not None:

@@ -20,7 +20,7 @@ _listeners: tuple[Listener, ...] = ()
 
 
 def subscribe(listener: Listener) -> None:
-    """Let `listener` hear every event from now on; it must return at once."""
+    """Call `listener` with every event from now on; it must return at once."""
     global _listeners  # noqa: PLW0603 - see the module's docstring
     _listeners = (*_listeners, listener)
 

@@ -72,7 +72,7 @@ def build_document(facts: Facts) -> Document:
         "openapi": "3.1.0",
         "info": {"title": facts.title, "version": __version__, "description": _ABOUT},
         "servers": [{"url": facts.base_url or "/"}],
-        # Nobody is kept from calling without credentials; permissions decide what comes of it.
+        # Calls without credentials are possible; permissions decide about them.
         "security": [*({name: []} for name in facts.security), {}],
         "tags": paths.tags,
         "paths": paths.items,

@@ -117,7 +117,7 @@ class Call:
         return await self.write_at(self.resource, write)
 
     async def write_at(self, resource: Resource, write: Write) -> WriteResult:
-        """Write elsewhere. A write has no time limit of its own: half of one helps nobody."""
+        """Write elsewhere. A write has no time limit of its own: half of one would be useless."""
         concern = self.parameters.write_concern
         if concern is not None:
             write = replace(write, concern=concern)

@@ -3,7 +3,7 @@
 A count must be higher than the highest one seen with its nonce. Where only the workers of one
 instance can check a nonce, they keep the highest counts in shared memory; where instances share the
 key, in the database, whose unique `_id` decides between two who come at the same moment. Only
-right digests get here, so that nobody without a password can fill either of them.
+right digests get here, so that callers without a password cannot fill either of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Reads and writes of the users collection, whoever makes them: the REST API, a command, a plugin.
+"""Reads and writes of the users collection, by the REST API, a command or a plugin.
 
 Passwords are checked and hashed in every shape of a write; a committed write is made known to all
 workers and ends the tokens of those whom it concerns; no read gives a password back (the guard of
-the store sees to that for every kind of read, what stands here is the second lock on the door).
+the store refuses it for every kind of read; the interceptor here is a second check).
 All of them belong to `dbRealmAuthenticator` and rest when it is off.
 """
 

@@ -223,7 +223,7 @@ class Apps:
         self._emit_collisions(self._definitions)
 
     async def _read_claimants(self, uri: str) -> StoredDefinitions:
-        """Everybody who claims this uri: of several, only one is served."""
+        """All definitions that claim this uri: of several, only one is served."""
         spellings = [uri, f"/{uri}", f"{uri}/", f"/{uri}/"]
         filter = {"$or": [{"_id": uri}, {"descriptor.uri": {"$in": spellings}}]}
         definitions = StoredDefinitions()
@@ -274,7 +274,7 @@ class Apps:
             self._compiled.invalidate(key)
 
     async def _build(self, entry: Entry) -> _Compiled:
-        """An app, or the reason why there is none, which is kept and told to the log once."""
+        """An app, or the reason why there is none, which is kept and emitted once."""
         started = time.perf_counter()
         try:
             app = await run_blocking(self._lane, self._build_now, entry.document)

@@ -46,7 +46,7 @@ class AppsProvider(Provider):
         self._apps = Apps(_settings(configuration), store, generations, blocking, registry)
 
     def get(self) -> Apps:
-        """The same cache for everybody."""
+        """The one cache of this process."""
         return self._apps
 
     async def close(self) -> None:

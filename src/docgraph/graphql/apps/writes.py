@@ -1,4 +1,4 @@
-"""Writes to the definitions collection, whoever makes them: checked, escaped, made known.
+"""Writes to the definitions collection, by whatever way: checked, escaped, made known.
 
 Nothing invalid is ever stored (decision 4). Two apps cannot claim one uri, also not when two
 instances race for it: `_uris` carries a unique index (decision 5), and the look before the write

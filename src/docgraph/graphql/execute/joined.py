@@ -67,7 +67,7 @@ class _Batch:
     """The parents that one command is for.
 
     `keys` are those of the parents, one by one, where each has just one and all of them are of
-    types that Python compares as MongoDB does. Then it may well be that nobody needs the seekers.
+    types that Python compares as MongoDB does. Then the seekers are often not needed.
     """
 
     sides: list[_Side]

@@ -100,7 +100,7 @@ class Plan:
 
     @cached_property
     def comment(self) -> dict[str, str]:
-        """What the database is told of every command: where it comes from."""
+        """The comment of every command to the database: where it comes from."""
         return {"app": str(self.app.definition.id), "operation": self.name}
 
     def tree(self, variables: Mapping[str, Any]) -> Tree:

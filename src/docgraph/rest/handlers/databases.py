@@ -60,7 +60,7 @@ async def _delete(call: Call) -> Answer:
 
 async def _drop(call: Call, collections: Sequence[Resource]) -> None:
     try:
-        # One by one, so that those who care for a collection hear of its end.
+        # One by one, so that interceptors see each collection that is dropped.
         for collection in collections:
             await call.write_at(collection, _DROP)
         administration = Administration(call.context.store, call.parameters.write_concern)

@@ -219,7 +219,7 @@ async def _read(call: Call) -> Document | None:
 
 
 async def _write(call: Call, write: Write) -> WriteResult:
-    """Metadata is written like documents are, so that those who care hear of it."""
+    """Metadata is written like documents are, so that interceptors see the write."""
     resource = Resource(ResourceType.METADATA, call.db, METADATA_STORE, _id_of(call))
     return await call.write_at(resource, write)
 

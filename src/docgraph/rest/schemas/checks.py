@@ -1,4 +1,4 @@
-"""Writes and reads around JSON schemas, whoever makes them (rest-behaviour 5.6).
+"""Writes and reads around JSON schemas, by whatever way (rest-behaviour 5.6).
 
 What goes into the schema store is a schema, and comes out as it was written. A collection whose
 metadata names a schema takes only documents that follow it: an update of one document reaches this

@@ -47,7 +47,7 @@ def build_scope(
         "scheme": connection.scheme,
         "method": method,
         "root_path": "",
-        "path": "",  # made from the raw one by those who need it
+        "path": "",  # made from the raw one where it is needed
         "raw_path": head.path,
         "query_string": head.query,
         "headers": connection.headers,

@@ -90,7 +90,7 @@ class FastPath:
             return reply
 
     async def _select(self, preference: _ServerMode, name: str) -> Server:
-        """The server to ask; the primary is the same as long as nothing is heard of a change."""
+        """The server to ask; the primary stays the same until the topology changes."""
         known = self._client._topology.description
         if self._primary is not None and known is self._known and not preference.mode:
             return self._primary
