@@ -144,12 +144,12 @@ class EmbeddedMongo(_Cluster):
 
         While the owner is still starting it, wait up to `timeout` seconds.
         """
-        found = DataDirectory(directory)
+        place = DataDirectory(directory)
         end = time.monotonic() + timeout
-        while found.lock.is_held():
-            port = found.recall().port
+        while place.lock.is_held():
+            port = place.recall().port
             host = f"{LOOPBACK}:{port}"
-            if port and serves_directory(port, found.data) and find_primary([host]):
+            if port and serves_directory(port, place.data) and find_primary([host]):
                 return build_uri([host])
             if time.monotonic() > end:
                 return None

@@ -110,7 +110,7 @@ class Node:
         """Ask for a clean end without waiting for it."""
         if self._process is not None and self._owner == os.getpid() and self.is_running:
             self._process.terminate()
-            self.resume()  # a suspended process would get the signal only then
+            self.resume()  # a suspended process would hear of it only then
 
     def stop(self) -> None:
         """End the process cleanly and give the directory back; a forked copy does nothing."""

@@ -1,6 +1,6 @@
 """Making started `mongod` processes a replica set, and waiting until it has a primary.
 
-The set gets its members' addresses again whenever a port had to change: by force, since a member
+The set is told its members' addresses again whenever a port had to change: by force, since a member
 that does not find itself in its configuration cannot vote for a new one.
 """
 

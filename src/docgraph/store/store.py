@@ -375,7 +375,7 @@ class Store:
         uncertain = WriteResult(uncertain=True)
         try:
             await self.interceptors.run_after_write(exchange, resource, write, uncertain)
-        except Exception as error:  # the caller gets the error of the write itself
+        except Exception as error:  # the caller is told of the write itself
             emit(UnattendedFailed(f"after {write.kind} {resource.db}.{resource.collection}", error))
 
     async def rehearse(

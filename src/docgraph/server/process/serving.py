@@ -43,7 +43,7 @@ __all__ = ["HttpServer", "Stop", "serve_process"]
 
 _SWEEP = 0.25
 _MUTE = 100  # above every level of `logging`: what is worth saying goes through `observe`
-_TLS_GOODBYE = 5.0
+_TLS_SHUTDOWN_SECONDS = 5.0
 _COMPRESSION_THREADS = 2
 # Objects. The documents of a few requests at a time are alive for milliseconds, and no garbage:
 # with Python's own threshold (700) the collector would look at them many times.
@@ -121,7 +121,7 @@ class HttpServer:
         return {
             "ssl": context,
             "ssl_handshake_timeout": min(self._limits.header_time, 60.0),
-            "ssl_shutdown_timeout": _TLS_GOODBYE,
+            "ssl_shutdown_timeout": _TLS_SHUTDOWN_SECONDS,
         }
 
     async def stop(self, at_once: asyncio.Event) -> None:
