@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from docgraph.graphql.apps.upkeep import AppsInitializer
+from docgraph.graphql.apps.cache_plugins import AppsInitializer
 from docgraph.observe.events import AppInvalid
 from tests.http.harness import (
     Document,

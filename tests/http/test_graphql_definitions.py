@@ -14,7 +14,7 @@ from docgraph.codec import escape_keys
 from docgraph.config.sections import Graphql
 from docgraph.exchange import Deadline, Read, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
-from docgraph.graphql.apps.upkeep import ensure_index
+from docgraph.graphql.apps.cache_plugins import ensure_index
 from docgraph.observe.events import AppInvalid
 from tests.http.harness import Document, Mongo, Service, build_definition, listening, running
 from tests.http.hosts import module_application

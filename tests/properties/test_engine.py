@@ -95,7 +95,7 @@ def check_seed(engine: Engine, client: MongoClient[dict[str, Any]], seed: int) -
         if seed % 3:
             patch.setattr(joined, "FIRST_TRY", 1)
         if seed % 3 == 2:
-            patch.setattr(joined, "fetch_crowded", never)
+            patch.setattr(joined, "fetch_by_lookup", never)
         try:
             for name, documents in case.data.items():
                 if documents:

@@ -1,6 +1,6 @@
 """Writes to the collection of permission rules: checked before, made known after.
 
-Whoever writes them (the REST API, a command, a plugin) hears of a mistake and its place; nothing
+The writer (the REST API, a command, a plugin) gets an error that says where the mistake is; nothing
 invalid is stored.
 """
 
@@ -27,7 +27,7 @@ from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Generations
 
-__all__ = ["PermissionChecker", "PermissionTeller"]
+__all__ = ["PermissionChecker", "PermissionNotifier"]
 
 
 class _OnRules(DataInterceptor):
@@ -90,7 +90,7 @@ class PermissionChecker(_OnRules):
         )
 
 
-class PermissionTeller(_OnRules):
+class PermissionNotifier(_OnRules):
     """Makes a committed write known to every worker: it is in force with their next request."""
 
     name: ClassVar[str] = "permissionTeller"

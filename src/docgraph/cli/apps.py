@@ -62,7 +62,7 @@ def check(sources: Sources, path: Path, as_json: bool) -> None:
 def apply(sources: Sources, path: Path) -> None:
     """Store the definitions of a file or directory; none of them if one cannot work."""
     from docgraph.cli.definitions import check_path, report
-    from docgraph.graphql.apps.upkeep import ensure_index
+    from docgraph.graphql.apps.cache_plugins import ensure_index
 
     checked = check_path(prepare(load(sources)), path)
     report(checked, as_json=False)
@@ -129,14 +129,16 @@ class _Definitions:
     def __init__(self, app: Docgraph, settings: Graphql) -> None:
         self.app = app
         self.settings = settings
-        self._place = Resource(ResourceType.COLLECTION, settings.db, settings.collection)
+        self._resource = Resource(ResourceType.COLLECTION, settings.db, settings.collection)
 
     async def read(self, read: Read) -> list[Document]:
-        return await self.app.store.read(self._place, read, deadline=Deadline.after_ms(_LIMIT_MS))
+        return await self.app.store.read(
+            self._resource, read, deadline=Deadline.after_ms(_LIMIT_MS)
+        )
 
     async def write(self, write: Write) -> None:
         result = await self.app.store.write(
-            self._place, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
+            self._resource, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
         )
         if result.failures:
             raise StartupError(

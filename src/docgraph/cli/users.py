@@ -158,7 +158,7 @@ class _Users:
         self.realm = realm
         self.settings = realm.config
         self._store = app.store
-        self._place = Resource(
+        self._resource = Resource(
             ResourceType.COLLECTION, self.settings.users_db, self.settings.users_collection
         )
 
@@ -167,11 +167,11 @@ class _Users:
         return await self.read(Read(filter=self.name_filter(user), limit=1))
 
     async def read(self, read: Read) -> list[Document]:
-        return await self._store.read(self._place, read, deadline=Deadline.after_ms(_LIMIT_MS))
+        return await self._store.read(self._resource, read, deadline=Deadline.after_ms(_LIMIT_MS))
 
     async def write(self, write: Write) -> WriteResult:
         return await self._store.write(
-            self._place, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
+            self._resource, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
         )
 
     def name_filter(self, user: str) -> Document:

@@ -101,7 +101,7 @@ class LastingThread(threading.Thread):
 def tie_to_owner(command: list[str]) -> list[str]:
     """Wrap a command so that it ends with this process, where the system offers that.
 
-    Linux counts the death of the thread that forked as the parent's, so only a thread that lasts
+    For Linux the exit of the thread that forked is the parent's, so only a thread that lasts
     can tie. Without the tie the next start on the directory stops what was left over.
     """
     current = threading.current_thread()

@@ -41,7 +41,7 @@ class Remembered:
 
 
 class DirectoryLock:
-    """A lock that the system gives back when its process dies, however it dies.
+    """A lock that the system releases when its process ends, however it ends.
 
     A POSIX record lock belongs to the process, so that forked workers do not keep it alive; it is
     also lost when the process closes any other handle of the file, hence the list of those held.
@@ -54,7 +54,7 @@ class DirectoryLock:
         self._handle: int | None = None
 
     def acquire(self) -> bool:
-        """Take the lock if nobody has it; once more by the same owner changes nothing."""
+        """Take the lock if it is free; once more by the same owner changes nothing."""
         if self._is_held_here():
             return self._handle is not None
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -81,7 +81,7 @@ class DirectoryLock:
             return True
         try:
             handle = os.open(self._path, os.O_RDWR)
-        except OSError:  # no directory, no lock, or somebody else's: not ours to use
+        except OSError:  # no directory, no lock, or one of another user: not ours to use
             return False
         try:
             return _is_locked(handle)
@@ -193,7 +193,7 @@ def _read_pid(path: Path) -> int | None:
 
 
 def describe_os_error(error: OSError, directory: Path) -> StartupError:
-    """Say what the system's refusal means for whoever chose the directory."""
+    """Say what the system's refusal means for the configured directory."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StartupError(
             f"no space left on the disk of data directory {directory}",

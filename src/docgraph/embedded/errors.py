@@ -1,7 +1,7 @@
 """Why a `mongod` ended at its start, in one line that says what to do.
 
 Pure: from the exit code, what it printed and what it logged to a `StartupError`. Each rule below
-knows one cause and returns nothing when it is another; the first that speaks is believed.
+knows one cause and returns None when it is another; the first that returns an error wins.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from docgraph.exchange.errors import StartupError
 __all__ = [
     "ADDRESS_TAKEN",
     "CANNOT_EXECUTE",
-    "Death",
-    "explain_death",
+    "ExitReport",
     "explain_delay",
+    "explain_exit",
     "find_missing_library",
 ]
 
@@ -43,7 +43,7 @@ _CANNOT_EXECUTE = re.compile(re.escape(CANNOT_EXECUTE) + r" (?P<number>\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Death:
+class ExitReport:
     """What is known about a `mongod` that ended before it served."""
 
     code: int
@@ -56,14 +56,14 @@ class Death:
     free_bytes: int | None = None
 
 
-def explain_death(death: Death) -> StartupError:
-    """Turn the remains into one line and a hint."""
+def explain_exit(report: ExitReport) -> StartupError:
+    """One line that says why, and a hint."""
     for rule in _RULES:
-        if error := rule(death):
+        if error := rule(report):
             return error
-    line = _last_words(death) or f"exit code {death.code}"
+    line = _find_last_error(report) or f"exit code {report.code}"
     return StartupError(
-        f"mongod ended at its start: {line}", hint=f"its log has more: {death.log_path}"
+        f"mongod ended at its start: {line}", hint=f"its log has more: {report.log_path}"
     )
 
 
@@ -81,10 +81,10 @@ def find_missing_library(output: str) -> str | None:
     return Path(match["name"]).name if match else None
 
 
-def _missing_library(death: Death) -> StartupError | None:
-    if name := find_missing_library(death.output):
+def _missing_library(report: ExitReport) -> StartupError | None:
+    if name := find_missing_library(report.output):
         missing = f"the shared library {name}"
-    elif match := _LIBRARY_VERSION.search(death.output):
+    elif match := _LIBRARY_VERSION.search(report.output):
         name = match["name"]
         missing = f"a library with {name}"
     else:
@@ -98,8 +98,8 @@ def _missing_library(death: Death) -> StartupError | None:
     )
 
 
-def _cannot_execute(death: Death) -> StartupError | None:
-    match = _CANNOT_EXECUTE.search(death.output)
+def _cannot_execute(report: ExitReport) -> StartupError | None:
+    match = _CANNOT_EXECUTE.search(report.output)
     if match is None:
         return None
     number = int(match["number"])
@@ -110,11 +110,11 @@ def _cannot_execute(death: Death) -> StartupError | None:
         reason = "its loader is missing, as on systems without glibc"
     else:
         reason = errno.errorcode.get(number, str(number))
-    return StartupError(f"mongod cannot be run: {reason} ({death.binary})", hint=_OTHER_WAYS)
+    return StartupError(f"mongod cannot be run: {reason} ({report.binary})", hint=_OTHER_WAYS)
 
 
-def _illegal_instruction(death: Death) -> StartupError | None:
-    if death.code != ILLEGAL_INSTRUCTION:
+def _illegal_instruction(report: ExitReport) -> StartupError | None:
+    if report.code != ILLEGAL_INSTRUCTION:
         return None
     return StartupError(
         "mongod cannot be run: this processor lacks instructions that it needs (AVX, ARMv8.2)",
@@ -122,56 +122,56 @@ def _illegal_instruction(death: Death) -> StartupError | None:
     )
 
 
-def _killed(death: Death) -> StartupError | None:
-    if death.code != KILLED:
+def _killed(report: ExitReport) -> StartupError | None:
+    if report.code != KILLED:
         return None
     return StartupError(
         "mongod was killed at its start, perhaps because memory ran out",
-        hint=f"free some memory and start again; its log: {death.log_path}",
+        hint=f"free some memory and start again; its log: {report.log_path}",
     )
 
 
-def _full_disk(death: Death) -> StartupError | None:
-    is_scarce = death.free_bytes is not None and death.free_bytes < SCARCE_BYTES
-    if not is_scarce and "No space left on device" not in death.log + death.output:
+def _full_disk(report: ExitReport) -> StartupError | None:
+    is_scarce = report.free_bytes is not None and report.free_bytes < SCARCE_BYTES
+    if not is_scarce and "No space left on device" not in report.log + report.output:
         return None
     return StartupError(
-        f"no space left on the disk of data directory {death.directory}",
+        f"no space left on the disk of data directory {report.directory}",
         hint="free some space, or choose another directory with core.data-directory",
     )
 
 
-def _other_version(death: Death) -> StartupError | None:
-    text = "\n".join(_complaints(death.log))
-    if death.code != OTHER_VERSION and not re.search(
+def _other_version(report: ExitReport) -> StartupError | None:
+    text = "\n".join(_complaints(report.log))
+    if report.code != OTHER_VERSION and not re.search(
         r"featureCompatibilityVersion|unsupported WiredTiger file version", text
     ):
         return None
     return StartupError(
-        f"the data in {death.directory} was written by another version of MongoDB",
+        f"the data in {report.directory} was written by another version of MongoDB",
         hint="name a mongod of that version with DOCGRAPH_MONGOD, or choose another directory "
         "with core.data-directory",
     )
 
 
-def _refused_directory(death: Death) -> StartupError | None:
-    text = "\n".join(_complaints(death.log)) + death.output
+def _refused_directory(report: ExitReport) -> StartupError | None:
+    text = "\n".join(_complaints(report.log)) + report.output
     if re.search(r"Permission denied|Operation not permitted|read-only", text):
         return StartupError(
-            f"data directory {death.directory} is not writable for this user",
+            f"data directory {report.directory} is not writable for this user",
             hint="give this user the directory and all in it (chown -R), or choose another "
             "directory with core.data-directory",
         )
-    if death.code == DIRECTORY_TROUBLE and re.search(r"DBPathInUse|another mongod", text):
-        holder = death.pid_in_lock or "unknown"
+    if report.code == DIRECTORY_TROUBLE and re.search(r"DBPathInUse|another mongod", text):
+        holder = report.pid_in_lock or "unknown"
         return StartupError(
-            f"data directory {death.directory} in use by process {holder}, a mongod",
+            f"data directory {report.directory} in use by process {holder}, a mongod",
             hint="stop that process first, or choose another directory with core.data-directory",
         )
     return None
 
 
-_RULES: tuple[Callable[[Death], StartupError | None], ...] = (
+_RULES: tuple[Callable[[ExitReport], StartupError | None], ...] = (
     _missing_library,
     _cannot_execute,
     _illegal_instruction,
@@ -182,11 +182,11 @@ _RULES: tuple[Callable[[Death], StartupError | None], ...] = (
 )
 
 
-def _last_words(death: Death) -> str | None:
-    complaints = list(_complaints(death.log)) or list(_complaints(death.output))
+def _find_last_error(report: ExitReport) -> str | None:
+    complaints = list(_complaints(report.log)) or list(_complaints(report.output))
     if complaints:
         return complaints[-1]
-    lines = death.output.splitlines()
+    lines = report.output.splitlines()
     printed = [line for line in lines if line.strip() and _ANONYMOUS not in line]
     return printed[-1].strip()[:300] if printed else None
 

@@ -51,10 +51,10 @@ def find_pycurl_libraries() -> Path | None:
     if sys.platform != "linux":
         return None
     try:
-        place = Path(str(metadata.distribution("pycurl").locate_file("pycurl.libs")))
+        directory = Path(str(metadata.distribution("pycurl").locate_file("pycurl.libs")))
     except metadata.PackageNotFoundError:
         return None
-    return place.resolve() if place.is_dir() else None
+    return directory.resolve() if directory.is_dir() else None
 
 
 def _link(link: Path, target: Path) -> None:

@@ -33,7 +33,7 @@ _BRISK = {"electionTimeoutMillis": 1000, "heartbeatIntervalMillis": 200}
 
 
 def _say_nothing(message: str) -> None:
-    """Progress for which nobody asked."""
+    """The default for `on_progress`: progress is not shown."""
 
 
 class _Cluster:

@@ -30,9 +30,9 @@ from docgraph.embedded.directory import DataDirectory, Remembered, describe_os_e
 from docgraph.embedded.errors import (
     ADDRESS_TAKEN,
     CANNOT_EXECUTE,
-    Death,
-    explain_death,
+    ExitReport,
     explain_delay,
+    explain_exit,
     find_missing_library,
 )
 from docgraph.embedded.libraries import LENT, build_environment
@@ -43,7 +43,7 @@ from docgraph.exchange.errors import StartupError
 __all__ = ["LOOPBACK", "Node", "Progress"]
 
 LOOPBACK = "127.0.0.1"
-# Below the ports that systems hand out by themselves: nobody gets one of these by accident.
+# Below the ephemeral ports: the system does not assign these to other processes by itself.
 PORTS = range(20_000, 32_000)
 ATTEMPTS = 5
 POLL_SECONDS = 0.02
@@ -99,7 +99,7 @@ class Node:
     def check_alive(self) -> None:
         """Raise the reason if the process ended."""
         if self._process is not None and self._process.poll() is not None:
-            raise explain_death(self._collect_remains(self._process.returncode))
+            raise explain_exit(self._report_exit(self._process.returncode))
 
     def check_time(self, deadline: float) -> None:
         """Raise if the time for starting is used up."""
@@ -142,14 +142,16 @@ class Node:
             self._process.send_signal(signal.SIGCONT)
 
     def _spawn(self) -> None:
-        place = self.directory
+        directory = self.directory
         try:
-            place.rotate_log()
-            self._log_start = place.log.stat().st_size if place.log.exists() else 0
-            self._output = tempfile.TemporaryFile(dir=place.path)  # noqa: SIM115
+            directory.rotate_log()
+            self._log_start = directory.log.stat().st_size if directory.log.exists() else 0
+            self._output = tempfile.TemporaryFile(dir=directory.path)  # noqa: SIM115
         except OSError as error:
-            raise describe_os_error(error, place.path) from error
-        command = build_command(self._binary, place.data, place.log, self.port, self._options)
+            raise describe_os_error(error, directory.path) from error
+        command = build_command(
+            self._binary, directory.data, directory.log, self.port, self._options
+        )
         try:
             self._process = subprocess.Popen(  # noqa: S603
                 tie_to_owner(command),
@@ -161,13 +163,13 @@ class Node:
             )
         except OSError as error:
             said = f"{CANNOT_EXECUTE} {error.errno}"
-            raise explain_death(replace(self._collect_remains(126), output=said)) from error
-        place.remember(Remembered(self.port, self._process.pid))
+            raise explain_exit(replace(self._report_exit(126), output=said)) from error
+        directory.remember(Remembered(self.port, self._process.pid))
 
     def _listens(self, deadline: float) -> bool:
         """Wait until the port answers; false if another attempt may do better.
 
-        Either somebody else took the port in between, or the libraries are there only now.
+        Either another process took the port in between, or the libraries are there only now.
         """
         process = self._process
         while process is not None:
@@ -207,14 +209,14 @@ class Node:
         raise _no_port()
 
     def _end_leftover(self) -> None:
-        place = self.directory
-        for pid in {place.recall().pid, place.read_mongod_pid()}:
+        directory = self.directory
+        for pid in {directory.recall().pid, directory.read_mongod_pid()}:
             if pid is None:
                 continue
-            if is_mongod_of(pid, place.data, place.log):
+            if is_mongod_of(pid, directory.data, directory.log):
                 self._progress(f"stopping a MongoDB left over as process {pid}")
                 if not end_process(pid, self._options.stop_timeout):
-                    raise _cannot_stop(pid, place.path)
+                    raise _cannot_stop(pid, directory.path)
             elif is_ending(pid):
                 await_end(pid, self._options.stop_timeout)
 
@@ -230,17 +232,17 @@ class Node:
             self._output.close()
         self._process = self._output = None
 
-    def _collect_remains(self, code: int) -> Death:
-        place = self.directory
-        return Death(
+    def _report_exit(self, code: int) -> ExitReport:
+        directory = self.directory
+        return ExitReport(
             code=code,
             output=self._read_output(),
-            log=_read_from(place.log, self._log_start),
+            log=_read_from(directory.log, self._log_start),
             binary=self._binary,
-            directory=place.path,
-            log_path=place.log,
-            pid_in_lock=place.read_mongod_pid(),
-            free_bytes=shutil.disk_usage(place.path).free,
+            directory=directory.path,
+            log_path=directory.log,
+            pid_in_lock=directory.read_mongod_pid(),
+            free_bytes=shutil.disk_usage(directory.path).free,
         )
 
     def _read_output(self) -> str:

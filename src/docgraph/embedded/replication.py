@@ -46,7 +46,7 @@ def _connect(host: str) -> MongoClient[Document]:
 
 
 def serves_directory(port: int, data: Path) -> bool:
-    """Whether the `mongod` of that directory, and not somebody else, answers on the port."""
+    """Whether the `mongod` of that directory, and not another process, answers on the port."""
     try:
         with _connect(f"127.0.0.1:{port}") as client:
             options = client.admin.command("getCmdLineOpts")

@@ -1,6 +1,6 @@
 """Errors as a GraphQL response shows them (decision 22).
 
-`FieldFailure` says why one field has no value; it becomes a `GraphqlError` once its place is
+`FieldFailure` says why one field has no value; it becomes a `GraphqlError` once its position is
 known. `Errors` keeps the first few of them and counts the rest. `OperationRefused` ends the
 whole request: nothing but errors comes back.
 """
@@ -28,9 +28,9 @@ __all__ = [
     "Damaged",
     "Errors",
     "FieldFailure",
+    "FieldPosition",
     "GraphqlError",
     "OperationRefused",
-    "Place",
     "describe_failure",
     "name_null",
 ]
@@ -54,7 +54,7 @@ class Classification(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FieldPosition:
     """A selected field: `User.posts`, and where it stands in the query text."""
 
     coordinates: str
@@ -108,12 +108,12 @@ class FieldFailure(Exception):
         self.classification = classification
         self.cause = cause
 
-    def at(self, place: Place) -> Errors:
-        """The failure as the one error of a value at that place."""
+    def at(self, position: FieldPosition) -> Errors:
+        """The failure as the one error of a value at that position."""
         return Errors(
             [
                 GraphqlError(
-                    self.message, self.classification, self.code, place.locations, (), self.cause
+                    self.message, self.classification, self.code, position.locations, (), self.cause
                 )
             ]
         )

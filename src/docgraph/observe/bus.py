@@ -1,7 +1,7 @@
-"""From those who notice something to those who listen: `emit`, `subscribe`, `unsubscribe`.
+"""Passes events from the code that emits them to listeners: `emit`, `subscribe`, `unsubscribe`.
 
-The listeners are the one piece of state that a process has for all of its parts: whoever notices
-something should not need to be handed an object for it. `emit` never raises; it never blocks
+The listeners are the one piece of state that a process has for all of its parts: code that emits
+an event should not need to be handed an object for it. `emit` never raises; it never blocks
 because listeners must not (the log hands its lines to a thread). It may be called from any thread.
 """
 
@@ -20,7 +20,7 @@ _listeners: tuple[Listener, ...] = ()
 
 
 def subscribe(listener: Listener) -> None:
-    """Let `listener` hear every event from now on; it must return at once."""
+    """Call `listener` with every event from now on; it must return at once."""
     global _listeners  # noqa: PLW0603 - see the module's docstring
     _listeners = (*_listeners, listener)
 
@@ -32,7 +32,7 @@ def unsubscribe(listener: Listener) -> None:
 
 
 def emit(event: Event) -> None:
-    """Tell all listeners; what goes wrong in one of them is told as an event of its own."""
+    """Call all listeners; the failure of one is emitted as an event of its own."""
     for listener in _listeners:
         try:
             listener(event)

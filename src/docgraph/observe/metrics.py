@@ -1,8 +1,8 @@
 """Numbers for Prometheus, fed from the events: one truth, however many workers there are.
 
 With several workers the parent calls `prepare_multiprocess` before it starts them; each process
-then writes its numbers to files in that directory, and whoever is asked adds them up. A process
-that is gone is told with `forget_process`: what it counted stays, its gauges go.
+then writes its numbers to files in that directory, and the process that is asked adds them up. For
+a process that is gone call `forget_process`: what it counted stays, its gauges go.
 
 prometheus_client looks at the environment when it is imported; importing this module does not.
 """

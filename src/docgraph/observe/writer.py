@@ -99,7 +99,7 @@ class Writer:
             while view:
                 try:
                     view = view[os.write(self._fd, view) :]
-                except BlockingIOError:  # somebody made the descriptor non-blocking for us all
+                except BlockingIOError:  # another process made the shared descriptor non-blocking
                     select.select((), (self._fd,), (), 1.0)
 
 

@@ -24,8 +24,8 @@ from docgraph.openapi.components import (
     documents_of,
     refer,
 )
+from docgraph.openapi.endpoints import Endpoint, Mounted, find_endpoints
 from docgraph.openapi.operations import OPERATIONS, Operation
-from docgraph.openapi.places import Mounted, Place, find_places
 from docgraph.openapi.schemas import SchemaKey, convert_schema, name_component
 from docgraph.openapi.services import COMPONENTS, Bound, describe_apps, describe_service
 from docgraph.openapi.survey import Survey
@@ -72,7 +72,7 @@ def build_document(facts: Facts) -> Document:
         "openapi": "3.1.0",
         "info": {"title": facts.title, "version": __version__, "description": _ABOUT},
         "servers": [{"url": facts.base_url or "/"}],
-        # Nobody is kept from calling without credentials; permissions decide what comes of it.
+        # Calls without credentials are possible; permissions decide about them.
         "security": [*({name: []} for name in facts.security), {}],
         "tags": paths.tags,
         "paths": paths.items,
@@ -131,29 +131,31 @@ class _Paths:
 
 def _describe_mounts(facts: Facts, names: Mapping[SchemaKey, str], paths: _Paths) -> None:
     for mount in facts.mounts:
-        for place in find_places(mount, facts.survey.collections):
-            paths.add(place.path, _describe_place(place, facts.survey, names))
+        for endpoint in find_endpoints(mount, facts.survey.collections):
+            paths.add(endpoint.path, _describe_endpoint(endpoint, facts.survey, names))
 
 
-def _describe_place(place: Place, survey: Survey, names: Mapping[SchemaKey, str]) -> Document:
+def _describe_endpoint(
+    endpoint: Endpoint, survey: Survey, names: Mapping[SchemaKey, str]
+) -> Document:
     item: Document = {}
-    if place.parameters:
-        item["parameters"] = [_path_parameter(name) for name in place.parameters]
-    collection = place.collection
+    if endpoint.parameters:
+        item["parameters"] = [_path_parameter(name) for name in endpoint.parameters]
+    collection = endpoint.collection
     shape = (
         _shape_of(survey.schema_of.get((collection.db, collection.name)), names)
         if collection
         else None
     )
     for (type, method), operation in OPERATIONS.items():
-        if type is place.type and _is_taken(place, method):
-            item[method.lower()] = _describe_operation(place, operation, shape, survey)
+        if type is endpoint.type and _is_taken(endpoint, method):
+            item[method.lower()] = _describe_operation(endpoint, operation, shape, survey)
     return item
 
 
-def _is_taken(place: Place, method: str) -> bool:
-    is_bulk_patch = place.type is ResourceType.BULK and method == "PATCH"
-    return not is_bulk_patch or place.collection is None or place.collection.takes_bulk_patch
+def _is_taken(endpoint: Endpoint, method: str) -> bool:
+    is_bulk_patch = endpoint.type is ResourceType.BULK and method == "PATCH"
+    return not is_bulk_patch or endpoint.collection is None or endpoint.collection.takes_bulk_patch
 
 
 def _path_parameter(name: str) -> Document:
@@ -164,52 +166,56 @@ def _path_parameter(name: str) -> Document:
 
 
 def _describe_operation(
-    place: Place, operation: Operation, shape: Document | None, survey: Survey
+    endpoint: Endpoint, operation: Operation, shape: Document | None, survey: Survey
 ) -> Document:
     parameters = [refer("parameters", name) for name in operation.parameters]
-    if place.aggregation is not None and place.collection is not None:
-        one = survey.aggregations[place.collection.db, place.collection.name, place.aggregation]
+    if endpoint.aggregation is not None and endpoint.collection is not None:
+        one = survey.aggregations[
+            endpoint.collection.db, endpoint.collection.name, endpoint.aggregation
+        ]
         parameters[operation.parameters.index("avars")] = _describe_variables(one)
     described: Document = {
-        "tags": [_tag_of(place)],
-        "summary": _summarise(place, operation),
+        "tags": [_tag_of(endpoint)],
+        "summary": _summarise(endpoint, operation),
         "parameters": parameters,
     }
     if operation.body is not None:
-        described["requestBody"] = _describe_body(place, operation.body, shape)
-    described["responses"] = _describe_responses(place, operation, shape)
+        described["requestBody"] = _describe_body(endpoint, operation.body, shape)
+    described["responses"] = _describe_responses(endpoint, operation, shape)
     return described
 
 
-def _tag_of(place: Place) -> str:
-    if place.collection is not None:
-        return place.collection.name
-    match place.type:
+def _tag_of(endpoint: Endpoint) -> str:
+    if endpoint.collection is not None:
+        return endpoint.collection.name
+    match endpoint.type:
         case ResourceType.ROOT:
             return "databases"
         case ResourceType.DATABASE:
             return "database"
         case ResourceType.SCHEMA_STORE | ResourceType.SCHEMA:
             return "JSON schemas"
-        case ResourceType.SIZE | ResourceType.METADATA if place.of != "collection":
-            return {"schema store": "JSON schemas", "root": "databases"}.get(place.of, place.of)
+        case ResourceType.SIZE | ResourceType.METADATA if endpoint.of != "collection":
+            return {"schema store": "JSON schemas", "root": "databases"}.get(
+                endpoint.of, endpoint.of
+            )
     return "any collection"
 
 
-def _summarise(place: Place, operation: Operation) -> str:
-    match place.type:
+def _summarise(endpoint: Endpoint, operation: Operation) -> str:
+    match endpoint.type:
         case ResourceType.SIZE:
             kinds = {"root": "databases", "database": "collections", "schema store": "schemas"}
-            return f"How many {kinds.get(place.of, 'documents')} there are"
+            return f"How many {kinds.get(endpoint.of, 'documents')} there are"
         case ResourceType.METADATA:
-            return f"The metadata of the {place.of}"
-        case ResourceType.AGGREGATION if place.aggregation is not None:
-            return f"Run the aggregation {place.aggregation}"
+            return f"The metadata of the {endpoint.of}"
+        case ResourceType.AGGREGATION if endpoint.aggregation is not None:
+            return f"Run the aggregation {endpoint.aggregation}"
     return operation.summary
 
 
-def _describe_body(place: Place, name: str, shape: Document | None) -> Document:
-    if name == "Changes" and place.collection and not place.collection.takes_pipelines:
+def _describe_body(endpoint: Endpoint, name: str, shape: Document | None) -> Document:
+    if name == "Changes" and endpoint.collection and not endpoint.collection.takes_pipelines:
         return refer("requestBodies", "BulkChanges")
     if shape is None or name not in ("Document", "Documents"):
         return refer("requestBodies", name)
@@ -218,12 +224,14 @@ def _describe_body(place: Place, name: str, shape: Document | None) -> Document:
     return {**general, "content": {**general["content"], JSON: {"schema": schema}}}
 
 
-def _describe_responses(place: Place, operation: Operation, shape: Document | None) -> Document:
+def _describe_responses(
+    endpoint: Endpoint, operation: Operation, shape: Document | None
+) -> Document:
     # With `keys`, or stored by other means, a document need not follow the schema.
     item = {"anyOf": [shape, refer("schemas", "Document")]} if shape else None
     own = build_responses(item) if item else {}
     statuses = operation.statuses
-    if place.of == "root":
+    if endpoint.of == "root":
         statuses.pop(404, None)
     return {
         str(status): own[name] if name in own and name in _SHAPED else refer("responses", name)

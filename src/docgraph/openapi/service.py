@@ -1,6 +1,6 @@
 """`GET /openapi.json`: this instance described in OpenAPI 3.1; `GET /openapi`: the same for people.
 
-Both are secured: what is mounted is told only to those who may ask. What is described is what is
+Both are secured: only callers with the permission see what is mounted. What is described is what is
 configured and what there is at that moment; nothing is kept.
 """
 
@@ -16,8 +16,8 @@ from docgraph.config.sections import AuthCookieSetter, Core, Graphql, Mongo, Ope
 from docgraph.exchange import Answer, Body, Deadline, Document, Exchange
 from docgraph.exchange.path import parse_path
 from docgraph.openapi.document import Facts, build_document
+from docgraph.openapi.endpoints import read_mounts
 from docgraph.openapi.page import HEADERS, render_page
-from docgraph.openapi.places import read_mounts
 from docgraph.openapi.security import describe_security
 from docgraph.openapi.services import Bound
 from docgraph.openapi.survey import Survey, Surveyor
@@ -55,7 +55,7 @@ class OpenApiService(Service):
         self._describer = _Describer(config, store, registry, generations, configuration)
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """The document, or 304 for those who know it."""
+        """The document, or 304 for a client that has it already."""
         content = encode(await self._describer.describe(), JsonMode.STANDARD)
         etag = blake2b(content, digest_size=12).hexdigest()
         headers = [("ETag", f'"{etag}"')]

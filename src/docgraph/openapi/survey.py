@@ -12,7 +12,7 @@ from typing import Any, Final
 from docgraph.config.sections import Graphql
 from docgraph.exchange import DataPoint, Deadline, Document, Resource, ResourceType
 from docgraph.exchange.errors import DefinitionError
-from docgraph.openapi.places import Collection, Mounted
+from docgraph.openapi.endpoints import Collection, Mounted
 from docgraph.openapi.schemas import SchemaKey, find_references
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.rest.bodies.pipelines import Aggregation, find_aggregation
@@ -75,11 +75,14 @@ class Surveyor:
         metadata = await self._read_metadata(listed, deadline)
         aggregations = _find_aggregations(metadata)
         schema_of = {
-            place: key for place, one in metadata.items() if (key := _schema_of(place, one))
+            namespace: key
+            for namespace, one in metadata.items()
+            if (key := _schema_of(namespace, one))
         }
         return Survey(
             collections=tuple(
-                self._describe(place, metadata.get(place, {}), aggregations) for place in listed
+                self._describe(namespace, metadata.get(namespace, {}), aggregations)
+                for namespace in listed
             ),
             left_out=len(names) - len(listed),
             aggregations=aggregations,
@@ -90,12 +93,12 @@ class Surveyor:
 
     def _describe(
         self,
-        place: tuple[str, str],
+        namespace: tuple[str, str],
         metadata: Document,
         aggregations: Mapping[tuple[str, str, str], Aggregation],
     ) -> Collection:
         setting = metadata.get("jsonSchema")
-        resource = Resource(ResourceType.COLLECTION, *place)
+        resource = Resource(ResourceType.COLLECTION, *namespace)
         is_whole = any(
             one.point is DataPoint.BEFORE_WRITE
             and one.wants_whole_documents
@@ -104,8 +107,8 @@ class Surveyor:
         )
         is_skipped = isinstance(setting, dict) and setting.get("skipNotSupported") is True
         return Collection(
-            *place,
-            tuple(uri for *of, uri in aggregations if tuple(of) == place),
+            *namespace,
+            tuple(uri for *of, uri in aggregations if tuple(of) == namespace),
             takes_pipelines=not is_whole and setting is None,
             takes_bulk_patch=not is_whole and (setting is None or is_skipped),
         )
@@ -139,11 +142,11 @@ class Surveyor:
         ]
 
     async def _read_metadata(
-        self, places: Sequence[tuple[str, str]], deadline: Deadline
+        self, namespaces: Sequence[tuple[str, str]], deadline: Deadline
     ) -> dict[tuple[str, str], Document]:
         found: dict[tuple[str, str], Document] = {}
-        for db in sorted({db for db, _ in places}):
-            ids = {metadata_id(name): name for of, name in places if of == db}
+        for db in sorted({db for db, _ in namespaces}):
+            ids = {metadata_id(name): name for of, name in namespaces if of == db}
             stored = await self._store.find(
                 db,
                 METADATA_STORE,
@@ -203,14 +206,14 @@ def _compile(properties: Document, uri: str) -> Aggregation | None:
         return None  # it got into the database another way, and answers 422 to who asks for it
 
 
-def _schema_of(place: tuple[str, str], properties: Document) -> SchemaKey | None:
+def _schema_of(namespace: tuple[str, str], properties: Document) -> SchemaKey | None:
     setting = properties.get("jsonSchema")
     if not isinstance(setting, dict):
         return None
     id = setting.get("schemaId")
     if id is None or isinstance(id, dict | list):
         return None
-    return setting.get("schemaStoreDb") or place[0], id
+    return setting.get("schemaStoreDb") or namespace[0], id
 
 
 def _read_app(definition: Document) -> App:

@@ -116,13 +116,13 @@ class Call:
         """Write to the resource."""
         return await self.write_at(self.resource, write)
 
-    async def write_at(self, place: Resource, write: Write) -> WriteResult:
-        """Write elsewhere. A write has no time limit of its own: half of one helps nobody."""
+    async def write_at(self, resource: Resource, write: Write) -> WriteResult:
+        """Write elsewhere. A write has no time limit of its own: half of one would be useless."""
         concern = self.parameters.write_concern
         if concern is not None:
             write = replace(write, concern=concern)
         return await self.context.store.write(
-            place, write, deadline=Deadline.never(), exchange=self.exchange
+            resource, write, deadline=Deadline.never(), exchange=self.exchange
         )
 
     async def count(self, filter: Mapping[str, Any]) -> int:

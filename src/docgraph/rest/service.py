@@ -23,11 +23,11 @@ from docgraph.rest.call import Call, Context, Handlers
 from docgraph.rest.handlers import (
     aggregations,
     bulk,
-    collection,
     collections,
     databases,
     documents,
     indexes,
+    listing,
     metadata,
     names,
     sizes,
@@ -47,7 +47,7 @@ __all__ = ["HANDLERS", "MongoService"]
 
 HANDLERS: Handlers = {
     **documents.HANDLERS,
-    **collection.HANDLERS,
+    **listing.HANDLERS,
     **bulk.HANDLERS,
     **sizes.HANDLERS,
     **names.HANDLERS,

@@ -126,7 +126,7 @@ def _work(
     done: asyncio.Future[Any],
     post: Callable[[Any, BaseException | None], None],
 ) -> None:
-    """In the thread: call, unless nobody waits any more, and post what came of it."""
+    """In the thread: call, unless the caller is gone, and post the outcome."""
     if done.cancelled():
         post(None, None)
         return
@@ -146,7 +146,7 @@ def _post(
     error: BaseException | None,
 ) -> None:
     """In the thread: bring the outcome to the loop."""
-    with suppress(RuntimeError):  # the loop is closed, and with it whoever waited
+    with suppress(RuntimeError):  # the loop is closed, and with it the caller
         loop.call_soon_threadsafe(_settle, lane, done, result, error)
 
 

@@ -163,7 +163,7 @@ class LoadingCache(Generic[K, V]):
 
     def _forget(self, load: asyncio.Task[V]) -> None:
         self._running.discard(load)
-        # Everybody who asked may be gone by now; asyncio would complain of an error nobody saw.
+        # All callers may be gone by now; asyncio would complain of an error that was not retrieved.
         if not load.cancelled():
             load.exception()
 

@@ -1,8 +1,8 @@
-"""How often something happened lately, over all workers: what a guard against floods asks.
+"""How often something happened lately, over all workers; used by the guard against floods.
 
-A table of fixed size in shared memory. A key is kept as a keyed hash, so that nobody can choose
-keys that collide. When its row is full a key takes the place of the one that counts least: whoever
-floods the table with new keys pushes out other new keys, not those that have many hits.
+A table of fixed size in shared memory. A key is kept as a keyed hash, so that no caller can
+choose keys that collide. When its row is full a key replaces the one with the fewest hits: a flood
+of new keys pushes out other new keys, not those that have many hits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Slot(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _HashedKey:
     row: int
     tag: int
 
@@ -62,11 +62,11 @@ class WindowCounters:
         self._clock = clock
 
     def hit(self, key: str) -> int:
-        """Count one and tell how many there are now, this one included."""
+        """Count one and return how many there are now, this one included."""
         window, passed = self._find_window()
-        place = self._find_place(key)
+        hashed = self._hash_key(key)
         with self._file.locked():
-            offset, slot = self._choose(place, window)
+            offset, slot = self._choose(hashed, window)
             slot = slot._replace(hits=slot.hits + 1)
             _SLOT.pack_into(self._file.memory, offset, *slot)
         return _estimate(slot, passed)
@@ -74,18 +74,20 @@ class WindowCounters:
     def read(self, key: str) -> int:
         """How many there are now; nothing is counted."""
         window, passed = self._find_window()
-        place = self._find_place(key)
+        hashed = self._hash_key(key)
         with self._file.locked():
-            _, slot = self._choose(place, window)
+            _, slot = self._choose(hashed, window)
         return _estimate(slot, passed)
 
     def reset(self, key: str) -> None:
         """Forget the hits of a key."""
         window, _ = self._find_window()
-        place = self._find_place(key)
+        hashed = self._hash_key(key)
         with self._file.locked():
-            offset, slot = self._choose(place, window)
-            if slot.hits or slot.hits_before:  # else it is not there, and the place is another's
+            offset, slot = self._choose(hashed, window)
+            if (
+                slot.hits or slot.hits_before
+            ):  # else it is not there, and the slot is that of another key
                 _SLOT.pack_into(self._file.memory, offset, 0, 0, 0, 0)
 
     def close(self) -> None:
@@ -97,19 +99,19 @@ class WindowCounters:
         number, passed = divmod(self._clock() / self._seconds, 1)
         return int(number), passed
 
-    def _find_place(self, key: str) -> _Place:
+    def _hash_key(self, key: str) -> _HashedKey:
         digest = hashlib.blake2b(key.encode(), key=self._secret, digest_size=16).digest()
         row = int.from_bytes(digest[:8], "little") % ROWS
-        return _Place(row, int.from_bytes(digest[8:], "little") or 1)
+        return _HashedKey(row, int.from_bytes(digest[8:], "little") or 1)
 
-    def _choose(self, place: _Place, window: int) -> tuple[int, _Slot]:
-        """Where the key is, else where it may go: the place of what counts least."""
-        row = self._read_row(place.row, window)
+    def _choose(self, hashed: _HashedKey, window: int) -> tuple[int, _Slot]:
+        """The slot of the key, else the slot with the fewest hits, which it takes over."""
+        row = self._read_row(hashed.row, window)
         for offset, slot in row:
-            if slot.tag == place.tag:
+            if slot.tag == hashed.tag:
                 return offset, slot
         offset, _ = min(row, key=lambda one: one[1].hits + one[1].hits_before)
-        return offset, _Slot(place.tag, window, 0, 0)
+        return offset, _Slot(hashed.tag, window, 0, 0)
 
     def _read_row(self, row: int, window: int) -> list[tuple[int, _Slot]]:
         first = row * ROW_SLOTS * _SLOT.size

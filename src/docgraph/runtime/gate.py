@@ -20,7 +20,7 @@ class Gate:
         self._queue = queue
         self._refusal = refusal
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._emptied: asyncio.Event | None = None  # made when somebody waits for it
+        self._emptied: asyncio.Event | None = None  # made by the first that waits for it
         self.inside = 0
 
     @property
@@ -29,7 +29,7 @@ class Gate:
         return len(self._waiting)
 
     def try_enter(self) -> bool:
-        """Enter without waiting, when there is room and nobody stands in front."""
+        """Enter without waiting, when there is room and no other waits."""
         if self.inside < self._capacity:
             self.inside += 1
             return True

@@ -30,18 +30,18 @@ class Generations:
     def __init__(self, path: Path) -> None:
         self._file = SharedFile(path)
         self._counters = memoryview(self._file.memory).cast("Q")
-        self._places = {name: place for place, name in enumerate(NAMES)}
+        self._positions = {name: position for position, name in enumerate(NAMES)}
 
     def read(self, name: Generation) -> int:
         """The present number: an aligned load of eight bytes, no lock."""
-        return self._counters[self._places[name]]
+        return self._counters[self._positions[name]]
 
     def bump(self, name: Generation) -> int:
         """Add one for all processes; the result is the new number."""
-        place = self._places[name]
+        position = self._positions[name]
         with self._file.locked():
-            self._counters[place] += 1
-            return self._counters[place]
+            self._counters[position] += 1
+            return self._counters[position]
 
     def close(self) -> None:
         """Give back the memory; the counters stay for the others."""

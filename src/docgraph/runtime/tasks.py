@@ -1,6 +1,6 @@
 """Background work for the life of the server: watchers, polling, revalidation.
 
-A task that raises is told (`BackgroundFailed`) and started again, after a pause that grows with
+A task that raises is reported (`BackgroundFailed`) and started again, after a pause that grows with
 each failure in a row and is never the same for two workers. A task that is being stopped is not
 started again, whatever it raises.
 """
@@ -44,7 +44,7 @@ async def cancel_until_over(
         over, living = await asyncio.wait(living, timeout=min(pause, max(left, 0)))
         for task in over:
             if not task.cancelled():
-                task.exception()  # or asyncio would complain that nobody looked
+                task.exception()  # or asyncio would complain that it was not retrieved
         if left <= pause:
             break
         pause *= 2
@@ -52,7 +52,7 @@ async def cancel_until_over(
 
 
 def is_being_cancelled() -> bool:
-    """Whether somebody has asked the task that calls this to stop."""
+    """Whether the task that calls this was asked to stop."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -71,7 +71,7 @@ class Tasks:
     def start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Run `work()`, and again whenever it raises; it is over when it returns.
 
-        After `close` it does nothing: whoever starts something then is being stopped, too.
+        After `close` it does nothing: code that starts something then is being stopped, too.
         """
         if self._is_closed:
             return

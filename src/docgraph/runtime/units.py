@@ -1,4 +1,4 @@
-"""Work that is done to its end, whether or not whoever asked for it still waits.
+"""Work that is done to its end, also when its caller does not wait any more.
 
 A request is cancelled when its client goes away. What has to follow a committed write (revocations,
 the news for other workers) must follow it nevertheless, so both are one unit in a task of its own.
@@ -40,7 +40,7 @@ class Units:
         """Await `work()`, which goes on when the caller is cancelled.
 
         Context variables are seen inside; what is set inside stays there. Who waits gets the
-        error; when nobody does any more, it is emitted. A unit within a unit is a part of it.
+        error; when no caller waits any more, it is emitted. A unit within a unit is a part of it.
         """
         outer = _unit.get()
         if outer is not None and not outer.done():
@@ -79,7 +79,7 @@ async def _enter(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def _report(task: asyncio.Task[Any]) -> None:
-    """Nobody waits for the outcome: a failure is told to the log."""
+    """No caller waits for the outcome: a failure is emitted."""
     if task.cancelled():
         emit(UnattendedFailed(task.get_name(), TimeoutError("it was cut off by the shutdown")))
     elif (error := task.exception()) is not None:

@@ -45,7 +45,7 @@ class Docgraph:
         try:
             await self.open()
             self._pipeline = self._build_pipeline()
-            self._tell()
+            self._emit_loaded()
         except BaseException:
             await self.shutdown()
             raise
@@ -112,11 +112,11 @@ class Docgraph:
         )
 
     async def _initialize(self, initializer: Initializer) -> None:
-        """Once, when the database first answers; `Tasks` tells of a failure and tries again."""
+        """Once, when the database first answers; `Tasks` emits a failure and tries again."""
         await self.store.available()
         await initializer.initialize()
 
-    def _tell(self) -> None:
+    def _emit_loaded(self) -> None:
         for warning in self._prepared.config.warnings:
             emit(ConfigWarning(warning.origin, warning.path, warning.message))
         for one in self._prepared.found:

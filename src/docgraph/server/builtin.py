@@ -17,7 +17,7 @@ from docgraph.access.root import RootRoleGuard
 from docgraph.access.rulebook import RuleBookProvider
 from docgraph.access.service import AccessExplain
 from docgraph.access.vetoers import FilterOperatorsBlacklist, OriginVetoer
-from docgraph.access.writes import PermissionChecker, PermissionTeller
+from docgraph.access.writes import PermissionChecker, PermissionNotifier
 from docgraph.auth.authenticators.database import DatabaseRealm
 from docgraph.auth.authenticators.file import FileRealm
 from docgraph.auth.cookies.read import CookieClearer, CookieClearerOnRefusal, CookieHandler
@@ -43,23 +43,28 @@ from docgraph.auth.users.changes import (
     AffectedUsers,
     PasswordHasher,
     PasswordStripper,
-    UserChangeTeller,
+    UserChangeNotifier,
 )
 from docgraph.auth.users.first import FirstUser
+from docgraph.graphql.apps.cache_plugins import (
+    AppsIndex,
+    AppsInitializer,
+    AppsProvider,
+    AppsUpdater,
+)
 from docgraph.graphql.apps.creation import AppsIndexOnCreation
-from docgraph.graphql.apps.upkeep import AppsIndex, AppsInitializer, AppsProvider, AppsUpdater
-from docgraph.graphql.apps.writes import DefinitionChecker, DefinitionReader, DefinitionTeller
+from docgraph.graphql.apps.writes import DefinitionChecker, DefinitionNotifier, DefinitionReader
 from docgraph.graphql.http.service import GraphqlService
 from docgraph.openapi.service import OpenApiPageService, OpenApiService
 from docgraph.plugins.kinds import Plugin
 from docgraph.rest.schemas.checks import (
     SchemaChecker,
     SchemaStoreChecker,
+    SchemaStoreNotifier,
     SchemaStoreReader,
-    SchemaStoreTeller,
 )
 from docgraph.rest.service import MongoService
-from docgraph.rest.writes.announce import CollectionTeller
+from docgraph.rest.writes.collection_notifier import CollectionNotifier
 from docgraph.server.services.health import DatabaseProbe
 from docgraph.server.services.metrics import MetricsService
 from docgraph.server.services.ping import Ping
@@ -83,7 +88,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     PasswordHasher,
     PasswordStripper,
     AffectedUsers,
-    UserChangeTeller,
+    UserChangeNotifier,
     LoginGuard,
     FailedLogins,
     SuccessfulLogins,
@@ -115,7 +120,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     FilterOperatorsBlacklist,
     RootRoleGuard,
     PermissionChecker,
-    PermissionTeller,
+    PermissionNotifier,
     HiddenReads,
     HiddenWrites,
     WriteFilter,
@@ -130,15 +135,15 @@ BUILTIN: tuple[type[Plugin], ...] = (
     AppsIndex,
     AppsIndexOnCreation,
     DefinitionChecker,
-    DefinitionTeller,
+    DefinitionNotifier,
     DefinitionReader,
     # documents
     MongoService,
-    CollectionTeller,
+    CollectionNotifier,
     SchemaChecker,
     SchemaStoreChecker,
     SchemaStoreReader,
-    SchemaStoreTeller,
+    SchemaStoreNotifier,
     OpenApiService,
     OpenApiPageService,
     # the server itself

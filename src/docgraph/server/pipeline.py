@@ -2,8 +2,8 @@
 
     1 route   2 authenticate   3 authorize   4 interceptors   5 service   6 interceptors   7 respond
 
-An unknown caller learns nothing before stage 3: whether a path, a method or an app exists is told
-only to those who may ask (decision 21). Stage 7 is `respond.py`; it sees errors as well.
+An unknown caller learns nothing before stage 3: only callers with the permission see whether a
+path, a method or an app exists (decision 21). Stage 7 is `respond.py`; it sees errors as well.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ async def _serve(exchange: Exchange, route: Route | None) -> Answer:
 
 
 def _complete(methods: Sequence[str]) -> tuple[str, ...]:
-    """What a service takes; whoever answers GET answers HEAD and everybody answers OPTIONS."""
+    """What a service takes; with GET also HEAD, and always OPTIONS."""
     head = ("HEAD",) if "GET" in methods and "HEAD" not in methods else ()
     return (*methods, *head, "OPTIONS")
 

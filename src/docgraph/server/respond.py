@@ -41,7 +41,7 @@ _UNSAFE = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 
 
 def error_body(error: DocgraphError) -> Body:
-    """The general shape of an error; who may not enter is told so by the status alone."""
+    """The general shape of an error; 401 and 403 have no body."""
     headers = list(error.headers)
     if isinstance(error, Unauthenticated | Forbidden):
         return Body(error.status, headers=headers)
@@ -125,17 +125,17 @@ class Responder:
                     chunks = compress_chunks(chunks, encoding)
         return Head(stream.status, headers), chunks
 
-    def dresser(
+    def common_headers_adder(
         self, own: Iterable[tuple[str, str]], caller: Caller, exchange: Exchange
     ) -> Callable[[RawHeaders], RawHeaders]:
-        """A function that adds our fields to those of another application, where it has none."""
+        """A function that adds the common headers to those of another application, where absent."""
         ours = self._common(own, caller, exchange)
 
-        def dress(headers: RawHeaders) -> RawHeaders:
+        def add_common_headers(headers: RawHeaders) -> RawHeaders:
             given = {name.lower() for name, _ in headers}
             return headers + [field for field in ours if field[0] not in given]
 
-        return dress
+        return add_common_headers
 
     def _common(
         self, own: Iterable[tuple[str, str]], caller: Caller, exchange: Exchange | None

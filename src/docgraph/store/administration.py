@@ -1,6 +1,6 @@
 """Indexes, and the end of a database: what is done to the data as a whole, not to documents.
 
-Making and dropping a collection is a `Write`, so that those who care hear of it; see `write.py`.
+Making and dropping a collection is a `Write`, so that interceptors see it; see `write.py`.
 """
 
 from __future__ import annotations

@@ -346,7 +346,7 @@ class Store:
     async def finish(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Await steps that belong together; they are done to the end if the caller is cancelled.
 
-        Who commits something and then has to tell it, or to do the other half, does both in here.
+        For callers that commit something and then must publish it, or do the other half.
         """
         return await self._units.run(name, work)
 
@@ -365,11 +365,11 @@ class Store:
             )
         except DocgraphError as error:
             if may_be_written(error, write):
-                await self._tell_uncertain(resource, write, exchange)
+                await self._notify_uncertain(resource, write, exchange)
             raise
         return await self.interceptors.run_after_write(exchange, resource, write, result)
 
-    async def _tell_uncertain(
+    async def _notify_uncertain(
         self, resource: Resource, write: Write, exchange: Exchange | None
     ) -> None:
         uncertain = WriteResult(uncertain=True)

@@ -184,7 +184,7 @@ async def test_result_that_a_bound_cut_short_is_fetched_another_way(
     ]
 
 
-async def test_crowded_relation_is_spared_the_first_try_next_time(
+async def test_large_relation_is_spared_the_first_try_next_time(
     engine: Engine, app: VisibleApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(joined, "FIRST_TRY", 30)
@@ -198,7 +198,7 @@ async def test_crowded_relation_is_spared_the_first_try_next_time(
 
 
 @pytest.mark.parametrize("key", [[0], "(", {"a": 1}])
-async def test_crowded_relation_with_odd_keys_gives_the_same_answer(
+async def test_large_relation_with_odd_keys_gives_the_same_answer(
     engine: Engine,
     app: VisibleApp,
     mongo_client: Client,

@@ -13,14 +13,14 @@ from docgraph.embedded import binary as embedded_binary
 from docgraph.embedded import process as embedded_process
 from docgraph.embedded.binary import MongodOptions, build_command, find_binary
 from docgraph.embedded.directory import DataDirectory, Remembered, describe_os_error
-from docgraph.embedded.errors import Death, explain_death
+from docgraph.embedded.errors import ExitReport, explain_exit
 from docgraph.embedded.replication import build_uri
 from docgraph.exchange.errors import StartupError
 
 
 def explain(code: int = 1, *, output: str = "", log: str = "", free: int = 10**9) -> StartupError:
-    return explain_death(
-        Death(
+    return explain_exit(
+        ExitReport(
             code=code,
             output=output,
             log=log,

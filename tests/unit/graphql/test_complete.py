@@ -18,7 +18,7 @@ from graphql import (
 
 from docgraph.codec import JsonMode
 from docgraph.graphql.definition.scalars import serializer
-from docgraph.graphql.errors import Damaged, Place
+from docgraph.graphql.errors import Damaged, FieldPosition
 from docgraph.graphql.execute.complete import complete_block
 from docgraph.graphql.execute.result import encode_data
 from docgraph.graphql.plan.leaves import Constant, Leaf
@@ -34,8 +34,8 @@ def leaf(key: str, type_: GraphQLOutputType, path: str | None = None) -> Leaf:
         named = named.of_type
     steps = tuple((path or key).split("."))
     show: Callable[[Any], Any] = serializer(named.name, JsonMode.GRAPHQL)
-    place = Place(f"T.{key}")
-    return Leaf(key, type_, place, steps, compile_field(steps), show, UNCHANGED.get(named.name))
+    position = FieldPosition(f"T.{key}")
+    return Leaf(key, type_, position, steps, compile_field(steps), show, UNCHANGED.get(named.name))
 
 
 def complete(fields: list[Any], *documents: dict[str, Any]) -> list[Any]:

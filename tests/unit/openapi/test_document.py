@@ -1,4 +1,4 @@
-"""The description as a pure function of facts: places, operations, schemas, page."""
+"""The description as a pure function of facts: endpoints, operations, schemas, page."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from docgraph.codec.types import ObjectId
 from docgraph.config.sections import Mongo, MongoMount
 from docgraph.exchange import ResourceType
 from docgraph.openapi.document import Facts, build_document
+from docgraph.openapi.endpoints import Collection, Mounted, find_endpoints, read_mounts
 from docgraph.openapi.operations import OPERATIONS
 from docgraph.openapi.page import render_page
-from docgraph.openapi.places import Collection, Mounted, find_places, read_mounts
 from docgraph.openapi.schemas import convert_schema, find_references, name_component
 from docgraph.openapi.security import describe_security
 from docgraph.openapi.services import Bound
@@ -98,9 +98,9 @@ def test_the_longest_mount_comes_first_and_keeps_its_path() -> None:
 
 
 def test_a_document_can_be_mounted_alone() -> None:
-    places = list(find_places(Mounted("/doc", ("db", "c", "d")), ()))
+    endpoints = list(find_endpoints(Mounted("/doc", ("db", "c", "d")), ()))
 
-    assert [(place.path, place.type) for place in places] == [("/doc", ResourceType.DOCUMENT)]
+    assert [(one.path, one.type) for one in endpoints] == [("/doc", ResourceType.DOCUMENT)]
 
 
 def test_the_page_size_is_the_one_of_the_configuration() -> None:

@@ -12,7 +12,7 @@ from docgraph.exchange.errors import RequestError, SecurityViolation
 from docgraph.exchange.request import Request
 from docgraph.rest.bodies.pipelines import find_aggregation
 from docgraph.rest.handlers.aggregations import hide_properties
-from docgraph.rest.parameters.avars import build_scope, parse_avars
+from docgraph.rest.parameters.aggregation_variables import build_scope, parse_avars
 from docgraph.rest.parameters.parameters import Parameters
 from docgraph.variables import CallerDocument, NotBound, Resolvers
 

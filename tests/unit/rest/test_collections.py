@@ -11,7 +11,7 @@ from docgraph.config.sections import Mongo, MongoMount
 from docgraph.exchange import Resource, ResourceType
 from docgraph.exchange.errors import DefinitionError
 from docgraph.rest.bodies.properties import check_properties, from_stored, to_stored
-from docgraph.rest.shadows import find_paths
+from docgraph.rest.service_paths import find_paths
 from docgraph.store import Policy
 
 

@@ -3,7 +3,7 @@
 A count must be higher than the highest one seen with its nonce. Where only the workers of one
 instance can check a nonce, they keep the highest counts in shared memory; where instances share the
 key, in the database, whose unique `_id` decides between two who come at the same moment. Only
-right digests get here, so that nobody without a password can fill either of them.
+right digests get here, so that callers without a password cannot fill either of them.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class StoredCounts:
 
     def __init__(self, store: Store, db: str, clock: Callable[[], float] = time.time) -> None:
         self._store = store
-        self._place = Resource(ResourceType.COLLECTION, db, COLLECTION)
+        self._resource = Resource(ResourceType.COLLECTION, db, COLLECTION)
         self._clock = clock
 
     async def accept(self, nonce: Nonce, count: int, deadline: Deadline) -> bool:
@@ -128,7 +128,7 @@ class StoredCounts:
             over = datetime.fromtimestamp(self._clock(), UTC)
             write = Write(WriteKind.DELETE, filter={"end": {"$lt": over}}, many=True)
             await self._store.write(
-                self._place, write, deadline=Deadline.after_ms(_SWEEP_DEADLINE_MS)
+                self._resource, write, deadline=Deadline.after_ms(_SWEEP_DEADLINE_MS)
             )
             await asyncio.sleep(_SWEEP_SECONDS)
 
@@ -142,7 +142,7 @@ class StoredCounts:
             upsert=True,
         )
         try:
-            await self._store.write(self._place, write, deadline=deadline)
+            await self._store.write(self._resource, write, deadline=deadline)
         except Conflict:
             return False
         return True

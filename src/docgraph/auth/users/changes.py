@@ -1,8 +1,8 @@
-"""Reads and writes of the users collection, whoever makes them: the REST API, a command, a plugin.
+"""Reads and writes of the users collection, by the REST API, a command or a plugin.
 
 Passwords are checked and hashed in every shape of a write; a committed write is made known to all
 workers and ends the tokens of those whom it concerns; no read gives a password back (the guard of
-the store sees to that for every kind of read, what stands here is the second lock on the door).
+the store refuses it for every kind of read; the interceptor here is a second check).
 All of them belong to `dbRealmAuthenticator` and rest when it is off.
 """
 
@@ -41,7 +41,13 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Generations
 from docgraph.store import Store
 
-__all__ = ["AffectedUsers", "PasswordHasher", "PasswordStripper", "Revocations", "UserChangeTeller"]
+__all__ = [
+    "AffectedUsers",
+    "PasswordHasher",
+    "PasswordStripper",
+    "Revocations",
+    "UserChangeNotifier",
+]
 
 _LOOK_MS: Final = 30_000
 _MOST_AFFECTED: Final = 100_000
@@ -203,7 +209,7 @@ class AffectedUsers(_OnUsers):
         return tuple(name for name in names if isinstance(name, str))
 
 
-class UserChangeTeller(_OnUsers):
+class UserChangeNotifier(_OnUsers):
     """Makes a committed write known to every worker, and ends the tokens of old passwords."""
 
     name: ClassVar[str] = "userChangeTeller"

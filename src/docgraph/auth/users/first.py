@@ -1,8 +1,8 @@
 """The first user (decision 35): who can log in to an instance that has no users yet.
 
 When the collection is missing or empty, the user of `create-user-document` is stored, or else an
-`admin` with a random password, told once on stderr and nowhere else. Workers and instances may
-race: the fixed `_id` lets one of them win, and only the winner says a password.
+`admin` with a random password, printed once on stderr and nowhere else. Workers and instances may
+race: the fixed `_id` lets one of them win, and only the winner prints a password.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ class FirstUser(Initializer):
             self._configured = _read_document(realm, realm.config.create_user_document)
 
     async def initialize(self) -> None:
-        """Once per process; whoever finds a user there does nothing."""
+        """Once per process; does nothing where there is a user already."""
         if self._realm is None or not await self._is_empty(self._realm):
             return
         if self._configured is not None:
             await self._insert(self._realm, self._configured)
             return
-        # A password that is stored is also told, even if the server is stopped in between.
+        # A password that is stored is also printed, even if the server is stopped in between.
         await self._store.finish("first user", partial(self._make_admin, self._realm))
 
     async def _make_admin(self, realm: DatabaseRealm) -> None:
@@ -95,11 +95,11 @@ class FirstUser(Initializer):
     async def _insert(self, realm: DatabaseRealm, user: Document) -> bool:
         """Whether it was us who stored it."""
         section = realm.config
-        place = Resource(ResourceType.COLLECTION, section.users_db, section.users_collection)
+        resource = Resource(ResourceType.COLLECTION, section.users_db, section.users_collection)
         write = Write(WriteKind.INSERT, documents=(user,))
         try:
             await self._store.write(
-                place, write, deadline=Deadline.after_ms(_WRITE_MS), majority=True
+                resource, write, deadline=Deadline.after_ms(_WRITE_MS), majority=True
             )
         except Conflict:
             return False

@@ -1,1 +1,1 @@
-"""Apps: compiled definitions, the table of them, and how it follows the database."""
+"""Apps: stored definitions, the compiled apps, and how both follow the database."""

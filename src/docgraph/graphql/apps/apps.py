@@ -1,7 +1,7 @@
 """The apps that are served: uri → stored definition → compiled app.
 
-A table of definitions is kept per process; an app is compiled at its first use and held in a
-bounded cache. Three things bring the table up to date: a generation that another worker of the
+The stored definitions are kept per process; an app is compiled at its first use and held in a
+bounded cache. Three things bring them up to date: a generation that another worker of the
 instance raised (looked at by every request), an event of the change stream, and the round of
 `graphAppsUpdater`. A failing database never takes a working app away.
 """
@@ -17,7 +17,12 @@ from docgraph.config.sections import Graphql
 from docgraph.exchange import Deadline, Document
 from docgraph.exchange.errors import DefinitionError, NotFound, StoreError
 from docgraph.graphql.apps.app import App, build_app
-from docgraph.graphql.apps.table import Entry, Table, build_entry, build_key
+from docgraph.graphql.apps.stored_definitions import (
+    Entry,
+    StoredDefinitions,
+    build_entry,
+    build_key,
+)
 from docgraph.graphql.definition.definition import decode_definition, normalise_uri
 from docgraph.observe import emit
 from docgraph.observe.events import AppInvalid, AppLoaded, AppsRefreshed
@@ -69,11 +74,11 @@ class Apps:
         self._store = store
         self._generations = generations
         self._lane = blocking.lane("compile", concurrency=1, queue=256)
-        self._table = Table()
+        self._definitions = StoredDefinitions()
         self._complete = False
-        self._seen = -1  # the generation that the table shows
+        self._seen = -1  # the generation that the definitions are of
         self._ask_again = 0.0  # when, after the database failed
-        self._told: dict[str, str] = {}  # collisions that the log knows
+        self._emitted: dict[str, str] = {}  # collisions that were emitted
         self._refreshing = asyncio.Lock()
         self._catching_up: LoadingCache[int, None] = LoadingCache(0)
         self._loading: LoadingCache[str, None] = LoadingCache(0)
@@ -82,23 +87,23 @@ class Apps:
     async def find(self, uri: str) -> App:
         """The compiled app at this uri; 404 for none, 400 for one that cannot work."""
         uri = normalise_uri(uri)
-        table = await self._find_table(uri)
-        entry = table.find(uri)
+        definitions = await self._find_definitions(uri)
+        entry = definitions.find(uri)
         if entry is None:
             raise NotFound("GraphQL app not found")
-        return await self._compile(entry, table)
+        return await self._compile(entry, definitions)
 
     async def get(self, name: Any) -> App | None:
         """The app with this `_id`, loaded if need be; None when there is none."""
-        entry = self._table.entry(build_key(name))
+        entry = self._definitions.entry(build_key(name))
         if entry is None:
             await self._reload_ids([name])
-            entry = self._table.entry(build_key(name))
-        return None if entry is None else await self._compile(entry, self._table)
+            entry = self._definitions.entry(build_key(name))
+        return None if entry is None else await self._compile(entry, self._definitions)
 
     def invalidate(self, name: Any) -> None:
         """Forget the app with this `_id`; the next request loads it anew."""
-        entry = self._table.entry(build_key(name))
+        entry = self._definitions.entry(build_key(name))
         if entry is not None:
             self._drop([entry.key])
         self._generations.bump("apps")
@@ -106,7 +111,7 @@ class Apps:
     def invalidate_all(self) -> None:
         """Forget every app; the next request loads them anew."""
         self._compiled.clear()
-        self._table.replace([])
+        self._definitions.replace([])
         self._complete = False
         self._generations.bump("apps")
 
@@ -122,7 +127,7 @@ class Apps:
                 await self._load_all()
 
     async def revalidate(self) -> None:
-        """Bring the table up to date in at most two queries, however many apps there are."""
+        """Bring the definitions up to date in at most two queries, however many apps there are."""
         async with self._refreshing:
             await self._revalidate()
 
@@ -135,18 +140,18 @@ class Apps:
         """Give up what is being loaded; nothing is loaded any more."""
         await close_all(self._catching_up, self._loading, self._compiled)
 
-    async def _find_table(self, uri: str) -> Table:
-        """The table in which an app at this uri would be."""
+    async def _find_definitions(self, uri: str) -> StoredDefinitions:
+        """The definitions among which an app at this uri would be."""
         if not self._config.app_cache_enabled:
-            table = await self._read_claimants(uri)
-            self._tell_collisions(table)
-            return table
+            definitions = await self._read_claimants(uri)
+            self._emit_collisions(definitions)
+            return definitions
         generation = self._generations.read("apps")
         if generation != self._seen and time.monotonic() >= self._ask_again:
             await self._catching_up.get(generation, self._catch_up)
-        if self._table.find(uri) is None and not self._complete:
+        if self._definitions.find(uri) is None and not self._complete:
             await self._loading.get(uri, self._load_claimants)
-        return self._table
+        return self._definitions
 
     async def _catch_up(self, generation: int) -> None:
         """Another worker wrote, or this one has not loaded yet; once for parallel requests.
@@ -159,27 +164,29 @@ class Apps:
             try:
                 await self._revalidate()
             except StoreError:
-                if not self._table.etags():
+                if not self._definitions.etags():
                     raise
                 self._ask_again = time.monotonic() + _PAUSE
 
     async def _load_claimants(self, uri: str) -> None:
         """The first request for an app; a newer version that came meanwhile stays."""
         found = await self._read_claimants(uri)
-        self._table.put([one for one in found.entries() if self._table.entry(one.key) is None])
-        self._tell_collisions(self._table)
+        self._definitions.put(
+            [one for one in found.entries() if self._definitions.entry(one.key) is None]
+        )
+        self._emit_collisions(self._definitions)
 
     async def _load_all(self) -> None:
         started = time.perf_counter()
         generation = self._generations.read("apps")
         documents = await self._read({}, _MAX_APPS)
         entries = [build_entry(document) for document in documents]
-        gone = self._table.etags().keys() - {entry.key for entry in entries}
-        self._table.replace(entries)
+        gone = self._definitions.etags().keys() - {entry.key for entry in entries}
+        self._definitions.replace(entries)
         self._forget(gone)
         self._forget_former(entries)
         self._complete, self._seen = True, generation
-        self._tell(started)
+        self._emit_refreshed(started)
 
     async def _revalidate(self) -> None:
         if self.eager and not self._complete:
@@ -190,7 +197,7 @@ class Apps:
     async def _revalidate_held(self) -> None:
         started = time.perf_counter()
         generation = self._generations.read("apps")
-        held = self._table.etags()
+        held = self._definitions.etags()
         filter = {} if self._complete else {"_id": {"$in": self._held_ids()}}
         stored = await self._read(filter, _MAX_APPS, projection={"_id": 1, "_etag": 1})
         etags = {build_key(one["_id"]): _text(one.get("_etag")) for one in stored}
@@ -206,22 +213,22 @@ class Apps:
             self._put([build_entry(document) for document in documents])
         self._drop([key for key in held if key not in etags])
         self._seen = generation
-        self._tell(started)
+        self._emit_refreshed(started)
 
     async def _reload_ids(self, ids: Sequence[Any]) -> None:
         documents = await self._read({"_id": {"$in": list(ids)}}, max(len(ids), 1))
         found = [build_entry(document) for document in documents]
         self._drop({build_key(id) for id in ids} - {entry.key for entry in found})
         self._put(found)
-        self._tell_collisions(self._table)
+        self._emit_collisions(self._definitions)
 
-    async def _read_claimants(self, uri: str) -> Table:
-        """Everybody who claims this uri: of several, only one is served."""
+    async def _read_claimants(self, uri: str) -> StoredDefinitions:
+        """All definitions that claim this uri: of several, only one is served."""
         spellings = [uri, f"/{uri}", f"{uri}/", f"/{uri}/"]
         filter = {"$or": [{"_id": uri}, {"descriptor.uri": {"$in": spellings}}]}
-        table = Table()
-        table.put([build_entry(document) for document in await self._read(filter, 100)])
-        return table
+        definitions = StoredDefinitions()
+        definitions.put([build_entry(document) for document in await self._read(filter, 100)])
+        return definitions
 
     async def _read(
         self, filter: Document, limit: int, projection: Document | None = None
@@ -235,8 +242,8 @@ class Apps:
             deadline=Deadline.after_ms(_REFRESH_MS),
         )
 
-    async def _compile(self, entry: Entry, table: Table) -> App:
-        if entry.key in table.collisions:
+    async def _compile(self, entry: Entry, definitions: StoredDefinitions) -> App:
+        if entry.key in definitions.collisions:
             raise DefinitionError("Invalid GraphQL app definition")
         compiled = await self._compiled.get(entry.key, lambda _: self._build(entry))
         while compiled.version != entry.version:
@@ -247,12 +254,12 @@ class Apps:
         return compiled.outcome
 
     def _put(self, entries: Sequence[Entry]) -> None:
-        self._table.put(entries)
+        self._definitions.put(entries)
         self._forget_former(entries)
 
     def _drop(self, keys: Collection[str]) -> None:
         if keys:
-            self._table.drop(keys)
+            self._definitions.drop(keys)
             self._forget(keys)
 
     def _forget_former(self, entries: Sequence[Entry]) -> None:
@@ -267,7 +274,7 @@ class Apps:
             self._compiled.invalidate(key)
 
     async def _build(self, entry: Entry) -> _Compiled:
-        """An app, or the reason why there is none, which is kept and told to the log once."""
+        """An app, or the reason why there is none, which is kept and emitted once."""
         started = time.perf_counter()
         try:
             app = await run_blocking(self._lane, self._build_now, entry.document)
@@ -287,22 +294,23 @@ class Apps:
         )
 
     def _held_ids(self) -> list[Any]:
-        return [self._table.entry(key).id for key in self._table.etags()]  # type: ignore[union-attr]
+        return [self._definitions.entry(key).id for key in self._definitions.etags()]  # type: ignore[union-attr]
 
-    def _tell(self, started: float) -> None:
-        served, disabled = self._table.counts()
-        self._tell_collisions(self._table)
-        invalid = len(self._table.collisions)
+    def _emit_refreshed(self, started: float) -> None:
+        served, disabled = self._definitions.counts()
+        self._emit_collisions(self._definitions)
+        invalid = len(self._definitions.collisions)
         emit(AppsRefreshed(served, disabled - invalid, invalid, time.perf_counter() - started))
 
-    def _tell_collisions(self, table: Table) -> None:
+    def _emit_collisions(self, definitions: StoredDefinitions) -> None:
         """Each of them once, as long as it lasts; a part of the definitions shows not all."""
-        for key, claim in table.collisions.items() - self._told.items():
+        for key, claim in definitions.collisions.items() - self._emitted.items():
             text = f"another app, whose _id is lower, claims /{claim}"
             emit(AppInvalid(key.partition(":")[2], (text,)))
-        is_part = table is not self._table
-        others = {key: one for key, one in self._told.items() if is_part and not table.entry(key)}
-        self._told = {**others, **table.collisions}
+        is_part = definitions is not self._definitions
+        known = self._emitted.items()
+        others = {key: one for key, one in known if is_part and not definitions.entry(key)}
+        self._emitted = {**others, **definitions.collisions}
 
 
 def _text(etag: Any) -> str | None:

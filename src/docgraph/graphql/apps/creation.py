@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from docgraph.config.section import Section
 from docgraph.exchange import DataPoint, Exchange, Resource, Write, WriteKind, WriteResult
-from docgraph.graphql.apps.upkeep import ensure_index
+from docgraph.graphql.apps.cache_plugins import ensure_index
 from docgraph.graphql.apps.writes import OnDefinitions
 from docgraph.store import Store
 

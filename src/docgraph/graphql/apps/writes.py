@@ -1,4 +1,4 @@
-"""Writes to the definitions collection, whoever makes them: checked, escaped, made known.
+"""Writes to the definitions collection, by whatever way: checked, escaped, made known.
 
 Nothing invalid is ever stored (decision 4). Two apps cannot claim one uri, also not when two
 instances race for it: `_uris` carries a unique index (decision 5), and the look before the write
@@ -28,7 +28,7 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
 from docgraph.graphql.apps.apps import known_variables
-from docgraph.graphql.apps.table import find_claims
+from docgraph.graphql.apps.stored_definitions import find_claims
 from docgraph.graphql.definition.check import Report, check_definition
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.plugins.kinds import DataInterceptor
@@ -36,7 +36,7 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, run_blocking
 from docgraph.store import Store
 
-__all__ = ["URIS", "DefinitionChecker", "DefinitionReader", "DefinitionTeller", "OnDefinitions"]
+__all__ = ["URIS", "DefinitionChecker", "DefinitionNotifier", "DefinitionReader", "OnDefinitions"]
 
 URIS = "_uris"
 _LOOK_MS = 5_000
@@ -167,7 +167,7 @@ class DefinitionChecker(OnDefinitions):
         )
 
 
-class DefinitionTeller(OnDefinitions):
+class DefinitionNotifier(OnDefinitions):
     """Makes a committed write known to every worker, and gives its warnings back."""
 
     name: ClassVar[str] = "graphAppDefinitionTeller"

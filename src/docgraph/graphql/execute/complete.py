@@ -55,8 +55,8 @@ def complete_values(column: Fetch | Introspection, values: Sequence[Any]) -> Val
     try:
         return Values([build_strict(column.type, show)(value) for value in values])
     except MISFITS:
-        finish = finish_leaf(show, column.place)
-        examined = [examine(column.type, value, finish, column.place) for value in values]
+        finish = finish_leaf(show, column.position)
+        examined = [examine(column.type, value, finish, column.position) for value in values]
         return Values.checked(examined)
 
 

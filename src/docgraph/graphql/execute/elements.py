@@ -172,10 +172,9 @@ class Elements:
             def finish(document: Any, number: int = number) -> Any:
                 if self._accepts(document):
                     return objects[self._index[self._key(number, document)]]
-                text = (
-                    f"the stored value of {column.place.coordinates} does not fit: it is no object"
-                )
-                return Damaged(None, FieldFailure(text, "value-does-not-fit").at(column.place))
+                name = column.position.coordinates
+                text = f"the stored value of {name} does not fit: it is no object"
+                return Damaged(None, FieldFailure(text, "value-does-not-fit").at(column.position))
 
-            results.append(examine(column.type, value, finish, column.place))
+            results.append(examine(column.type, value, finish, column.position))
         return Values.checked(results)

@@ -12,7 +12,7 @@ from typing import Any
 
 from graphql import GraphQLOutputType, is_list_type, is_non_null_type
 
-from docgraph.graphql.errors import Classification, Damaged, Errors, FieldFailure, Place
+from docgraph.graphql.errors import Classification, Damaged, Errors, FieldFailure, FieldPosition
 from docgraph.graphql.plan.leaves import Absent, Constant, Leaf, is_nullable
 from docgraph.graphql.plan.tree import Block, PlannedField
 
@@ -44,10 +44,10 @@ def _examine_field(field: PlannedField, document: Any, row: Iterator[Any]) -> An
         case Constant():
             return field.value
         case Absent():
-            return examine(field.type, None, _never, field.place)
+            return examine(field.type, None, _never, field.position)
         case Leaf():
-            finish = finish_leaf(field.serialize, field.place)
-            return examine(field.type, field.get(document), finish, field.place)
+            finish = finish_leaf(field.serialize, field.position)
+            return examine(field.type, field.get(document), finish, field.position)
         case _:
             return next(row)
 
@@ -56,7 +56,7 @@ def _never(value: Any) -> Any:
     raise AssertionError(value)
 
 
-def finish_leaf(serialize: Finish, place: Place) -> Finish:
+def finish_leaf(serialize: Finish, position: FieldPosition) -> Finish:
     """Completes one scalar or enum value; what does not fit is null with an error (decision 16)."""
 
     def finish(value: Any) -> Any:
@@ -64,36 +64,36 @@ def finish_leaf(serialize: Finish, place: Place) -> Finish:
             return serialize(value)
         except MISFITS as error:
             reason = str(error) if isinstance(error, ValueError) else "it is of another type"
-            text = f"the stored value of {place.coordinates} does not fit: {reason}"
-            return Damaged(None, FieldFailure(text, "value-does-not-fit").at(place))
+            text = f"the stored value of {position.coordinates} does not fit: {reason}"
+            return Damaged(None, FieldFailure(text, "value-does-not-fit").at(position))
 
     return finish
 
 
-def examine(type_: GraphQLOutputType, value: Any, finish: Finish, place: Place) -> Any:
+def examine(type_: GraphQLOutputType, value: Any, finish: Finish, position: FieldPosition) -> Any:
     """The completed value, or `Damaged` with everything that is wrong with it."""
     if isinstance(value, FieldFailure):
-        return Damaged(None, value.at(place))
+        return Damaged(None, value.at(position))
     if is_non_null_type(type_):
-        completed = examine(type_.of_type, value, finish, place)
+        completed = examine(type_.of_type, value, finish, position)
         if completed is None:
-            return Damaged(None, _explain_null(place).at(place))
+            return Damaged(None, _explain_null(position).at(position))
         return completed
     if value is None:
         return None
     if is_list_type(type_):
-        return _examine_list(type_.of_type, value, finish, place)
+        return _examine_list(type_.of_type, value, finish, position)
     return finish(value)
 
 
-def _examine_list(item_type: Any, value: Any, finish: Finish, place: Place) -> Any:
+def _examine_list(item_type: Any, value: Any, finish: Finish, position: FieldPosition) -> Any:
     if type(value) is not list:
-        text = f"the stored value of {place.coordinates} does not fit: it is not a list"
-        return Damaged(None, FieldFailure(text, "value-does-not-fit").at(place))
+        text = f"the stored value of {position.coordinates} does not fit: it is not a list"
+        return Damaged(None, FieldFailure(text, "value-does-not-fit").at(position))
     errors = Errors()
     completed = []
     for index, item in enumerate(value):
-        element = examine(item_type, item, finish, place)
+        element = examine(item_type, item, finish, position)
         if type(element) is Damaged:
             errors.absorb(element.errors, index)
             element = element.value
@@ -103,9 +103,9 @@ def _examine_list(item_type: Any, value: Any, finish: Finish, place: Place) -> A
     return Damaged(completed, errors) if errors else completed
 
 
-def _explain_null(place: Place) -> FieldFailure:
+def _explain_null(position: FieldPosition) -> FieldFailure:
     return FieldFailure(
-        f"{place.coordinates} is declared as non-null and has no value",
+        f"{position.coordinates} is declared as non-null and has no value",
         "null-in-non-null",
         Classification.NULL,
     )

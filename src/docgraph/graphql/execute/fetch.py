@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from docgraph.graphql.execute.branches import fetch_branches
 from docgraph.graphql.execute.folded import fetch_folding, take_folded
 from docgraph.graphql.execute.joined import fetch_joined
+from docgraph.graphql.execute.per_parent import fetch_per_parent
 from docgraph.graphql.execute.run import Run
 from docgraph.graphql.plan.tree import Fetch
 
@@ -33,7 +33,7 @@ async def fetch_values(
     elif fetch.is_plain_join and len(parents) > 1:
         answers = await fetch_joined(fetch, parents, run)
     else:
-        answers = await fetch_branches(fetch, parents, roots, run)
+        answers = await fetch_per_parent(fetch, parents, roots, run)
     if fetch.is_list:
         return answers
     return [_take_first(answer) if type(answer) is list else answer for answer in answers]

@@ -13,8 +13,8 @@ from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import describe_failure
-from docgraph.graphql.execute.branches import fetch_branches
 from docgraph.graphql.execute.join import is_comparable
+from docgraph.graphql.execute.per_parent import fetch_per_parent
 from docgraph.graphql.execute.run import Run
 from docgraph.graphql.plan.tree import Fetch, Fold
 from docgraph.variables import matches_nothing
@@ -33,7 +33,7 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
         return [describe_failure(error)]
     folds = [(fold, lookup) for fold in fetch.folds if (lookup := _build_lookup(fold, run))]
     if matches_nothing(filter_) or not folds:
-        return await fetch_branches(fetch, [None], None, run)
+        return await fetch_per_parent(fetch, [None], None, run)
     assert fetch.projection is not None  # noqa: S101 - a whole document carries nothing
     shown = {**fetch.projection, **{fold.name: 1 for fold, _ in folds}}
     pipeline = [{"$match": filter_}, *prepared.window.stages]
@@ -43,7 +43,7 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
     except DocgraphError as error:
         # For instance a sharded collection, which MongoDB 5.0 cannot look up.
         describe_failure(error)  # raises what ends the request
-        return await fetch_branches(fetch, [None], None, run)
+        return await fetch_per_parent(fetch, [None], None, run)
     run.count(len(documents))
     run.folded.update(id(fold.fetch) for fold, _ in folds)
     return [documents]

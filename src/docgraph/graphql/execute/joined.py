@@ -3,7 +3,7 @@
 The first try is bounded. When it comes back full, there may be more, and nothing is known of any
 parent: then the database is asked to stop early for each of them (decision 13: a result that a
 bound cut short is fetched again another way, never trimmed silently). A plan remembers which of
-its relations are crowded, and spares them the first try.
+its relations are large, and spares them the first try.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.errors import FieldFailure, describe_failure
-from docgraph.graphql.execute.branches import MAX_KEYS, fetch_branches
-from docgraph.graphql.execute.crowded import fetch_crowded
 from docgraph.graphql.execute.join import OWN_KEY, Key, candidate_keys, join_key, match_any
+from docgraph.graphql.execute.lookup import fetch_by_lookup
+from docgraph.graphql.execute.per_parent import MAX_KEYS, fetch_per_parent
 from docgraph.graphql.execute.run import Run
 from docgraph.graphql.execute.window import Window
 from docgraph.graphql.plan.relation import Join, combine
@@ -29,7 +29,7 @@ __all__ = ["fetch_joined"]
 
 FIRST_TRY = 5_000  # documents that the first try may always bring
 LARGEST_TRY = 100_000
-CROWD = 20  # documents per parent from which on looking up for each parent is cheaper
+LARGE_FROM = 20  # documents per parent from which on looking up for each parent is cheaper
 
 Keys = dict[Key, Any]  # a join key, and the value that stands for it in a command
 
@@ -67,7 +67,7 @@ class _Batch:
     """The parents that one command is for.
 
     `keys` are those of the parents, one by one, where each has just one and all of them are of
-    types that Python compares as MongoDB does. Then it may well be that nobody needs the seekers.
+    types that Python compares as MongoDB does. Then the seekers are often not needed.
     """
 
     sides: list[_Side]
@@ -237,7 +237,7 @@ def _read_keys(fetch: Fetch, join: Join, parent: Any) -> Keys:
         return {join_key(value): value}
     if len(value) > MAX_KEYS:
         raise FieldFailure(
-            f"{fetch.place.coordinates} has more than {MAX_KEYS} foreign keys", "too-many-keys"
+            f"{fetch.position.coordinates} has more than {MAX_KEYS} foreign keys", "too-many-keys"
         )
     return {join_key(item): item for item in value if item is not None}
 
@@ -245,23 +245,23 @@ def _read_keys(fetch: Fetch, join: Join, parent: Any) -> Keys:
 async def _fetch_batch(
     fetch: Fetch, parents: Sequence[Any], batch: _Batch, rest: Document, run: Run
 ) -> dict[int, Any]:
-    """The answers for the parents of a batch: by `$in` unless the relation is crowded."""
+    """The answers for the parents of a batch: by `$in` unless the relation is large."""
     window = run.prepared[id(fetch)].window
     assert window is not None  # noqa: S101 - see fetch_joined
     try:
-        if not run.plan.crowds.expects(fetch):
+        if not run.plan.large_relations.expects(fetch):
             found = await _try_together(fetch, batch, rest, window, run)
             if found is not None:
                 return found
         if len(batch.sides) == 1:
             join = batch.sides[0].join
-            found = await fetch_crowded(fetch, join, batch.keys_by_parent(), rest, run)
+            found = await fetch_by_lookup(fetch, join, batch.keys_by_parent(), rest, run)
             if found is not None:
                 return found
     except DocgraphError as error:
         return dict.fromkeys(batch.numbers, describe_failure(error))
     own = [parents[number] for number in batch.numbers]
-    answers = await fetch_branches(fetch, own, None, run)
+    answers = await fetch_per_parent(fetch, own, None, run)
     return dict(zip(batch.numbers, answers, strict=True))
 
 
@@ -273,7 +273,7 @@ async def _try_together(
     filter_ = combine([rest, *(side.as_filter() for side in batch.sides)])
     documents = await run.find(fetch, filter_, Window(window.sort, 0, bound + 1))
     if len(documents) > bound:
-        run.plan.crowds.remember(fetch)
+        run.plan.large_relations.remember(fetch)
         return None
     if not fetch.is_list and not window.skip and len(batch.sides) == 1:
         firsts = batch.pick_first(documents)
@@ -288,6 +288,6 @@ async def _try_together(
     }
     count = min(len(documents), sum(map(len, kept.values())))
     run.count(count)
-    if len(documents) > max(CROWD * batch.size, 2 * count):
-        run.plan.crowds.remember(fetch)
+    if len(documents) > max(LARGE_FROM * batch.size, 2 * count):
+        run.plan.large_relations.remember(fetch)
     return kept

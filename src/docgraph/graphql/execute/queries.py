@@ -1,9 +1,9 @@
-"""What parents ask of the database, and how it is answered in few commands.
+"""The queries of parents, sent to the database in few commands.
 
 A query is a find or a pipeline. One alone is sent as it is. Several are sent together: the first
 as the pipeline of an aggregation, each other one in a `$unionWith`, every result tagged with the
 number of its query. That works for every operator, sort, skip and limit, since each query runs
-as it would alone. What the database refuses together is asked one by one, so that a query that is
+as it would alone. What the database refuses together is sent one by one, so that a query that is
 wrong fails for its own parents only.
 """
 
@@ -21,12 +21,12 @@ from docgraph.graphql.execute.window import Window
 from docgraph.graphql.plan.tree import Fetch
 from docgraph.runtime.concurrent import concurrently
 
-__all__ = ["Answer", "Find", "Pipeline", "Query", "ask_all", "ask_alone"]
+__all__ = ["Answer", "Find", "Pipeline", "Query", "send_all", "send_alone"]
 
 Answer = list[Document] | FieldFailure
 
 TOGETHER = 200  # queries in one command; a pipeline may have 1 000 stages
-ALONE = 1_000  # queries that are asked one by one when they cannot be asked together
+ALONE = 1_000  # queries that are sent one by one when they cannot be sent together
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ class Find:
             stages.append({"$project": fetch.projection})
         return stages
 
-    async def ask(self, fetch: Fetch, run: Run) -> Answer:
+    async def send(self, fetch: Fetch, run: Run) -> Answer:
         """Send this query alone."""
         return await run.find(fetch, self.filter, self.window)
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Stages; `limit` results are asked for, and more than `max_results` are an error."""
+    """Stages; `limit` results are requested, and more than `max_results` are an error."""
 
     stages: Sequence[Document]
     limit: int
@@ -65,7 +65,7 @@ class Pipeline:
         """The stages, bounded."""
         return [*self.stages, {"$limit": self.limit}]
 
-    async def ask(self, fetch: Fetch, run: Run) -> Answer:
+    async def send(self, fetch: Fetch, run: Run) -> Answer:
         """Send this query alone."""
         return self.check(await run.aggregate(fetch, self.stages, self.limit))
 
@@ -81,23 +81,23 @@ class Pipeline:
 Query = Find | Pipeline
 
 
-async def ask_all(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
+async def send_all(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
     """The answers to all queries, in their order."""
     if len(queries) == 1:
-        return [await ask_alone(fetch, queries[0], run)]
+        return [await send_alone(fetch, queries[0], run)]
     loader = fetch.mapping.loader
     if not loader.batching:
-        return await _ask_each(fetch, queries, run)
+        return await _send_each(fetch, queries, run)
     size = min(loader.max_batch_size or TOGETHER, TOGETHER)
     parts = [queries[start : start + size] for start in range(0, len(queries), size)]
-    answers = await concurrently([_ask_together(fetch, part, run) for part in parts])
+    answers = await concurrently([_send_together(fetch, part, run) for part in parts])
     return [answer for part in answers for answer in part]
 
 
-async def ask_alone(fetch: Fetch, query: Query, run: Run) -> Answer:
+async def send_alone(fetch: Fetch, query: Query, run: Run) -> Answer:
     """The answer to a query that is sent alone."""
     try:
-        answer = await query.ask(fetch, run)
+        answer = await query.send(fetch, run)
     except DocgraphError as error:
         return describe_failure(error)
     if isinstance(answer, list):
@@ -105,16 +105,16 @@ async def ask_alone(fetch: Fetch, query: Query, run: Run) -> Answer:
     return answer
 
 
-async def _ask_each(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
+async def _send_each(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
     if len(queries) > ALONE:
-        text = f"{fetch.place.coordinates} needs more than {ALONE} commands"
+        text = f"{fetch.position.coordinates} needs more than {ALONE} commands"
         return [FieldFailure(text, "too-many-commands")] * len(queries)
-    return await concurrently([ask_alone(fetch, query, run) for query in queries])
+    return await concurrently([send_alone(fetch, query, run) for query in queries])
 
 
-async def _ask_together(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
+async def _send_together(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
     if len(queries) == 1:
-        return [await ask_alone(fetch, queries[0], run)]
+        return [await send_alone(fetch, queries[0], run)]
     pipeline = _tag(queries[0].as_stages(fetch), 0)
     for number, query in enumerate(queries[1:], 1):
         union = {"coll": fetch.mapping.collection, "pipeline": _tag(query.as_stages(fetch), number)}
@@ -124,7 +124,7 @@ async def _ask_together(fetch: Fetch, queries: Sequence[Query], run: Run) -> lis
         results = await run.aggregate(fetch, pipeline, limit)
     except DocgraphError as error:
         describe_failure(error)  # raises what ends the request
-        return await _ask_each(fetch, queries, run)
+        return await _send_each(fetch, queries, run)
     run.count(len(results))
     answers: list[list[Document]] = [[] for _ in queries]
     for result in results:

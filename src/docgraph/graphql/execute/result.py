@@ -55,11 +55,11 @@ class Result(NamedTuple):
             return cls(data, (), 0, tuple(commands), documents)
         entries = list(errors.first)
         if errors.total > len(entries):
-            entries.append(_tell_rest(errors.total - len(entries)))
+            entries.append(_more_errors(errors.total - len(entries)))
         return cls(data, tuple(entries), errors.total, tuple(commands), documents)
 
 
-def _tell_rest(count: int) -> GraphqlError:
+def _more_errors(count: int) -> GraphqlError:
     return GraphqlError(f"{count} more errors are not shown", Classification.ABORTED, "more-errors")
 
 

@@ -119,7 +119,7 @@ class Run:
     def _comment(self, fetch: Fetch) -> dict[str, str]:
         return {
             **self.plan.comment,
-            "field": fetch.place.coordinates,
+            "field": fetch.position.coordinates,
             "request": self.exchange.id,
         }
 
@@ -128,5 +128,5 @@ class Run:
     ) -> None:
         elapsed = (time.perf_counter() - started) * 1000
         name = f"{fetch.mapping.db}.{fetch.mapping.collection}"
-        record = CommandRecord(fetch.place.coordinates, kind, name, elapsed, len(documents))
+        record = CommandRecord(fetch.position.coordinates, kind, name, elapsed, len(documents))
         self.commands.append(record)

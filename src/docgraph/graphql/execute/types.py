@@ -51,7 +51,7 @@ class Groups:
 
     def _explain_unknown(self) -> Damaged:
         text = f"no type of {self.selection.type_name} fits the stored value"
-        return Damaged(None, FieldFailure(text, "type-not-resolved").at(self.selection.place))
+        return Damaged(None, FieldFailure(text, "type-not-resolved").at(self.selection.position))
 
 
 def sort_by_type(selection: Selection, documents: Sequence[Any]) -> Groups:

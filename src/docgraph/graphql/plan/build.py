@@ -31,7 +31,7 @@ from docgraph.codec import JsonMode
 from docgraph.graphql.apps.app import VisibleApp
 from docgraph.graphql.definition.mapping import AggregationMapping, FieldMapping, QueryMapping
 from docgraph.graphql.definition.scalars import serializer
-from docgraph.graphql.errors import FieldFailure, OperationRefused, Place
+from docgraph.graphql.errors import FieldFailure, FieldPosition, OperationRefused
 from docgraph.graphql.plan.arguments import build_arguments, find_variables
 from docgraph.graphql.plan.collect import Collector
 from docgraph.graphql.plan.fold import find_folds
@@ -107,36 +107,36 @@ class TreeBuilder:
             return Constant(key, parent.name)
         definition = self.app.schema.get_field(parent, name)
         assert definition is not None  # noqa: S101 - the query is valid
-        place = Place(f"{parent.name}.{name}", _find_locations(nodes))
+        position = FieldPosition(f"{parent.name}.{name}", _find_locations(nodes))
         if name in _META:
-            return self._build_introspection(key, definition, place, nodes)
+            return self._build_introspection(key, definition, position, nodes)
         mapping = self.app.mappings.get(parent.name, {}).get(name)
         if isinstance(mapping, QueryMapping | AggregationMapping):
-            return self._build_fetch(key, definition, place, nodes, mapping, is_root)
+            return self._build_fetch(key, definition, position, nodes, mapping, is_root)
         if mapping is None or is_root:
-            return Absent(key, definition.type, place)
-        return self._build_stored(key, definition, place, nodes, mapping)
+            return Absent(key, definition.type, position)
+        return self._build_stored(key, definition, position, nodes, mapping)
 
     def _build_stored(
         self,
         key: str,
         definition: GraphQLField,
-        place: Place,
+        position: FieldPosition,
         nodes: list[FieldNode],
         mapping: FieldMapping,
     ) -> PlannedField:
         type_ = definition.type
         named = get_named_type(type_)
         if is_composite_type(named):
-            selection = self._build_selection(named, place, nodes)
-            return Embedded(key, type_, place, mapping.path, mapping.get, selection)
+            selection = self._build_selection(named, position, nodes)
+            return Embedded(key, type_, position, mapping.path, mapping.get, selection)
         unchanged = _UNCHANGED.get(named.name)
         if unchanged is None and named.name == "Float" and self.mode is JsonMode.GRAPHQL:
             unchanged = float
         return Leaf(
             key,
             type_,
-            place,
+            position,
             mapping.path,
             mapping.get,
             self._find_serializer(named),
@@ -148,7 +148,7 @@ class TreeBuilder:
         self,
         key: str,
         definition: GraphQLField,
-        place: Place,
+        position: FieldPosition,
         nodes: list[FieldNode],
         mapping: QueryMapping | AggregationMapping,
         is_root: bool,
@@ -159,12 +159,12 @@ class TreeBuilder:
         if is_leaf_type(named):
             serialize = self._find_serializer(named)
         else:
-            selection = self._build_selection(named, place, nodes)
+            selection = self._build_selection(named, position, nodes)
         projection = self._build_projection(selection, relation, is_root)
         fetch = Fetch(
             key=key,
             type=definition.type,
-            place=place,
+            position=position,
             mapping=mapping,
             arguments=build_arguments(definition, nodes[0]),
             relation=relation,
@@ -188,7 +188,7 @@ class TreeBuilder:
         return build_projection(paths)
 
     def _build_introspection(
-        self, key: str, definition: GraphQLField, place: Place, nodes: list[FieldNode]
+        self, key: str, definition: GraphQLField, position: FieldPosition, nodes: list[FieldNode]
     ) -> Introspection:
         operation = OperationDefinitionNode(
             operation=self.operation.operation,
@@ -200,42 +200,42 @@ class TreeBuilder:
         )
         fragments = self.collector.fragments.values()
         variables = frozenset[str]().union(*(find_variables(n) for n in (*nodes, *fragments)))
-        return Introspection(key, definition.type, place, operation, variables)
+        return Introspection(key, definition.type, position, operation, variables)
 
     def _build_selection(
-        self, named: GraphQLNamedType, place: Place, nodes: list[FieldNode]
+        self, named: GraphQLNamedType, position: FieldPosition, nodes: list[FieldNode]
     ) -> Selection:
-        """The blocks below a field, shared by all places with the same nodes."""
+        """The blocks below a field, shared by all fields with the same nodes."""
         sets = [node.selection_set for node in nodes if node.selection_set is not None]
         shared = (named.name, tuple(map(id, sets)))
         selection = self._selections.get(shared)
         if selection is None:
             assert is_composite_type(named)  # noqa: S101 - leaves have no selection
-            selection = self._make_selection(named, place, sets)
+            selection = self._make_selection(named, position, sets)
             self._selections[shared] = selection
         return selection
 
     def _make_selection(
-        self, named: GraphQLCompositeType, place: Place, sets: list[SelectionSetNode]
+        self, named: GraphQLCompositeType, position: FieldPosition, sets: list[SelectionSetNode]
     ) -> Selection:
         if isinstance(named, GraphQLObjectType):
-            blocks = {named.name: self._build_inner(named, place, sets)}
-            return Selection(named.name, place, blocks)
+            blocks = {named.name: self._build_inner(named, position, sets)}
+            return Selection(named.name, position, blocks)
         assert is_abstract_type(named)  # noqa: S101 - composite and no object
         blocks = {
-            type_.name: self._build_inner(type_, place, sets)
+            type_.name: self._build_inner(type_, position, sets)
             for type_ in self.app.schema.get_possible_types(named)
         }
         resolver = self.app.type_resolvers[named.name]
-        return Selection(named.name, place, blocks, resolver.resolve)
+        return Selection(named.name, position, blocks, resolver.resolve)
 
     def _build_inner(
-        self, type_: GraphQLObjectType, place: Place, sets: list[SelectionSetNode]
+        self, type_: GraphQLObjectType, position: FieldPosition, sets: list[SelectionSetNode]
     ) -> Block:
         try:
             return self._build_block(type_, sets)
         except FieldFailure as failure:
-            return Block(type_.name, (), failure.at(place))
+            return Block(type_.name, (), failure.at(position))
 
     def _find_serializer(self, named: GraphQLNamedType) -> Callable[[Any], Any]:
         if is_enum_type(named):
@@ -244,5 +244,5 @@ class TreeBuilder:
 
 
 def _find_locations(nodes: list[FieldNode]) -> tuple[tuple[int, int], ...]:
-    places = [get_location(n.loc.source, n.loc.start) for n in nodes if n.loc is not None]
-    return tuple((place.line, place.column) for place in places)
+    found = [get_location(n.loc.source, n.loc.start) for n in nodes if n.loc is not None]
+    return tuple((one.line, one.column) for one in found)

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphql import GraphQLOutputType, is_list_type, is_non_null_type
 
-from docgraph.graphql.errors import Place
+from docgraph.graphql.errors import FieldPosition
 
 __all__ = ["Absent", "Constant", "Leaf", "build_strict", "is_nullable"]
 
@@ -31,7 +31,7 @@ class Absent:
 
     key: str
     type: GraphQLOutputType
-    place: Place
+    position: FieldPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Leaf:
 
     key: str
     type: GraphQLOutputType
-    place: Place
+    position: FieldPosition
     path: tuple[str, ...]
     get: Get
     serialize: Serialize

@@ -53,7 +53,7 @@ class Settings(Protocol):
         ...
 
 
-class Crowds:
+class LargeRelations:
     """Which relations of a plan have parents with very many documents, as far as was seen.
 
     Only the way of fetching depends on it, never the answer. Every now and then a relation is
@@ -64,11 +64,11 @@ class Crowds:
         self._left: dict[int, int] = {}
 
     def remember(self, fetch: Fetch) -> None:
-        """Take the relation for crowded for a while."""
+        """Expect very many documents per parent for a while."""
         self._left[id(fetch)] = _REMEMBERED
 
     def expects(self, fetch: Fetch) -> bool:
-        """Whether the relation is taken for crowded this time."""
+        """Whether very many documents per parent are expected this time."""
         left = self._left.get(id(fetch), 0)
         if left:
             self._left[id(fetch)] = left - 1
@@ -85,7 +85,7 @@ class Plan:
     mode: JsonMode
     conditions: tuple[str, ...]  # the variables of @skip and @include
     is_large: bool = False  # so that building a tree takes long
-    crowds: Crowds = field(default_factory=Crowds, repr=False)
+    large_relations: LargeRelations = field(default_factory=LargeRelations, repr=False)
     _trees: dict[Hashable, Tree] = field(default_factory=dict, repr=False)
 
     @property
@@ -100,7 +100,7 @@ class Plan:
 
     @cached_property
     def comment(self) -> dict[str, str]:
-        """What the database is told of every command: where it comes from."""
+        """The comment of every command to the database: where it comes from."""
         return {"app": str(self.app.definition.id), "operation": self.name}
 
     def tree(self, variables: Mapping[str, Any]) -> Tree:

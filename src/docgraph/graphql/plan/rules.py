@@ -57,13 +57,13 @@ class NamedValuesOfCorrectTypeRule(_Owner, ValuesOfCorrectTypeRule):
     ) -> VisitorAction:
         """Check the whole value; nothing below it is visited."""
 
-        def tell(error: GraphQLError, path: list[str | int]) -> None:
+        def report(error: GraphQLError, path: list[str | int]) -> None:
             message = f"{self.owner}{print_path_list(path)}: {error.message}"
             self.report_error(GraphQLError(message, error.nodes if error.locations else node))
 
         if input_type:
             hide = self.context.hide_suggestions
-            validate_input_literal(node, input_type, tell, hide_suggestions=hide)
+            validate_input_literal(node, input_type, report, hide_suggestions=hide)
         return SKIP
 
 

@@ -16,7 +16,7 @@ from graphql import GraphQLOutputType, OperationDefinitionNode, is_list_type, is
 
 from docgraph.graphql.definition.mapping.aggregation import AggregationMapping
 from docgraph.graphql.definition.mapping.query import QueryMapping
-from docgraph.graphql.errors import Errors, Place
+from docgraph.graphql.errors import Errors, FieldPosition
 from docgraph.graphql.plan.arguments import Arguments
 from docgraph.graphql.plan.compile import Project, compile_projection
 from docgraph.graphql.plan.leaves import Absent, Constant, Get, Leaf, Serialize
@@ -46,7 +46,7 @@ class Embedded:
 
     key: str
     type: GraphQLOutputType
-    place: Place
+    position: FieldPosition
     path: Path
     get: Get
     selection: Selection
@@ -66,7 +66,7 @@ class Fetch:
 
     key: str
     type: GraphQLOutputType
-    place: Place
+    position: FieldPosition
     mapping: QueryMapping | AggregationMapping
     arguments: Arguments
     relation: Relation
@@ -110,7 +110,7 @@ class Introspection:
 
     key: str
     type: GraphQLOutputType
-    place: Place
+    position: FieldPosition
     operation: OperationDefinitionNode
     variables: frozenset[str]
 
@@ -137,14 +137,14 @@ class Block:
         return tuple(f for f in self.fields if isinstance(f, Embedded | Fetch | Introspection))
 
     @cached_property
-    def asks(self) -> bool:
+    def needs_fetch(self) -> bool:
         """Whether something in or below this block is fetched."""
-        return any(_asks(column) for column in self.columns)
+        return any(_needs_fetch(column) for column in self.columns)
 
     @cached_property
     def is_concurrent(self) -> bool:
         """Whether several columns wait for the database, which they can do side by side."""
-        return sum(map(_asks, self.columns)) > 1
+        return sum(map(_needs_fetch, self.columns)) > 1
 
     @cached_property
     def project(self) -> Project:
@@ -162,7 +162,7 @@ class Selection:
     """What is selected below a field: a block for each object type that a document may have."""
 
     type_name: str
-    place: Place
+    position: FieldPosition
     blocks: Mapping[str, Block]
     resolve: Callable[[Any], str | None] | None = None  # for interfaces and unions
 
@@ -181,9 +181,9 @@ def _is_list(type_: GraphQLOutputType) -> bool:
     return is_list_type(type_.of_type if is_non_null_type(type_) else type_)
 
 
-def _asks(column: Column) -> bool:
+def _needs_fetch(column: Column) -> bool:
     if isinstance(column, Embedded):
-        return any(block.asks for block in column.selection.blocks.values())
+        return any(block.needs_fetch for block in column.selection.blocks.values())
     return isinstance(column, Fetch)
 
 

@@ -1,6 +1,6 @@
 """Writes of many documents: an array to a collection, and all that match a filter.
 
-What succeeds is kept and what fails is told element by element; the whole is 207 when something
+What succeeds is kept and what fails is reported element by element; the whole is 207 when something
 failed. Every document that is touched gets a new etag, the same for all of one request.
 """
 

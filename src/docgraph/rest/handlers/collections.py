@@ -1,4 +1,4 @@
-"""Collections: made, described, removed; the schema store is one of them."""
+"""A collection itself: created, described, removed; the schema store is one of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from docgraph.rest.handlers.metadata import (
     read_properties,
 )
 from docgraph.rest.schemas.store import load_schema
-from docgraph.rest.shadows import check_reachable
+from docgraph.rest.service_paths import check_reachable
 from docgraph.store.mounts import SCHEMA_STORE
 
 __all__ = ["HANDLERS"]

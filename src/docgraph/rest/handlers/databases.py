@@ -14,7 +14,7 @@ from docgraph.rest.handlers.metadata import (
     put_metadata,
     read_properties,
 )
-from docgraph.rest.shadows import check_reachable
+from docgraph.rest.service_paths import check_reachable
 from docgraph.store.administration import Administration
 
 __all__ = ["HANDLERS"]
@@ -48,21 +48,21 @@ async def _delete(call: Call) -> Answer:
     await call.require_database()
     store, catalog = call.context.store, call.context.catalog
     names = await catalog.list_collections(call.db, call.exchange.deadline)
-    places = [Resource(ResourceType.COLLECTION, call.db, name) for name in names]
-    for place in places:  # who may not remove one of them removes none
-        await store.rehearse(place, _DROP, exchange=call.exchange)
+    collections = [Resource(ResourceType.COLLECTION, call.db, name) for name in names]
+    for collection in collections:  # who may not remove one of them removes none
+        await store.rehearse(collection, _DROP, exchange=call.exchange)
     refusal = await claim_metadata(call)
     if refusal is not None:
         return refusal
-    await store.finish(f"drop {call.db}", lambda: _drop(call, places))
+    await store.finish(f"drop {call.db}", lambda: _drop(call, collections))
     return Body(204)
 
 
-async def _drop(call: Call, places: Sequence[Resource]) -> None:
+async def _drop(call: Call, collections: Sequence[Resource]) -> None:
     try:
-        # One by one, so that those who care for a collection hear of its end.
-        for place in places:
-            await call.write_at(place, _DROP)
+        # One by one, so that interceptors see each collection that is dropped.
+        for collection in collections:
+            await call.write_at(collection, _DROP)
         administration = Administration(call.context.store, call.parameters.write_concern)
         await administration.drop_database(call.db)
     finally:

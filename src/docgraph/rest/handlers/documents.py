@@ -9,10 +9,10 @@ from docgraph.exchange.errors import NotFound, RequestError
 from docgraph.rest.bodies.bodies import read_object
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.parameters.ids import show_id
+from docgraph.rest.writes.checked_patch import needs_whole_document, patch_whole_document
 from docgraph.rest.writes.etags import ETAG, etag_headers, etag_of, parse_tags
 from docgraph.rest.writes.patch import build_pipeline, build_update
 from docgraph.rest.writes.single import delete, put_document, update
-from docgraph.rest.writes.whole import is_checked_whole, update_whole
 
 __all__ = ["HANDLERS"]
 
@@ -68,7 +68,7 @@ async def _patch(call: Call) -> Answer:
         raise RequestError("no data provided")
     etag = ObjectId()
     if isinstance(content, list):
-        if await is_checked_whole(call):
+        if await needs_whole_document(call):
             raise RequestError(
                 "documents of this collection cannot be updated with a pipeline",
                 hint="use $set, $unset or plain keys, or PUT the whole document",
@@ -76,8 +76,8 @@ async def _patch(call: Call) -> Answer:
         pipeline = build_pipeline(content, etag)
         return await update(call, Write(WriteKind.UPDATE, pipeline=pipeline), etag)
     changes = build_update(_without_id(content, call), etag)
-    if await is_checked_whole(call):
-        return await update_whole(call, changes, etag)
+    if await needs_whole_document(call):
+        return await patch_whole_document(call, changes, etag)
     return await update(call, Write(WriteKind.UPDATE, update=changes), etag)
 
 

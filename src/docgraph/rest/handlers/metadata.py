@@ -219,9 +219,9 @@ async def _read(call: Call) -> Document | None:
 
 
 async def _write(call: Call, write: Write) -> WriteResult:
-    """Metadata is written like documents are, so that those who care hear of it."""
-    place = Resource(ResourceType.METADATA, call.db, METADATA_STORE, _id_of(call))
-    return await call.write_at(place, write)
+    """Metadata is written like documents are, so that interceptors see the write."""
+    resource = Resource(ResourceType.METADATA, call.db, METADATA_STORE, _id_of(call))
+    return await call.write_at(resource, write)
 
 
 HANDLERS: Handlers = {(ResourceType.METADATA, "GET"): _get}

@@ -1,8 +1,8 @@
-"""Writes and reads around JSON schemas, whoever makes them (rest-behaviour 5.6).
+"""Writes and reads around JSON schemas, by whatever way (rest-behaviour 5.6).
 
 What goes into the schema store is a schema, and comes out as it was written. A collection whose
 metadata names a schema takes only documents that follow it: an update of one document reaches this
-place as the whole document (see `whole`), an update that does not is refused.
+place as the whole document (see `checked_patch.py`), an update that does not is refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from docgraph.store import Store
 from docgraph.store.metadata import Metadata
 from docgraph.store.mounts import SCHEMA_STORE, is_reserved_collection
 
-__all__ = ["SchemaChecker", "SchemaStoreChecker", "SchemaStoreReader", "SchemaStoreTeller"]
+__all__ = ["SchemaChecker", "SchemaStoreChecker", "SchemaStoreNotifier", "SchemaStoreReader"]
 
 _AT_A_TIME: Final = 100  # documents checked before others have their turn
 
@@ -81,7 +81,7 @@ class SchemaStoreChecker(_OnSchemas):
         return escape_keys(schema)
 
 
-class SchemaStoreTeller(_OnSchemas):
+class SchemaStoreNotifier(_OnSchemas):
     """Makes a written schema known to every worker."""
 
     name: ClassVar[str] = "jsonSchemaStoreTeller"

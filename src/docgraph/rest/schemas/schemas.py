@@ -19,7 +19,7 @@ from docgraph.exchange.request import Request
 from docgraph.rest.call import Call, Handler, Handlers
 from docgraph.rest.handlers import documents
 from docgraph.rest.handlers.bulk import insert_many
-from docgraph.rest.handlers.collection import list_documents
+from docgraph.rest.handlers.listing import list_documents
 from docgraph.rest.parameters.ids import parse_id
 from docgraph.rest.writes.single import post_document, put_document
 

@@ -1,1 +1,1 @@
-"""How documents are written: one or whole, by patch or by operators, guarded by etags."""
+"""How documents are written: single, patched in memory, by operators; guarded by etags."""

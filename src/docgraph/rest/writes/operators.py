@@ -1,7 +1,7 @@
 """Update operators applied in memory, where the whole document is checked before it is written.
 
-They do what the database does to a document of its own. What cannot be told without the database
-(conditions of `$pull`, `$bit`, positions such as `$[]`) is refused by whoever looks here.
+They do what the database does to a document of its own. What cannot be known without the database
+(conditions of `$pull`, `$bit`, positions such as `$[]`) is refused by the callers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The body of PATCH as an update, and the same update applied in memory.
 
 Keys that are operators pass as they are, all others are put into `$set`. In memory an update is
-applied only where somebody has to see the whole document before it is written (app definitions,
+applied only where the whole document is checked before it is written (app definitions,
 metadata, collections with a schema); what cannot be foreseen there is refused.
 """
 

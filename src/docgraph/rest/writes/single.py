@@ -64,7 +64,7 @@ class Target:
         return {"$and": [own, *self.restriction]} if self.restriction else own
 
     @property
-    def place(self) -> Mapping[str, Any]:
+    def filter_without_etag(self) -> Mapping[str, Any]:
         """Finds the document whatever its etag is."""
         return replace(self, condition=None).filter
 
@@ -137,7 +137,7 @@ async def condition_of(call: Call) -> Condition | None:
 
 async def explain_miss(call: Call, target: Target) -> Answer:
     """Why a write found nothing: 404, 409 without and 412 with a wrong `If-Match`."""
-    read = Read(filter=target.place, projection={ETAG: 1}, limit=1)
+    read = Read(filter=target.filter_without_etag, projection={ETAG: 1}, limit=1)
     found = await call.read(read)
     condition = target.condition
     if not found or condition is None or condition.admits(found[0].get(ETAG)):

@@ -2,7 +2,7 @@
 
 A request becomes an `Exchange`, the application turns it into an `Answer`, and the answer goes out
 as messages. What goes wrong here and not in the application (a stream that breaks, a header that
-cannot be sent) is told as a failure; a client that left has cancelled us (`cycle.py`).
+cannot be sent) is emitted as a failure; a client that left has cancelled us (`cycle.py`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from docgraph.server.settings import ServerSettings
 
 __all__ = ["Application", "AsgiAdapter"]
 
-_CLIENT_GONE = 499  # nobody sees it but the log
+_CLIENT_GONE = 499  # only the log shows it
 _CLOSE = ("Connection", "close")
 
 
@@ -190,11 +190,13 @@ class AsgiAdapter:
         elif isinstance(answer, Stream):
             await self._stream(answer, channel, caller, exchange)
         else:
-            dress = self._responder.dresser(answer.headers, caller, exchange)
+            add_common_headers = self._responder.common_headers_adder(
+                answer.headers, caller, exchange
+            )
             if isinstance(answer, Upgrade):
-                await channel.upgrade(answer, dress)
+                await channel.upgrade(answer, add_common_headers)
             else:
-                await channel.take_over(answer, dress)
+                await channel.take_over(answer, add_common_headers)
 
     async def _stream(
         self, answer: Stream, channel: Channel, caller: Caller, exchange: Exchange
@@ -214,7 +216,7 @@ class AsgiAdapter:
     async def _fail(
         self, error: Exception, channel: Channel, caller: Caller, exchange: Exchange
     ) -> None:
-        """What nobody foresaw: told under an id, answered if nothing went out yet."""
+        """An unexpected error: emitted under an id, and answered if nothing was sent yet."""
         if not isinstance(error, DocgraphError):
             fault = uuid4().hex[:12]
             request = exchange.request

@@ -1,4 +1,4 @@
-"""The way out of one request: ASGI messages for HTTP responses and for WebSockets."""
+"""How one request is answered: ASGI messages for HTTP responses and for WebSockets."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Dress = Callable[[RawHeaders], RawHeaders]
+AddHeaders = Callable[[RawHeaders], RawHeaders]
 
-_GOING_AWAY, _INTERNAL = 1000, 1011
+_NORMAL_CLOSURE, _INTERNAL_ERROR = 1000, 1011  # RFC 6455 7.4.1
 
 
 @dataclass(slots=True)
@@ -35,7 +35,10 @@ class Outcome:
 
 
 class Channel(Protocol):
-    """One request's way out. `dress` adds to given headers those that all responses have."""
+    """Sends the answer to one request.
+
+    `add_common_headers` adds to given headers those that all responses have.
+    """
 
     outcome: Outcome
 
@@ -45,10 +48,10 @@ class Channel(Protocol):
     async def send_stream(self, head: Head, chunks: AsyncIterator[bytes]) -> None:
         """A response in parts, each sent as it comes."""
 
-    async def upgrade(self, answer: Upgrade, dress: Dress) -> None:
+    async def upgrade(self, answer: Upgrade, add_common_headers: AddHeaders) -> None:
         """Accept the WebSocket, and let its handler have it."""
 
-    async def take_over(self, answer: Takeover, dress: Dress) -> None:
+    async def take_over(self, answer: Takeover, add_common_headers: AddHeaders) -> None:
         """Leave the rest to another ASGI application."""
 
 
@@ -80,12 +83,12 @@ class _Responses:
 
 
 class HttpChannel(_Responses):
-    """The way out of an HTTP request."""
+    """Answers an HTTP request."""
 
-    async def upgrade(self, answer: Upgrade, dress: Dress) -> None:
+    async def upgrade(self, answer: Upgrade, add_common_headers: AddHeaders) -> None:
         raise UpgradeRequired("this resource speaks WebSocket", headers=[("Upgrade", "websocket")])
 
-    async def take_over(self, answer: Takeover, dress: Dress) -> None:
+    async def take_over(self, answer: Takeover, add_common_headers: AddHeaders) -> None:
         scope = {
             **self.scope,
             "path": unquote_to_bytes(self.scope["raw_path"]).decode("utf-8", "replace"),
@@ -95,7 +98,10 @@ class HttpChannel(_Responses):
         async def send(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self.outcome.status = message["status"]
-                message = {**message, "headers": dress(list(message.get("headers", ())))}
+                message = {
+                    **message,
+                    "headers": add_common_headers(list(message.get("headers", ()))),
+                }
             elif message["type"] == "http.response.body":
                 self.outcome.bytes_out += len(message.get("body", b""))
             await self.send(message)
@@ -104,7 +110,7 @@ class HttpChannel(_Responses):
 
 
 class WsChannel(_Responses):
-    """The way out of a WebSocket handshake: a refusal like any response, or the socket."""
+    """Answers a WebSocket handshake: with a refusal like any response, or with the socket."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         super().__init__(
@@ -114,8 +120,8 @@ class WsChannel(_Responses):
             types=("websocket.http.response.start", "websocket.http.response.body"),
         )
 
-    async def upgrade(self, answer: Upgrade, dress: Dress) -> None:
-        await self.send({"type": "websocket.accept", "headers": dress([])})
+    async def upgrade(self, answer: Upgrade, add_common_headers: AddHeaders) -> None:
+        await self.send({"type": "websocket.accept", "headers": add_common_headers([])})
         self.outcome.status = answer.status
         socket = _Socket(self.receive, self.send, self.outcome)
         try:
@@ -123,11 +129,11 @@ class WsChannel(_Responses):
         except ConnectionError:
             raise
         except Exception:
-            await socket.close(_INTERNAL, "internal error")
+            await socket.close(_INTERNAL_ERROR, "internal error")
             raise
-        await socket.close(_GOING_AWAY)
+        await socket.close(_NORMAL_CLOSURE)
 
-    async def take_over(self, answer: Takeover, dress: Dress) -> None:
+    async def take_over(self, answer: Takeover, add_common_headers: AddHeaders) -> None:
         raise NotSupported("this resource does not speak WebSocket")
 
 
@@ -158,7 +164,7 @@ class _Socket:
         text: str | None = message.get("text")
         return text if text is not None else bytes(message["bytes"])
 
-    async def close(self, code: int = 1000, reason: str = "") -> None:
+    async def close(self, code: int = _NORMAL_CLOSURE, reason: str = "") -> None:
         if self._open:
             self._open = False
             await self._pass({"type": "websocket.close", "code": code, "reason": reason})

@@ -47,7 +47,7 @@ def build_scope(
         "scheme": connection.scheme,
         "method": method,
         "root_path": "",
-        "path": "",  # made from the raw one by those who need it
+        "path": "",  # made from the raw one where it is needed
         "raw_path": head.path,
         "query_string": head.query,
         "headers": connection.headers,
@@ -78,7 +78,7 @@ class Cycle(RequestResponseCycle):
         self.failure: DocgraphError | None = None
         self.task: asyncio.Task[None] | None = None
         self._await_body = await_body
-        self.is_endless = False  # server-sent events: nobody waits for their end
+        self.is_endless = False  # server-sent events: shutdown does not wait for their end
         self._head = b""  # rendered, but not sent yet
         self._is_bodiless = False
 
@@ -93,7 +93,7 @@ class Cycle(RequestResponseCycle):
         )
 
     def fail(self, error: DocgraphError) -> None:
-        """Let the body end with an error: whoever reads it will raise it."""
+        """Let the body end with an error: its reader will raise it."""
         self.failure = error
         self.keep_alive = False
         self.message_event.set()

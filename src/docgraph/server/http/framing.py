@@ -78,7 +78,7 @@ def read_head(method: str, version: str, target: bytes, headers: list[tuple[byte
 
 
 def explain_refusal(error: httptools.HttpParserError, data: bytes) -> RequestError:
-    """What the parser did not take: a method that nobody serves, or something else entirely."""
+    """What the parser did not take: a method that no service has, or no HTTP at all."""
     if isinstance(error, httptools.HttpParserInvalidMethodError):
         found = _METHOD.match(data)
         if found and (method := found[1].decode("ascii")) not in _SERVED_METHODS:

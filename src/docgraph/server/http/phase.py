@@ -14,6 +14,6 @@ class Phase(Enum):
     HEAD = auto()  # the end of the head
     WORK = auto()  # nothing of the client: the application is at work
     BODY = auto()  # the body, which the application has asked for
-    DRAIN = auto()  # the rest of a short body that nobody wants
+    DRAIN = auto()  # the rest of a short body that the service did not read
     IDLE = auto()  # the next request
     LINGER = auto()  # the client to read its last answer, and to leave

@@ -29,7 +29,7 @@ from docgraph.server.http.framing import (
 )
 from docgraph.server.http.handshake import check_handshake, wants_websocket, without_upgrade
 from docgraph.server.http.phase import Phase
-from docgraph.server.http.refuse import Remains
+from docgraph.server.http.refuse import PartialRequest
 from docgraph.server.http.stall import StallWatch
 from docgraph.server.http.state import ProcessState
 from docgraph.server.process.sockets import LINGERING
@@ -70,7 +70,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.headers = []
         self._backlog = b""  # pipelined input that is not parsed yet
         self._deferred: DocgraphError | None = None  # a refusal that waits for earlier answers
-        self._deaf = False  # nothing more is parsed
+        self._ignores_input = False  # nothing more is parsed
         self._room = 0  # bytes that are thrown away before a lingering connection is closed
         self._fed = 0  # bytes of an unfinished head or chunk size that the parser holds
         self._in_body = False
@@ -96,11 +96,11 @@ class GuardedProtocol(HttpToolsProtocol):
             self._active = None
         self.pipeline.clear()
         self._backlog = b""
-        self._deaf = True
+        self._ignores_input = True
         self.server_state.count_connections()
 
     def data_received(self, data: bytes) -> None:
-        if self._deaf:
+        if self._ignores_input:
             self._discard(len(data))
         elif self.pipeline or self._backlog:
             self._backlog += data
@@ -116,7 +116,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _feed_slices(self, data: bytes) -> None:
         for start in range(0, len(data), _SLICE):
-            if self._deaf:
+            if self._ignores_input:
                 self._discard(len(data) - start)
                 return
             if self.pipeline:
@@ -287,7 +287,7 @@ class GuardedProtocol(HttpToolsProtocol):
         the upgrade, so that its body is a body and not the next request.
         """
         if wants_websocket(self.headers) and self._active is None:
-            self._deaf = True
+            self._ignores_input = True
             self.handle_websocket_upgrade()
             return
         method, version = self.scope["method"].encode(), self.scope["http_version"]
@@ -295,14 +295,14 @@ class GuardedProtocol(HttpToolsProtocol):
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self._feed(head)
-        if rest and not self._deaf:
+        if rest and not self._ignores_input:
             self._feed_slices(rest)
 
     # --- the ends ---------------------------------------------------------------------------------
 
     def _give_up(self, error: DocgraphError) -> None:
-        """The input makes no sense any more: in a body its reader is told, else we answer."""
-        self._deaf = True
+        """The input cannot be parsed: in a body its reader gets the error, else we answer."""
+        self._ignores_input = True
         if not self._in_body:
             self._refuse(error)
         elif self.cycle.response_complete:
@@ -312,25 +312,25 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _refuse(self, error: DocgraphError) -> None:
         """Answer in place of the application, after the answers that are still due."""
-        self._deaf = True
+        self._ignores_input = True
         if self._active is not None:
             self._deferred = error
             return
-        remains = Remains(
+        request = PartialRequest(
             client=self.client[0] if self.client else "",
             method=self.parser.get_method().decode("ascii") if self.url else "",
             target=self.url,
             headers=self.headers,
         )
         state = self.server_state
-        self.transport.write(state.refusals.render(error, remains, state.default_headers))
+        self.transport.write(state.refusals.render(error, request, state.default_headers))
         self._linger()
 
     def _end(self) -> None:
         """The last response of this connection is written."""
         unread = self.cycle.more_body or self.pipeline or self._backlog
         if unread and not self.transport.is_closing():
-            self._deaf = True
+            self._ignores_input = True
             self._linger()
         else:
             self.transport.close()
@@ -395,7 +395,7 @@ class GuardedProtocol(HttpToolsProtocol):
         return elapsed > self._limits.body_grace and received < self._limits.body_rate * elapsed
 
     def _fail_body(self, reason: str) -> None:
-        self._deaf = True
+        self._ignores_input = True
         self._enter(Phase.WORK, inf)
         self.cycle.fail(  # type: ignore[attr-defined]
             RequestTimeout(reason, headers=[("Connection", "close")])

@@ -16,12 +16,12 @@ from docgraph.server.cors import CorsPolicy, RawHeaders
 from docgraph.server.http.trace import RequestIds
 from docgraph.server.respond import error_body, phrase_of
 
-__all__ = ["Refusals", "Remains"]
+__all__ = ["PartialRequest", "Refusals"]
 
 
 @dataclass(frozen=True, slots=True)
-class Remains:
-    """What is known of a request that will not be one."""
+class PartialRequest:
+    """What was read of a request that is refused before it is complete."""
 
     client: str = ""
     method: str = ""
@@ -36,18 +36,18 @@ class Refusals:
         self._cors = cors
         self._ids = ids
 
-    def render(self, error: DocgraphError, remains: Remains, date: RawHeaders) -> bytes:
+    def render(self, error: DocgraphError, request: PartialRequest, date: RawHeaders) -> bytes:
         """The bytes of the response; the refusal is reported on the way."""
-        origin = next((value for name, value in remains.headers if name == b"origin"), None)
-        id, traces = self._ids.trace(remains.headers)
+        origin = next((value for name, value in request.headers if name == b"origin"), None)
+        id, traces = self._ids.trace(request.headers)
         emit(
             RequestRefused(
                 status=error.status,
                 reason=error.message,
-                client=remains.client,
+                client=request.client,
                 request_id=id,
-                method=remains.method,
-                path=remains.target.partition(b"?")[0].decode("latin-1"),
+                method=request.method,
+                path=request.target.partition(b"?")[0].decode("latin-1"),
             )
         )
         body = error_body(error)
@@ -64,5 +64,5 @@ class Refusals:
         ]
         lines = b"".join(b"%s: %s\r\n" % field for field in fields)
         status = f"HTTP/1.1 {error.status} {phrase_of(error.status)}\r\n".encode()
-        content = b"" if remains.method == "HEAD" else body.content
+        content = b"" if request.method == "HEAD" else body.content
         return status + lines + b"\r\n" + content

@@ -46,16 +46,16 @@ def serve(
     started = time.monotonic()
     urls = [listener.url for listener in listeners]
 
-    def tell() -> None:
+    def emit_started() -> None:
         emit(ServerStarted(" ".join(urls), settings.core.workers, __version__))
         on_ready(urls)
 
     try:
         if settings.core.workers > 1:
-            Supervisor(settings, make_application, listeners).run(tell)
+            Supervisor(settings, make_application, listeners).run(emit_started)
         else:
             with asyncio.Runner(loop_factory=new_loop) as runner:
-                runner.run(_serve_alone(settings, make_application, listeners, tell))
+                runner.run(_serve_alone(settings, make_application, listeners, emit_started))
     finally:
         for listener in listeners:
             listener.socket.close()
@@ -69,7 +69,7 @@ async def _serve_alone(
     listeners: Sequence[Listener],
     on_listening: Callable[[], None],
 ) -> None:
-    stop = Stop(tell=lambda reason: emit(ServerStopping(reason)))
+    stop = Stop(on_stop=lambda reason: emit(ServerStopping(reason)))
     stop.on_signals(signal.SIGTERM, signal.SIGINT)
     application = make_application(0)
     server = HttpServer(application, settings, [0])

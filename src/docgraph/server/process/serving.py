@@ -43,7 +43,7 @@ __all__ = ["HttpServer", "Stop", "serve_process"]
 
 _SWEEP = 0.25
 _MUTE = 100  # above every level of `logging`: what is worth saying goes through `observe`
-_TLS_GOODBYE = 5.0
+_TLS_SHUTDOWN_SECONDS = 5.0
 _COMPRESSION_THREADS = 2
 # Objects. The documents of a few requests at a time are alive for milliseconds, and no garbage:
 # with Python's own threshold (700) the collector would look at them many times.
@@ -51,27 +51,27 @@ _COLLECT_AFTER = 20_000
 
 
 class Stop:
-    """Who asked the process to stop: the first time gently, the second time at once."""
+    """Requests to stop the process: the first stops it gently, the second at once."""
 
-    def __init__(self, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(self, on_stop: Callable[[str], None] | None = None) -> None:
         self.gentle = asyncio.Event()
         self.at_once = asyncio.Event()
-        self._tell = tell
+        self._on_stop = on_stop
 
-    def ask(self, reason: str) -> None:
-        """Stop; asked again: now."""
+    def request(self, reason: str) -> None:
+        """Stop gently; the second time at once."""
         if self.gentle.is_set():
             self.at_once.set()
             return
         self.gentle.set()
-        if self._tell is not None:
-            self._tell(reason)
+        if self._on_stop is not None:
+            self._on_stop(reason)
 
     def on_signals(self, *signals: signal.Signals) -> None:
-        """Let these signals ask."""
+        """Let these signals request the stop."""
         loop = asyncio.get_running_loop()
         for one in signals:
-            loop.add_signal_handler(one, self.ask, one.name)
+            loop.add_signal_handler(one, self.request, one.name)
 
 
 class HttpServer:
@@ -121,11 +121,11 @@ class HttpServer:
         return {
             "ssl": context,
             "ssl_handshake_timeout": min(self._limits.header_time, 60.0),
-            "ssl_shutdown_timeout": _TLS_GOODBYE,
+            "ssl_shutdown_timeout": _TLS_SHUTDOWN_SECONDS,
         }
 
     async def stop(self, at_once: asyncio.Event) -> None:
-        """Finish what was accepted, unless it takes too long or somebody is in a hurry."""
+        """Finish what was accepted, unless it takes too long or `at_once` is set."""
         for server in self._servers:
             server.close()
         for connection in tuple(self._state.connections):
@@ -142,7 +142,7 @@ class HttpServer:
             await self._cut()
 
     async def _cut(self) -> None:
-        """Whoever is still there is not waited for: aborting a connection ends its request."""
+        """Do not wait any longer: aborting a connection ends its request."""
         for connection in tuple(self._state.connections):
             connection.transport.abort()
         await cancel_until_over(tuple(self._state.tasks), grace=1.0)
@@ -208,7 +208,7 @@ async def serve_process(
 
 
 async def _unless_stopped(startup: Any, stop: Stop) -> bool:
-    """Await the start; whether it came to its end before somebody asked to stop."""
+    """Await the start; whether it ended before the process was asked to stop."""
     starting = asyncio.ensure_future(startup)
     stopping = asyncio.ensure_future(stop.gentle.wait())
     try:

@@ -15,7 +15,7 @@ __all__ = ["LINGERING", "Listener", "open_listeners", "raise_descriptor_limit"]
 _BACKLOG = 2048
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - compared with, not bound to
 _RESERVED = 256  # descriptors for the database, the log and the like; a quarter of few
-LINGERING = 64  # connections above the limit that are told so before they are closed
+LINGERING = 64  # connections above the limit that get a refusal before they are closed
 
 
 @dataclass(frozen=True, slots=True)

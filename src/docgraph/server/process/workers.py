@@ -1,9 +1,9 @@
 """Several worker processes behind the same sockets, and the parent that looks after them.
 
 The parent makes the sockets and hands them to each worker. A pipe joins them: the worker says on
-it that it listens, or why it cannot; its end tells a worker that the parent is gone. A worker that
-dies is replaced, later each time it dies young; one that cannot even start for the first time ends
-the whole start.
+it that it listens, or why it cannot; the worker stops when the pipe closes, because the parent is
+gone. A worker that exits is replaced, after a pause that doubles while workers exit early; one that
+cannot start the first time ends the whole start.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _context = multiprocessing.get_context("spawn")
 
 _READY = "ready"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
-_GROWN_UP = 60.0  # a worker that lived so long did not die of its start
-_PATIENCE = 10.0  # seconds beyond the bound of a gentle stop; writes are finished in them
+_STABLE_AFTER = 60.0  # seconds; a worker that ran so long did not exit because of its start
+_STOP_MARGIN = 10.0  # seconds beyond the bound of a gentle stop; writes are finished in them
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -58,7 +58,7 @@ class WorkerFailure(StartupError):
 
 @dataclass(slots=True)
 class _Worker:
-    """One place among the workers, and the process that fills it now."""
+    """A worker by its number, and the process that it is at the moment."""
 
     number: int
     process: Any = None
@@ -88,43 +88,43 @@ class Supervisor:
 
     def run(self, on_ready: Callable[[], None]) -> None:
         """Until a signal has stopped all workers. Raises what a worker could not start with."""
-        with self._hear_signals() as bell:
+        with self._note_signals() as wakeup_r:
             try:
                 for worker in self._workers:
                     self._spawn(worker)
                 while not self._signals:
-                    self._watch(bell)
+                    self._watch(wakeup_r)
                     if not self._is_serving and all(one.is_ready for one in self._workers):
                         self._is_serving = True
                         on_ready()
                 emit(ServerStopping(self._signals[0].name))
             finally:
-                self._stop(bell)
+                self._stop(wakeup_r)
 
     # --- signals ----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _hear_signals(self) -> Iterator[socket.socket]:
-        """Signals are noted, and ring a bell that `wait` listens to."""
-        bell, clapper = socket.socketpair()
-        bell.setblocking(False)
-        clapper.setblocking(False)
+    def _note_signals(self) -> Iterator[socket.socket]:
+        """Note signals, and make the yielded socket readable, so that `wait` returns."""
+        wakeup_r, wakeup_w = socket.socketpair()
+        wakeup_r.setblocking(False)
+        wakeup_w.setblocking(False)
         signals = (signal.SIGTERM, signal.SIGINT)
         before = {
             one: signal.signal(one, lambda number, _: self._signals.append(signal.Signals(number)))
             for one in signals
         }
-        wakeup = signal.set_wakeup_fd(clapper.fileno(), warn_on_full_buffer=False)
+        previous = signal.set_wakeup_fd(wakeup_w.fileno(), warn_on_full_buffer=False)
         try:
-            yield bell
+            yield wakeup_r
         finally:
-            signal.set_wakeup_fd(wakeup)
+            signal.set_wakeup_fd(previous)
             for one, handler in before.items():
                 signal.signal(one, handler)
-            bell.close()
-            clapper.close()
+            wakeup_r.close()
+            wakeup_w.close()
 
-    # --- life and death ---------------------------------------------------------------------------
+    # --- start and exit of workers ----------------------------------------------------------------
 
     def _spawn(self, worker: _Worker) -> None:
         ours, theirs = _context.Pipe()
@@ -146,11 +146,11 @@ class Supervisor:
         worker.channel, worker.is_ready = ours, False
         worker.started = time.monotonic()
 
-    def _watch(self, bell: socket.socket) -> None:
-        """Wait for the next thing to happen, and see to it."""
+    def _watch(self, wakeup_r: socket.socket) -> None:
+        """Wait for the next signal, message, exit or restart that is due, and handle it."""
         now = time.monotonic()
         dues = [one.due - now for one in self._workers if one.process is None]
-        watched: list[Any] = [bell]
+        watched: list[Any] = [wakeup_r]
         for one in self._workers:
             if one.process is not None:
                 watched.append(one.process.sentinel)
@@ -158,16 +158,16 @@ class Supervisor:
                 watched.append(one.channel)
         happened = wait(watched, timeout=max(0.0, min(dues)) if dues else None)
         with contextlib.suppress(BlockingIOError):
-            bell.recv(64)
+            wakeup_r.recv(64)
         for one in self._workers:
             if one.channel in happened:
-                self._hear(one)
+                self._read_message(one)
             if one.process is not None and one.process.sentinel in happened:
-                self._bury(one)
+                self._on_exit(one)
             if one.process is None and time.monotonic() >= one.due and not self._signals:
                 self._spawn(one)
 
-    def _hear(self, worker: _Worker) -> None:
+    def _read_message(self, worker: _Worker) -> None:
         assert worker.channel is not None  # noqa: S101 - only channels that are there are watched
         try:
             message = worker.channel.recv()
@@ -181,23 +181,23 @@ class Supervisor:
         elif not self._is_serving:
             raise WorkerFailure(*message)
 
-    def _bury(self, worker: _Worker) -> None:
-        """A worker ended without being asked to."""
+    def _on_exit(self, worker: _Worker) -> None:
+        """A worker exited by itself: report it and schedule its replacement."""
         if worker.channel is not None and worker.channel.poll():
-            self._hear(worker)  # its last words, which may have come with its end
-        worker.process.join()  # its end is seen a moment before its exit code
+            self._read_message(worker)  # its error, which may have arrived together with its exit
+        worker.process.join()  # the sentinel is ready a moment before the exit code
         pid, code = worker.process.pid, worker.process.exitcode
-        self._dismiss(worker)
+        self._release(worker)
         if not self._is_serving:
             raise StartupError(f"worker {worker.number} ended with code {code} before it was ready")
         killed = signal.Signals(-code).name if code is not None and code < 0 else None
         emit(WorkerLost(worker.number, pid, code, killed))
-        if time.monotonic() - worker.started > _GROWN_UP:
+        if time.monotonic() - worker.started > _STABLE_AFTER:
             worker.pause = _FIRST_PAUSE
         worker.due = time.monotonic() + worker.pause
         worker.pause = min(worker.pause * 2, _LONGEST_PAUSE)
 
-    def _dismiss(self, worker: _Worker) -> None:
+    def _release(self, worker: _Worker) -> None:
         worker.process.join()
         worker.process.close()
         worker.process = None
@@ -206,26 +206,26 @@ class Supervisor:
             worker.channel.close()
             worker.channel = None
 
-    def _stop(self, bell: socket.socket) -> None:
+    def _stop(self, wakeup_r: socket.socket) -> None:
         """Ask all workers to finish; a second signal, or too long a time, ends them."""
         for listener in self._listeners:
             listener.socket.close()
         for one in self._workers:
             if one.process is not None:
                 one.process.terminate()
-        bound = self._settings.connection_options.shutdown_timeout_ms / 1000 + _PATIENCE
+        bound = self._settings.connection_options.shutdown_timeout_ms / 1000 + _STOP_MARGIN
         deadline = time.monotonic() + bound
-        while living := [one for one in self._workers if one.process is not None]:
-            hurried = len(self._signals) > 1 or time.monotonic() > deadline
-            if hurried:
-                for one in living:
+        while running := [one for one in self._workers if one.process is not None]:
+            at_once = len(self._signals) > 1 or time.monotonic() > deadline
+            if at_once:
+                for one in running:
                     one.process.kill()
-            wait([one.process.sentinel for one in living] + [bell], timeout=0.5)
+            wait([one.process.sentinel for one in running] + [wakeup_r], timeout=0.5)
             with contextlib.suppress(BlockingIOError):
-                bell.recv(64)
-            for one in living:
+                wakeup_r.recv(64)
+            for one in running:
                 if one.process.exitcode is not None:
-                    self._dismiss(one)
+                    self._release(one)
 
 
 def _work(
@@ -243,7 +243,7 @@ def _work(
         with asyncio.Runner(loop_factory=new_loop) as runner:
             runner.run(_serve(number, settings, make_application, listeners, counts, channel))
     except StartupError as error:
-        with contextlib.suppress(OSError):  # nobody is left to hear it
+        with contextlib.suppress(OSError):  # the parent is gone
             channel.send((error.message, error.hint, error.exit_code))
         raise SystemExit(error.exit_code) from None
 
@@ -262,7 +262,7 @@ async def _serve(
 
     def parent_is_gone() -> None:
         loop.remove_reader(channel.fileno())
-        stop.ask("the parent process is gone")
+        stop.request("the parent process is gone")
 
     loop.add_reader(channel.fileno(), parent_is_gone)
     application = make_application(number)

@@ -14,7 +14,7 @@ __all__ = ["MetricsService"]
 
 
 class MetricsService(Service):
-    """Secured: what a server does is nobody else's business."""
+    """Secured: callers need a permission for it."""
 
     name: ClassVar[str] = "metrics"
     description: ClassVar[str] = "counters and timings for Prometheus"

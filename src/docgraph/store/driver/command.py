@@ -1,16 +1,16 @@
 """Runs one reading command: its time, its second try, its errors, its observation.
 
-Reads go the short way (`express.py`) where there is one, or by `AsyncDatabase.command`, and not by
+Reads take the fast path (`fast_path.py`) where there is one, or `AsyncDatabase.command`, and not
 `find().to_list()`: the driver's cursor objects cost a noticeable part of a small read, and an
 answer of one batch needs none. What they do beside that is done here: the second try of the
 retryable reads specification, read preference and read concern of the client, and a real cursor
 when the answer does not fit into one batch.
 
 Time is bounded twice. The server stops the command by `maxTimeMS`, and says so; a moment later we
-stop waiting, or whoever enforces the deadline does, for servers that do not answer. Giving up, and
-being cancelled, closes the connection inside the driver, and the server ends a read whose client
-is gone. The driver's own `timeout()` is not used for reads: it would also replace the bound on
-waiting for a connection, and costs a task for every message.
+stop waiting, or the caller does where it enforces the deadline, for servers that do not answer.
+Giving up, and being cancelled, closes the connection inside the driver, and the server ends a read
+whose client is gone. The driver's own `timeout()` is not used for reads: it would also replace the
+bound on waiting for a connection, and costs a task for every message.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import CommandFinished
 from docgraph.store.driver.concerns import choose_preference
 from docgraph.store.driver.errors import DRIVER_ERRORS, AnswerTooLarge, translate, unreachable
-from docgraph.store.driver.express import Express
+from docgraph.store.driver.fast_path import FastPath
 
 __all__ = ["Commands", "Observed"]
 
@@ -101,13 +101,13 @@ class Commands:
         self._read_concern = client.read_concern.document
         self._read_preference = client.read_preference
         self._tries = 2 if client.options.retry_reads else 1
-        self._express = Express.find(client)
+        self._fast_path = FastPath.find(client)
         self._databases: dict[str, AsyncDatabase[Document]] = {}
 
     def close(self) -> None:
         """End what was left to be done later."""
-        if self._express is not None:
-            self._express.close()
+        if self._fast_path is not None:
+            self._fast_path.close()
 
     async def fetch(
         self,
@@ -224,8 +224,8 @@ class Commands:
         while True:
             tries -= 1
             try:
-                if self._express is not None:
-                    return await self._express.read(database.name, command, preference)
+                if self._fast_path is not None:
+                    return await self._fast_path.read(database.name, command, preference)
                 return await database.command(
                     dict(command),  # the driver adds to it
                     read_preference=preference,
@@ -320,5 +320,5 @@ def _finished(
 
 
 def _code_of(error: BaseException) -> str:
-    """What `within` lets through is an error of docgraph, or the end of whoever asked."""
+    """What `within` lets through is an error of docgraph, or the cancellation of the caller."""
     return error.code if isinstance(error, DocgraphError) else "cancelled"

@@ -265,7 +265,7 @@ def _translate_encoding(error: BaseException) -> DocgraphError:
 
 
 def unreachable() -> DocgraphError:
-    """The database does not answer; where it should be is nobody's business."""
+    """The database does not answer; its address is not shown to callers."""
     return _render(_UNREACHABLE)
 
 

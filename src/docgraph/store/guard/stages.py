@@ -167,7 +167,7 @@ def check_pipeline(
     if _is_sound(pipeline, db, policy, allowed):
         return
     try:
-        _check_stages(pipeline, _Place(db, origin), policy, allowed)
+        _check_stages(pipeline, _Scope(db, origin), policy, allowed)
     except RecursionError:
         raise QueryError(f"{origin} is nested too deeply") from None
     for index, stage in enumerate(pipeline):
@@ -210,37 +210,37 @@ def _has_sound_stages(pipeline: Any, db: str, allowed: frozenset[str]) -> bool:
     return True
 
 
-class _Place(NamedTuple):
+class _Scope(NamedTuple):
     """The database whose collections a pipeline names, and where the pipeline stands."""
 
     db: str
     location: str
 
 
-def _check_stages(pipeline: Any, place: _Place, policy: Policy, allowed: frozenset[str]) -> None:
+def _check_stages(pipeline: Any, scope: _Scope, policy: Policy, allowed: frozenset[str]) -> None:
     if not isinstance(pipeline, (list, tuple)):
-        raise QueryError(f"{place.location} must be a list of stages")
+        raise QueryError(f"{scope.location} must be a list of stages")
     for index, stage in enumerate(pipeline):
-        location = f"{place.location}[{index}]"
+        location = f"{scope.location}[{index}]"
         if not isinstance(stage, Mapping) or len(stage) != 1:
             raise QueryError(f"{location} must be an object with exactly one property")
         ((name, body),) = stage.items()
         _check_stage(name, location, policy, allowed)
         if name in READING_MORE:
-            _check_inside(name, body, _Place(place.db, location), policy, allowed)
+            _check_inside(name, body, _Scope(scope.db, location), policy, allowed)
 
 
 def _check_inside(
-    name: str, body: Any, place: _Place, policy: Policy, allowed: frozenset[str]
+    name: str, body: Any, scope: _Scope, policy: Policy, allowed: frozenset[str]
 ) -> None:
     """The collection that the stage reads beside its own, and the pipelines that it carries."""
-    db = place.db
-    reference = read_reference(name, body, db, place.location)
+    db = scope.db
+    reference = read_reference(name, body, db, scope.location)
     if reference is not None:
-        _check_reference(name, reference, place, policy)
+        _check_reference(name, reference, scope, policy)
         db = reference.db
     for key, nested in nested_pipelines(name, body):
-        _check_stages(nested, _Place(db, f"{place.location}.{name}.{key}"), policy, allowed)
+        _check_stages(nested, _Scope(db, f"{scope.location}.{name}.{key}"), policy, allowed)
 
 
 def _check_stage(name: Any, location: str, policy: Policy, allowed: frozenset[str]) -> None:
@@ -257,30 +257,30 @@ def _check_stage(name: Any, location: str, policy: Policy, allowed: frozenset[st
         raise _violation("BLACKLISTED_STAGE", name, location, _UNKNOWN)
 
 
-def _check_reference(name: str, reference: Reference, place: _Place, policy: Policy) -> None:
+def _check_reference(name: str, reference: Reference, scope: _Scope, policy: Policy) -> None:
     other = reference.dotted or reference.db
-    if other != place.db and not policy.allow_cross_database:
+    if other != scope.db and not policy.allow_cross_database:
         reason = "it may only read its own database"
-        raise _violation("CROSS_DATABASE_ACCESS", name, place.location, reason)
+        raise _violation("CROSS_DATABASE_ACCESS", name, scope.location, reason)
     try:
         check_namespace(reference.db, reference.collection)
         check_database(other)
     except SecurityViolation as error:
-        raise _violation("CROSS_DATABASE_ACCESS", name, place.location, error.message) from None
+        raise _violation("CROSS_DATABASE_ACCESS", name, scope.location, error.message) from None
 
 
 def _check_keys(value: Any, refused: frozenset[str], location: str) -> None:
     try:
         if type(value) in _SCALARS or not has_key(value, refused):
             return
-        place, operator = _locate(value, refused, location) or (location, "?")
+        found, operator = _locate(value, refused, location) or (location, "?")
     except (TypeError, AttributeError):
         raise QueryError(f"{location}: every key must be text") from None
     except RecursionError:
         raise QueryError(f"{location} is nested too deeply") from None
     lowered = operator.lower()
     reason = _FROM_CALLER if lowered == "$expr" else _ALWAYS.get(lowered, _CONFIGURED)
-    raise _violation("BLACKLISTED_OPERATOR", operator, place, reason)
+    raise _violation("BLACKLISTED_OPERATOR", operator, found, reason)
 
 
 def has_key(value: Any, keys: frozenset[str]) -> bool:
@@ -332,5 +332,5 @@ def _locate(value: Any, keys: frozenset[str], location: str) -> tuple[str, str] 
 
 
 def _violation(type: str, operator: Any, location: str, reason: str) -> SecurityViolation:
-    place, name = location[:_LONGEST], str(operator)[:_LONGEST]  # both may be a caller's text
-    return SecurityViolation(f"Security violation: {type} operator '{name}' at {place} - {reason}")
+    where, name = location[:_LONGEST], str(operator)[:_LONGEST]  # both may be a caller's text
+    return SecurityViolation(f"Security violation: {type} operator '{name}' at {where} - {reason}")

@@ -1,4 +1,4 @@
-"""Reads the short way whose server is given up while they wait: they end, and nobody else's do.
+"""Reads on the fast path whose server is given up while they wait: they end, and no others.
 
 Between client and `mongod` stands a relay that holds back reads and, when it is told to, lets
 nothing through any more, not even heartbeats. Nothing here depends on how long anything takes.
@@ -24,7 +24,7 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.store import Client, Store
 from docgraph.store.driver.client import build_client
-from docgraph.store.driver.express import Express
+from docgraph.store.driver.fast_path import FastPath
 from tests.http.driver import settle
 
 pytestmark = pytest.mark.anyio
@@ -162,8 +162,8 @@ async def test_read_that_waits_for_a_server_that_was_given_up_ends_with_an_error
 ) -> None:
     held, client = relay
     store = Store(client)
-    express = store._commands._express
-    assert express is not None
+    fast_path = store._commands._fast_path
+    assert fast_path is not None
     reading = asyncio.create_task(find_all(store, letters))
     await reach([held], 1)
     held.is_lit.clear()
@@ -172,38 +172,38 @@ async def test_read_that_waits_for_a_server_that_was_given_up_ends_with_an_error
         async with asyncio.timeout(ENOUGH):
             await reading
 
-    assert express._waiting == {}
+    assert fast_path._waiting == {}
 
 
 async def test_read_that_its_caller_gives_up_leaves_its_answer_to_nobody(
     relay: tuple[Relay, Client], letters: str
 ) -> None:
     held, client = relay
-    express = Express.find(client)
-    assert express is not None
+    fast_path = FastPath.find(client)
+    assert fast_path is not None
     slow = {"find": "letters", "filter": {}}
     quick = {"find": "letters", "filter": {"_id": "a"}}
-    reading = asyncio.create_task(express.read(letters, slow, SecondaryPreferred()))
+    reading = asyncio.create_task(fast_path.read(letters, slow, SecondaryPreferred()))
     await reach([held], 1)
 
     reading.cancel()
     await asyncio.wait([reading])
     held.may_find.set()
-    reads = (express.read(letters, quick, SecondaryPreferred()) for _ in range(20))
+    reads = (fast_path.read(letters, quick, SecondaryPreferred()) for _ in range(20))
     answers = await asyncio.gather(*reads)
 
     assert [answer["cursor"]["firstBatch"] for answer in answers] == [[{"_id": "a"}]] * 20
-    assert express._waiting == {}
+    assert fast_path._waiting == {}
 
 
 async def test_connection_to_a_server_that_was_given_up_is_not_used_again(
     relay: tuple[Relay, Client], letters: str
 ) -> None:
     held, client = relay
-    express = Express.find(client)
-    assert express is not None
+    fast_path = FastPath.find(client)
+    assert fast_path is not None
     command = {"find": "letters", "filter": {}}
-    reading = asyncio.create_task(express.read(letters, command, SecondaryPreferred()))
+    reading = asyncio.create_task(fast_path.read(letters, command, SecondaryPreferred()))
     await reach([held], 1)
     before = held.connections
     held.is_lit.clear()
@@ -229,13 +229,13 @@ async def test_reads_that_wait_for_other_servers_are_not_disturbed(
             MClient(), f"mongodb://{one},{other}/?{IMPATIENT}&localThresholdMS=60000"
         ) as client,
     ):
-        express = Express.find(client)
-        assert express is not None
+        fast_path = FastPath.find(client)
+        assert fast_path is not None
         await until_both_are_known(client)
         command = {"find": "letters", "filter": {}}
         reads: list[asyncio.Task[Document]] = []
         while not (lost.finds and good.finds):  # the driver chooses at random
-            read = express.read(letters, command, SecondaryPreferred())
+            read = fast_path.read(letters, command, SecondaryPreferred())
             reads.append(asyncio.create_task(read))
             await reach([lost, good], len(reads))
         lost.is_lit.clear()
@@ -243,11 +243,11 @@ async def test_reads_that_wait_for_other_servers_are_not_disturbed(
         ended = await until_some_end(reads, len(lost.finds))
 
         assert [type(read.exception()) for read in ended] == [AutoReconnect] * len(lost.finds)
-        assert len(express._waiting) == len(good.finds)
+        assert len(fast_path._waiting) == len(good.finds)
         good.may_find.set()
         answers = [await read for read in reads if read not in ended]
         assert [len(one["cursor"]["firstBatch"]) for one in answers] == [3] * len(good.finds)
-        assert express._waiting == {}
+        assert fast_path._waiting == {}
         await let_go(lost, client)
 
 

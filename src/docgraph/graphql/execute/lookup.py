@@ -1,8 +1,8 @@
-"""Fetching a relation whose parents have very many documents, in one command.
+"""Fetching a relation whose parents have very many documents: one command with `$lookup`.
 
 The keys of the parents are written into the command as documents, and the database looks up for
 each of them as many documents as its parent is to get. It costs more for each parent than one
-`$in` does, but nothing for the documents that nobody asked for.
+`$in` does, but nothing for documents beyond the limit of each parent.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from docgraph.graphql.plan.projection import cut_path
 from docgraph.graphql.plan.relation import Join
 from docgraph.graphql.plan.tree import Fetch
 
-__all__ = ["fetch_crowded"]
+__all__ = ["fetch_by_lookup"]
 
 
-async def fetch_crowded(
+async def fetch_by_lookup(
     fetch: Fetch, join: Join, wanted: Mapping[int, Mapping[Key, Any]], rest: Document, run: Run
 ) -> dict[int, list[Document]] | None:
-    """The documents of each parent; None when this way cannot give the right answer."""
+    """The documents of each parent; None when `$lookup` cannot give the right answer."""
     window = run.prepared[id(fetch)].window
     values = [value for keys in wanted.values() for value in keys.values()]
     if window is None or not _is_possible(join, values):

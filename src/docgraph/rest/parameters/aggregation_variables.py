@@ -1,4 +1,4 @@
-"""`avars`, the variables that a caller gives to a stored aggregation, and those that we give it.
+"""Variables of a stored aggregation: `avars`, which the caller gives, and those that we give.
 
 A value of `avars` stays a value: what stands in it can never become an operator or a field, unless
 `aggregation-check-operators` is off, and even then nothing that runs code.

@@ -1,4 +1,4 @@
-"""Paths of services win over the data: what would never be reached is not made (decision 41)."""
+"""Databases and collections whose path belongs to another service are refused (decision 41)."""
 
 from __future__ import annotations
 

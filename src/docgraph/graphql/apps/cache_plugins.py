@@ -1,4 +1,4 @@
-"""What keeps the apps up to date: the cache as a provider, its first load, its revalidation."""
+"""The plugins around the cache of apps: its provider, first load, revalidation and index."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class AppsProvider(Provider):
         self._apps = Apps(_settings(configuration), store, generations, blocking, registry)
 
     def get(self) -> Apps:
-        """The same cache for everybody."""
+        """The one cache of this process."""
         return self._apps
 
     async def close(self) -> None:
@@ -92,7 +92,7 @@ class AppsUpdater(Initializer):
         self.follower = Follower(self._open_stream, catch_up=self._apps.revalidate, take=self._take)
 
     async def initialize(self) -> None:
-        """Start the round and, where the database can tell of changes, the watch."""
+        """Start the periodic revalidation and, where there are change streams, the watch."""
         if self._settings.app_cache_enabled:
             self._tasks.start("graphAppsUpdater-round", self._revalidate)
             self._tasks.start("graphAppsUpdater-watch", self.follower.run)
@@ -132,7 +132,7 @@ class AppsIndex(Initializer):
         self._settings = _settings(configuration)
 
     async def initialize(self) -> None:
-        """Only where the collection exists; whoever creates it later makes the index then."""
+        """Only where the collection exists; code that creates it later makes the index then."""
         await ensure_index(self._store, self._settings, create=False)
 
 

@@ -1,7 +1,7 @@
-"""PATCH of a document that somebody has to see whole before it is written (decision 4).
+"""PATCH of a document that is checked as a whole before it is written (decision 4).
 
 The document is read, patched in memory and replaced, guarded by the etag it was read with: what is
-written is what was checked. Somebody else's write in between makes for another try.
+written is what was checked. A write in between by another client leads to another try.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from docgraph.rest.writes.single import (
     target_of,
 )
 
-__all__ = ["is_checked_whole", "update_whole"]
+__all__ = ["needs_whole_document", "patch_whole_document"]
 
 _TRIES = 10
 
 
-async def is_checked_whole(call: Call) -> bool:
-    """Whether somebody has to see whole documents: an interceptor, or the schema of the collection.
+async def needs_whole_document(call: Call) -> bool:
+    """Whether an interceptor, or the schema of the collection, checks whole documents.
 
     Not where properties are hidden: what cannot be read cannot be written back.
     """
@@ -43,11 +43,11 @@ async def is_checked_whole(call: Call) -> bool:
     )
 
 
-async def update_whole(call: Call, update: Document, etag: ObjectId) -> Answer:
-    """Read, patch, replace; again when somebody else was faster."""
+async def patch_whole_document(call: Call, update: Document, etag: ObjectId) -> Answer:
+    """Read, patch, replace; again when another client was faster."""
     target = await target_of(call, call.resource.id)
-    # What is read below is read for us, whatever the caller may see; what they ask for is not.
-    await call.rehearse_read(Read(filter=target.place, limit=1))
+    # The read below ignores what the caller may see; so we check here that they may read it.
+    await call.rehearse_read(Read(filter=target.filter_without_etag, limit=1))
     await rehearse_representation(call)
     tried: Document | None = None
     for _ in range(_TRIES):
@@ -63,7 +63,7 @@ async def update_whole(call: Call, update: Document, etag: ObjectId) -> Answer:
         if target.condition is not None and not target.condition.admits(document.get(ETAG)):
             return await explain_miss(call, target)
         if document == tried:
-            # Nobody was faster: a permission keeps this document from being written.
+            # It did not change: a permission keeps this document from being written.
             return await explain_miss(call, target)
         tried = document
         write = Write(
@@ -79,7 +79,7 @@ async def update_whole(call: Call, update: Document, etag: ObjectId) -> Answer:
 
 
 async def _apply(call: Call, write: Write, document: Document, update: Document) -> Write:
-    """The write of the updated document; why it cannot be is told to those who may ask for it."""
+    """The write of the updated document; only callers who may write learn why it is impossible."""
     try:
         return replace(write, documents=(apply_update(document, update),))
     except RequestError:
@@ -89,6 +89,6 @@ async def _apply(call: Call, write: Write, document: Document, update: Document)
 
 async def _read(call: Call, target: Target) -> Document | None:
     """The document as it is, without what a permission leaves out: it is going to be written."""
-    read = Read(filter=target.place, limit=1, consistency=call.consistency)
+    read = Read(filter=target.filter_without_etag, limit=1, consistency=call.consistency)
     found = await call.context.store.read(call.resource, read, deadline=call.exchange.deadline)
     return found[0] if found else None

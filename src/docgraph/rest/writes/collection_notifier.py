@@ -1,4 +1,4 @@
-"""All workers hear of collections that are made, dropped or described anew, whoever does it."""
+"""Makes created, dropped and changed collections known to all workers, whatever wrote them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from docgraph.plugins.kinds import DataInterceptor
 from docgraph.runtime import Generations
 from docgraph.store.mounts import METADATA_STORE
 
-__all__ = ["CollectionTeller"]
+__all__ = ["CollectionNotifier"]
 
 _OF_COLLECTIONS: Final = (WriteKind.CREATE, WriteKind.DROP)
 
 
-class CollectionTeller(DataInterceptor):
+class CollectionNotifier(DataInterceptor):
     """Makes other collections, and other metadata, known to every worker."""
 
     name: ClassVar[str] = "collectionTeller"

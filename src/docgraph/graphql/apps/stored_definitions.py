@@ -18,7 +18,7 @@ from docgraph.codec.types import ObjectId
 from docgraph.exchange import Document
 from docgraph.graphql.definition.definition import normalise_uri
 
-__all__ = ["Entry", "Table", "build_entry", "build_key", "find_claims"]
+__all__ = ["Entry", "StoredDefinitions", "build_entry", "build_key", "find_claims"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Entry:
 
 
 def build_entry(document: Document) -> Entry:
-    """Read what a table needs, whatever else is wrong with the definition."""
+    """Read what is needed to find it, whatever else is wrong with the definition."""
     descriptor = document.get("descriptor")
     descriptor = descriptor if isinstance(descriptor, dict) else {}
     uri, id = descriptor.get("uri"), document.get("_id")
@@ -65,7 +65,7 @@ def find_claims(id: Any, uri: str) -> list[str]:
     return [uri] if name == uri else [name, uri]
 
 
-class Table:
+class StoredDefinitions:
     """The definitions of one process; replaced entry by entry as they change."""
 
     def __init__(self) -> None:

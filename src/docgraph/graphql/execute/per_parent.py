@@ -1,7 +1,7 @@
-"""Fetching what each parent asks for by a query of its own; equal queries are asked once.
+"""Fetching a relation by one query per parent; equal queries are sent once.
 
-The way of everything that is no plain join: `$fk` under `$gt`, `$or` or `$elemMatch`, `rootDoc`,
-aggregations, and joins of which there is only one or too much.
+For everything that is no plain join: `$fk` under `$gt`, `$or` or `$elemMatch`, `rootDoc`,
+aggregations, and joins for a single parent or with too many documents.
 """
 
 from __future__ import annotations
@@ -14,44 +14,44 @@ from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.join import is_comparable, match_any
-from docgraph.graphql.execute.queries import Answer, Find, Pipeline, Query, ask_all, ask_alone
+from docgraph.graphql.execute.queries import Answer, Find, Pipeline, Query, send_all, send_alone
 from docgraph.graphql.execute.run import Prepared, Run
 from docgraph.graphql.execute.window import read_window
 from docgraph.graphql.plan.relation import combine
 from docgraph.graphql.plan.tree import Fetch
 from docgraph.variables import MATCH_NOTHING, Scope, matches_nothing
 
-__all__ = ["MAX_KEYS", "fetch_branches"]
+__all__ = ["MAX_KEYS", "fetch_per_parent"]
 
 MAX_KEYS = 10_000  # foreign keys of one parent, and of one command
 
 
-async def fetch_branches(
+async def fetch_per_parent(
     fetch: Fetch, parents: Sequence[Any], roots: Sequence[Any] | None, run: Run
 ) -> list[Any]:
     """The answer for each parent: documents, or why there are none."""
     if len(parents) == 1:
-        return [await _fetch_branch(fetch, parents[0], None if roots is None else roots[0], run)]
+        return [await _fetch_single(fetch, parents[0], None if roots is None else roots[0], run)]
     prepared = run.prepared[id(fetch)]
     queries: list[Query] = []
-    asked: dict[Hashable, int | Answer] = {}
-    places: list[int | Answer] = []
+    known: dict[Hashable, int | Answer] = {}
+    slots: list[int | Answer] = []
     for number, parent in enumerate(parents):
         root = None if roots is None else roots[number]
         key = _identify(fetch, number, parent, root)
-        place = asked.get(key)
-        if place is None:
-            place = asked[key] = _place(fetch, prepared, parent, root, queries, run)
-        places.append(place)
-    answers = await ask_all(fetch, queries, run) if queries else []
-    return [answers[place] if isinstance(place, int) else place for place in places]
+        slot = known.get(key)
+        if slot is None:
+            slot = known[key] = _add_query(fetch, prepared, parent, root, queries, run)
+        slots.append(slot)
+    answers = await send_all(fetch, queries, run) if queries else []
+    return [answers[slot] if isinstance(slot, int) else slot for slot in slots]
 
 
-async def _fetch_branch(fetch: Fetch, parent: Any, root: Any, run: Run) -> Any:
+async def _fetch_single(fetch: Fetch, parent: Any, root: Any, run: Run) -> Any:
     """The answer for an only parent, such as a root field has."""
     queries: list[Query] = []
-    place = _place(fetch, run.prepared[id(fetch)], parent, root, queries, run)
-    return await ask_alone(fetch, queries[0], run) if queries else place
+    slot = _add_query(fetch, run.prepared[id(fetch)], parent, root, queries, run)
+    return await send_alone(fetch, queries[0], run) if queries else slot
 
 
 def _identify(fetch: Fetch, number: int, parent: Any, root: Any) -> Hashable:
@@ -61,7 +61,7 @@ def _identify(fetch: Fetch, number: int, parent: Any, root: Any) -> Hashable:
     return fetch.relation.signature(parent, root)
 
 
-def _place(
+def _add_query(
     fetch: Fetch, prepared: Prepared, parent: Any, root: Any, queries: list[Query], run: Run
 ) -> int | Answer:
     """The number of the parent's query, or its answer when none is needed."""
@@ -132,6 +132,6 @@ def _check_keys(fetch: Fetch, parent: Any) -> None:
         value = get(parent)
         if type(value) is list and len(value) > MAX_KEYS:
             raise FieldFailure(
-                f"{fetch.place.coordinates} has more than {MAX_KEYS} foreign keys",
+                f"{fetch.position.coordinates} has more than {MAX_KEYS} foreign keys",
                 "too-many-keys",
             )

@@ -1,4 +1,4 @@
-"""The short way of reads through the driver: it says what the driver's own way says."""
+"""The fast path of reads: its answers and errors are those of the driver's normal path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pymongo.read_preferences import Primary, SecondaryPreferred
 from docgraph.config.sections import MClient
 from docgraph.exchange.data import Document
 from docgraph.store.driver.client import Client, build_client
-from docgraph.store.driver.express import Express
+from docgraph.store.driver.fast_path import FastPath
 from tests.http.harness import failing
 
 pytestmark = pytest.mark.anyio
@@ -27,10 +27,10 @@ async def client(mongo_uri: str) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-def express(client: Client) -> Express:
-    express = Express.find(client)
-    assert express is not None
-    return express
+def fast_path(client: Client) -> FastPath:
+    fast_path = FastPath.find(client)
+    assert fast_path is not None
+    return fast_path
 
 
 @pytest.fixture
@@ -49,9 +49,9 @@ def letters(database: str, mongo_client: MongoClient[Document]) -> str:
         "authMechanism=MONGODB-OIDC&authMechanismProperties=ENVIRONMENT:test",
     ],
 )
-async def test_options_that_only_the_driver_honours_close_the_short_way(option: str) -> None:
+async def test_options_that_only_the_driver_honours_close_the_fast_path(option: str) -> None:
     async with build_client(MClient(), f"mongodb://127.0.0.1:1/?{option}") as client:
-        assert Express.find(client) is None
+        assert FastPath.find(client) is None
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ async def test_options_that_only_the_driver_honours_close_the_short_way(option: 
     ],
 )
 async def test_answer_is_the_one_of_the_driver(
-    express: Express, client: Client, letters: str, command: Document
+    fast_path: FastPath, client: Client, letters: str, command: Document
 ) -> None:
-    ours = await express.read(letters, command, PRIMARY)
+    ours = await fast_path.read(letters, command, PRIMARY)
     theirs = await client[letters].command(dict(command))
 
     assert ours["cursor"] == theirs["cursor"]
@@ -83,10 +83,10 @@ async def test_answer_is_the_one_of_the_driver(
     ],
 )
 async def test_error_is_of_the_kind_that_the_driver_raises(
-    express: Express, client: Client, letters: str, command: Document, kind: type[Exception]
+    fast_path: FastPath, client: Client, letters: str, command: Document, kind: type[Exception]
 ) -> None:
     with pytest.raises(kind) as ours:
-        await express.read(letters, command, PRIMARY)
+        await fast_path.read(letters, command, PRIMARY)
     with pytest.raises(kind) as theirs:
         await client[letters].command(dict(command))
 
@@ -94,9 +94,9 @@ async def test_error_is_of_the_kind_that_the_driver_raises(
 
 
 async def test_connection_that_is_cut_is_an_error_of_the_connection(
-    express: Express, letters: str, mongo_client: MongoClient[Document]
+    fast_path: FastPath, letters: str, mongo_client: MongoClient[Document]
 ) -> None:
-    await express.read(letters, {"find": "letters", "filter": {}}, PRIMARY)
+    await fast_path.read(letters, {"find": "letters", "filter": {}}, PRIMARY)
     once: Document = {
         "mode": {"times": 1},
         "namespace": f"{letters}.letters",
@@ -104,15 +104,15 @@ async def test_connection_that_is_cut_is_an_error_of_the_connection(
     }
 
     with failing(mongo_client, "find", **once), pytest.raises(AutoReconnect):
-        await express.read(letters, {"find": "letters", "filter": {}}, PRIMARY)
-    again = await express.read(letters, {"find": "letters", "filter": {}}, PRIMARY)
+        await fast_path.read(letters, {"find": "letters", "filter": {}}, PRIMARY)
+    again = await fast_path.read(letters, {"find": "letters", "filter": {}}, PRIMARY)
 
     assert len(again["cursor"]["firstBatch"]) == 3
 
 
 async def test_preference_for_others_than_the_primary_is_sent(
-    express: Express, letters: str
+    fast_path: FastPath, letters: str
 ) -> None:
-    answer = await express.read(letters, {"find": "letters", "filter": {}}, SecondaryPreferred())
+    answer = await fast_path.read(letters, {"find": "letters", "filter": {}}, SecondaryPreferred())
 
     assert len(answer["cursor"]["firstBatch"]) == 3

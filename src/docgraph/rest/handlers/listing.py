@@ -1,4 +1,4 @@
-"""Collections: a page of documents, and one more document."""
+"""The documents of a collection: GET of a page, POST of one or many."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _build_read(call: Call, order: Order, filter: Mapping[str, Any] | None) -> R
 
 
 async def _read_keyset_page(call: Call, order: Order, token: str) -> _Page:
-    """A page behind the place of the token; the database tells the sort keys along with it."""
+    """The page after the token; the database returns the sort keys with the documents."""
     parts = behind(order, parse_token(order, token)) if token else [None]
     size = call.parameters.pagesize
     documents: list[Document] = []
@@ -105,22 +105,22 @@ async def _read_keyset_page(call: Call, order: Order, token: str) -> _Page:
     keys = [document.pop(SORT_KEY, None) for document in documents]
     if len(documents) < size or keys[-1] is None:
         return _Page(documents)
-    next_token = render_token(order, await _tell_empty(call, order, keys[-1]))
+    next_token = render_token(order, await _mark_empty_arrays(call, order, keys[-1]))
     return _Page(documents, next_page(call.request, after=next_token))
 
 
-async def _tell_empty(call: Call, order: Order, key: Key) -> Key:
+async def _mark_empty_arrays(call: Call, order: Order, key: Key) -> Key:
     """The key with its empty arrays: the driver reads both them and nulls as None."""
-    places = dict(order)
-    id = key[list(places).index("_id")]
-    told: list[Any] = []
-    for path, value in zip(places, key, strict=True):
+    directions = dict(order)
+    id = key[list(directions).index("_id")]
+    marked: list[Any] = []
+    for path, value in zip(directions, key, strict=True):
         if value is None and path != "_id":
             filter = {"_id": id, path: {"$size": 0}}
-            told.append(EMPTY if await call.count(filter) else None)
+            marked.append(EMPTY if await call.count(filter) else None)
         else:
-            told.append(value)
-    return told
+            marked.append(value)
+    return marked
 
 
 async def _count(call: Call) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Mounts → the paths of the REST API as templates, each with the kind of resource at it.
 
 A database, collection or document that a mount fixes is no parameter any more; the names that a
-path leaves open are. Pure: which collections there are is told by the caller.
+path leaves open are. Pure: the caller says which collections there are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from docgraph.exchange import ResourceType
 from docgraph.exchange.path import parse_path
 from docgraph.store.mounts import SCHEMA_STORE
 
-__all__ = ["Collection", "Mounted", "Place", "find_places", "read_mounts"]
+__all__ = ["Collection", "Endpoint", "Mounted", "find_endpoints", "read_mounts"]
 
 _VARIABLE = re.compile(r"\{([^{}/]+)\}")
 _BY_DEPTH = ("root", "database", "collection", "document")
@@ -50,8 +50,8 @@ class Mounted:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A path template and what stands there; `collection` only where the path fixes it."""
+class Endpoint:
+    """A path template and the kind of resource at it; `collection` only where the path fixes it."""
 
     path: str
     type: ResourceType
@@ -79,12 +79,12 @@ def read_mounts(mounts: Sequence[MongoMount], prefix: str) -> tuple[Mounted, ...
     return tuple(sorted(found, key=lambda one: -one.where.count("/")))
 
 
-def find_places(mount: Mounted, collections: Iterable[Collection]) -> Iterator[Place]:
+def find_endpoints(mount: Mounted, collections: Iterable[Collection]) -> Iterator[Endpoint]:
     """Every path of a mount: of the collections that there are, then of any."""
     match _BY_DEPTH[len(mount.what)]:
         case "root":
-            yield Place(mount.where or "/", ResourceType.ROOT)
-            yield Place(f"{mount.where}/_size", ResourceType.SIZE, "root")
+            yield Endpoint(mount.where or "/", ResourceType.ROOT)
+            yield Endpoint(f"{mount.where}/_size", ResourceType.SIZE, "root")
             for one in collections:
                 base = f"{mount.where}/{_encode(one.db)}/{_encode(one.name)}"
                 yield from _in_collection(base, one)
@@ -96,24 +96,24 @@ def find_places(mount: Mounted, collections: Iterable[Collection]) -> Iterator[P
             named = [one for one in collections if (one.db, one.name) == mount.what]
             yield from _in_collection(mount.where, named[0] if named else None)
         case _:
-            yield Place(mount.where, ResourceType.DOCUMENT)
+            yield Endpoint(mount.where, ResourceType.DOCUMENT)
 
 
-def _in_database(base: str, collections: Iterable[Collection]) -> Iterator[Place]:
-    yield Place(base or "/", ResourceType.DATABASE)
-    yield Place(f"{base}/_size", ResourceType.SIZE, "database")
-    yield Place(f"{base}/_meta", ResourceType.METADATA, "database")
+def _in_database(base: str, collections: Iterable[Collection]) -> Iterator[Endpoint]:
+    yield Endpoint(base or "/", ResourceType.DATABASE)
+    yield Endpoint(f"{base}/_size", ResourceType.SIZE, "database")
+    yield Endpoint(f"{base}/_meta", ResourceType.METADATA, "database")
     store = f"{base}/{SCHEMA_STORE}"
-    yield Place(store, ResourceType.SCHEMA_STORE)
-    yield Place(f"{store}/_size", ResourceType.SIZE, "schema store")
-    yield Place(f"{store}/_meta", ResourceType.METADATA, "schema store")
-    yield Place(f"{store}/{{id}}", ResourceType.SCHEMA)
+    yield Endpoint(store, ResourceType.SCHEMA_STORE)
+    yield Endpoint(f"{store}/_size", ResourceType.SIZE, "schema store")
+    yield Endpoint(f"{store}/_meta", ResourceType.METADATA, "schema store")
+    yield Endpoint(f"{store}/{{id}}", ResourceType.SCHEMA)
     for one in collections:
         yield from _in_collection(f"{base}/{_encode(one.name)}", one)
     yield from _in_collection(f"{base}/{{collection}}", None)
 
 
-def _in_collection(base: str, collection: Collection | None) -> Iterator[Place]:
+def _in_collection(base: str, collection: Collection | None) -> Iterator[Endpoint]:
     for path, type in (
         (base or "/", ResourceType.COLLECTION),
         (f"{base}/_size", ResourceType.SIZE),
@@ -122,14 +122,14 @@ def _in_collection(base: str, collection: Collection | None) -> Iterator[Place]:
         (f"{base}/_indexes", ResourceType.INDEXES),
         (f"{base}/_indexes/{{name}}", ResourceType.INDEX),
     ):
-        yield Place(path, type, collection=collection)
+        yield Endpoint(path, type, collection=collection)
     if collection is None:
-        yield Place(f"{base}/_aggrs/{{aggregation}}", ResourceType.AGGREGATION)
+        yield Endpoint(f"{base}/_aggrs/{{aggregation}}", ResourceType.AGGREGATION)
     else:
         for uri in collection.aggregations:
             path = f"{base}/_aggrs/{quote(uri, safe='')}"
-            yield Place(path, ResourceType.AGGREGATION, collection=collection, aggregation=uri)
-    yield Place(f"{base}/{{id}}", ResourceType.DOCUMENT, collection=collection)
+            yield Endpoint(path, ResourceType.AGGREGATION, collection=collection, aggregation=uri)
+    yield Endpoint(f"{base}/{{id}}", ResourceType.DOCUMENT, collection=collection)
 
 
 def _encode(segment: str) -> str:

@@ -1,15 +1,15 @@
-"""A short way for reads through the driver: its connections, without what it does around a message.
+"""The fast path of reads: the driver's connections, without what it does around each message.
 
 The driver picks the server, keeps the pool, signs in, and learns of every error, as always. Only
 the message itself is sent and awaited here: the driver would start two tasks for it, to look for a
 time limit and for the end of the connection's server, and attach a session that a single read has
 no use for. Both cost more than the rest of a small read together (0.26 ms of CPU against 0.07).
-Time is limited by whoever calls (`command.py`); servers that the driver has given up meanwhile are
-noticed for all who wait at once, now and then.
+The caller limits the time (`command.py`). A timer looks for servers that the driver has given up
+meanwhile, and ends the reads that wait for them.
 
 What is used of the driver has no promise of stability, so all of it is in this file, and used only
 with the versions it was tried with. With others, and where an option of the client asks for what
-only the driver's own way does, `find` answers None.
+only the driver's normal path does, `find` returns None.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pymongo.topology_description import TopologyDescription
 
 from docgraph.exchange.data import Document
 
-__all__ = ["Express"]
+__all__ = ["FastPath"]
 
 _TRIED: Final = {(4, 19)}
 _HEADER: Final = struct.Struct("<iiiiIB")  # length, id, answer to, operation, flags, section
@@ -43,7 +43,7 @@ _LOOK_SECONDS: Final = 0.5  # between two looks for servers that were given up
 _RENEWED: Final = "MONGODB-OIDC"  # logins that end in the middle of things
 
 
-class Express:
+class FastPath:
     """Sends commands that read, one message each."""
 
     def __init__(self, client: AsyncMongoClient[Document]) -> None:
@@ -56,8 +56,8 @@ class Express:
         self._timer: asyncio.TimerHandle | None = None
 
     @classmethod
-    def find(cls, client: AsyncMongoClient[Document]) -> Express | None:
-        """The short way of a client; None if it must not, or cannot, go one."""
+    def find(cls, client: AsyncMongoClient[Document]) -> FastPath | None:
+        """The fast path of a client; None if its options or the driver's version rule it out."""
         if version_tuple[:2] not in _TRIED:
             return None
         options, pool = client.options, client.options.pool_options
@@ -90,7 +90,7 @@ class Express:
             return reply
 
     async def _select(self, preference: _ServerMode, name: str) -> Server:
-        """The server to ask; the primary is the same as long as nothing is heard of a change."""
+        """The server to ask; the primary stays the same until the topology changes."""
         known = self._client._topology.description
         if self._primary is not None and known is self._known and not preference.mode:
             return self._primary
@@ -112,7 +112,7 @@ class Express:
             await wire.write(header + body)
             answer, operation = await wire.read(request, connection.max_message_size)
         except BaseException as error:
-            # Also when given up: what is on its way must not become another's answer.
+            # Also when cancelled: the late answer must not be taken for that of another read.
             await connection._raise_connection_failure(error)
         finally:
             del self._waiting[request]
@@ -121,7 +121,7 @@ class Express:
         return memoryview(answer)[_BODY:]
 
     def _watch(self) -> None:
-        """Look again in a moment, as long as somebody waits."""
+        """Look again in a moment, as long as a read waits."""
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(_LOOK_SECONDS, self._look) if self._waiting else None
 
