@@ -17,6 +17,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.discover import Found
 from docgraph.plugins.kinds import Kind, Plugin, Provider
+from docgraph.plugins.points import check_points
 from docgraph.plugins.registry import PluginRegistry
 
 __all__ = ["PluginSet", "assemble", "is_enabled"]
@@ -112,6 +113,8 @@ class _Assembly:
         self.built: dict[str, Plugin] = {}
 
     def build(self) -> PluginSet:
+        for one in self.enabled:
+            check_points(one)
         for one in self.enabled:
             self._construct(one, ())
         return PluginSet(list(self.built.values()), self.values)
