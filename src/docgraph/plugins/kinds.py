@@ -2,7 +2,8 @@
 
 A plugin is a class with a `name` (its section in the configuration), a `Config` struct and a
 constructor that takes that struct first and then, by keyword, the providers it names: the
-parameter `acl_registry` receives the provider `acl-registry`.
+parameter `acl_registry` receives the provider `acl-registry`. A parameter that is annotated with
+the struct of another section receives that section.
 
 Life: construct (no side effects) → `provision` (may do I/O) → `validate` (raises `StartupError`)
 → use → `close`. Subclassing the protocols below gives the defaults; it is not required.
