@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from docgraph.config.section import Section
+from docgraph.config.sections import Graphql
 from docgraph.exchange import Exchange, Resource, Write, WriteKind, WriteResult
 from docgraph.graphql.apps.upkeep import ensure_index
 from docgraph.graphql.apps.writes import OnDefinitions
@@ -20,8 +19,8 @@ class AppsIndexOnCreation(OnDefinitions):
     name: ClassVar[str] = "createIndexesOnNewGqlApps"
     description: ClassVar[str] = "creates the unique index with the collection of app definitions"
 
-    def __init__(self, config: Any, configuration: Mapping[str, Section], store: Store) -> None:
-        super().__init__(config, configuration)
+    def __init__(self, config: Any, graphql: Graphql, store: Store) -> None:
+        super().__init__(config, graphql)
         self._store = store
 
     async def after_write(

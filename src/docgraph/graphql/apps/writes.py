@@ -7,14 +7,12 @@ only makes the message better.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from docgraph.codec import escape_keys, unescape_keys
 from docgraph.codec.types import ObjectId
-from docgraph.config.section import Section
 from docgraph.config.sections import Graphql
 from docgraph.exchange import (
     Deadline,
@@ -47,11 +45,8 @@ _warnings: ContextVar[tuple[str, ...]] = ContextVar("warnings", default=())
 class OnDefinitions(DataInterceptor):
     """An interceptor of the definitions collection."""
 
-    def __init__(self, config: Any, configuration: Mapping[str, Section]) -> None:
-        section = configuration["graphql"]
-        if not isinstance(section, Graphql):
-            raise TypeError("the section 'graphql' has another shape")
-        self.settings = section
+    def __init__(self, config: Any, graphql: Graphql) -> None:
+        self.settings = graphql
 
     def resolve(self, resource: Resource) -> bool:
         """The definitions collection and its documents."""
@@ -69,12 +64,12 @@ class DefinitionChecker(OnDefinitions):
     def __init__(
         self,
         config: Any,
-        configuration: Mapping[str, Section],
+        graphql: Graphql,
         store: Store,
         registry: PluginRegistry,
         blocking: Blocking,
     ) -> None:
-        super().__init__(config, configuration)
+        super().__init__(config, graphql)
         self._store = store
         self._registry = registry
         self._lane = blocking.lane("definitions", concurrency=1, queue=64)
@@ -175,10 +170,10 @@ class DefinitionTeller(OnDefinitions):
     def __init__(
         self,
         config: Any,
-        configuration: Mapping[str, Section],
+        graphql: Graphql,
         generations: Generations,
     ) -> None:
-        super().__init__(config, configuration)
+        super().__init__(config, graphql)
         self._generations = generations
 
     async def after_write(
