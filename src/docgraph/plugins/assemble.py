@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from types import NoneType, UnionType
+from typing import Any, Union, cast, get_args, get_origin
 
 from docgraph.config.section import PluginConfig, Section
 from docgraph.exchange import StartupError
@@ -234,8 +235,11 @@ def _needs(plugin: type[Plugin]) -> list[_Need]:
 
 
 def _section_type(annotation: Any, names: Mapping[str, Any]) -> type[Section] | None:
-    """The struct that a parameter is annotated with, also where annotations are text."""
+    """The struct of `Struct` or `Struct | None`, also where annotations are text."""
     if isinstance(annotation, str):
-        annotation = names.get(annotation)
+        annotation = names.get(annotation.removesuffix(" | None"))
+    elif get_origin(annotation) in (Union, UnionType):
+        options = [one for one in get_args(annotation) if one is not NoneType]
+        annotation = options[0] if len(options) == 1 else annotation
     is_section = inspect.isclass(annotation) and issubclass(annotation, Section)
     return annotation if is_section else None

@@ -75,6 +75,20 @@ class MaybeDrinker(Initializer):
         self.cup = cup
 
 
+class TeaOrNothing(Initializer):
+    name: ClassVar[str] = "teaOrNothing"
+
+    def __init__(self, config, cup: Tea | None = None):
+        self.cup = cup
+
+
+class TeaOrNothingByText(Initializer):
+    name: ClassVar[str] = "teaOrNothingByText"
+
+    def __init__(self, config, cup: "Tea | None" = None):
+        self.cup = cup
+
+
 def build(*plugins, sections=None, **values):
     found = [Found(plugin, "built-in") for plugin in plugins]
     return assemble(found, sections or {}, values)
@@ -201,7 +215,9 @@ async def test_one_plugin_that_fails_to_close_does_not_keep_the_others_open():
     assert life[-1] == "close"
 
 
-@pytest.mark.parametrize("plugin", [Drinker, DrinkerByText, MaybeDrinker])
+@pytest.mark.parametrize(
+    "plugin", [Drinker, DrinkerByText, MaybeDrinker, TeaOrNothing, TeaOrNothingByText]
+)
 def test_a_section_is_injected_by_its_struct_whatever_the_parameter_is_called(plugin):
     sections = {"afternoon": Tea(sugar=2), "other": PluginConfig()}
     (drinker,) = build(plugin, sections=sections).plugins
