@@ -23,7 +23,7 @@ from docgraph.auth.users.writes import (
     find_passwords,
     put_passwords,
 )
-from docgraph.config.section import PluginConfig, Section
+from docgraph.config.section import PluginConfig
 from docgraph.config.sections import DigestAuthMechanism
 from docgraph.exchange import (
     Deadline,
@@ -104,10 +104,10 @@ class PasswordHasher(_OnUsers):
     priority: ClassVar[int] = 1000
 
     def __init__(
-        self, config: PluginConfig, registry: PluginRegistry, configuration: Mapping[str, Section]
+        self, config: PluginConfig, registry: PluginRegistry, digest: DigestAuthMechanism
     ) -> None:
         super().__init__(config, registry)
-        self._configuration = configuration
+        self._digest = digest
 
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
@@ -146,11 +146,9 @@ class PasswordHasher(_OnUsers):
                 "the password belongs to nobody in particular",
                 hint=f"write one user at a time, by {self.names.id}: digest needs the name",
             )
-        section = self._configuration["digestAuthMechanism"]
-        assert isinstance(section, DigestAuthMechanism)  # noqa: S101 - the section of that name
         return {
-            algorithm: build_ha1(algorithm, one.user, section.realm, one.text)
-            for algorithm in section.algorithms
+            algorithm: build_ha1(algorithm, one.user, self._digest.realm, one.text)
+            for algorithm in self._digest.algorithms
         }
 
 
