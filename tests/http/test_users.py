@@ -12,7 +12,7 @@ import pytest
 
 from docgraph.auth.users.first import FirstUser
 from docgraph.config.section import PluginConfig
-from docgraph.exchange import DataPoint, Deadline, Read, Write, WriteKind
+from docgraph.exchange import Deadline, Read, Write, WriteKind
 from docgraph.exchange.errors import (
     Conflict,
     RequestError,
@@ -186,13 +186,12 @@ async def test_too_long_is_refused_in_every_document_before_anything_is_written(
 async def test_passwords_that_other_interceptors_put_in_are_hashed_too(open_: Open) -> None:
     class Generous(DataInterceptor):
         name: ClassVar[str] = "generous"
-        point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
 
         def resolve(self, resource: Any) -> bool:
             return bool(resource.collection == "users")
 
-        async def intercept(self, exchange: Any, resource: Any, subject: Write) -> Write:
-            (document,) = subject.documents
+        async def before_write(self, exchange: Any, resource: Any, write: Write) -> Write:
+            (document,) = write.documents
             return Write(WriteKind.INSERT, ({**document, "password": "given"},))
 
     async with open_(plugins=(*BUILTIN, Generous)) as realm:

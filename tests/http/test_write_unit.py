@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 from docgraph.auth.tokens.revocation import COLLECTION as REVOCATIONS
-from docgraph.exchange import DataPoint, Resource, Write, WriteResult
+from docgraph.exchange import Resource, Write, WriteResult
 from docgraph.exchange.errors import Conflict
 from docgraph.observe.events import UnattendedFailed
 from docgraph.plugins.kinds import DataInterceptor
@@ -37,7 +37,6 @@ class Gate(DataInterceptor):
     """Stands between a committed write and everybody else who hears of it."""
 
     name: ClassVar[str] = "gate"
-    point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
     priority: ClassVar[int] = -1000
 
     def __init__(self, db: str, collection: str, error: Exception | None = None) -> None:
@@ -48,14 +47,14 @@ class Gate(DataInterceptor):
     def resolve(self, resource: Resource) -> bool:
         return resource.is_in(*self._place) and not self.reached.is_set()
 
-    async def intercept(
-        self, exchange: Any, resource: Resource, subject: tuple[Write, WriteResult]
+    async def after_write(
+        self, exchange: Any, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
         self.reached.set()
         await self.open.wait()
         if self._error is not None:
             raise self._error
-        return subject[1]
+        return result
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 from docgraph.access.hidden import check_copies, reads_hidden, writes_by_hidden
 from docgraph.exchange import (
-    DataPoint,
     Document,
     Exchange,
     Permission,
@@ -63,17 +62,16 @@ class HiddenReads(_Enforcing):
 
     name: ClassVar[str] = "permissionHiddenReads"
     description: ClassVar[str] = "refuses reads that use what mongo.projectResponse hides"
-    point: ClassVar[DataPoint] = DataPoint.BEFORE_READ
     priority: ClassVar[int] = _FIRST
 
-    async def intercept(self, exchange: Exchange | None, resource: Resource, subject: Read) -> Read:
+    async def before_read(self, exchange: Exchange | None, resource: Resource, read: Read) -> Read:
         """The read as it is, or 401 for unknown callers and 403 for known ones."""
         permission = self.find_permission(exchange, resource)
         if exchange is None or permission is None or not permission.project_response:
-            return subject
-        if reads_hidden(subject, permission.project_response):
+            return read
+        if reads_hidden(read, permission.project_response):
             raise _deny(self.name, exchange)
-        return subject
+        return read
 
 
 class HiddenWrites(_Enforcing):
@@ -81,20 +79,19 @@ class HiddenWrites(_Enforcing):
 
     name: ClassVar[str] = "permissionHiddenWrites"
     description: ClassVar[str] = "refuses writes that use what mongo.projectResponse hides"
-    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
     priority: ClassVar[int] = _FIRST
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: Write
+    async def before_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
         """The write as it is, or 401 for unknown callers and 403 for known ones."""
         permission = self.find_permission(exchange, resource)
         if exchange is None or permission is None or not permission.project_response:
-            return subject
-        if writes_by_hidden(subject, permission.project_response):
+            return write
+        if writes_by_hidden(write, permission.project_response):
             raise _deny(self.name, exchange)
-        check_copies(subject, permission.project_response)
-        return subject
+        check_copies(write, permission.project_response)
+        return write
 
 
 def _deny(interceptor: str, exchange: Exchange) -> DocgraphError:
@@ -111,17 +108,16 @@ class WriteFilter(_Enforcing):
 
     name: ClassVar[str] = "permissionWriteFilter"
     description: ClassVar[str] = "applies mongo.writeFilter of permissions"
-    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
     priority: ClassVar[int] = 1
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: Write
+    async def before_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
         """The write with the filter of the permission added."""
         permission = self.find_permission(exchange, resource)
         if permission is None or permission.write_filter is None:
-            return subject
-        return restrict(subject, permission.write_filter)
+            return write
+        return restrict(write, permission.write_filter)
 
 
 def restrict(write: Write, filter: Mapping[str, Any]) -> Write:
@@ -139,17 +135,16 @@ class RequestMerger(_Enforcing):
 
     name: ClassVar[str] = "permissionRequestMerger"
     description: ClassVar[str] = "applies mongo.mergeRequest of permissions"
-    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
     priority: ClassVar[int] = 2
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: Write
+    async def before_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
         """The write with the values of the permission in it."""
         permission = self.find_permission(exchange, resource)
         if permission is None or not permission.merge_request:
-            return subject
-        return merge_into(subject, permission.merge_request)
+            return write
+        return merge_into(write, permission.merge_request)
 
 
 def merge_into(write: Write, values: Mapping[str, Any]) -> Write:
@@ -214,17 +209,16 @@ class ResponseProjector(_Enforcing):
 
     name: ClassVar[str] = "permissionResponseProjector"
     description: ClassVar[str] = "applies mongo.projectResponse of permissions"
-    point: ClassVar[DataPoint] = DataPoint.AFTER_READ
     priority: ClassVar[int] = 900
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: list[Document]
+    async def after_read(
+        self, exchange: Exchange | None, resource: Resource, documents: list[Document]
     ) -> list[Document]:
         """The documents as the permission shows them."""
         permission = self.find_permission(exchange, resource)
         if permission is None or not permission.project_response:
-            return subject
-        return [project(document, permission.project_response) for document in subject]
+            return documents
+        return [project(document, permission.project_response) for document in documents]
 
 
 def project(document: Document, shown: Mapping[str, int]) -> Document:

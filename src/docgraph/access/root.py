@@ -19,7 +19,7 @@ from docgraph.access.role_place import RolePlace
 from docgraph.config.section import Section
 from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.config.sections import RootRoleGuard as RootRoleGuardConfig
-from docgraph.exchange import Consistency, DataPoint, Document, Exchange, Resource, Write
+from docgraph.exchange import Consistency, Document, Exchange, Resource, Write
 from docgraph.exchange.errors import SecurityViolation
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
@@ -39,7 +39,6 @@ class RootRoleGuard(DataInterceptor):
     name: ClassVar[str] = "rootRoleGuard"
     description: ClassVar[str] = "refuses to give users the root role, and to change own roles"
     security: ClassVar[bool] = True
-    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
     priority: ClassVar[int] = 910
     Config = RootRoleGuardConfig
 
@@ -78,25 +77,25 @@ class RootRoleGuard(DataInterceptor):
             return False
         return resource.is_in(self.users.users_db, self.users.users_collection)
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: Write
+    async def before_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
         """The write, or 403 for a gift, also by those who have the role themselves."""
         if exchange is None or self._place is None:
-            return subject
+            return write
         account, role, place = exchange.account, self._role, self._place
         if role is not None:
-            if may_give(subject, role, place):
+            if may_give(write, role, place):
                 raise self._refuse(exchange, f"the write would give the role {role}")
             if account is not None and role in account.roles:
-                return subject
-            if await self._takes_name(exchange, subject, role, place):
+                return write
+            if await self._takes_name(exchange, write, role, place):
                 raise self._refuse(exchange, f"the write would use the name of a user with {role}")
-            subject = await spare_holders(subject, role, place, partial(self._find, exchange))
+            write = await spare_holders(write, role, place, partial(self._find, exchange))
         if account is None:
-            return subject
+            return write
         try:
-            return keep_own_roles(subject, account, self.users, place)
+            return keep_own_roles(write, account, self.users, place)
         except OwnRoles:
             raise self._refuse(exchange, "the write would change the roles of the caller") from None
 

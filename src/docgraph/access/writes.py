@@ -15,7 +15,6 @@ from docgraph.access.rule import Rule, Source
 from docgraph.access.rulebook import RuleBook
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import (
-    DataPoint,
     Exchange,
     Resource,
     Write,
@@ -56,7 +55,6 @@ class PermissionChecker(_OnRules):
 
     name: ClassVar[str] = "permissionChecker"
     description: ClassVar[str] = "validates permission rules before they are written"
-    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
     priority: ClassVar[int] = 900
     wants_whole_documents: ClassVar[bool] = True
 
@@ -64,20 +62,20 @@ class PermissionChecker(_OnRules):
         super().__init__(config, registry)
         self._book = acl_rules
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: Write
+    async def before_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
         """All documents or none."""
-        if subject.kind is WriteKind.DELETE:
-            return subject
-        if subject.kind is WriteKind.UPDATE:
+        if write.kind is WriteKind.DELETE:
+            return write
+        if write.kind is WriteKind.UPDATE:
             raise NotSupported(
                 "permissions cannot be updated in bulk", hint="write the whole permission"
             )
-        several = len(subject.documents) > 1
-        for index, document in enumerate(subject.documents):
+        several = len(write.documents) > 1
+        for index, document in enumerate(write.documents):
             self._check(document, f"permissions[{index}]" if several else "")
-        return subject
+        return write
 
     def _check(self, document: Mapping[str, Any], prefix: str) -> None:
         read = read_rule(document, Source.DATABASE, self._book.knowledge)
@@ -95,7 +93,6 @@ class PermissionNotifier(_OnRules):
 
     name: ClassVar[str] = "permissionTeller"
     description: ClassVar[str] = "makes written permission rules known to all workers"
-    point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
     hears_uncertain: ClassVar[bool] = True
 
     def __init__(
@@ -104,9 +101,9 @@ class PermissionNotifier(_OnRules):
         super().__init__(config, registry)
         self._generations = generations
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: tuple[Write, WriteResult]
+    async def after_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
         """The result as it is."""
         self._generations.bump("rules")
-        return subject[1]
+        return result

@@ -15,6 +15,7 @@ from docgraph.exchange.errors import DefinitionError
 from docgraph.openapi.endpoints import Collection, Mounted
 from docgraph.openapi.schemas import SchemaKey, find_references
 from docgraph.plugins.kinds import DataInterceptor
+from docgraph.plugins.points import stands_at
 from docgraph.rest.bodies.pipelines import Aggregation, find_aggregation
 from docgraph.rest.bodies.properties import from_stored
 from docgraph.rest.schemas.store import load_schema
@@ -100,7 +101,7 @@ class Surveyor:
         setting = metadata.get("jsonSchema")
         resource = Resource(ResourceType.COLLECTION, *namespace)
         is_whole = any(
-            one.point is DataPoint.BEFORE_WRITE
+            stands_at(type(one), DataPoint.BEFORE_WRITE)
             and one.wants_whole_documents
             and one.resolve(resource)
             for one in self._writers()

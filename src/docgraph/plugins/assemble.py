@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from types import NoneType, UnionType
+from typing import Any, Union, cast, get_args, get_origin
 
 from docgraph.config.section import PluginConfig, Section
 from docgraph.exchange import StartupError
@@ -17,6 +18,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.discover import Found
 from docgraph.plugins.kinds import Kind, Plugin, Provider
+from docgraph.plugins.points import check_points
 from docgraph.plugins.registry import PluginRegistry
 
 __all__ = ["PluginSet", "assemble", "is_enabled"]
@@ -113,6 +115,8 @@ class _Assembly:
 
     def build(self) -> PluginSet:
         for one in self.enabled:
+            check_points(one)
+        for one in self.enabled:
             self._construct(one, ())
         return PluginSet(list(self.built.values()), self.values)
 
@@ -123,9 +127,9 @@ class _Assembly:
             cycle = " → ".join((*chain[chain.index(one.name) :], one.name))
             raise StartupError(f"these plugins need each other: {cycle}")
         arguments = {
-            parameter: self._provide(one, provider, optional, (*chain, one.name))
-            for parameter, provider, optional in _needs(one.plugin)
-            if not optional or self._is_available(provider)
+            need.parameter: self._satisfy(one, need, (*chain, one.name))
+            for need in _needs(one.plugin)
+            if not need.optional or self._is_available(need)
         }
         section = self.sections.get(one.name) or one.plugin.Config()
         constructor = cast("Any", one.plugin)
@@ -141,10 +145,32 @@ class _Assembly:
         self.built[one.name] = plugin
         return plugin
 
-    def _is_available(self, provider: str) -> bool:
-        return provider in self.values or provider in self.providers
+    def _is_available(self, need: _Need) -> bool:
+        if need.section is not None:
+            return bool(self._sections_of(need.section))
+        return need.provider in self.values or need.provider in self.providers
 
-    def _provide(self, user: Found, provider: str, optional: bool, chain: tuple[str, ...]) -> Any:
+    def _satisfy(self, user: Found, need: _Need, chain: tuple[str, ...]) -> Any:
+        if need.section is not None:
+            return self._find_section(user, need.section)
+        return self._provide(user, need.provider, chain)
+
+    def _sections_of(self, struct: type[Section]) -> dict[str, Section]:
+        return {name: one for name, one in self.sections.items() if type(one) is struct}
+
+    def _find_section(self, user: Found, struct: type[Section]) -> Section:
+        found = self._sections_of(struct)
+        if len(found) == 1:
+            (section,) = found.values()
+            return section
+        names = ", ".join(sorted(found)) or "none"
+        raise StartupError(
+            f"the plugin {user.name!r} from {user.origin} needs the one section that is a "
+            f"{struct.__name__}; there is: {names}",
+            hint="the parameter `configuration` gives all sections by name",
+        )
+
+    def _provide(self, user: Found, provider: str, chain: tuple[str, ...]) -> Any:
         if provider not in self.values:
             source = self.providers.get(provider)
             if source is None:
@@ -180,11 +206,40 @@ def _providers(enabled: Sequence[Found], values: Mapping[str, Any]) -> dict[str,
     return providers
 
 
-def _needs(plugin: type[Plugin]) -> list[tuple[str, str, bool]]:
-    """Parameter, provider name and whether it may be absent, for each one after the section."""
-    parameters = list(inspect.signature(plugin.__init__).parameters.values())[2:]
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """A parameter of a constructor: a section, by its struct, or else a provider, by its name."""
+
+    parameter: str
+    section: type[Section] | None
+    optional: bool
+
+    @property
+    def provider(self) -> str:
+        return self.parameter.replace("_", "-")
+
+
+def _needs(plugin: type[Plugin]) -> list[_Need]:
+    """What the constructor takes after the plugin's own section."""
+    constructor = plugin.__init__
+    names = getattr(constructor, "__globals__", {})
     return [
-        (parameter.name, parameter.name.replace("_", "-"), parameter.default is not parameter.empty)
-        for parameter in parameters
+        _Need(
+            parameter.name,
+            _section_type(parameter.annotation, names),
+            parameter.default is not parameter.empty,
+        )
+        for parameter in list(inspect.signature(constructor).parameters.values())[2:]
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     ]
+
+
+def _section_type(annotation: Any, names: Mapping[str, Any]) -> type[Section] | None:
+    """The struct of `Struct` or `Struct | None`, also where annotations are text."""
+    if isinstance(annotation, str):
+        annotation = names.get(annotation.removesuffix(" | None"))
+    elif get_origin(annotation) in (Union, UnionType):
+        options = [one for one in get_args(annotation) if one is not NoneType]
+        annotation = options[0] if len(options) == 1 else annotation
+    is_section = inspect.isclass(annotation) and issubclass(annotation, Section)
+    return annotation if is_section else None

@@ -2,7 +2,8 @@
 
 A plugin is a class with a `name` (its section in the configuration), a `Config` struct and a
 constructor that takes that struct first and then, by keyword, the providers it names: the
-parameter `acl_registry` receives the provider `acl-registry`.
+parameter `acl_registry` receives the provider `acl-registry`. A parameter that is annotated with
+the struct of another section receives that section.
 
 Life: construct (no side effects) → `provision` (may do I/O) → `validate` (raises `StartupError`)
 → use → `close`. Subclassing the protocols below gives the defaults; it is not required.
@@ -20,11 +21,14 @@ from docgraph.exchange import (
     Account,
     Answer,
     Body,
-    DataPoint,
     DocgraphError,
+    Document,
     Exchange,
     Permission,
+    Read,
     Resource,
+    Write,
+    WriteResult,
 )
 
 __all__ = [
@@ -145,9 +149,9 @@ class Interceptor(Plugin, Protocol):
 class DataInterceptor(Plugin, Protocol):
     """Sees reads and writes of documents, whoever makes them; lower `priority` first.
 
-    `subject` is the `Write` at before-write, `(Write, WriteResult)` at after-write, the `Read` at
-    before-read and the list of documents at after-read; what is returned takes its place (at
-    after-write a `WriteResult`). `exchange` is None for commands of the command line.
+    It stands at the points whose methods it overrides (before-write, after-write, before-read,
+    after-read), one at least; a method raises to refuse, and what it returns takes the place of
+    what it was given. `exchange` is None for commands of the command line.
 
     One at before-write with `wants_whole_documents` sees updates of a single document as
     replacements: the REST API applies them to what is stored and guards the write by its etag.
@@ -158,7 +162,6 @@ class DataInterceptor(Plugin, Protocol):
     """
 
     kind: ClassVar[Kind] = Kind.DATA_INTERCEPTOR
-    point: ClassVar[DataPoint]
     priority: ClassVar[int] = 10
     wants_whole_documents: ClassVar[bool] = False
     hears_uncertain: ClassVar[bool] = False
@@ -167,9 +170,27 @@ class DataInterceptor(Plugin, Protocol):
         """Whether this resource concerns the interceptor."""
         ...
 
-    async def intercept(self, exchange: Exchange | None, resource: Resource, subject: Any) -> Any:
-        """The subject, changed or not; raise to refuse."""
-        ...
+    async def before_read(self, exchange: Exchange | None, resource: Resource, read: Read) -> Read:
+        """The read that is made, or whose documents are counted."""
+        return read
+
+    async def after_read(
+        self, exchange: Exchange | None, resource: Resource, documents: list[Document]
+    ) -> list[Document]:
+        """The documents that the caller gets."""
+        return documents
+
+    async def before_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write
+    ) -> Write:
+        """The write that is made."""
+        return write
+
+    async def after_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
+    ) -> WriteResult:
+        """The result that the caller gets of the write, which has been made."""
+        return result
 
 
 @dataclass(frozen=True, slots=True)

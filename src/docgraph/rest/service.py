@@ -17,6 +17,7 @@ from docgraph.exchange import Answer, DataPoint, Deadline, Exchange, Resource, R
 from docgraph.exchange.errors import NotFound, NotSupported, StoreError
 from docgraph.exchange.path import parse_path
 from docgraph.plugins.kinds import Kind, Service
+from docgraph.plugins.points import stands_at
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.bodies.bodies import parse_large
 from docgraph.rest.call import Call, Context, Handlers
@@ -111,7 +112,7 @@ class MongoService(Service):
         others = [one for one in self._registry.of_kind(Kind.SERVICE) if one is not self]
         self._context = replace(
             self._context,
-            writers=tuple(one for one in writers if one.point is DataPoint.BEFORE_WRITE),
+            writers=tuple(one for one in writers if stands_at(type(one), DataPoint.BEFORE_WRITE)),
             services=tuple(self._find_path(one) for one in others),
             resolvers=Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER)),
         )

@@ -6,41 +6,76 @@ reported and fails the operation: an interceptor that hashes or strips must not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
 
-from docgraph.exchange import DataPoint, DocgraphError, Exchange, Resource, Write, WriteResult
+from docgraph.exchange import (
+    DataPoint,
+    DocgraphError,
+    Document,
+    Exchange,
+    Read,
+    Resource,
+    Write,
+    WriteResult,
+)
 from docgraph.observe import emit
 from docgraph.observe.events import InterceptorFailed
 from docgraph.plugins.kinds import DataInterceptor
+from docgraph.plugins.points import stands_at
 
 __all__ = ["Interceptors"]
 
+_Subject = TypeVar("_Subject", Read, Write, list[Document])
+
+# The interceptor, and its method for the point.
+_Step = tuple[DataInterceptor, Callable[[Exchange | None, Resource, _Subject], Awaitable[_Subject]]]
+
 
 class Interceptors:
-    """The data interceptors by their point."""
+    """The data interceptors by their points, worked out once: every read and write asks."""
 
     def __init__(self, interceptors: Iterable[DataInterceptor] = ()) -> None:
-        self._at: dict[DataPoint, list[DataInterceptor]] = {point: [] for point in DataPoint}
+        self._installed: list[DataInterceptor] = []
         self.install(interceptors)
 
     def install(self, interceptors: Iterable[DataInterceptor]) -> None:
         """Add interceptors; the store exists before the plugins that are given it."""
-        for interceptor in interceptors:
-            self._at[interceptor.point].append(interceptor)
-        for standing in self._at.values():
-            standing.sort(key=lambda interceptor: interceptor.priority)
+        self._installed += interceptors
+        self._installed.sort(key=lambda interceptor: interceptor.priority)
+        self._before_read: list[_Step[Read]] = [
+            (one, one.before_read) for one in self._standing_at(DataPoint.BEFORE_READ)
+        ]
+        self._after_read: list[_Step[list[Document]]] = [
+            (one, one.after_read) for one in self._standing_at(DataPoint.AFTER_READ)
+        ]
+        self._before_write: list[_Step[Write]] = [
+            (one, one.before_write) for one in self._standing_at(DataPoint.BEFORE_WRITE)
+        ]
+        self._after_write = self._standing_at(DataPoint.AFTER_WRITE)
 
-    async def run(
-        self, point: DataPoint, exchange: Exchange | None, resource: Resource, subject: Any
-    ) -> Any:
-        """The subject as the interceptors of that point leave it."""
-        for interceptor in self._at[point]:
-            if interceptor.resolve(resource):
-                subject = await _intercept(interceptor, exchange, resource, subject)
-        return subject
+    def _standing_at(self, point: DataPoint) -> list[DataInterceptor]:
+        return [one for one in self._installed if stands_at(type(one), point)]
 
-    async def run_after_write(
+    def before_read(
+        self, exchange: Exchange | None, resource: Resource, read: Read
+    ) -> Awaitable[Read]:
+        """The read as the interceptors leave it."""
+        return _run(DataPoint.BEFORE_READ, self._before_read, exchange, resource, read)
+
+    def after_read(
+        self, exchange: Exchange | None, resource: Resource, documents: list[Document]
+    ) -> Awaitable[list[Document]]:
+        """The documents that were read as the interceptors leave them."""
+        return _run(DataPoint.AFTER_READ, self._after_read, exchange, resource, documents)
+
+    def before_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write
+    ) -> Awaitable[Write]:
+        """The write as the interceptors leave it."""
+        return _run(DataPoint.BEFORE_WRITE, self._before_write, exchange, resource, write)
+
+    async def after_write(
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
         """The result as the interceptors leave it; each sees the write beside it.
@@ -50,33 +85,43 @@ class Interceptors:
         """
         first: Exception | None = None
         uncertain = result.uncertain
-        for interceptor in self._at[DataPoint.AFTER_WRITE]:
+        for interceptor in self._after_write:
             if (uncertain and not interceptor.hears_uncertain) or not interceptor.resolve(resource):
                 continue
             try:
-                result = await _intercept(interceptor, exchange, resource, (write, result))
+                result = await interceptor.after_write(exchange, resource, write, result)
             except Exception as error:
+                if first is not None or not isinstance(error, DocgraphError):
+                    _report(interceptor, DataPoint.AFTER_WRITE, exchange, error)
                 if first is None:
                     first = error
-                elif isinstance(error, DocgraphError):  # others have been reported
-                    _report(interceptor, exchange, error)
         if first is not None:
             raise first
         return result
 
 
-async def _intercept(
-    interceptor: DataInterceptor, exchange: Exchange | None, resource: Resource, subject: Any
-) -> Any:
-    try:
-        return await interceptor.intercept(exchange, resource, subject)
-    except DocgraphError:
-        raise  # it refuses, and says why
-    except Exception as error:
-        _report(interceptor, exchange, error)
-        raise
+async def _run(
+    point: DataPoint,
+    steps: Sequence[_Step[_Subject]],
+    exchange: Exchange | None,
+    resource: Resource,
+    subject: _Subject,
+) -> _Subject:
+    for interceptor, change in steps:
+        if not interceptor.resolve(resource):
+            continue
+        try:
+            subject = await change(exchange, resource, subject)
+        except DocgraphError:
+            raise  # it refuses, and says why
+        except Exception as error:
+            _report(interceptor, point, exchange, error)
+            raise
+    return subject
 
 
-def _report(interceptor: DataInterceptor, exchange: Exchange | None, error: Exception) -> None:
+def _report(
+    interceptor: DataInterceptor, point: DataPoint, exchange: Exchange | None, error: Exception
+) -> None:
     request_id = exchange.id if exchange else ""
-    emit(InterceptorFailed(interceptor.name, interceptor.point, error, request_id))
+    emit(InterceptorFailed(interceptor.name, point, error, request_id))

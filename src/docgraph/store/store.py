@@ -11,7 +11,6 @@ from typing import Any, Final, TypeVar
 
 from docgraph.exchange.data import (
     Consistency,
-    DataPoint,
     Document,
     Read,
     Resource,
@@ -239,8 +238,8 @@ class Store:
     ) -> list[Document]:
         """The documents of a resource, with the data interceptors around it."""
         db, collection = _place(resource)
-        read = await self.interceptors.run(DataPoint.BEFORE_READ, exchange, resource, read)
-        documents: Any = await self.find(
+        read = await self.interceptors.before_read(exchange, resource, read)
+        documents = await self.find(
             db,
             collection,
             read.filter,
@@ -254,10 +253,7 @@ class Store:
             rows=rows,
             consistency=read.consistency,
         )
-        found: list[Document] = await self.interceptors.run(
-            DataPoint.AFTER_READ, exchange, resource, documents
-        )
-        return found
+        return await self.interceptors.after_read(exchange, resource, documents)
 
     async def count_at(
         self,
@@ -270,7 +266,7 @@ class Store:
     ) -> int:
         """How many documents `read` would find, with the data interceptors before it."""
         db, collection = _place(resource)
-        read = await self.interceptors.run(DataPoint.BEFORE_READ, exchange, resource, read)
+        read = await self.interceptors.before_read(exchange, resource, read)
         return await self.count(
             db,
             collection,
@@ -286,7 +282,7 @@ class Store:
         self, resource: Resource, read: Read, *, exchange: Exchange | None = None
     ) -> None:
         """Raise what an interceptor would refuse `read` with; nothing is read."""
-        await self.interceptors.run(DataPoint.BEFORE_READ, exchange, resource, read)
+        await self.interceptors.before_read(exchange, resource, read)
 
     def watch(  # noqa: PLR0913 - the parts of a stream
         self,
@@ -367,14 +363,14 @@ class Store:
             if may_be_written(error, write):
                 await self._notify_uncertain(resource, write, exchange)
             raise
-        return await self.interceptors.run_after_write(exchange, resource, write, result)
+        return await self.interceptors.after_write(exchange, resource, write, result)
 
     async def _notify_uncertain(
         self, resource: Resource, write: Write, exchange: Exchange | None
     ) -> None:
         uncertain = WriteResult(uncertain=True)
         try:
-            await self.interceptors.run_after_write(exchange, resource, write, uncertain)
+            await self.interceptors.after_write(exchange, resource, write, uncertain)
         except Exception as error:  # the caller is told of the write itself
             emit(UnattendedFailed(f"after {write.kind} {resource.db}.{resource.collection}", error))
 
@@ -392,7 +388,7 @@ class Store:
         reveal: Iterable[Key] = (),
     ) -> Write:
         """The write as the interceptors leave it, and checked."""
-        write = await self.interceptors.run(DataPoint.BEFORE_WRITE, exchange, resource, write)
+        write = await self.interceptors.before_write(exchange, resource, write)
         check_shape(write)
         self._check_write(*_place(resource), write, reveal)
         return write

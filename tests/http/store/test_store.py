@@ -16,7 +16,16 @@ from bson import Binary, Decimal128, Int64, ObjectId, Regex
 from bson.datetime_ms import DatetimeMS
 from pymongo import MongoClient
 
-from docgraph.exchange import DataPoint, Deadline, Read, Resource, ResourceType, Write, WriteKind
+from docgraph.exchange import (
+    Deadline,
+    Document,
+    Read,
+    Resource,
+    ResourceType,
+    Write,
+    WriteKind,
+    WriteResult,
+)
 from docgraph.exchange.errors import (
     Conflict,
     Forbidden,
@@ -454,18 +463,43 @@ async def test_write_that_makes_no_sense_is_the_callers_mistake(
 
 
 class _Spy(DataInterceptor):
-    name: ClassVar[str] = "spy"
-
-    def __init__(self, point: DataPoint, change: Any, priority: int = 10) -> None:
-        self.point = point  # type: ignore[misc]
+    def __init__(self, change: Any, priority: int = 10) -> None:
         self.priority = priority  # type: ignore[misc]
         self.change = change
 
     def resolve(self, resource: Resource) -> bool:
         return resource.collection == "posts"
 
-    async def intercept(self, exchange: Any, resource: Resource, subject: Any) -> Any:
-        return self.change(subject)
+
+class _BeforeWrite(_Spy):
+    name: ClassVar[str] = "before write"
+
+    async def before_write(self, exchange: Any, resource: Resource, write: Write) -> Write:
+        changed: Write = self.change(write)
+        return changed
+
+
+class _AfterWrite(_Spy):
+    name: ClassVar[str] = "after write"
+
+    async def after_write(
+        self, exchange: Any, resource: Resource, write: Write, result: WriteResult
+    ) -> WriteResult:
+        changed: WriteResult = self.change(write, result)
+        return changed
+
+
+class _AroundRead(_Spy):
+    name: ClassVar[str] = "around read"
+
+    async def before_read(self, exchange: Any, resource: Resource, read: Read) -> Read:
+        changed: Read = self.change(read)
+        return changed
+
+    async def after_read(
+        self, exchange: Any, resource: Resource, documents: list[Document]
+    ) -> list[Document]:
+        return [{**one, "read": True} for one in documents]
 
 
 async def test_interceptors_change_writes_and_see_their_results(
@@ -479,15 +513,14 @@ async def test_interceptors_change_writes_and_see_their_results(
             write, documents=tuple({**one, "seen": one["seen"] * 2} for one in write.documents)
         )
 
-    def warn(done: Any) -> Any:
-        write, result = done
+    def warn(write: Write, result: WriteResult) -> WriteResult:
         return replace(result, warnings=(f"{len(write.documents)} written",))
 
     store.interceptors.install(
         [
-            _Spy(DataPoint.BEFORE_WRITE, double, priority=20),
-            _Spy(DataPoint.BEFORE_WRITE, stamp, priority=10),
-            _Spy(DataPoint.AFTER_WRITE, warn),
+            _BeforeWrite(double, priority=20),
+            _BeforeWrite(stamp, priority=10),
+            _AfterWrite(warn),
         ]
     )
     write = Write(WriteKind.INSERT, ({"_id": 1},))
@@ -506,7 +539,7 @@ async def test_interceptor_that_refuses_keeps_the_write_from_happening(
     def refuse(write: Write) -> Write:
         raise Forbidden("not today")
 
-    store.interceptors.install([_Spy(DataPoint.BEFORE_WRITE, refuse)])
+    store.interceptors.install([_BeforeWrite(refuse)])
 
     with pytest.raises(Forbidden):
         await store.write(at(database), Write(WriteKind.INSERT, ({"_id": 1},)), deadline=SOON)
@@ -518,10 +551,7 @@ async def test_interceptors_change_reads_and_their_documents(
     store: Store, database: str, posts: str
 ) -> None:
     store.interceptors.install(
-        [
-            _Spy(DataPoint.BEFORE_READ, lambda read: replace(read, limit=2, projection={"_id": 1})),
-            _Spy(DataPoint.AFTER_READ, lambda found: [{**one, "read": True} for one in found]),
-        ]
+        [_AroundRead(lambda read: replace(read, limit=2, projection={"_id": 1}))]
     )
 
     found = await store.read(at(database), Read(sort=[("_id", 1)]), deadline=SOON)

@@ -109,14 +109,14 @@ async def test_only_the_collection_of_the_request_is_concerned() -> None:
     other = Resource(ResourceType.COLLECTION, "db", "_properties")
     write = Write(WriteKind.UPDATE, update={"$set": {"x": 1}})
     for plugin in (WriteFilter, RequestMerger):
-        assert await plugin(PluginConfig()).intercept(exchange, other, write) is write
-        assert await plugin(PluginConfig()).intercept(exchange, BOOKS, write) is not write
+        assert await plugin(PluginConfig()).before_write(exchange, other, write) is write
+        assert await plugin(PluginConfig()).before_write(exchange, BOOKS, write) is not write
     projector = ResponseProjector(PluginConfig())
-    assert await projector.intercept(exchange, other, [{"a": 1}]) == [{"a": 1}]
-    assert await projector.intercept(exchange, BOOKS, [{"a": 1}]) == [{}]
+    assert await projector.after_read(exchange, other, [{"a": 1}]) == [{"a": 1}]
+    assert await projector.after_read(exchange, BOOKS, [{"a": 1}]) == [{}]
 
 
 async def test_without_a_permission_nothing_is_demanded() -> None:
     write = Write(WriteKind.DELETE)
     for exchange in (None, make_exchange("DELETE")):
-        assert await WriteFilter(PluginConfig()).intercept(exchange, BOOKS, write) is write
+        assert await WriteFilter(PluginConfig()).before_write(exchange, BOOKS, write) is write

@@ -11,7 +11,7 @@ from docgraph.auth.headers import DigestCredentials
 from docgraph.auth.mechanisms.digest import DigestMechanism
 from docgraph.auth.mechanisms.digests import compute_response
 from docgraph.auth.mechanisms.nonces import Nonces
-from docgraph.config.sections import DigestAuthMechanism
+from docgraph.config.sections import DbRealmAuthenticator, DigestAuthMechanism
 from docgraph.exchange import Account, Exchange, Headers, Request, StartupError
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.plugins.kinds import ABSENT, Accepted, Authenticator, Rejected
@@ -126,7 +126,7 @@ async def build(instance):
             store=None,
             blocking=blocking,
             tasks=Tasks(),
-            configuration={},
+            users=DbRealmAuthenticator(),
         )
         built.append(mechanism)
         await mechanism.provision()

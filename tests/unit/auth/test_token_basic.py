@@ -51,10 +51,10 @@ def warnings():
     unsubscribe(listen)
 
 
-async def provision(*plugins, configuration=None):
+async def provision(*plugins, basic=BasicAuthMechanism()):  # noqa: B008 - frozen
     registry = PluginRegistry()
     registry.fill(plugins)
-    mechanism = TokenBasicMechanism(TokenBasicAuthMechanism(), registry, configuration or {})
+    mechanism = TokenBasicMechanism(TokenBasicAuthMechanism(), registry, basic)
     await mechanism.provision()
     return mechanism
 
@@ -120,7 +120,7 @@ async def test_without_a_token_manager_it_warns_and_never_attempts(warnings):
 async def test_challenge_is_the_one_of_the_basic_mechanism():
     """Decision 28: the two together offer one Basic challenge."""
     section = BasicAuthMechanism(realm="shop")
-    mechanism = await provision(configuration={"basicAuthMechanism": section})
+    mechanism = await provision(basic=section)
     basic = BasicMechanism(section, PluginRegistry())
     assert mechanism.challenge(make_exchange()) == basic.challenge(make_exchange())
 

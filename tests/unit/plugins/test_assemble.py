@@ -48,6 +48,47 @@ class NeedsClock(Initializer):
         self.wall_clock = wall_clock
 
 
+class Tea(PluginConfig, frozen=True):
+    sugar: int = 0
+
+
+class Drinker(Initializer):
+    name: ClassVar[str] = "drinker"
+
+    def __init__(self, config, cup: Tea):
+        self.cup = cup
+
+
+class DrinkerByText(Initializer):
+    """As under `from __future__ import annotations`."""
+
+    name: ClassVar[str] = "drinkerByText"
+
+    def __init__(self, config, cup: "Tea"):
+        self.cup = cup
+
+
+class MaybeDrinker(Initializer):
+    name: ClassVar[str] = "maybeDrinker"
+
+    def __init__(self, config, cup: Tea = Tea(sugar=9)):  # noqa: B008 - frozen
+        self.cup = cup
+
+
+class TeaOrNothing(Initializer):
+    name: ClassVar[str] = "teaOrNothing"
+
+    def __init__(self, config, cup: Tea | None = None):
+        self.cup = cup
+
+
+class TeaOrNothingByText(Initializer):
+    name: ClassVar[str] = "teaOrNothingByText"
+
+    def __init__(self, config, cup: "Tea | None" = None):
+        self.cup = cup
+
+
 def build(*plugins, sections=None, **values):
     found = [Found(plugin, "built-in") for plugin in plugins]
     return assemble(found, sections or {}, values)
@@ -172,3 +213,26 @@ async def test_one_plugin_that_fails_to_close_does_not_keep_the_others_open():
     await plugins.start()
     await plugins.close()
     assert life[-1] == "close"
+
+
+@pytest.mark.parametrize(
+    "plugin", [Drinker, DrinkerByText, MaybeDrinker, TeaOrNothing, TeaOrNothingByText]
+)
+def test_a_section_is_injected_by_its_struct_whatever_the_parameter_is_called(plugin):
+    sections = {"afternoon": Tea(sugar=2), "other": PluginConfig()}
+    (drinker,) = build(plugin, sections=sections).plugins
+    assert drinker.cup is sections["afternoon"]
+
+
+def test_a_section_that_may_be_absent_leaves_the_default():
+    (drinker,) = build(MaybeDrinker).plugins
+    assert drinker.cup == Tea(sugar=9)
+
+
+@pytest.mark.parametrize(
+    ("sections", "named"),
+    [({}, "there is: none"), ({"b": Tea(), "a": Tea()}, "there is: a, b")],
+)
+def test_a_struct_of_no_section_or_of_several_is_refused_with_their_names(sections, named):
+    with pytest.raises(StartupError, match=f"'drinker' from built-in needs .* Tea; {named}"):
+        build(Drinker, sections=sections)

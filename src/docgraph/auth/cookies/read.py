@@ -9,13 +9,12 @@ cleared; two cookies of the name that differ are such a cookie.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Final
 
 from docgraph.auth.cookies.cookie import Cookie, find_values, read_authorization
 from docgraph.auth.cookies.forgery import check_forgery
-from docgraph.config.section import PluginConfig, Section
+from docgraph.config.section import PluginConfig
 from docgraph.config.sections import AuthCookieHandler, AuthCookieSetter, Cors
 from docgraph.exchange import Answer, Exchange, Headers
 from docgraph.plugins.kinds import (
@@ -29,18 +28,10 @@ from docgraph.plugins.kinds import (
 )
 from docgraph.plugins.registry import PluginRegistry
 
-__all__ = ["CookieClearer", "CookieClearerOnRefusal", "CookieHandler", "cookie_of"]
+__all__ = ["CookieClearer", "CookieClearerOnRefusal", "CookieHandler"]
 
 _VERIFIERS: Final = ("tokenBasicAuthMechanism", "jwtAuthenticationMechanism")
 _REJECTED: Final = "authCookieHandler.rejected"
-
-
-def cookie_of(configuration: Mapping[str, Section]) -> Cookie:
-    """The cookie as `authCookieSetter` describes it."""
-    section = configuration["authCookieSetter"]
-    if not isinstance(section, AuthCookieSetter):
-        raise TypeError("the section 'authCookieSetter' has another shape")
-    return Cookie(section)
 
 
 class CookieHandler(AuthMechanism):
@@ -56,13 +47,13 @@ class CookieHandler(AuthMechanism):
         self,
         config: AuthCookieHandler,
         registry: PluginRegistry,
-        configuration: Mapping[str, Section],
+        cookie: AuthCookieSetter,
+        cors: Cors,
     ) -> None:
         self.config = config
         self._registry = registry
-        self._name = cookie_of(configuration).name
-        cors = configuration.get("cors")
-        self._allowed = frozenset(cors.allow_origins) if isinstance(cors, Cors) else frozenset()
+        self._name = Cookie(cookie).name
+        self._allowed = frozenset(cors.allow_origins)
         self._verifiers: list[AuthMechanism] = []
 
     async def provision(self) -> None:
@@ -105,9 +96,9 @@ class CookieClearer(Interceptor):
     point: ClassVar[Point] = Point.AFTER_AUTH
     priority: ClassVar[int] = 5
 
-    def __init__(self, config: PluginConfig, configuration: Mapping[str, Section]) -> None:
+    def __init__(self, config: PluginConfig, cookie: AuthCookieSetter) -> None:
         self.config = config
-        self._cleared = ("Set-Cookie", cookie_of(configuration).clear())
+        self._cleared = ("Set-Cookie", Cookie(cookie).clear())
 
     def resolve(self, exchange: Exchange) -> bool:
         """Only where the handler has refused one."""

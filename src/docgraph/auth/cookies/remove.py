@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
-from docgraph.auth.cookies.read import cookie_of
+from docgraph.auth.cookies.cookie import Cookie
 from docgraph.auth.tokens.ending import end_session
 from docgraph.auth.tokens.headers import find_manager, withdraw_token
 from docgraph.auth.tokens.revocation import Revocations
-from docgraph.config.section import Section
-from docgraph.config.sections import AuthCookieRemover
+from docgraph.config.sections import AuthCookieRemover, AuthCookieSetter
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.plugins.kinds import Service, TokenManager
@@ -37,7 +36,7 @@ class CookieRemover(Service):
         self,
         config: AuthCookieRemover,
         registry: PluginRegistry,
-        configuration: Mapping[str, Section],
+        cookie: AuthCookieSetter,
         store: Store,
         token_revocations: Revocations | None = None,
     ) -> None:
@@ -45,7 +44,7 @@ class CookieRemover(Service):
         self._store = store
         self.uri = config.uri  # type: ignore[misc]
         self._registry = registry
-        self._cleared = ("Set-Cookie", cookie_of(configuration).clear())
+        self._cleared = ("Set-Cookie", Cookie(cookie).clear())
         self._revocations = token_revocations
         self._manager: TokenManager | None = None
 

@@ -7,14 +7,11 @@ only, unless `secure` is off.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from docgraph.auth.cookies.cookie import CookieTooLarge
-from docgraph.auth.cookies.read import cookie_of
+from docgraph.auth.cookies.cookie import Cookie, CookieTooLarge
 from docgraph.auth.headers import BasicCredentials, BearerToken
 from docgraph.auth.tokens.headers import find_token
-from docgraph.config.section import Section
 from docgraph.config.sections import AuthCookieSetter
 from docgraph.exchange import Answer, Exchange
 from docgraph.exchange.errors import NotSupported
@@ -41,11 +38,10 @@ class CookieSetter(Interceptor):
         self,
         config: AuthCookieSetter,
         registry: PluginRegistry,
-        configuration: Mapping[str, Section],
     ) -> None:
         self.config = config
         self._registry = registry
-        self._cookie = cookie_of(configuration)
+        self._cookie = Cookie(config)
         self._bearer = False
 
     async def provision(self) -> None:

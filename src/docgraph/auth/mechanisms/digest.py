@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import ClassVar, Protocol, cast
 from urllib.parse import urlsplit
@@ -29,7 +29,6 @@ from docgraph.auth.mechanisms.counts import (
 from docgraph.auth.mechanisms.digests import compute_response, compute_rspauth
 from docgraph.auth.mechanisms.nonces import Nonce, Nonces
 from docgraph.auth.mechanisms.realm import require_authenticator
-from docgraph.config.section import Section
 from docgraph.config.sections import DbRealmAuthenticator, DigestAuthMechanism
 from docgraph.exchange import Account, Exchange, Request, StartupError
 from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Outcome, Rejected
@@ -72,7 +71,7 @@ class DigestMechanism(AuthMechanism):
         store: Store,
         blocking: Blocking,
         tasks: Tasks,
-        configuration: Mapping[str, Section],
+        users: DbRealmAuthenticator,
     ) -> None:
         self.config = config
         self._registry = registry
@@ -80,7 +79,7 @@ class DigestMechanism(AuthMechanism):
         self._store = store
         self._lane = blocking.lane("digest", concurrency=1)
         self._tasks = tasks
-        self._db = _find_database(configuration)
+        self._db = users.users_db  # where users are, there are the nonces they have used
         self._nonces = Nonces(
             config.key.encode() if config.key else instance.secret("digest nonces")
         )
@@ -209,9 +208,3 @@ def _is_target(uri: str, request: Request) -> bool:
     if parts.scheme not in {"http", "https"} or parts.netloc.lower() != host:
         return False
     return uri.endswith(f"://{parts.netloc}{target}")
-
-
-def _find_database(configuration: Mapping[str, Section]) -> str:
-    """Where users are, there are the nonces they have used."""
-    realm = configuration.get("dbRealmAuthenticator")
-    return (realm if isinstance(realm, DbRealmAuthenticator) else DbRealmAuthenticator()).users_db

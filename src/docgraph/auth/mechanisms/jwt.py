@@ -9,7 +9,7 @@ time and revocation are asked at each use all the same.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -27,7 +27,6 @@ from docgraph.auth.jwt.jwks import FixedKey, KeySet, KeySource
 from docgraph.auth.jwt.jws import decode_object, parse_jws, unwrap_base64
 from docgraph.auth.mechanisms.refusal import TokenRefused
 from docgraph.auth.tokens.claims import is_own, restore_account
-from docgraph.config.section import Section
 from docgraph.config.sections import JwtAuthenticationMechanism, JwtTokenManager
 from docgraph.exchange import Account, Exchange, StartupError
 from docgraph.observe import emit
@@ -67,10 +66,10 @@ class JwtMechanism(AuthMechanism):
         blocking: Blocking,
         token_revocations: Revocations | None = None,
         configuration_directory: Path | None = None,
-        configuration: Mapping[str, Section] | None = None,
+        manager: JwtTokenManager | None = None,
     ) -> None:
         self.config = config
-        self._restores = _shares_key(config, (configuration or {}).get("jwtTokenManager"))
+        self._restores = _shares_key(config, manager)
         self._lane = blocking.lane("jwks", concurrency=2)
         self._revocations = token_revocations
         self._directory = configuration_directory or Path()
@@ -186,13 +185,13 @@ class JwtMechanism(AuthMechanism):
         return StartupError(f"/{self.name}/{option}: {message}", hint=hint)
 
 
-def _shares_key(config: JwtAuthenticationMechanism, manager: Section | None) -> bool:
+def _shares_key(config: JwtAuthenticationMechanism, manager: JwtTokenManager | None) -> bool:
     """Whether tokens of our own manager come this way: they keep the account of their login.
 
     A token of anybody else who claims to be one of ours stays what it says: claims (decision 19).
     """
     return (
-        isinstance(manager, JwtTokenManager)
+        manager is not None
         and bool(manager.enabled)
         and manager.key is not None
         and manager.key == config.key

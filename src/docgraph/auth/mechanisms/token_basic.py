@@ -7,7 +7,7 @@ password must not count as a failure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from docgraph.auth.headers import (
@@ -16,7 +16,6 @@ from docgraph.auth.headers import (
     read_credentials,
     render_basic_challenge,
 )
-from docgraph.config.section import Section
 from docgraph.config.sections import BasicAuthMechanism, TokenBasicAuthMechanism
 from docgraph.exchange import Exchange
 from docgraph.observe import emit
@@ -50,11 +49,11 @@ class TokenBasicMechanism(AuthMechanism):
         self,
         config: TokenBasicAuthMechanism,
         registry: PluginRegistry,
-        configuration: Mapping[str, Section],
+        basic: BasicAuthMechanism,
     ) -> None:
         self.config = config
         self._registry = registry
-        self._challenge = (render_basic_challenge(_find_realm(configuration)),)
+        self._challenge = (render_basic_challenge(basic.realm),)
         self._manager: TokenManager | None = None
         self._refusal: Outcome = ABSENT
 
@@ -89,8 +88,3 @@ class TokenBasicMechanism(AuthMechanism):
     def challenge(self, exchange: Exchange) -> Sequence[str]:
         """The one of `basicAuthMechanism`, so that the two together offer it once."""
         return self._challenge
-
-
-def _find_realm(configuration: Mapping[str, Section]) -> str:
-    basic = configuration.get(BASIC)
-    return basic.realm if isinstance(basic, BasicAuthMechanism) else BasicAuthMechanism().realm

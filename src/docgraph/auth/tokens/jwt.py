@@ -7,7 +7,7 @@ or nearly over: they share its `jti` and times and sign alike. Verifying asks no
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 import jwt
@@ -22,7 +22,6 @@ from docgraph.auth.tokens.issued import Ended, Issued, IssuedTokens
 from docgraph.auth.tokens.realms import Realms
 from docgraph.auth.tokens.revocation import Revocations
 from docgraph.auth.tokens.token import AccountMemo, Token, TokenAccount
-from docgraph.config.section import Section
 from docgraph.config.sections import JwtAuthenticationMechanism, JwtTokenManager
 from docgraph.exchange import Account, StartupError
 from docgraph.exchange.errors import Unauthenticated
@@ -54,7 +53,7 @@ class JwtTokens(TokenManager):
         generations: Generations,
         registry: PluginRegistry,
         token_revocations: Revocations,
-        configuration: Mapping[str, Section],
+        mechanism: JwtAuthenticationMechanism,
     ) -> None:
         self.config = config
         self._clock: Callable[[], float] = time.time
@@ -69,7 +68,7 @@ class JwtTokens(TokenManager):
             read_again=Realms(registry).read_again,
         )
         self._verifier = _build_verifier(config, self._key, token_revocations)
-        self._believes_mechanism = _shares_key(config, configuration)
+        self._believes_mechanism = mechanism.key == config.key
         self._restored = AccountMemo(_restore)
         self._signed: AccountMemo[str] = AccountMemo(self._sign)
 
@@ -156,11 +155,6 @@ def _require_key(config: JwtTokenManager) -> str:
             "/jwtTokenManager/key: there is none", hint="set a random text of at least 32 bytes"
         )
     return config.key
-
-
-def _shares_key(config: JwtTokenManager, configuration: Mapping[str, Section]) -> bool:
-    mechanism = configuration.get("jwtAuthenticationMechanism")
-    return isinstance(mechanism, JwtAuthenticationMechanism) and mechanism.key == config.key
 
 
 def _build_verifier(config: JwtTokenManager, key: str, revocations: Revocations) -> TokenVerifier:

@@ -7,13 +7,12 @@ another password, loses the tokens just as if it had been done through docgraph.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar, Final
 
 from docgraph.auth.tokens.revocation import COLLECTION, Revocations
 from docgraph.auth.tokens.stamps import EPOCH, EVERYONE, name_user
-from docgraph.config.section import PluginConfig, Section
+from docgraph.config.section import PluginConfig
 from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.exchange import Answer, Document, Exchange
 from docgraph.exchange.errors import StoreError
@@ -43,10 +42,10 @@ class RevocationsProvider(Provider):
         config: PluginConfig,
         store: Store,
         generations: Generations,
-        configuration: Mapping[str, Section],
+        users: DbRealmAuthenticator,
     ) -> None:
         self.config = config
-        self._revocations = Revocations(store, _users(configuration).users_db, generations)
+        self._revocations = Revocations(store, users.users_db, generations)
 
     def get(self) -> Revocations:
         """The same for everybody."""
@@ -98,14 +97,14 @@ class RevocationsWatcher(Initializer):
         tasks: Tasks,
         instance: Instance,
         token_revocations: Revocations,
-        configuration: Mapping[str, Section],
+        users: DbRealmAuthenticator,
     ) -> None:
         self.config = config
         self._store = store
         self._tasks = tasks
         self._writes = instance.worker <= 1  # one worker of the instance makes stamps lasting
         self._revocations = token_revocations
-        self._users = _users(configuration)
+        self._users = users
         self.follower = Follower(self._open_stream, catch_up=self._catch_up, take=self._take)
 
     async def initialize(self) -> None:
@@ -192,10 +191,3 @@ def _read_time(event: Document) -> tuple[float, float]:
         return at, at
     second = float(event["clusterTime"].time)
     return second, second + 1
-
-
-def _users(configuration: Mapping[str, Section]) -> DbRealmAuthenticator:
-    section = configuration["dbRealmAuthenticator"]
-    if not isinstance(section, DbRealmAuthenticator):
-        raise TypeError("the section 'dbRealmAuthenticator' has another shape")
-    return section

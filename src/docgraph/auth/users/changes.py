@@ -23,10 +23,9 @@ from docgraph.auth.users.writes import (
     find_passwords,
     put_passwords,
 )
-from docgraph.config.section import PluginConfig, Section
+from docgraph.config.section import PluginConfig
 from docgraph.config.sections import DigestAuthMechanism
 from docgraph.exchange import (
-    DataPoint,
     Deadline,
     Document,
     Exchange,
@@ -108,27 +107,26 @@ class PasswordHasher(_OnUsers):
 
     name: ClassVar[str] = "userPasswordHasher"
     description: ClassVar[str] = "checks and hashes the passwords of users that are written"
-    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
     priority: ClassVar[int] = 1000
 
     def __init__(
-        self, config: PluginConfig, registry: PluginRegistry, configuration: Mapping[str, Section]
+        self, config: PluginConfig, registry: PluginRegistry, digest: DigestAuthMechanism
     ) -> None:
         super().__init__(config, registry)
-        self._configuration = configuration
+        self._digest = digest
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: Write
+    async def before_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
         """All passwords are found good before the first one is hashed."""
         names = self.names
-        found = find_passwords(subject, resource, names)
-        several = len(subject.documents) > 1
+        found = find_passwords(write, resource, names)
+        several = len(write.documents) > 1
         for one in found:
             await self._check_strength(one, several)
         # One after the other: a write of many users must not take the lane from those who log in.
         stored = [await self._prepare(one) for one in found]
-        return put_passwords(subject, found, stored, names)
+        return put_passwords(write, found, stored, names)
 
     async def _check_strength(self, one: NewPassword, several: bool) -> None:
         if self.realm.strength is not None and one.text is not None:
@@ -154,11 +152,9 @@ class PasswordHasher(_OnUsers):
                 "the password belongs to nobody in particular",
                 hint=f"write one user at a time, by {self.names.id}: digest needs the name",
             )
-        section = self._configuration["digestAuthMechanism"]
-        assert isinstance(section, DigestAuthMechanism)  # noqa: S101 - the section of that name
         return {
-            algorithm: build_ha1(algorithm, one.user, section.realm, one.text)
-            for algorithm in section.algorithms
+            algorithm: build_ha1(algorithm, one.user, self._digest.realm, one.text)
+            for algorithm in self._digest.algorithms
         }
 
 
@@ -167,7 +163,6 @@ class AffectedUsers(_OnUsers):
 
     name: ClassVar[str] = "affectedUsers"
     description: ClassVar[str] = "finds the users whose tokens end with a write"
-    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
     priority: ClassVar[int] = 1001
 
     def __init__(
@@ -181,14 +176,14 @@ class AffectedUsers(_OnUsers):
         self._store = store
         self._wanted = token_revocations is not None
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: Write
+    async def before_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
         """The write as it is."""
         _affected.set(())
-        if self._wanted and ends_sessions(subject, self.names):
-            _affected.set(await self._find_names(affected_users(subject)))
-        return subject
+        if self._wanted and ends_sessions(write, self.names):
+            _affected.set(await self._find_names(affected_users(write)))
+        return write
 
     async def _find_names(self, filter: Mapping[str, Any]) -> tuple[str, ...]:
         section = self.realm.config
@@ -214,7 +209,6 @@ class UserChangeNotifier(_OnUsers):
 
     name: ClassVar[str] = "userChangeTeller"
     description: ClassVar[str] = "makes written users known to all workers"
-    point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
     hears_uncertain: ClassVar[bool] = True
 
     def __init__(
@@ -228,11 +222,10 @@ class UserChangeNotifier(_OnUsers):
         self._generations = generations
         self._revocations = token_revocations
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: tuple[Write, WriteResult]
+    async def after_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
         """The result as it is."""
-        write, result = subject
         self._generations.bump("users")
         users = _affected.get()
         _affected.set(())
@@ -251,17 +244,16 @@ class PasswordStripper(_OnUsers):
 
     name: ClassVar[str] = "userPasswordStripper"
     description: ClassVar[str] = "takes passwords out of users that are read"
-    point: ClassVar[DataPoint] = DataPoint.AFTER_READ
     priority: ClassVar[int] = 1000
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: list[Document]
+    async def after_read(
+        self, exchange: Exchange | None, resource: Resource, documents: list[Document]
     ) -> list[Document]:
         """The documents without the password, and without HA1."""
         secret = self.names.secret
         return [
             {key: value for key, value in document.items() if key not in secret}
-            for document in subject
+            for document in documents
         ]
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import ClassVar
 
-from docgraph.config.section import PluginConfig, Section
+from docgraph.config.section import PluginConfig
 from docgraph.config.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql
 from docgraph.exchange import Document
 from docgraph.exchange.errors import StoreError
@@ -41,9 +40,9 @@ class AppsProvider(Provider):
         generations: Generations,
         blocking: Blocking,
         registry: PluginRegistry,
-        configuration: Mapping[str, Section],
+        graphql: Graphql,
     ) -> None:
-        self._apps = Apps(_settings(configuration), store, generations, blocking, registry)
+        self._apps = Apps(graphql, store, generations, blocking, registry)
 
     def get(self) -> Apps:
         """The one cache of this process."""
@@ -83,12 +82,12 @@ class AppsUpdater(Initializer):
         store: Store,
         tasks: Tasks,
         gql_app_definition_cache: Apps,
-        configuration: Mapping[str, Section],
+        graphql: Graphql,
     ) -> None:
         self._store = store
         self._tasks = tasks
         self._apps = gql_app_definition_cache
-        self._settings = _settings(configuration)
+        self._settings = graphql
         self.follower = Follower(self._open_stream, catch_up=self._apps.revalidate, take=self._take)
 
     async def initialize(self) -> None:
@@ -125,11 +124,9 @@ class AppsIndex(Initializer):
     description: ClassVar[str] = "creates the unique index of the app definitions"
     priority: ClassVar[int] = 5
 
-    def __init__(
-        self, config: PluginConfig, store: Store, configuration: Mapping[str, Section]
-    ) -> None:
+    def __init__(self, config: PluginConfig, store: Store, graphql: Graphql) -> None:
         self._store = store
-        self._settings = _settings(configuration)
+        self._settings = graphql
 
     async def initialize(self) -> None:
         """Only where the collection exists; code that creates it later makes the index then."""
@@ -143,10 +140,3 @@ async def ensure_index(store: Store, settings: Graphql, *, create: bool = True) 
         if create or settings.collection in await database.list_collection_names():
             collection = database[settings.collection]
             await collection.create_index(URIS, unique=True, sparse=True)
-
-
-def _settings(configuration: Mapping[str, Section]) -> Graphql:
-    section = configuration["graphql"]
-    if not isinstance(section, Graphql):
-        raise TypeError("the section 'graphql' has another shape")
-    return section

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from docgraph.config.section import Section
-from docgraph.exchange import DataPoint, Exchange, Resource, Write, WriteKind, WriteResult
+from docgraph.config.sections import Graphql
+from docgraph.exchange import Exchange, Resource, Write, WriteKind, WriteResult
 from docgraph.graphql.apps.cache_plugins import ensure_index
 from docgraph.graphql.apps.writes import OnDefinitions
 from docgraph.store import Store
@@ -19,17 +18,15 @@ class AppsIndexOnCreation(OnDefinitions):
 
     name: ClassVar[str] = "createIndexesOnNewGqlApps"
     description: ClassVar[str] = "creates the unique index with the collection of app definitions"
-    point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
 
-    def __init__(self, config: Any, configuration: Mapping[str, Section], store: Store) -> None:
-        super().__init__(config, configuration)
+    def __init__(self, config: Any, graphql: Graphql, store: Store) -> None:
+        super().__init__(config, graphql)
         self._store = store
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: tuple[Write, WriteResult]
+    async def after_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
         """The result as it is."""
-        write, result = subject
         if write.kind is WriteKind.CREATE:
             await ensure_index(self._store, self.settings)
         return result

@@ -7,17 +7,14 @@ only makes the message better.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from docgraph.codec import escape_keys, unescape_keys
 from docgraph.codec.types import ObjectId
-from docgraph.config.section import Section
 from docgraph.config.sections import Graphql
 from docgraph.exchange import (
-    DataPoint,
     Deadline,
     Document,
     Exchange,
@@ -48,11 +45,8 @@ _warnings: ContextVar[tuple[str, ...]] = ContextVar("warnings", default=())
 class OnDefinitions(DataInterceptor):
     """An interceptor of the definitions collection."""
 
-    def __init__(self, config: Any, configuration: Mapping[str, Section]) -> None:
-        section = configuration["graphql"]
-        if not isinstance(section, Graphql):
-            raise TypeError("the section 'graphql' has another shape")
-        self.settings = section
+    def __init__(self, config: Any, graphql: Graphql) -> None:
+        self.settings = graphql
 
     def resolve(self, resource: Resource) -> bool:
         """The definitions collection and its documents."""
@@ -65,45 +59,44 @@ class DefinitionChecker(OnDefinitions):
     name: ClassVar[str] = "graphAppDefinitionChecker"
     description: ClassVar[str] = "validates app definitions before they are written"
     security: ClassVar[bool] = True
-    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
     wants_whole_documents: ClassVar[bool] = True
 
     def __init__(
         self,
         config: Any,
-        configuration: Mapping[str, Section],
+        graphql: Graphql,
         store: Store,
         registry: PluginRegistry,
         blocking: Blocking,
     ) -> None:
-        super().__init__(config, configuration)
+        super().__init__(config, graphql)
         self._store = store
         self._registry = registry
         self._lane = blocking.lane("definitions", concurrency=1, queue=64)
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: Write
+    async def before_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
         """All documents or none; an update in place could not be checked before it happened."""
         _warnings.set(())
-        if subject.kind is WriteKind.DELETE:
-            return subject
-        if subject.kind is WriteKind.UPDATE:
+        if write.kind is WriteKind.DELETE:
+            return write
+        if write.kind is WriteKind.UPDATE:
             raise NotSupported(
                 "GraphQL App definition cannot be updated with bulk patch requests",
                 hint="write the whole definition",
             )
         checked: list[Document] = []
         taken: set[str] = set()
-        for index, document in enumerate(subject.documents):
-            place = f" in document at index position {index}" if len(subject.documents) > 1 else ""
+        for index, document in enumerate(write.documents):
+            place = f" in document at index position {index}" if len(write.documents) > 1 else ""
             prepared = await self._check({"_id": ObjectId(), **document}, place)
             await self._refuse_collision(prepared, taken, place)
             taken.update(prepared[URIS])
             checked.append(prepared)
-        if subject.kind is WriteKind.INSERT:
+        if write.kind is WriteKind.INSERT:
             await self._refuse_existing([one["_id"] for one in checked])
-        return replace(subject, documents=tuple(checked))
+        return replace(write, documents=tuple(checked))
 
     async def _examine(self, document: Document) -> Report:
         """What is wrong with a definition; off the loop, since a large schema takes long."""
@@ -172,23 +165,21 @@ class DefinitionNotifier(OnDefinitions):
 
     name: ClassVar[str] = "graphAppDefinitionTeller"
     description: ClassVar[str] = "makes written app definitions known to all workers"
-    point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
     hears_uncertain: ClassVar[bool] = True
 
     def __init__(
         self,
         config: Any,
-        configuration: Mapping[str, Section],
+        graphql: Graphql,
         generations: Generations,
     ) -> None:
-        super().__init__(config, configuration)
+        super().__init__(config, graphql)
         self._generations = generations
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: tuple[Write, WriteResult]
+    async def after_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
         """The result with the warnings of what was written."""
-        _, result = subject
         self._generations.bump("apps")
         warnings = _warnings.get()
         _warnings.set(())
@@ -200,13 +191,12 @@ class DefinitionReader(OnDefinitions):
 
     name: ClassVar[str] = "graphAppDefinitionReader"
     description: ClassVar[str] = "unescapes app definitions that are read"
-    point: ClassVar[DataPoint] = DataPoint.AFTER_READ
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: list[Document]
+    async def after_read(
+        self, exchange: Exchange | None, resource: Resource, documents: list[Document]
     ) -> list[Document]:
         """The documents without escapes and without what only we need."""
         return [
             unescape_keys({key: value for key, value in one.items() if key != URIS})
-            for one in subject
+            for one in documents
         ]

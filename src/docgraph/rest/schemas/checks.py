@@ -17,7 +17,6 @@ from docgraph.codec.types import ObjectId
 from docgraph.config.section import PluginConfig, Section
 from docgraph.config.sections import Mongo
 from docgraph.exchange import (
-    DataPoint,
     Document,
     Exchange,
     Resource,
@@ -52,7 +51,6 @@ class SchemaStoreChecker(_OnSchemas):
 
     name: ClassVar[str] = "jsonSchemaStoreChecker"
     description: ClassVar[str] = "checks JSON schemas before they are stored"
-    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
     priority: ClassVar[int] = 800
 
     def __init__(self, config: PluginConfig, store: Store, generations: Generations) -> None:
@@ -63,15 +61,15 @@ class SchemaStoreChecker(_OnSchemas):
         """Give up what is being read."""
         await self._schemas.close()
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: Write
+    async def before_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
         """All schemas or none."""
-        if subject.kind is WriteKind.UPDATE:
+        if write.kind is WriteKind.UPDATE:
             raise NotSupported("schemas cannot be updated in place", hint="PUT the whole schema")
         db = resource.db or ""
-        checked = [await self._check(document, db) for document in subject.documents]
-        return replace(subject, documents=tuple(checked))
+        checked = [await self._check(document, db) for document in write.documents]
+        return replace(write, documents=tuple(checked))
 
     async def _check(self, document: Document, db: str) -> Document:
         schema = identify({"_id": ObjectId(), **unescape_keys(document)}, db)
@@ -86,19 +84,18 @@ class SchemaStoreNotifier(_OnSchemas):
 
     name: ClassVar[str] = "jsonSchemaStoreTeller"
     description: ClassVar[str] = "makes written JSON schemas known to all workers"
-    point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
     hears_uncertain: ClassVar[bool] = True
 
     def __init__(self, config: PluginConfig, generations: Generations) -> None:
         self.config = config
         self._generations = generations
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: tuple[Write, WriteResult]
+    async def after_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
         """The result as it is."""
         self._generations.bump("collections")
-        return subject[1]
+        return result
 
 
 class SchemaStoreReader(_OnSchemas):
@@ -106,13 +103,12 @@ class SchemaStoreReader(_OnSchemas):
 
     name: ClassVar[str] = "jsonSchemaStoreReader"
     description: ClassVar[str] = "unescapes JSON schemas that are read"
-    point: ClassVar[DataPoint] = DataPoint.AFTER_READ
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: list[Document]
+    async def after_read(
+        self, exchange: Exchange | None, resource: Resource, documents: list[Document]
     ) -> list[Document]:
         """The schemas without escapes."""
-        return [unescape_keys(document) for document in subject]
+        return [unescape_keys(document) for document in documents]
 
 
 class SchemaChecker(DataInterceptor):
@@ -123,7 +119,6 @@ class SchemaChecker(DataInterceptor):
 
     name: ClassVar[str] = "jsonSchemaChecker"
     description: ClassVar[str] = "checks documents against the JSON schema of their collection"
-    point: ClassVar[DataPoint] = DataPoint.BEFORE_WRITE
     priority: ClassVar[int] = 800
     security: ClassVar[bool] = True
 
@@ -158,23 +153,23 @@ class SchemaChecker(DataInterceptor):
             return False
         return collection != SCHEMA_STORE and not is_reserved_collection(collection)
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: Write
+    async def before_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
         """All documents or none."""
-        if subject.kind in (WriteKind.DELETE, WriteKind.CREATE, WriteKind.DROP):
-            return subject
+        if write.kind in (WriteKind.DELETE, WriteKind.CREATE, WriteKind.DROP):
+            return write
         metadata = await self._metadata.find(resource.db or "", resource.collection)
         setting = (metadata or {}).get("jsonSchema")
         if setting is None:
-            return subject
+            return write
         setting = _check_setting(setting)
-        if subject.kind is WriteKind.UPDATE:
-            _refuse_update(subject, setting)
-            return subject
+        if write.kind is WriteKind.UPDATE:
+            _refuse_update(write, setting)
+            return write
         db, id = setting.get("schemaStoreDb") or resource.db or "", setting["schemaId"]
-        await _check_documents(subject, await self._schemas.find(db, id), id)
-        return subject
+        await _check_documents(write, await self._schemas.find(db, id), id)
+        return write
 
 
 def _check_setting(setting: Any) -> Document:

@@ -6,7 +6,6 @@ from typing import ClassVar, Final
 
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import (
-    DataPoint,
     Exchange,
     Resource,
     ResourceType,
@@ -28,7 +27,6 @@ class CollectionNotifier(DataInterceptor):
 
     name: ClassVar[str] = "collectionTeller"
     description: ClassVar[str] = "makes changes of collections known to all workers"
-    point: ClassVar[DataPoint] = DataPoint.AFTER_WRITE
     hears_uncertain: ClassVar[bool] = True
 
     def __init__(self, config: PluginConfig, generations: Generations) -> None:
@@ -39,11 +37,10 @@ class CollectionNotifier(DataInterceptor):
         """Every collection: of single documents, only those that describe one."""
         return resource.type is not ResourceType.DOCUMENT
 
-    async def intercept(
-        self, exchange: Exchange | None, resource: Resource, subject: tuple[Write, WriteResult]
+    async def after_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
         """The result as it is."""
-        write, result = subject
         if resource.collection == METADATA_STORE or write.kind in _OF_COLLECTIONS:
             self._generations.bump("collections")
         return result
