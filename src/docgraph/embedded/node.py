@@ -12,7 +12,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -252,9 +251,8 @@ def _no_port() -> StartupError:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        if sys.platform != "win32":
-            # As mongod does: connections of the last run that linger do not count.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # As mongod does: connections of the last run that linger do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
         except OSError:
