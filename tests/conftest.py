@@ -17,9 +17,10 @@ import uvloop
 from hypothesis import settings
 from pymongo import MongoClient
 
-from docgraph.embedded.mongo import EmbeddedMongo, EmbeddedReplicaSet, MongodOptions
+from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 from tests.leaks import Snapshot
 from tests.process.commands import start_preloaded, stop_preloaded
+from tests.replica_set import ReplicaSet
 
 settings.register_profile("docgraph", deadline=None, print_blob=True)
 settings.load_profile("docgraph")
@@ -133,12 +134,13 @@ def mongo_uri(mongod_options: MongodOptions) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def replica_set(mongod_options: MongodOptions) -> Iterator[EmbeddedReplicaSet]:
+def replica_set(mongod_options: MongodOptions) -> Iterator[ReplicaSet]:
     """Three members that a test may kill or step down; `start` again at the end of the test."""
-    with tempfile.TemporaryDirectory(prefix="docgraph-tests-") as directory:
-        members = EmbeddedReplicaSet(directory, members=3, options=mongod_options)
-        with members:
-            yield members
+    with (
+        tempfile.TemporaryDirectory(prefix="docgraph-tests-") as directory,
+        ReplicaSet(directory, mongod_options) as members,
+    ):
+        yield members
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.http.test_rest_cases import CASES
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/reference/rest-behaviour-coverage.md"
+PAGE = Path(__file__).with_name("rest_coverage.md")
 NAMED = re.compile(r"`([a-z_0-9]+): ([^`]+)`")
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pymongo import MongoClient, WriteConcern
 
-from docgraph.embedded.mongo import EmbeddedReplicaSet
 from tests.http.harness import Document, Mongo, profiled
 from tests.http.rest_harness import COLLECTION, Api, serving
+from tests.replica_set import ReplicaSet
 
 pytestmark = pytest.mark.anyio
 
@@ -191,7 +191,7 @@ async def test_a_write_that_nobody_confirms_is_400(api: Api, given: str) -> None
 
 
 @pytest.fixture
-def three_servers(replica_set: EmbeddedReplicaSet) -> str:
+def three_servers(replica_set: ReplicaSet) -> str:
     """The connection string of the set, of which a test before may have killed a member."""
     return replica_set.start()
 

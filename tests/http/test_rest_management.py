@@ -433,3 +433,9 @@ async def test_services_answer_at_their_paths_whatever_the_method(api: Api) -> N
 
     assert "message" in (await api.get("/ping")).json
     assert (await api.put("/ping")).status == 405
+
+
+async def test_docs_is_left_to_a_collection(api: Api) -> None:
+    """Decision 46."""
+    assert (await api.put("/docs")).status == 201
+    assert (await api.get("/docs")).json == []

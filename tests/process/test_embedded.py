@@ -25,11 +25,12 @@ from pymongo import MongoClient
 
 from docgraph.embedded.binary import build_command, find_binary
 from docgraph.embedded.libraries import build_environment
-from docgraph.embedded.mongo import EmbeddedMongo, EmbeddedReplicaSet, MongodOptions
+from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 from docgraph.embedded.node import Node
 from docgraph.embedded.process import await_end
 from docgraph.exchange.errors import StartupError
 from tests.process.harness import eventually
+from tests.replica_set import ReplicaSet, kill
 
 OWNER = """\
 import sys, threading
@@ -64,7 +65,7 @@ def ended(mongo: EmbeddedMongo) -> Iterator[EmbeddedMongo]:
     try:
         yield mongo
     finally:
-        mongo.kill()
+        kill(mongo)
         mongo.stop()
 
 
@@ -194,7 +195,7 @@ def test_change_streams_work_over_the_connection_string(mongo_uri: str, database
 
 def test_mongod_that_died_can_be_started_again(mongo: EmbeddedMongo) -> None:
     insert(mongo.start())
-    mongo.kill()
+    kill(mongo)
     assert not mongo.is_running
 
     assert count(mongo.start()) == 1
@@ -349,7 +350,7 @@ def test_taken_port_moves_the_set_to_another(past: EmbeddedMongo, used: Embedded
     with stranger_on(past.port):
         assert count(used.start()) == 1
         new = used.port
-        used.kill()
+        kill(used)
 
     assert new != past.port
     assert used.start().startswith(f"mongodb://127.0.0.1:{new}/")
@@ -547,7 +548,8 @@ def test_full_disk_in_the_words_of_mongod_is_refused(
 def test_suspended_mongod_is_stopped_cleanly(tmp_path: Path, options: MongodOptions) -> None:
     node = Node(tmp_path, replace(options, stop_timeout=60), print)
     node.launch(time.monotonic() + 60)
-    node.suspend()
+    assert node.pid is not None
+    os.kill(node.pid, signal.SIGSTOP)
 
     node.stop()
 
@@ -558,11 +560,11 @@ def test_suspended_mongod_is_stopped_cleanly(tmp_path: Path, options: MongodOpti
 def test_replica_set_survives_the_death_and_the_retreat_of_its_primary(
     tmp_path: Path, options: MongodOptions
 ) -> None:
-    replica_set = EmbeddedReplicaSet(tmp_path, options=options)
+    replica_set = ReplicaSet(tmp_path, options)
     try:
         insert(replica_set.start())
         first = replica_set.await_primary()
-        first.kill()
+        kill(first)
         second = replica_set.await_primary(60)
         assert second is not first
         assert count(replica_set.uri) == 1
@@ -574,7 +576,7 @@ def test_replica_set_survives_the_death_and_the_retreat_of_its_primary(
         assert replica_set.await_primary(60) is not primary
     finally:
         for node in replica_set.nodes:
-            node.kill()
+            kill(node)
         replica_set.stop()
 
 

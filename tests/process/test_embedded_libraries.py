@@ -15,6 +15,7 @@ from docgraph.embedded.binary import find_binary
 from docgraph.embedded.libraries import find_pycurl_libraries
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 from docgraph.exchange.errors import StartupError
+from tests.replica_set import kill
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pycurl's libraries are for Linux")
 
@@ -76,7 +77,7 @@ def test_mongod_runs_with_the_libraries_of_pycurl_alone(starts: Path, mongo: Emb
 
 def test_later_starts_know_and_the_port_stays(starts: Path, mongo: EmbeddedMongo) -> None:
     first = mongo.start()
-    mongo.kill()
+    kill(mongo)
 
     assert mongo.start() == first
     assert [bool(line) for line in starts.read_text().splitlines()] == [False, True, True]

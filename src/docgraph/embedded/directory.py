@@ -10,19 +10,14 @@ lib/            links to the libraries that the system lacks (libraries.py)
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from docgraph.exchange.errors import StartupError
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
 
 __all__ = ["DataDirectory", "DirectoryLock", "Remembered", "describe_os_error"]
 
@@ -98,11 +93,7 @@ class DirectoryLock:
 
 def _lock(handle: int) -> bool:
     try:
-        if sys.platform == "win32":
-            os.lseek(handle, 2**30, os.SEEK_SET)  # the process id stays readable
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
             return False
@@ -111,8 +102,6 @@ def _lock(handle: int) -> bool:
 
 
 def _is_locked(handle: int) -> bool:
-    if sys.platform == "win32":
-        return not _lock(handle)
     try:
         os.lockf(handle, os.F_TEST, 0)  # looks without taking, which a start might notice
     except OSError as error:

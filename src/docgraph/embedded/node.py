@@ -12,7 +12,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -110,7 +109,8 @@ class Node:
         """Ask for a clean end without waiting for it."""
         if self._process is not None and self._owner == os.getpid() and self.is_running:
             self._process.terminate()
-            self.resume()  # a suspended process would hear of it only then
+            # A suspended process would hear of it only then.
+            self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """End the process cleanly and give the directory back; a forked copy does nothing."""
@@ -124,22 +124,6 @@ class Node:
             with contextlib.suppress(StartupError):
                 self.directory.remember(Remembered(self.port, None))
         self.directory.lock.release()
-
-    def kill(self) -> None:
-        """End the process at once, as a power cut would; the directory stays ours."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-    def suspend(self) -> None:
-        """Let the process hang without ending it (not on Windows)."""
-        if self._process is not None and sys.platform != "win32":
-            self._process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let a suspended process go on."""
-        if self._process is not None and sys.platform != "win32":
-            self._process.send_signal(signal.SIGCONT)
 
     def _spawn(self) -> None:
         directory = self.directory
@@ -269,9 +253,8 @@ def _no_port() -> StartupError:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        if sys.platform != "win32":
-            # As mongod does: connections of the last run that linger do not count.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # As mongod does: connections of the last run that linger do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
         except OSError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,7 +13,6 @@ __all__ = ["await_end", "end_process", "is_ending", "is_mongod_of"]
 POLL_SECONDS = 0.02
 FORCE_SECONDS = 5.0
 _HAS_PROC = Path("/proc/self/stat").exists()
-_FORCE = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
 
 
 def is_mongod_of(pid: int, data: Path, log: Path) -> bool:
@@ -27,8 +25,6 @@ def is_mongod_of(pid: int, data: Path, log: Path) -> bool:
 
 
 def _read_command(pid: int) -> list[str]:
-    if sys.platform == "win32":
-        return []  # mongod itself refuses a directory in use
     if _HAS_PROC:
         try:
             return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
@@ -51,7 +47,7 @@ def _split_listing(line: str) -> list[str]:
 
 def end_process(pid: int, timeout: float) -> bool:
     """Ask a process to stop, insist after `timeout` seconds; true when it is gone."""
-    for sign, patience in ((signal.SIGTERM, timeout), (_FORCE, FORCE_SECONDS)):
+    for sign, patience in ((signal.SIGTERM, timeout), (signal.SIGKILL, FORCE_SECONDS)):
         try:
             os.kill(pid, sign)
         except ProcessLookupError:

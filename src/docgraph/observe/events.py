@@ -27,6 +27,7 @@ __all__ = [
     "DatabaseFound",
     "DatabaseLost",
     "Event",
+    "FastPathOff",
     "InterceptorFailed",
     "Level",
     "LinesDropped",
@@ -208,6 +209,13 @@ class DatabaseFound(Event, frozen=True):
     down_seconds: float = 0.0
 
 
+class FastPathOff(Event, frozen=True):
+    """Reads go the driver's own, slower way: the fast path was not tried with its version."""
+
+    driver_version: str
+    tried: str  # "4.19"
+
+
 # --- plugins and configuration --------------------------------------------------------------------
 
 
@@ -377,6 +385,7 @@ EVENTS: tuple[type[Event], ...] = (
     QueryFailed,
     DatabaseLost,
     DatabaseFound,
+    FastPathOff,
     PluginLoaded,
     PluginFailed,
     InterceptorFailed,

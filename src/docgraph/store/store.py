@@ -26,6 +26,7 @@ from docgraph.runtime.units import Units
 from docgraph.store.driver.availability import Availability
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
+from docgraph.store.driver.express import report_untried_version
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
 from docgraph.store.guard.rewrite import check_update, guard_pipeline
 from docgraph.store.guard.rows import (
@@ -81,6 +82,7 @@ class Store:
 
     def connect(self) -> None:
         """Begin to look for the servers, in the background."""
+        report_untried_version()
         self._availability.start()
 
     async def settle(self) -> None:

@@ -239,9 +239,8 @@ def test_test_commands_are_an_option() -> None:
     assert "enableTestCommands=1" in build_command(Path("m"), Path("d"), Path("l"), 1, options)
 
 
-def test_one_member_is_addressed_directly_and_several_by_name() -> None:
-    assert build_uri(["h:1"]) == "mongodb://h:1/?directConnection=true"
-    assert build_uri(["h:1", "h:2"]) == "mongodb://h:1,h:2/?replicaSet=docgraph"
+def test_the_only_member_is_addressed_directly() -> None:
+    assert build_uri("h:1") == "mongodb://h:1/?directConnection=true"
 
 
 def test_memory_survives_in_the_directory(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import socket
 from dataclasses import dataclass
 
@@ -105,10 +106,6 @@ def raise_descriptor_limit(connections: int) -> int:
 
     A process without descriptors cannot even refuse: better to say 503 before that.
     """
-    try:
-        import resource
-    except ImportError:  # not on Windows, which has no such limit
-        return connections
     wanted = connections + LINGERING + _RESERVED
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:

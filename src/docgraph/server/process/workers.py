@@ -13,7 +13,6 @@ import contextlib
 import multiprocessing
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field
@@ -41,8 +40,6 @@ _STOP_MARGIN = 10.0  # seconds beyond the bound of a gentle stop; writes are fin
 
 def new_loop() -> asyncio.AbstractEventLoop:
     """The event loop of every serving process."""
-    if sys.platform == "win32":
-        return asyncio.new_event_loop()
     import uvloop
 
     return uvloop.new_event_loop()

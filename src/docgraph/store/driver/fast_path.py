@@ -20,7 +20,7 @@ from itertools import count
 from typing import Final
 
 import bson
-from pymongo import version_tuple
+from pymongo import version, version_tuple
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
 from pymongo.asynchronous.pool import AsyncConnection
 from pymongo.asynchronous.server import Server
@@ -30,8 +30,10 @@ from pymongo.read_preferences import _ServerMode
 from pymongo.topology_description import TopologyDescription
 
 from docgraph.exchange.data import Document
+from docgraph.observe import emit
+from docgraph.observe.events import FastPathOff
 
-__all__ = ["FastPath"]
+__all__ = ["FastPath", "report_untried_version"]
 
 _TRIED: Final = {(4, 19)}
 _HEADER: Final = struct.Struct("<iiiiIB")  # length, id, answer to, operation, flags, section
@@ -41,6 +43,13 @@ _OVERHEAD: Final = 16 * 1024  # what a command may have beside the largest docum
 _LARGEST_ID: Final = 2**31 - 1
 _LOOK_SECONDS: Final = 0.5  # between two looks for servers that were given up
 _RENEWED: Final = "MONGODB-OIDC"  # logins that end in the middle of things
+
+
+def report_untried_version() -> None:
+    """Emit an event where the version of the driver, and nothing configured, turns this off."""
+    if version_tuple[:2] not in _TRIED:
+        tried = ", ".join(f"{major}.{minor}" for major, minor in sorted(_TRIED))
+        emit(FastPathOff(version, tried))
 
 
 class FastPath:
