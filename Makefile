@@ -47,12 +47,13 @@ test-pythons: ## run the tests with every Python that is here (PYTHONS="..." or 
 drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debootstrap)
 	@$(PYTHON) tools/drill_bare.py $(ARGS)
 
-check: $(VENV)/.dev ## format, lint, types, layer rule, size budgets
+check: $(VENV)/.dev ## format, lint, types, layer rule, size budgets, circles of imports
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/budgets.py
+	@$(BIN)/python tools/circles.py
 
 format: $(VENV)/.dev ## format the code and mend what can be mended
 	@$(BIN)/ruff format .

@@ -13,8 +13,18 @@ from docgraph.access.rulebook import RuleBook
 from docgraph.codec import unescape_keys
 from docgraph.config.section import Section
 from docgraph.config.sections import Graphql, Mongo
-from docgraph.exchange import Deadline, Document, Exchange, Permission, Request
+from docgraph.exchange import (
+    Deadline,
+    Document,
+    Exchange,
+    Permission,
+    Request,
+    Resource,
+    ResourceType,
+)
+from docgraph.exchange.path import encode_path, parse_path
 from docgraph.store import Store
+from docgraph.store.mounts import find_paths
 from docgraph.store.names import namespace_of
 
 __all__ = ["Comparison"]
@@ -56,7 +66,7 @@ class Comparison:
 
     async def _compare_app(self, exchange: Exchange) -> AsyncIterator[str]:
         own = exchange.permission
-        base = len([part for part in self._graphql.uri.split("/") if part])
+        base = len(parse_path(self._graphql.uri.encode()))
         asked = "/".join(exchange.request.segments[base:])
         for uri, document in await self._read_apps():
             if uri != asked or own is None:
@@ -93,13 +103,9 @@ class Comparison:
         section = self._configuration["mongo"]
         if not isinstance(section, Mongo):
             return None
-        db, _, collection = namespace.partition(".")
-        paths = {"*": f"{db}/{collection}", f"/{db}": collection, f"/{db}/{collection}": ""}
-        for mount in section.mongo_mounts:
-            if mount.what in paths and "{" not in mount.where:
-                parts = (section.uri, mount.where, paths[mount.what])
-                return "/" + "/".join(one.strip("/") for one in parts if one.strip("/"))
-        return None
+        resource = Resource(ResourceType.COLLECTION, *namespace.split(".", 1))
+        paths = find_paths(resource, section.mongo_mounts, section.uri)
+        return next(map(encode_path, paths), None)
 
     async def _read_apps(self) -> list[tuple[str, Document]]:
         documents = await self._store.find(

@@ -14,10 +14,10 @@ from docgraph.access.compare import Comparison
 from docgraph.access.conditions import find_flag
 from docgraph.access.rule import Rule, roles_of
 from docgraph.access.rulebook import RuleBook
-from docgraph.config.section import Section, ServiceConfig
+from docgraph.config.section import Section
 from docgraph.exchange import Account, Exchange, Permission, Request
 from docgraph.exchange.errors import NotFound, Unauthenticated
-from docgraph.exchange.path import parse_path
+from docgraph.plugins.binding import bound_path, is_secured
 from docgraph.plugins.kinds import Authorizer, Decision, Kind, Service
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.store import Store
@@ -191,17 +191,12 @@ class Explainer:
         exchange = Exchange(request, "explain", account=caller)
         exchange.service = service.name if service else ""
         section = self._configuration.get(exchange.service)
-        secured = section.secured if isinstance(section, ServiceConfig) else None
-        if secured is None:
-            secured = service.secured if service else True
-        return exchange, secured
+        return exchange, is_secured(service, section) if service else True
 
     def _find_service(self, segments: tuple[str, ...]) -> Service | None:
         found: tuple[int, Service | None] = (-1, None)
         for service in self._registry.of_kind(Kind.SERVICE):
-            section = self._configuration.get(service.name)
-            uri = section.uri if isinstance(section, ServiceConfig) else None
-            prefix = parse_path((uri or service.uri).encode())
+            prefix = bound_path(service, self._configuration.get(service.name))
             length = len(prefix)
             fits = segments == prefix if service.exact else segments[:length] == prefix
             if fits and length > found[0]:

@@ -10,7 +10,7 @@ import orjson
 from docgraph.config.sections import Roles
 from docgraph.exchange import Account, Answer, Body, Exchange
 from docgraph.exchange.errors import Forbidden, Unauthenticated
-from docgraph.exchange.path import parse_path
+from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Service
 
 __all__ = ["RolesService", "check_own_path"]
@@ -42,7 +42,7 @@ class RolesService(Service):
 
     def __init__(self, config: Roles) -> None:
         self.config = config
-        self._prefix = parse_path(config.uri.encode())
+        self._prefix = bound_path(self, config)
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
         """Asked before a method is refused, so that 401 and 403 come first."""

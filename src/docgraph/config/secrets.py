@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from docgraph.config.section import MASK
+__all__ = ["MASK", "is_secret", "mask", "mask_connection_string"]
 
-__all__ = ["is_secret", "mask", "mask_connection_string"]
+MASK: Final = "********"
 
 _SECRET_NAME: Final = re.compile(
     r"password|passwd|passphrase|pwd|secret|(?:^|[-_ .a-z])key\Z", re.I

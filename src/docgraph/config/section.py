@@ -11,8 +11,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from docgraph.config.options import options_of
+from docgraph.config.secrets import mask
+
 __all__ = [
-    "MASK",
     "ConfigurationPath",
     "ConnectionString",
     "FilePath",
@@ -25,8 +27,6 @@ __all__ = [
     "Size",
     "Uri",
 ]
-
-MASK = "********"
 
 Size = Annotated[int, Meta(extra={"size": True}, ge=1, le=1 << 40)]
 Milliseconds = Annotated[int, Meta(ge=0, le=86_400_000, extra={"unit": "ms"})]
@@ -60,9 +60,6 @@ class Section(
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """The options that differ from their defaults; secrets are masked, also in tracebacks."""
-        from docgraph.config.options import options_of
-        from docgraph.config.secrets import mask
-
         options = options_of(type(self))
         shown: list[tuple[str, Any]] = []
         for field in msgspec.structs.fields(self):

@@ -7,11 +7,11 @@ mean one thing to a rule and another to the service behind it.
 from __future__ import annotations
 
 from functools import lru_cache
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 from docgraph.exchange.errors import RequestError
 
-__all__ = ["parse_path", "render_path"]
+__all__ = ["encode_path", "parse_path", "render_path"]
 
 
 _USUAL_LENGTH = 256  # bytes: what is longer is not kept
@@ -52,6 +52,11 @@ def _decode(part: bytes) -> str:
     if "\x00" in text:
         raise RequestError("the path contains a NUL character")
     return text
+
+
+def encode_path(segments: tuple[str, ...]) -> str:
+    """The path that `parse_path` reads these segments from; empty for the root."""
+    return "".join(f"/{quote(segment, safe='')}" for segment in segments)
 
 
 def render_path(segments: tuple[str, ...]) -> str:

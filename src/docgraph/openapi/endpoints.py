@@ -14,7 +14,7 @@ from urllib.parse import quote
 from docgraph.config.sections import MongoMount
 from docgraph.exchange import ResourceType
 from docgraph.exchange.path import parse_path
-from docgraph.store.mounts import SCHEMA_STORE
+from docgraph.store.mounts import SCHEMA_STORE, split_mount
 
 __all__ = ["Collection", "Endpoint", "Mounted", "find_endpoints", "read_mounts"]
 
@@ -69,13 +69,9 @@ def read_mounts(mounts: Sequence[MongoMount], prefix: str) -> tuple[Mounted, ...
     """The mounts below the path of the service, the longest first."""
     base = tuple(map(_encode, parse_path(prefix.encode())))
     found = []
-    for mount in mounts:
-        where = parse_path(mount.where.encode())
-        if _VARIABLE.search(mount.where) and where[-1:] == ("*",):
-            where = where[:-1]
-        what = () if mount.what == "*" else parse_path(mount.what.encode())
-        path = "".join(f"/{part}" for part in (*base, *map(_encode, where)))
-        found.append(Mounted(path, what, any(map(_VARIABLE.search, what))))
+    for mount in map(split_mount, mounts):
+        path = "".join(f"/{part}" for part in (*base, *map(_encode, mount.where)))
+        found.append(Mounted(path, mount.what, any(map(_VARIABLE.search, mount.what))))
     return tuple(sorted(found, key=lambda one: -one.where.count("/")))
 
 

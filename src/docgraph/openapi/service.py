@@ -11,19 +11,19 @@ from hashlib import blake2b
 from typing import ClassVar
 
 from docgraph.codec import JsonMode, encode
-from docgraph.config.section import Section, ServiceConfig
+from docgraph.config.section import Section
 from docgraph.config.sections import AuthCookieSetter, Core, Graphql, Mongo, OpenApi, OpenApiPage
 from docgraph.exchange import Answer, Body, Deadline, Document, Exchange
-from docgraph.exchange.path import parse_path
+from docgraph.exchange.path import encode_path
 from docgraph.openapi.document import Facts, build_document
 from docgraph.openapi.endpoints import read_mounts
 from docgraph.openapi.page import HEADERS, render_page
 from docgraph.openapi.security import describe_security
 from docgraph.openapi.services import Bound
 from docgraph.openapi.survey import Survey, Surveyor
+from docgraph.plugins.binding import bound_path, is_secured
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.rest.links import path_of
 from docgraph.rest.writes.etags import parse_tags
 from docgraph.runtime import Generations
 from docgraph.store import Store
@@ -149,14 +149,13 @@ class _Describer:
 
     def _bind(self, service: Service) -> Bound:
         section = self._configuration.get(service.name)
-        own = section if isinstance(section, ServiceConfig) else ServiceConfig()
         return Bound(
             name=service.name,
-            path=path_of(parse_path((own.uri or service.uri).encode())),
+            path=encode_path(bound_path(service, section)),
             description=service.description,
             methods=tuple(service.methods),
             exact=service.exact,
-            secured=service.secured if own.secured is None else own.secured,
+            secured=is_secured(service, section),
         )
 
     def _find_cookie(self) -> str | None:

@@ -5,21 +5,17 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from docgraph.exchange.path import encode_path
 from docgraph.exchange.request import Request
 from docgraph.rest.parameters.ids import render_id
 
-__all__ = ["build_location", "document_path", "next_page", "path_of"]
-
-
-def path_of(segments: tuple[str, ...]) -> str:
-    """The path of these segments, encoded; empty for the root."""
-    return "".join(f"/{quote(segment, safe='')}" for segment in segments)
+__all__ = ["build_location", "document_path", "next_page"]
 
 
 def document_path(collection: tuple[str, ...], id: Any) -> str | None:
     """The path of a document of the collection at that path; None when there is none."""
     segment = render_id(id)
-    return None if segment is None else f"{path_of(collection)}/{segment}"
+    return None if segment is None else f"{encode_path(collection)}/{segment}"
 
 
 def build_location(request: Request, path: str, base_url: str | None) -> str:
@@ -47,5 +43,5 @@ def next_page(request: Request, **changed: str) -> tuple[str, str]:
             for value in request.query.get_list(name)
         ]
         parts = [urlencode(kept), *parts] if kept else parts
-    path = path_of(request.segments) or "/"
+    path = encode_path(request.segments) or "/"
     return "Link", f'<{path}?{"&".join(parts)}>; rel="next"'

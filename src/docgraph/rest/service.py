@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import ClassVar
 
 from docgraph.codec import decode
-from docgraph.config.section import Section, ServiceConfig
+from docgraph.config.section import Section
 from docgraph.config.sections import Core, Mongo
 from docgraph.exchange import Answer, DataPoint, Deadline, Exchange, Resource, ResourceType
 from docgraph.exchange.errors import NotFound, NotSupported, StoreError
-from docgraph.exchange.path import parse_path
+from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.points import stands_at
 from docgraph.plugins.registry import PluginRegistry
@@ -174,6 +174,4 @@ class MongoService(Service):
         return bool(first) and first[0].lower() == _SESSIONS
 
     def _find_path(self, service: Service) -> tuple[str, ...]:
-        section = self._configuration.get(service.name)
-        uri = section.uri if isinstance(section, ServiceConfig) else None
-        return parse_path((uri or service.uri).encode())
+        return bound_path(service, self._configuration.get(service.name))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from docgraph.config.section import ServiceConfig
 from docgraph.exchange import StartupError
-from docgraph.exchange.path import parse_path
+from docgraph.plugins.binding import bound_path, is_secured
 from docgraph.plugins.kinds import Service
 
 __all__ = ["Route", "Routes", "bind"]
@@ -51,14 +51,7 @@ class Routes:
 
 def bind(service: Service, config: object) -> Route:
     """A service at the `uri` of its section, or at its own default."""
-    uri, secured = None, None
-    if isinstance(config, ServiceConfig):
-        uri, secured = config.uri, config.secured
-    uri = uri or service.uri
+    uri = (config.uri if isinstance(config, ServiceConfig) else None) or service.uri
     if not uri.startswith("/"):
         raise StartupError(f"the uri {uri!r} of {service.name!r} does not start with a slash")
-    return Route(
-        service=service,
-        prefix=parse_path(uri.encode()),
-        secured=service.secured if secured is None else secured,
-    )
+    return Route(service, bound_path(service, config), is_secured(service, config))

@@ -9,7 +9,7 @@ for those who are about to serve the resource.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -25,10 +25,13 @@ __all__ = [
     "SCHEMA_STORE",
     "Mounts",
     "ReservedResource",
+    "SplitMount",
     "check_names",
+    "find_paths",
     "is_reserved_collection",
     "is_reserved_database",
     "is_reserved_id",
+    "split_mount",
 ]
 
 METADATA_STORE = "_properties"
@@ -64,7 +67,7 @@ class ReservedResource(RequestError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Mount:
+class SplitMount:
     """A mount with its two paths as segments; `*` as `what` is no segment at all."""
 
     what: Segments
@@ -234,12 +237,32 @@ def _check_database(name: str) -> None:
 # --- reading mounts -------------------------------------------------------------------------------
 
 
-def _parse(mount: MongoMount) -> _Mount:
+def split_mount(mount: MongoMount) -> SplitMount:
+    """The two paths of a mount as segments."""
     where = parse_path(mount.where.encode())
     is_template = _VARIABLE.search(mount.where) is not None
     if is_template and where[-1:] == ("*",):
         where = where[:-1]  # what follows a `where` belongs to it, with or without saying so
     what = () if mount.what == "*" else parse_path(mount.what.encode())
+    return SplitMount(what, where, is_template)
+
+
+def find_paths(
+    resource: Resource, mounts: Sequence[MongoMount], prefix: str = "/"
+) -> Iterator[Segments]:
+    """The paths at which a database or collection is mounted; those of templates are not known."""
+    own: Segments = tuple(name for name in (resource.db, resource.collection) if name is not None)
+    base = parse_path(prefix.encode())
+    for mount in map(split_mount, mounts):
+        depth = len(mount.what)
+        if not mount.is_template and own[:depth] == mount.what:
+            yield (*base, *mount.where, *own[depth:])
+
+
+def _parse(mount: MongoMount) -> SplitMount:
+    """The same, refused when `what` needs something that no request gives."""
+    split = split_mount(mount)
+    what, where = split.what, split.where
     used = {name for part in what for name in _VARIABLE.findall(part)}
     given = {name for part in where for name in _VARIABLE.findall(part)}
     unknown = {name for name in used - given if name != "host" and not _LABEL.fullmatch(name)}
@@ -249,10 +272,10 @@ def _parse(mount: MongoMount) -> _Mount:
             "does not give",
             hint="`what` may use the variables of `where`, {host}, and {host[0]}, {host[1]}, …",
         )
-    return _Mount(what, where, is_template)
+    return split
 
 
-def _index(mounts: Sequence[_Mount]) -> dict[Segments, Segments]:
+def _index(mounts: Sequence[SplitMount]) -> dict[Segments, Segments]:
     table: dict[Segments, Segments] = {}
     for mount in mounts:
         if mount.where in table:

@@ -26,13 +26,12 @@ from docgraph.runtime.units import Units
 from docgraph.store.driver.availability import Availability
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
-from docgraph.store.driver.express import report_untried_version
+from docgraph.store.driver.fast_path import report_untried_version
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
 from docgraph.store.guard.rewrite import check_update, guard_pipeline
 from docgraph.store.guard.rows import (
     Guard,
     Key,
-    Paths,
     Rows,
     Shield,
     check_filter_paths,
@@ -47,6 +46,7 @@ from docgraph.store.guard.stages import (
     check_filter,
     check_pipeline,
 )
+from docgraph.store.indexes import ensure_index
 from docgraph.store.intercept import Interceptors
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.watch import ChangeEvents, guard_events
@@ -137,7 +137,9 @@ class Store:
             check_filter(projection, policy=self.policy, origin="projection")
         hidden = shield.hidden.get(namespace, ())
         if hidden:
-            _check_hidden(filter, projection or {}, order, hint, hidden)
+            check_filter_paths(filter, hidden)
+            check_projection(projection or {}, hidden)
+            check_order(order, hint, hidden)
         filter = shield.restrict(namespace, filter)
         options = {"projection": projection, "sort": order, "hint": hint, "comment": comment}
         command = build_find(collection, filter, limit=limit, skip=skip, options=options)
@@ -305,14 +307,17 @@ class Store:
         check_pipeline(list(pipeline), db=db, policy=self.policy, allowed=STREAM_STAGES)
         shield = self._shield(rows)
         stages = [*guard_events(db, collection, shield), *pipeline] if shield else list(pipeline)
-        options = {
-            # Row filters are asked of the document, so that there has to be one.
-            "full_document": "updateLookup" if shield.rows else full_document,
-            "resume_after": resume_after,
-            "comment": comment,
-            "max_await_time_ms": 1000,
-        }
-        return ChangeEvents(self.client, db, collection, stages, options)
+        # Row filters are asked of the document, so that there has to be one.
+        full_document = "updateLookup" if shield.rows else full_document
+        options = {"full_document": full_document, "resume_after": resume_after, "comment": comment}
+        return ChangeEvents(self.client, db, collection, stages, **options)
+
+    def watch_unguarded(
+        self, db: str, pipeline: Sequence[Mapping[str, Any]], **options: Any
+    ) -> ChangeEvents:
+        """The changes of a database with hidden properties: never for what people ask or see."""
+        check_database(db)
+        return ChangeEvents(self.client, db, None, pipeline, **options)
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -395,6 +400,20 @@ class Store:
         self._check_write(*_place(resource), write, reveal)
         return write
 
+    async def ensure_index(
+        self,
+        db: str,
+        collection: str,
+        keys: Mapping[str, Any],
+        *,
+        deadline: Deadline,
+        create: bool = True,
+        **options: Any,
+    ) -> None:
+        """Make an index that is needed; without `create`, only where the collection exists."""
+        namespace = (db, collection)
+        await ensure_index(self._commands, namespace, keys, options, deadline, create=create)
+
     def _shield(self, rows: Rows | None, reveal: Iterable[Key] = ()) -> Shield:
         """What the call has to respect; row filters are checked like any other filter."""
         if rows:
@@ -421,15 +440,3 @@ def _place(resource: Resource) -> tuple[str, str]:
     if resource.db is None or resource.collection is None:
         raise QueryError(f"a {resource.type} holds no documents")
     return resource.db, resource.collection
-
-
-def _check_hidden(
-    filter: Mapping[str, Any],
-    projection: Mapping[str, Any],
-    order: Mapping[str, Any],
-    hint: Any,
-    hidden: Paths,
-) -> None:
-    check_filter_paths(filter, hidden)
-    check_projection(projection, hidden)
-    check_order(order, hint, hidden)

@@ -25,6 +25,7 @@ from docgraph.store.names import namespace_of
 __all__ = ["ChangeEvents", "guard_events"]
 
 _BODIES = ("fullDocument", "fullDocumentBeforeChange")
+_AWAIT_MS = 1000  # that the database waits for an event before it says that there is none
 _LOGICAL = frozenset({"$and", "$or", "$nor"})
 
 
@@ -40,12 +41,12 @@ class ChangeEvents:
         db: str,
         collection: str | None,
         pipeline: Sequence[Mapping[str, Any]],
-        options: Mapping[str, Any],
+        **options: Any,
     ) -> None:
         database = client.get_database(db)
         self._source = database if collection is None else database.get_collection(collection)
         self._pipeline = pipeline
-        self._options = options
+        self._options = {**options, "max_await_time_ms": _AWAIT_MS}
         self._stream: AsyncChangeStream[Document] | None = None
 
     @property

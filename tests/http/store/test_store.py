@@ -559,6 +559,45 @@ async def test_interceptors_change_reads_and_their_documents(
     assert found == [{"_id": 0, "read": True}, {"_id": 1, "read": True}]
 
 
+# --- indexes --------------------------------------------------------------------------------------
+
+
+async def test_an_index_is_ensured_as_often_as_one_likes(
+    store: Store, database: str, posts: str, mongo_client: Sync
+) -> None:
+    for _ in range(2):
+        await store.ensure_index(
+            database, posts, {"title": 1, "likes": -1}, unique=True, deadline=SOON
+        )
+
+    index = mongo_client[database][posts].index_information()["title_1_likes_-1"]
+    assert index["key"] == [("title", 1), ("likes", -1)]
+    assert index["unique"] is True
+
+
+async def test_an_index_makes_its_collection_only_where_it_may(
+    store: Store, database: str, mongo_client: Sync
+) -> None:
+    await store.ensure_index(database, "new", {"a": 1}, create=False, deadline=SOON)
+    assert "new" not in mongo_client[database].list_collection_names()
+
+    await store.ensure_index(database, "new", {"a": 1}, deadline=SOON)
+    await store.ensure_index(database, "new", {"b": 1}, create=False, deadline=SOON)
+    assert set(mongo_client[database]["new"].index_information()) == {"_id_", "a_1", "b_1"}
+
+
+async def test_an_index_that_takes_too_long_ends_with_its_deadline(
+    store: Store, database: str, posts: str, mongo_client: Sync
+) -> None:
+    await store.ping(30)
+
+    with (
+        fail_command(mongo_client, f"{database}.posts", "createIndexes", block_ms=600),
+        pytest.raises(TimeLimitExceeded),
+    ):
+        await store.ensure_index(database, posts, {"likes": 1}, deadline=Deadline.after_ms(50))
+
+
 # --- watching -------------------------------------------------------------------------------------
 
 

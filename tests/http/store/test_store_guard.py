@@ -535,6 +535,23 @@ async def test_events_of_a_database_come_without_guarded_documents(
     assert post["fullDocument"] == {"_id": 3, "password": "of a post"}
 
 
+async def test_an_unguarded_watch_sees_what_is_hidden_and_resumes(
+    guarded: Store, database: str, mongo_client: Sync
+) -> None:
+    """For the revocation of tokens: a written password ends them."""
+    stages = [{"$project": {"written": "$updateDescription.updatedFields"}}]
+    async with guarded.watch_unguarded(database, stages) as events:
+        mongo_client[database].users.update_one({"_id": "ann"}, {"$set": {"password": "new"}})
+        first = await anext(events)
+        resume = events.resume_token
+    mongo_client[database].users.update_one({"_id": "bob"}, {"$set": {"password": "newer"}})
+    async with guarded.watch_unguarded(database, stages, resume_after=resume) as events:
+        second = await anext(events)
+
+    assert first["written"] == {"password": "new"}
+    assert second["written"] == {"password": "newer"}
+
+
 @pytest.mark.parametrize("whole", [True, False])
 async def test_events_of_other_rows_are_left_out(
     store: Store,

@@ -11,8 +11,8 @@ from docgraph.config.sections import Mongo, MongoMount
 from docgraph.exchange import Resource, ResourceType
 from docgraph.exchange.errors import DefinitionError
 from docgraph.rest.bodies.properties import check_properties, from_stored, to_stored
-from docgraph.rest.service_paths import find_paths
 from docgraph.store import Policy
+from docgraph.store.mounts import find_paths
 
 
 def check(properties: dict[str, Any], *, of_collection: bool = True) -> None:
@@ -72,11 +72,11 @@ def test_paths_of_a_collection(mounts: list[tuple[str, str]], paths: list[tuple[
     settings = Mongo(mongo_mounts=tuple(MongoMount(what=what, where=at) for what, at in mounts))
     resource = Resource(ResourceType.COLLECTION, "db", "coll")
 
-    assert list(find_paths(resource, settings)) == paths
+    assert list(find_paths(resource, settings.mongo_mounts, settings.uri)) == paths
 
 
 def test_paths_stand_below_the_path_of_the_service() -> None:
     settings = Mongo(uri="/data", mongo_mounts=(MongoMount(what="/db", where="/x"),))
     resource = Resource(ResourceType.DATABASE, "db")
 
-    assert list(find_paths(resource, settings)) == [("data", "x")]
+    assert list(find_paths(resource, settings.mongo_mounts, settings.uri)) == [("data", "x")]

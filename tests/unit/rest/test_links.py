@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from docgraph.exchange import Connection, Headers, Request
-from docgraph.rest.links import build_location, document_path, next_page, path_of
+from docgraph.exchange.path import encode_path
+from docgraph.rest.links import build_location, document_path, next_page
 
 
 def _request(path: bytes = b"/things", query: bytes = b"", host: str | None = "h:1") -> Request:
@@ -29,7 +30,7 @@ def test_a_host_cannot_write_into_the_header() -> None:
 
 
 def test_paths_are_encoded() -> None:
-    assert path_of(("a b", "c/d")) == "/a%20b/c%2Fd"
+    assert encode_path(("a b", "c/d")) == "/a%20b/c%2Fd"
     assert document_path(("things",), 7) == "/things/7?id_type=NUMBER"
     assert document_path(("things",), {"a": 1}) is None
 

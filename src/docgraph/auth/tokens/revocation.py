@@ -22,7 +22,6 @@ from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed
 from docgraph.runtime import Generations, LoadingCache
 from docgraph.store import Store
-from docgraph.store.driver.errors import translated
 from docgraph.store.mounts import REVOCATION_STORE
 
 __all__ = ["COLLECTION", "Revocations"]
@@ -35,6 +34,7 @@ _OVERLAP: Final = timedelta(seconds=15)  # writes that began earlier may become 
 _PAGE: Final = 10_000
 _READ_MS: Final = 2_000
 _WRITE_MS: Final = 10_000
+_INDEX_MS: Final = 60_000
 _SWEEP_EVERY: Final = 60.0
 _REST: Final = 5.0  # seconds for which a database that did not answer is not asked again
 
@@ -179,10 +179,13 @@ class Revocations:
 
     async def prepare(self) -> None:
         """Make the indexes: one that removes old stamps, one by which new ones are found."""
-        collection = self._store.client[self._db][COLLECTION]
-        with translated():
-            await collection.create_index("until", expireAfterSeconds=0)
-            await collection.create_index([("written", 1), ("_id", 1)])
+        deadline = Deadline.after_ms(_INDEX_MS)
+        await self._store.ensure_index(
+            self._db, COLLECTION, {"until": 1}, expireAfterSeconds=0, deadline=deadline
+        )
+        await self._store.ensure_index(
+            self._db, COLLECTION, {"written": 1, "_id": 1}, deadline=deadline
+        )
 
     def _sweep(self) -> None:
         now = self._clock()

@@ -128,14 +128,11 @@ class RevocationsWatcher(Initializer):
         await self._revocations.read()
 
     def _open_stream(self, resume: ResumeToken) -> ChangeEvents:
-        """Not by `Store.watch`: its guard hides even that a password was written."""
+        """Unguarded: the guard hides even that a password was written."""
         users = self._users
-        options = {
-            "full_document": "updateLookup",
-            "resume_after": resume,
-            "max_await_time_ms": 1000,
-        }
-        return ChangeEvents(self._store.client, users.users_db, None, _stages(users), options)
+        return self._store.watch_unguarded(
+            users.users_db, _stages(users), full_document="updateLookup", resume_after=resume
+        )
 
     async def _take(self, event: Document) -> None:
         if event.get("coll") == COLLECTION:

@@ -26,7 +26,7 @@ from docgraph.auth.tokens.token import Token
 from docgraph.config.sections import AuthTokenService
 from docgraph.exchange import Account, Answer, Body, Exchange
 from docgraph.exchange.errors import NotFound
-from docgraph.exchange.path import parse_path
+from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Service, TokenManager
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.store import Store
@@ -65,12 +65,12 @@ class TokenService(Service):
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
         """The same for every user; asked before a method is refused, so that 401 comes first."""
-        check_own_path(exchange, parse_path(self.uri.encode()))
+        check_own_path(exchange, bound_path(self, self.config))
         return self.methods
 
     async def handle(self, exchange: Exchange) -> Answer:
         """The caller is known, and the path is the caller's own."""
-        account = check_own_path(exchange, parse_path(self.uri.encode()))
+        account = check_own_path(exchange, bound_path(self, self.config))
         if account is None or self._manager is None:
             raise NotFound("no token manager is on")
         match exchange.request.method:

@@ -72,7 +72,8 @@ async def _load_blog(tree: Tree, address: str) -> None:
             for name, documents in build_blog().items():
                 await _insert(app.store, name, documents)
                 for field in _INDEXES.get(name, ()):
-                    await app.store.client[DB][name].create_index(field)
+                    deadline = Deadline.after_ms(_SECONDS * 1000)
+                    await app.store.ensure_index(DB, name, {field: 1}, deadline=deadline)
         if await _is_empty(app.store, DEFINITIONS, {"_id": "blog"}):
             await _insert(app.store, DEFINITIONS, [_read_definition()])
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import Any
 
 from graphql import DocumentNode, GraphQLEnumType, GraphQLSchema, is_abstract_type
 
@@ -20,10 +20,6 @@ from docgraph.graphql.definition.visibility import Visibility, build_visible_sch
 from docgraph.runtime import LruDict
 from docgraph.store.guard.stages import Policy
 from docgraph.variables import BUILT_IN
-
-if TYPE_CHECKING:
-    from docgraph.graphql.plan.plan import Plan
-    from docgraph.graphql.plan.plans import PlanKey
 
 __all__ = ["App", "VisibleApp", "build_app"]
 
@@ -85,13 +81,14 @@ class App:
 class VisibleApp:
     """An app with the schema that some callers see; `key` are those of their roles that matter.
 
-    `plans` are those of operations on this schema, kept and bounded by `Plans`.
+    `plans` are those of operations on this schema. They live as long as it does, so they are held
+    here; only `Plans`, which bounds their number, reads them and knows what they are.
     """
 
     app: App
     schema: GraphQLSchema
     key: frozenset[str] = field(default_factory=frozenset)
-    plans: dict[PlanKey, Plan] = field(default_factory=dict, repr=False)
+    plans: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def breadth(self) -> int:

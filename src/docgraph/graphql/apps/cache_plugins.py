@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from docgraph.config.section import PluginConfig
 from docgraph.config.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql
-from docgraph.exchange import Document
+from docgraph.exchange import Deadline, Document
 from docgraph.exchange.errors import StoreError
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.writes import URIS
@@ -17,12 +17,12 @@ from docgraph.plugins.kinds import Initializer, Provider
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, Tasks
 from docgraph.store import Store
-from docgraph.store.driver.errors import translated
 from docgraph.store.follow import Follower, ResumeToken
 from docgraph.store.watch import ChangeEvents
 
 __all__ = ["AppsIndex", "AppsInitializer", "AppsProvider", "AppsUpdater", "ensure_index"]
 
+_INDEX_MS = 60_000
 _ONLY_KEYS = ({"$project": {"documentKey": 1, "operationType": 1}},)
 
 
@@ -135,8 +135,12 @@ class AppsIndex(Initializer):
 
 async def ensure_index(store: Store, settings: Graphql, *, create: bool = True) -> None:
     """The unique index on what apps claim; `create` makes the collection, too, if need be."""
-    database = store.client[settings.db]
-    with translated():
-        if create or settings.collection in await database.list_collection_names():
-            collection = database[settings.collection]
-            await collection.create_index(URIS, unique=True, sparse=True)
+    await store.ensure_index(
+        settings.db,
+        settings.collection,
+        {URIS: 1},
+        unique=True,
+        sparse=True,
+        create=create,
+        deadline=Deadline.after_ms(_INDEX_MS),
+    )

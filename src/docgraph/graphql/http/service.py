@@ -18,7 +18,6 @@ from docgraph.config.section import Section
 from docgraph.config.sections import DbAclAuthorizer, Graphql
 from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange
 from docgraph.exchange.errors import NotFound, StoreError, TimeLimitExceeded
-from docgraph.exchange.path import parse_path
 from docgraph.graphql.apps.app import App
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.execute.answers import Answers
@@ -28,6 +27,7 @@ from docgraph.graphql.http.body import GraphqlRequest, parse_body
 from docgraph.graphql.http.operations import Operations, may_introspect
 from docgraph.graphql.http.shape import render_error, render_result
 from docgraph.graphql.plan.plan import Plan
+from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking
@@ -86,7 +86,7 @@ class GraphqlService(Service):
         self._lane = blocking.lane("plan", concurrency=1)
         self._operations = Operations(config, self._lane)
         self._answers = Answers()
-        self._base = len(parse_path(config.uri.encode()))
+        self._base = len(bound_path(self, config))
         self._root_role = _find_root_role(configuration)
 
     async def provision(self) -> None:

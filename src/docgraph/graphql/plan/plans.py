@@ -30,7 +30,7 @@ class Plans:
 
     def get(self, app: VisibleApp, key: PlanKey) -> Plan | None:
         """The plan, which is the youngest again, or None."""
-        plan = app.plans.get(key)
+        plan: Plan | None = app.plans.get(key)
         if plan is not None:
             self._used.move_to_end(ref(plan))
         return plan
@@ -38,7 +38,7 @@ class Plans:
     def put(self, app: VisibleApp, key: PlanKey, plan: Plan) -> None:
         """Keep a plan of an app; the oldest one of any app goes when there is no room."""
         self._sweep()
-        replaced = app.plans.get(key)
+        replaced: Plan | None = app.plans.get(key)
         if replaced is not None:
             self._used.pop(ref(replaced))
         app.plans[key] = plan

@@ -5,7 +5,6 @@ from __future__ import annotations
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import Answer, Body, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import RequestError
-from docgraph.exchange.path import parse_path
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.handlers.metadata import (
     claim_metadata,
@@ -17,7 +16,7 @@ from docgraph.rest.handlers.metadata import (
 )
 from docgraph.rest.schemas.store import load_schema
 from docgraph.rest.service_paths import check_reachable
-from docgraph.store.mounts import SCHEMA_STORE
+from docgraph.store.mounts import SCHEMA_STORE, split_mount
 
 __all__ = ["HANDLERS"]
 
@@ -49,9 +48,8 @@ async def _ensure_collection(call: Call) -> bool:
 def _is_mounted_by_name(call: Call) -> bool:
     """Whether the configuration names the database: then it counts as existing, empty or not."""
     return any(
-        parse_path(mount.what.encode())[:1] == (call.db,)
-        for mount in call.context.settings.mongo_mounts
-        if mount.what != "*"
+        mount.what[:1] == (call.db,)
+        for mount in map(split_mount, call.context.settings.mongo_mounts)
     )
 
 
