@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
 from docgraph.access.rulebook import RuleBook
 from docgraph.codec import unescape_keys
-from docgraph.config.section import Section
 from docgraph.config.sections import Graphql, Mongo
 from docgraph.exchange import Deadline, Document, Exchange, Permission, Request
 from docgraph.store import Store
@@ -27,10 +26,9 @@ _JOINS: Final = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"
 class Comparison:
     """Looks at the same rows through both doors."""
 
-    def __init__(
-        self, configuration: Mapping[str, Section], store: Store, acl_rules: RuleBook
-    ) -> None:
-        self._configuration = configuration
+    def __init__(self, graphql: Graphql, mongo: Mongo, store: Store, acl_rules: RuleBook) -> None:
+        self._graphql = graphql
+        self._mongo = mongo
         self._store = store
         self._book = acl_rules
 
@@ -78,26 +76,16 @@ class Comparison:
         match = await self._book.match(other)
         return match.permission if match is not None else None
 
-    @property
-    def _graphql(self) -> Graphql:
-        section = self._configuration["graphql"]
-        if not isinstance(section, Graphql):
-            raise TypeError("the section 'graphql' has another shape")
-        return section
-
     def _app_path(self, uri: str) -> str:
         return f"{self._graphql.uri.rstrip('/')}/{uri}"
 
     def _find_path(self, namespace: str) -> str | None:
         """A path of the REST API that leads to the collection."""
-        section = self._configuration["mongo"]
-        if not isinstance(section, Mongo):
-            return None
         db, _, collection = namespace.partition(".")
         paths = {"*": f"{db}/{collection}", f"/{db}": collection, f"/{db}/{collection}": ""}
-        for mount in section.mongo_mounts:
+        for mount in self._mongo.mongo_mounts:
             if mount.what in paths and "{" not in mount.where:
-                parts = (section.uri, mount.where, paths[mount.what])
+                parts = (self._mongo.uri, mount.where, paths[mount.what])
                 return "/" + "/".join(one.strip("/") for one in parts if one.strip("/"))
         return None
 
