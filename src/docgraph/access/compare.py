@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
 from docgraph.access.rulebook import RuleBook
 from docgraph.codec import unescape_keys
-from docgraph.config.section import Section
 from docgraph.config.sections import Graphql, Mongo
 from docgraph.exchange import (
     Deadline,
@@ -37,10 +36,9 @@ _JOINS: Final = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"
 class Comparison:
     """Looks at the same rows through both doors."""
 
-    def __init__(
-        self, configuration: Mapping[str, Section], store: Store, acl_rules: RuleBook
-    ) -> None:
-        self._configuration = configuration
+    def __init__(self, graphql: Graphql, mongo: Mongo, store: Store, acl_rules: RuleBook) -> None:
+        self._graphql = graphql
+        self._mongo = mongo
         self._store = store
         self._book = acl_rules
 
@@ -88,23 +86,13 @@ class Comparison:
         match = await self._book.match(other)
         return match.permission if match is not None else None
 
-    @property
-    def _graphql(self) -> Graphql:
-        section = self._configuration["graphql"]
-        if not isinstance(section, Graphql):
-            raise TypeError("the section 'graphql' has another shape")
-        return section
-
     def _app_path(self, uri: str) -> str:
         return f"{self._graphql.uri.rstrip('/')}/{uri}"
 
     def _find_path(self, namespace: str) -> str | None:
         """A path of the REST API that leads to the collection."""
-        section = self._configuration["mongo"]
-        if not isinstance(section, Mongo):
-            return None
         resource = Resource(ResourceType.COLLECTION, *namespace.split(".", 1))
-        paths = find_paths(resource, section.mongo_mounts, section.uri)
+        paths = find_paths(resource, self._mongo.mongo_mounts, self._mongo.uri)
         return next(map(encode_path, paths), None)
 
     async def _read_apps(self) -> list[tuple[str, Document]]:

@@ -20,7 +20,6 @@ from docgraph.exchange.errors import NotFound, Unauthenticated
 from docgraph.plugins.binding import bound_path, is_secured
 from docgraph.plugins.kinds import Authorizer, Decision, Kind, Service
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.store import Store
 
 __all__ = ["Answer", "Consideration", "Explainer", "Explanation", "Question"]
 
@@ -126,13 +125,13 @@ class Explainer:
         self,
         registry: PluginRegistry,
         configuration: Mapping[str, Section],
-        store: Store,
         acl_rules: RuleBook,
+        comparison: Comparison,
     ) -> None:
         self._registry = registry
         self._configuration = configuration
         self._book = acl_rules
-        self._comparison = Comparison(configuration, store, acl_rules)
+        self._comparison = comparison
 
     async def explain(self, question: Question) -> Explanation:
         """The decision about such a request, and how it came about."""

@@ -16,7 +16,6 @@ from docgraph.access.role_gifts import OwnRoles, keep_own_roles, may_give
 from docgraph.access.role_holders import MOST_USERS, spare_holders
 from docgraph.access.role_names import Untold, written_names
 from docgraph.access.role_place import RolePlace
-from docgraph.config.section import Section
 from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.config.sections import RootRoleGuard as RootRoleGuardConfig
 from docgraph.exchange import Consistency, Document, Exchange, Resource, Write
@@ -46,13 +45,13 @@ class RootRoleGuard(DataInterceptor):
         self,
         config: RootRoleGuardConfig,
         registry: PluginRegistry,
-        configuration: Mapping[str, Section],
+        users: DbRealmAuthenticator,
         store: Store,
     ) -> None:
         self.config = config
         self._store = store
         self._registry = registry
-        self._users = configuration[_REALM]
+        self._users = users
         self._role: str | None = None
         self._place: RolePlace | None = None
 
@@ -62,20 +61,13 @@ class RootRoleGuard(DataInterceptor):
         if isinstance(authorizer, DbAclAuthorizer):
             self._role = authorizer.config.root_role
         if self._registry.find(_REALM) is not None:
-            self._place = RolePlace.of(self.users)
-
-    @property
-    def users(self) -> DbRealmAuthenticator:
-        """The section of the users."""
-        if not isinstance(self._users, DbRealmAuthenticator):
-            raise TypeError(f"the section {_REALM!r} has another shape")
-        return self._users
+            self._place = RolePlace.of(self._users)
 
     def resolve(self, resource: Resource) -> bool:
         """The users collection and its documents."""
         if self._place is None:
             return False
-        return resource.is_in(self.users.users_db, self.users.users_collection)
+        return resource.is_in(self._users.users_db, self._users.users_collection)
 
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
@@ -95,7 +87,7 @@ class RootRoleGuard(DataInterceptor):
         if account is None:
             return write
         try:
-            return keep_own_roles(write, account, self.users, place)
+            return keep_own_roles(write, account, self._users, place)
         except OwnRoles:
             raise self._refuse(exchange, "the write would change the roles of the caller") from None
 
@@ -106,7 +98,7 @@ class RootRoleGuard(DataInterceptor):
 
         The write of that very user is none of it: it does not find them (`spare_holders`).
         """
-        property = self.users.prop_id
+        property = self._users.prop_id
         try:
             names = written_names(write, property)
         except Untold:
@@ -123,8 +115,8 @@ class RootRoleGuard(DataInterceptor):
         """Users as they are stored, without their secrets."""
         property = self._place.path.property if self._place else None
         return await self._store.find(
-            self.users.users_db,
-            self.users.users_collection,
+            self._users.users_db,
+            self._users.users_collection,
             filter,
             projection=None if property is None else {property: 1},
             limit=limit,

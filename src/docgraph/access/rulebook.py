@@ -8,7 +8,7 @@ its caller and what it asks for.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
@@ -18,7 +18,7 @@ from docgraph.access.language import RequestView, holds
 from docgraph.access.reading import Knowledge
 from docgraph.access.rule import Rule, Source, roles_of
 from docgraph.codec import decode
-from docgraph.config.section import PluginConfig, Section
+from docgraph.config.section import PluginConfig
 from docgraph.config.sections import Mongo
 from docgraph.exchange import Exchange, Permission, Resource
 from docgraph.exchange.errors import DocgraphError
@@ -195,14 +195,11 @@ class RuleBookProvider(Provider):
         config: PluginConfig,
         store: Store,
         registry: PluginRegistry,
-        configuration: Mapping[str, Section],
+        mongo: Mongo,
     ) -> None:
         self._store = store
         self._registry = registry
         self._resolvers: Resolvers | None = None
-        mongo = configuration["mongo"]
-        if not isinstance(mongo, Mongo):
-            raise TypeError("the section 'mongo' has another shape")
         mounts = Mounts(mongo.mongo_mounts, mongo.uri)
         self._book = RuleBook(mounts, self._know, self._find_resolvers)
 

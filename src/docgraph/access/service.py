@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from docgraph.access.compare import Comparison
 from docgraph.access.database import AUTHORIZER, DbAclAuthorizer
 from docgraph.access.explain import Explainer, Question
 from docgraph.access.rulebook import RuleBook
 from docgraph.codec import JsonMode, encode
 from docgraph.config.section import Section, ServiceConfig
+from docgraph.config.sections import Graphql, Mongo
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import Forbidden, RequestError
 from docgraph.plugins.kinds import Service
@@ -28,17 +30,21 @@ class AccessExplain(Service):
     exact: ClassVar[bool] = True
     Config = ServiceConfig
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the providers and sections
         self,
         config: ServiceConfig,
+        *,
         registry: PluginRegistry,
         configuration: Mapping[str, Section],
+        graphql: Graphql,
+        mongo: Mongo,
         store: Store,
         acl_rules: RuleBook,
     ) -> None:
         self.config = config
         self._registry = registry
-        self.explainer = Explainer(registry, configuration, store, acl_rules)
+        comparison = Comparison(graphql, mongo, store, acl_rules)
+        self.explainer = Explainer(registry, configuration, acl_rules, comparison)
 
     async def handle(self, exchange: Exchange) -> Answer:
         """The parameters `user`, `role` (repeated), `method`, `path` and `query`."""

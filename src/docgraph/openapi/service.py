@@ -81,10 +81,9 @@ class OpenApiPageService(Service):
         registry: PluginRegistry,
         generations: Generations,
         configuration: Mapping[str, Section],
+        bounds: OpenApi,
     ) -> None:
         self.config = config
-        section = configuration.get("openapi")
-        bounds = section if isinstance(section, OpenApi) else OpenApi()
         self._describer = _Describer(bounds, store, registry, generations, configuration)
 
     async def handle(self, exchange: Exchange) -> Answer:

@@ -105,6 +105,7 @@ class _Assembly:
         self.enabled = [one for one in found if is_enabled(one, sections)]
         self.sections = sections
         self.values = values
+        self.outside = {one.name for one in found if not one.is_builtin}
         self.providers = _providers(self.enabled, values)
         self.disabled_providers = {
             cast("type[Provider]", one.plugin).provides: one.name
@@ -156,7 +157,10 @@ class _Assembly:
         return self._provide(user, need.provider, chain)
 
     def _sections_of(self, struct: type[Section]) -> dict[str, Section]:
-        return {name: one for name, one in self.sections.items() if type(one) is struct}
+        """Sections of that struct; docgraph's own go before those of plugins that reuse it."""
+        found = {name: one for name, one in self.sections.items() if type(one) is struct}
+        own = {name: one for name, one in found.items() if name not in self.outside}
+        return own or found
 
     def _find_section(self, user: Found, struct: type[Section]) -> Section:
         found = self._sections_of(struct)

@@ -21,6 +21,7 @@ from docgraph.plugins.kinds import Kind, Plugin
 __all__ = ["ENTRY_POINT_GROUP", "Found", "discover", "is_plugin"]
 
 ENTRY_POINT_GROUP = "docgraph.plugins"
+_BUILTIN = "built-in"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +36,15 @@ class Found:
         """The name of the plugin, which is also its section."""
         return self.plugin.name
 
+    @property
+    def is_builtin(self) -> bool:
+        """Whether the plugin is docgraph's own."""
+        return self.origin == _BUILTIN
+
 
 def discover(builtin: Iterable[type[Plugin]], directory: Path | None) -> tuple[Found, ...]:
     """Every plugin there is; a name that two of them claim stops the start."""
-    found = [Found(plugin, "built-in") for plugin in builtin]
+    found = [Found(plugin, _BUILTIN) for plugin in builtin]
     found += _from_entry_points()
     if directory is not None:
         found += _from_directory(directory)

@@ -80,13 +80,15 @@ class MongoService(Service):
     methods: ClassVar[tuple[str, ...]] = _METHODS
     Config = Mongo
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the providers and sections
         self,
         config: Mongo,
+        *,
         store: Store,
         registry: PluginRegistry,
         generations: Generations,
         configuration: Mapping[str, Section],
+        core: Core,
         blocking: Blocking,
     ) -> None:
         self.max_body_size = config.max_body_size
@@ -96,14 +98,13 @@ class MongoService(Service):
         self._registry = registry
         self._configuration = configuration
         self._lane = blocking.lane("bodies")
-        core = configuration["core"]
         ttl = config.local_cache_ttl / 1000 if config.local_cache_enabled else 0.0
         self._context = Context(
             settings=config,
             store=store,
             catalog=Catalog(store, generations, ttl=ttl),
             metadata=Metadata(store, generations, ttl=ttl),
-            base_url=core.base_url if isinstance(core, Core) else None,
+            base_url=core.base_url,
         )
 
     async def provision(self) -> None:

@@ -224,6 +224,17 @@ def test_a_section_is_injected_by_its_struct_whatever_the_parameter_is_called(pl
     assert drinker.cup is sections["afternoon"]
 
 
+def test_a_plugin_from_outside_that_reuses_a_struct_does_not_take_its_place():
+    class Herbal(Initializer):
+        name: ClassVar[str] = "herbal"
+        Config = Tea
+
+    found = [Found(Herbal, "the plugins directory"), Found(Drinker, "built-in")]
+    sections = {"herbal": Tea(sugar=1), "tea": Tea(sugar=2)}
+    _, drinker = assemble(found, sections, {}).plugins
+    assert drinker.cup is sections["tea"]
+
+
 def test_a_section_that_may_be_absent_leaves_the_default():
     (drinker,) = build(MaybeDrinker).plugins
     assert drinker.cup == Tea(sugar=9)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from docgraph.codec import decode
-from docgraph.config.section import Section
 from docgraph.config.sections import DbAclAuthorizer, Graphql
 from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange
 from docgraph.exchange.errors import NotFound, StoreError, TimeLimitExceeded
@@ -75,7 +74,7 @@ class GraphqlService(Service):
         store: Store,
         registry: PluginRegistry,
         blocking: Blocking,
-        configuration: Mapping[str, Section],
+        acl: DbAclAuthorizer,
         gql_app_definition_cache: Apps,
     ) -> None:
         self.max_body_size = config.max_body_size
@@ -87,7 +86,7 @@ class GraphqlService(Service):
         self._operations = Operations(config, self._lane)
         self._answers = Answers()
         self._base = len(bound_path(self, config))
-        self._root_role = _find_root_role(configuration)
+        self._root_role = acl.root_role
 
     async def provision(self) -> None:
         """Know the variables of all plugins."""
@@ -172,8 +171,3 @@ class GraphqlService(Service):
 
     def _is_administrator(self, account: Account | None) -> bool:
         return account is not None and self._root_role in account.roles
-
-
-def _find_root_role(configuration: Mapping[str, Section]) -> str | None:
-    section = configuration.get("dbAclAuthorizer")
-    return section.root_role if isinstance(section, DbAclAuthorizer) else None

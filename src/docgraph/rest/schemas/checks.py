@@ -8,13 +8,12 @@ place as the whole document (see `checked_patch.py`), an update that does not is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from docgraph.codec import escape_keys, unescape_keys
 from docgraph.codec.types import ObjectId
-from docgraph.config.section import PluginConfig, Section
+from docgraph.config.section import PluginConfig
 from docgraph.config.sections import Mongo
 from docgraph.exchange import (
     Document,
@@ -127,18 +126,15 @@ class SchemaChecker(DataInterceptor):
         config: PluginConfig,
         store: Store,
         generations: Generations,
-        configuration: Mapping[str, Section],
+        mongo: Mongo,
     ) -> None:
         self.config = config
-        section = configuration["mongo"]
-        if not isinstance(section, Mongo):
-            raise TypeError("the section 'mongo' has another shape")
-        cached, kept = section.local_cache_enabled, section.schema_cache_enabled
+        cached, kept = mongo.local_cache_enabled, mongo.schema_cache_enabled
         self._metadata = Metadata(
-            store, generations, ttl=section.local_cache_ttl / 1000 if cached else 0.0
+            store, generations, ttl=mongo.local_cache_ttl / 1000 if cached else 0.0
         )
         self._schemas = Schemas(
-            store, generations, ttl=section.schema_cache_ttl / 1000 if kept else 0.0
+            store, generations, ttl=mongo.schema_cache_ttl / 1000 if kept else 0.0
         )
 
     async def close(self) -> None:

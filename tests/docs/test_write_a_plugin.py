@@ -16,7 +16,7 @@ from docgraph.store.intercept import Interceptors
 
 pytestmark = pytest.mark.anyio
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "write-a-plugin.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "write-a-plugin.md"
 ORDERS = Resource(ResourceType.COLLECTION, "shop", "orders")
 ROW = re.compile(r"^\| `(?P<point>[a-z-]+)` \| `(?P<method>\w+)\((?P<parameters>.*)\)` \|", re.M)
 
