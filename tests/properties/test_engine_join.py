@@ -1,8 +1,9 @@
-"""Joining in memory finds exactly the documents that a filter of the database finds."""
+"""Equality and joining in memory agree with the database."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import product
 from typing import Any
 from uuid import uuid4
 
@@ -11,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pymongo import MongoClient
 
-from docgraph.graphql.execute.join import candidate_keys, is_comparable, join_key
+from docgraph.codec.equality import equality_key, is_equal
+from docgraph.graphql.execute.join import candidate_keys, is_comparable
 
 NAMES = ("a", "b", "0", "1")
 PATHS = ("a", "a.b", "a.0", "a.0.b", "a.b.0", "a.1", "a.0.0", "a.b.a")
@@ -51,7 +53,23 @@ def test_candidates_agree_with_the_database(
             reached = {d["_id"]: set(candidate_keys(d, tuple(path.split(".")))) for d in documents}
             for value in (v for v in sought if v is not None and is_comparable(v)):
                 found = {d["_id"] for d in collection.find({path: {"$in": [value]}}, {"_id": 1})}
-                key = join_key(value)
+                key = equality_key(value)
                 assert {n for n, keys in reached.items() if key in keys} == found, (path, value)
+    finally:
+        collection.drop()
+
+
+@given(several=st.lists(values, min_size=1, max_size=8))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_equality_agrees_with_the_database(
+    mongo_client: MongoClient[dict[str, Any]], several: list[Any]
+) -> None:
+    collection = mongo_client.engine_join[uuid4().hex]
+    collection.insert_many([{"one": a, "other": b} for a, b in product(several, several)])
+    compare = {"$project": {"one": 1, "other": 1, "equal": {"$eq": ["$one", "$other"]}}}
+    try:
+        for found in collection.aggregate([compare]):
+            one, other = found["one"], found["other"]
+            assert is_equal(one, other) is found["equal"], (one, other)
     finally:
         collection.drop()

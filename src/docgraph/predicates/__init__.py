@@ -6,7 +6,10 @@ from docgraph.predicates.compile import (
     Predicate,
     Vocabulary,
     Word,
+    bind_arguments,
     compile_predicate,
+    compile_tree,
+    place_in_order,
 )
 from docgraph.predicates.parse import parse_predicate
 from docgraph.predicates.tokens import PredicateError
@@ -18,6 +21,9 @@ __all__ = [
     "PredicateError",
     "Vocabulary",
     "Word",
+    "bind_arguments",
     "compile_predicate",
+    "compile_tree",
     "parse_predicate",
+    "place_in_order",
 ]

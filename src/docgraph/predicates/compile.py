@@ -1,15 +1,33 @@
-"""From the tree of a predicate to a function, with the vocabulary that its user brings."""
+"""From the tree of a predicate to a function, with the vocabulary that its user brings.
+
+`compile_tree` and `bind_arguments` are what all users share. A user with words of its own kind, or
+with conditions that may be neither true nor false, brings a function that compiles one condition;
+for plain words `compile_predicate` is enough.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from docgraph.predicates.parse import All, AnyOf, Call, Literal, Node, Not, parse_predicate
 from docgraph.predicates.tokens import PredicateError
 
-__all__ = ["Arguments", "Parameter", "Predicate", "Vocabulary", "Word", "compile_predicate"]
+__all__ = [
+    "Arguments",
+    "Parameter",
+    "Place",
+    "Predicate",
+    "Vocabulary",
+    "Word",
+    "bind_arguments",
+    "compile_predicate",
+    "compile_tree",
+    "place_in_order",
+]
+
+S = TypeVar("S")
 
 Predicate = Callable[[Any], bool]
 Arguments = Mapping[str, tuple[str, ...]]
@@ -17,12 +35,20 @@ Arguments = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a predicate; a value without name goes to the `default` one."""
+    """A parameter of a word; where values without names go is up to the user of the language.
+
+    A `is_fixed` one is a text of the predicate itself, never a value that the text stands for.
+    """
 
     name: str
     is_required: bool = True
     is_list: bool = False
     is_default: bool = False
+    is_fixed: bool = False
+
+
+Place = Callable[[Call, Sequence[Parameter]], Arguments]
+"""Which parameters the values without names are for; raises `PredicateError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,53 +68,85 @@ Vocabulary = Mapping[str, Word]
 
 def compile_predicate(text: str, vocabulary: Vocabulary) -> Predicate:
     """A function of the subject; raises `PredicateError` with the column of what is wrong."""
-    return _compile(parse_predicate(text), vocabulary)
+
+    def compile_call(call: Call, is_negated: bool) -> Predicate:
+        word = vocabulary.get(call.name)
+        if word is None:
+            known = ", ".join(sorted(vocabulary))
+            raise PredicateError(call.column, f"unknown predicate {call.name} (known: {known})")
+        arguments = bind_arguments(call, word.parameters, _place_at_default)
+        try:
+            return word.build(arguments)
+        except ValueError as error:
+            raise PredicateError(call.column, f"{call.name}: {error}") from None
+
+    return compile_tree(parse_predicate(text), compile_call)
 
 
-def _compile(node: Node, vocabulary: Vocabulary) -> Predicate:
+def compile_tree(
+    node: Node,
+    compile_call: Callable[[Call, bool], Callable[[S], bool]],
+    *,
+    is_negated: bool = False,
+) -> Callable[[S], bool]:
+    """The function of a tree; each condition is compiled knowing whether `not`s turn it round."""
+
+    def compile_all(nodes: Sequence[Node]) -> tuple[Callable[[S], bool], ...]:
+        return tuple(compile_tree(one, compile_call, is_negated=is_negated) for one in nodes)
+
     match node:
         case Literal(value):
             return lambda subject: value
         case Not(part):
-            inner = _compile(part, vocabulary)
+            inner = compile_tree(part, compile_call, is_negated=not is_negated)
             return lambda subject: not inner(subject)
         case All(parts):
-            every = [_compile(part, vocabulary) for part in parts]
-            return lambda subject: all(part(subject) for part in every)
+            every = compile_all(parts)
+            return lambda subject: all(test(subject) for test in every)
         case AnyOf(parts):
-            some = [_compile(part, vocabulary) for part in parts]
-            return lambda subject: any(part(subject) for part in some)
+            some = compile_all(parts)
+            return lambda subject: any(test(subject) for test in some)
         case Call():
-            return _compile_call(node, vocabulary)
+            return compile_call(node, is_negated)
 
 
-def _compile_call(call: Call, vocabulary: Vocabulary) -> Predicate:
-    word = vocabulary.get(call.name)
-    if word is None:
-        known = ", ".join(sorted(vocabulary))
-        raise PredicateError(call.column, f"unknown predicate {call.name} (known: {known})")
-    arguments = _bind(call, word)
-    try:
-        return word.build(arguments)
-    except ValueError as error:
-        raise PredicateError(call.column, f"{call.name}: {error}") from None
-
-
-def _bind(call: Call, word: Word) -> Arguments:
-    parameters = {parameter.name: parameter for parameter in word.parameters}
+def bind_arguments(call: Call, parameters: Sequence[Parameter], place: Place) -> Arguments:
+    """The texts of each parameter that was given; raises `PredicateError` for what does not fit."""
+    known = {one.name: one for one in parameters}
     given = dict(call.named)
-    if call.values:
-        default = next((each for each in word.parameters if each.is_default), None)
-        if default is None:
-            names = ", ".join(f"{name}=…" for name in parameters)
-            raise PredicateError(call.column, f"{call.name} takes its values by name: {names}")
-        given[default.name] = call.values
+    given.update(place(call, parameters))
     for name, values in given.items():
-        if name not in parameters:
+        if name not in known:
             raise PredicateError(call.column, f"{call.name} has no parameter {name}")
-        if len(values) > 1 and not parameters[name].is_list:
+        if len(values) > 1 and not known[name].is_list:
             raise PredicateError(call.column, f"{call.name} takes one value for {name}")
-    missing = [name for name, each in parameters.items() if each.is_required and name not in given]
+    missing = [one.name for one in parameters if one.is_required and one.name not in given]
     if missing:
         raise PredicateError(call.column, f"{call.name} needs a value for {', '.join(missing)}")
     return given
+
+
+def place_in_order(call: Call, parameters: Sequence[Parameter]) -> Arguments:
+    """Values without names, in the order of the parameters; a list takes what is left."""
+    left = list(call.values)
+    placed: dict[str, tuple[str, ...]] = {}
+    for parameter in parameters:
+        if not left:
+            return placed
+        count = len(left) if parameter.is_list else 1
+        placed[parameter.name] = tuple(left[:count])
+        del left[:count]
+    if left:
+        raise PredicateError(call.column, f"{call.name} takes fewer values")
+    return placed
+
+
+def _place_at_default(call: Call, parameters: Sequence[Parameter]) -> Arguments:
+    """All values without names, at the parameter that is made for them."""
+    if not call.values:
+        return {}
+    default = next((one for one in parameters if one.is_default), None)
+    if default is None:
+        names = ", ".join(f"{one.name}=…" for one in parameters)
+        raise PredicateError(call.column, f"{call.name} takes its values by name: {names}")
+    return {default.name: call.values}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from docgraph.access.language import compile_predicate
-from docgraph.codec.types import Int64, ObjectId
+from docgraph.codec.types import Decimal128, Int64, ObjectId
 from docgraph.exchange import Account
 from docgraph.predicates import PredicateError
 from tests.unit.access.harness import ADA, RESOLVERS, evaluate, make_exchange
@@ -219,7 +219,13 @@ async def test_values_keep_their_types(stored: Any, written: str, expected: bool
         ("bson-request-whitelist()", {"a": 1}, False),
         ("bson-request-prop-equals(key=a, value='\"bar\"')", {"a": "bar"}, True),
         ("bson-request-prop-equals(key=a, value=5)", {"a": 5.0}, True),
+        ("bson-request-prop-equals(key=a, value=5)", {"a": Decimal128("5.0")}, True),
         ("bson-request-prop-equals(key=a, value=1)", {"a": True}, False),
+        (
+            'bson-request-prop-equals(key=a, value=\'{"b": 1, "c": 2}\')',
+            {"a": {"c": 2, "b": 1}},
+            True,
+        ),
         ("bson-request-prop-equals(key=a, value='\"5\"')", {"a": 5}, False),
         ("bson-request-prop-equals(key=a, value='{\"b\": 1}')", {"a": {"b": 1}}, True),
         ("bson-request-prop-equals(key=a, value=5)", {"$set": {"a": 5}}, True),

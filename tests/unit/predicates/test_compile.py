@@ -10,8 +10,13 @@ from docgraph.predicates import (
     Predicate,
     PredicateError,
     Word,
+    bind_arguments,
     compile_predicate,
+    compile_tree,
+    parse_predicate,
+    place_in_order,
 )
+from docgraph.predicates.parse import Call
 
 
 def build_has(arguments: Arguments) -> Predicate:
@@ -62,3 +67,45 @@ def test_wrong_words_and_arguments_are_refused(text: str, words: str) -> None:
         compile_predicate(text, VOCABULARY)
 
     assert words in str(error.value)
+
+
+def test_a_condition_is_told_whether_it_is_turned_round() -> None:
+    told: dict[str, bool] = {}
+
+    def compile_call(call: Call, is_negated: bool) -> Predicate:
+        told[call.name] = is_negated
+        return lambda subject: call.name in subject
+
+    tree = parse_predicate("a and not (b or not c) or not (not (d))")
+    test = compile_tree(tree, compile_call)
+
+    assert told == {"a": False, "b": True, "c": False, "d": False}
+    assert test({"a", "c"})
+    assert not test({"a", "b", "c"})
+    assert test({"d"})
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("word(x)", {"one": ("x",)}),
+        ("word(x, y, z)", {"one": ("x",), "rest": ("y", "z")}),
+        ("word(one=x, rest={y, z})", {"one": ("x",), "rest": ("y", "z")}),
+    ],
+)
+def test_values_without_names_fill_the_parameters_in_order(
+    text: str, given: dict[str, tuple[str, ...]]
+) -> None:
+    call = parse_predicate(text)
+    assert isinstance(call, Call)
+    parameters = (Parameter("one"), Parameter("rest", is_list=True, is_required=False))
+
+    assert bind_arguments(call, parameters, place_in_order) == given
+
+
+def test_a_value_that_no_parameter_is_left_for_is_refused() -> None:
+    call = parse_predicate("word(x, y)")
+    assert isinstance(call, Call)
+
+    with pytest.raises(PredicateError, match="column 1: word takes fewer values"):
+        bind_arguments(call, (Parameter("one"),), place_in_order)

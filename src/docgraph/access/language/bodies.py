@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from docgraph.access.language.values import Value, is_same, items_of
+from docgraph.access.language.values import Value, items_of
 from docgraph.access.language.view import BODY, NoValue, RequestView
 from docgraph.access.language.word import Arguments, Parameter, Test, Word
 from docgraph.access.language.written import (
@@ -21,6 +21,7 @@ from docgraph.access.language.written import (
     written_paths,
 )
 from docgraph.codec import decode
+from docgraph.codec.equality import is_equal_unordered
 from docgraph.exchange.errors import DocgraphError
 
 __all__ = ["BODY_WORDS"]
@@ -102,7 +103,9 @@ def _build_whitelist(arguments: Arguments) -> Test:
 
 
 def _build_equals(arguments: Arguments) -> Test:
-    return _on_property(arguments, lambda value, expected: is_same(value, expected[0]), "value")
+    return _on_property(
+        arguments, lambda value, expected: is_equal_unordered(value, expected[0]), "value"
+    )
 
 
 def _build_array_contains(arguments: Arguments) -> Test:
@@ -120,7 +123,7 @@ def _build_subset(arguments: Arguments) -> Test:
 
 
 def _has(values: Sequence[Any], wanted: Any) -> bool:
-    return any(is_same(value, wanted) for value in values)
+    return any(is_equal_unordered(value, wanted) for value in values)
 
 
 def _read_values(arguments: Arguments, name: str) -> Values:

@@ -17,9 +17,15 @@ from docgraph.access.language.reach import EVERYWHERE, NOWHERE, Reach
 from docgraph.access.language.spelling import respell
 from docgraph.access.language.view import NoValue, RequestView, Wanted
 from docgraph.access.language.vocabulary import VOCABULARY
-from docgraph.access.language.word import Arguments, Parameter, Scope, Test, Texts, Word
+from docgraph.access.language.word import Arguments, Scope, Test
 from docgraph.exchange.errors import RequestError
-from docgraph.predicates import PredicateError, parse_predicate
+from docgraph.predicates import (
+    PredicateError,
+    bind_arguments,
+    compile_tree,
+    parse_predicate,
+    place_in_order,
+)
 from docgraph.predicates.parse import All, AnyOf, Call, Literal, Node, Not
 
 __all__ = ["Predicate", "compile_predicate", "holds"]
@@ -45,7 +51,9 @@ def compile_predicate(text: str, variables: frozenset[str]) -> Predicate:
     scope = Scope(variables)
     try:
         node = parse_predicate(spelling.text)
-        test = _Compiler(scope).compile(node, denies=False)
+        test = compile_tree(
+            node, lambda call, is_negated: _decide(_compile_call(call, scope), unknown=is_negated)
+        )
     except PredicateError as error:
         raise PredicateError(spelling.find_column(error.column), error.what) from None
     return Predicate(text, test, frozenset(scope.used), _find_reach(node)[0])
@@ -61,42 +69,21 @@ async def holds(predicate: Predicate, view: RequestView) -> bool:
             await view.supply(wanted.name)
 
 
-class _Compiler:
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-
-    def compile(self, node: Node, *, denies: bool) -> Test:
-        """`denies`: whether what the node says is turned round above it."""
-        match node:
-            case Literal(value):
-                return lambda view: value
-            case Not(part):
-                inner = self.compile(part, denies=not denies)
-                return lambda view: not inner(view)
-            case All(parts):
-                every = tuple(self.compile(part, denies=denies) for part in parts)
-                return lambda view: all(test(view) for test in every)
-            case AnyOf(parts):
-                some = tuple(self.compile(part, denies=denies) for part in parts)
-                return lambda view: any(test(view) for test in some)
-            case Call():
-                return _decide(self._compile_call(node), unknown=denies)
-
-    def _compile_call(self, call: Call) -> Test:
-        word = VOCABULARY.get(call.name)
-        if word is None:
-            raise PredicateError(call.column, f"unknown predicate {call.name}{_suggest(call.name)}")
-        given = _bind(call, word)
-        fixed = {one.name for one in word.parameters if one.is_fixed}
-        try:
-            values = {
-                name: tuple(map(self._scope.read, texts))
-                for name, texts in given.items()
-                if name not in fixed
-            }
-            return word.build(Arguments(values, given, self._scope))
-        except ValueError as error:
-            raise PredicateError(call.column, f"{call.name}: {error}") from None
+def _compile_call(call: Call, scope: Scope) -> Test:
+    word = VOCABULARY.get(call.name)
+    if word is None:
+        raise PredicateError(call.column, f"unknown predicate {call.name}{_suggest(call.name)}")
+    given = bind_arguments(call, word.parameters, place_in_order)
+    fixed = {one.name for one in word.parameters if one.is_fixed}
+    try:
+        values = {
+            name: tuple(map(scope.read, texts))
+            for name, texts in given.items()
+            if name not in fixed
+        }
+        return word.build(Arguments(values, given, scope))
+    except ValueError as error:
+        raise PredicateError(call.column, f"{call.name}: {error}") from None
 
 
 def _decide(test: Test, *, unknown: bool) -> Test:
@@ -123,7 +110,7 @@ def _find_reach(node: Node) -> tuple[Reach, bool]:
             return reduce(or_, (one for one, _ in found)), all(plain for _, plain in found)
         case Call():
             word = VOCABULARY[node.name]
-            reach = word.reach(_bind(node, word))
+            reach = word.reach(bind_arguments(node, word.parameters, place_in_order))
             return (EVERYWHERE, False) if reach is None else (reach, True)
 
 
@@ -141,33 +128,3 @@ def _suggest(name: str) -> str:
     near = get_close_matches(name, VOCABULARY, 1)
     known = ", ".join(sorted(VOCABULARY))
     return f"; did you mean {near[0]}?" if near else f" (known: {known})"
-
-
-def _bind(call: Call, word: Word) -> Texts:
-    parameters = {one.name: one for one in word.parameters}
-    given = dict(call.named)
-    given.update(_place(call, word.parameters))
-    for name, values in given.items():
-        if name not in parameters:
-            raise PredicateError(call.column, f"{call.name} has no parameter {name}")
-        if len(values) > 1 and not parameters[name].is_list:
-            raise PredicateError(call.column, f"{call.name} takes one value for {name}")
-    missing = [one.name for one in word.parameters if one.is_required and one.name not in given]
-    if missing:
-        raise PredicateError(call.column, f"{call.name} needs a value for {', '.join(missing)}")
-    return given
-
-
-def _place(call: Call, parameters: tuple[Parameter, ...]) -> Texts:
-    """Values without names, in the order of the parameters; a list takes what is left."""
-    left = list(call.values)
-    placed: dict[str, tuple[str, ...]] = {}
-    for parameter in parameters:
-        if not left:
-            return placed
-        count = len(left) if parameter.is_list else 1
-        placed[parameter.name] = tuple(left[:count])
-        del left[:count]
-    if left:
-        raise PredicateError(call.column, f"{call.name} takes fewer values")
-    return placed

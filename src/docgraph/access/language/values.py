@@ -15,6 +15,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from docgraph.access.language.view import NoValue, Repeated, RequestView
+from docgraph.codec.equality import is_equal_unordered
 from docgraph.codec.types import Decimal128, ObjectId
 
 __all__ = [
@@ -22,7 +23,6 @@ __all__ = [
     "are_equal",
     "attribute",
     "find_parameter",
-    "is_same",
     "items_of",
     "number_of",
     "text_of",
@@ -104,20 +104,9 @@ def are_equal(left: Any, right: Any) -> bool:
     if left is None or right is None:
         return left is right
     if isinstance(left, str) == isinstance(right, str):
-        return is_same(left, right)
+        return is_equal_unordered(left, right)
     text, other = (left, right) if isinstance(left, str) else (right, left)
     return text in _spellings(other)
-
-
-def is_same(left: Any, right: Any) -> bool:
-    """Equality of two stored values: numbers by value, `true` is not 1, parts one by one."""
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(is_same(left[key], right[key]) for key in left)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(is_same, left, right))
-    return bool(left == right)
 
 
 def items_of(value: Any) -> list[Any]:

@@ -10,30 +10,18 @@ from typing import Any
 from docgraph.access.language.reach import Reach
 from docgraph.access.language.values import Value, attribute, find_parameter, text_of
 from docgraph.access.language.view import NoValue, RequestView
+from docgraph.predicates import Arguments as Texts
+from docgraph.predicates import Parameter
 from docgraph.variables.names import parse_expression
 from docgraph.variables.paths import parse_path
 
 __all__ = ["Arguments", "Parameter", "Scope", "Test", "Texts", "Word"]
 
 Test = Callable[[RequestView], bool]
-Texts = Mapping[str, tuple[str, ...]]
 
 _EMBEDDED = re.compile(r"(\$\{[^{}]+\}|%\{[^{}]+\})")
 _NAME = re.compile(r"\$\{([\w.-]+)\}")
 _CLOSED = frozenset({"dbPermissions"})  # it is what the rule is about to become
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter; values without a name fill parameters in their order, `is_list` takes the rest.
-
-    A `is_fixed` one is a text of the rule itself, never a value of the request.
-    """
-
-    name: str
-    is_required: bool = True
-    is_list: bool = False
-    is_fixed: bool = False
 
 
 @dataclass(slots=True)

@@ -12,9 +12,9 @@ from graphql import (
     GraphQLSchema,
 )
 
+from docgraph.codec.equality import unordered_key
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.mapping import EnumMapping, TypeResolver
-from docgraph.graphql.definition.mapping.equality import equality_key
 from docgraph.graphql.definition.mapping.predicates import build_vocabulary
 from docgraph.predicates import Predicate, PredicateError, compile_predicate
 from docgraph.variables.compilation import describe
@@ -35,7 +35,7 @@ def check_enum(
     stored = {name: mapping.get(name, name) for name in type_.values}
     names: dict[Any, str] = {}
     for name, value in stored.items():
-        first = names.setdefault(equality_key(value), name)
+        first = names.setdefault(unordered_key(value), name)
         if first != name:
             findings.warn(
                 f"{where}.{name}",

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from docgraph.codec.equality import OWN_KEY, Key, equality_key
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.errors import FieldFailure, describe_failure
-from docgraph.graphql.execute.join import OWN_KEY, Key, candidate_keys, join_key, match_any
+from docgraph.graphql.execute.join import candidate_keys, match_any
 from docgraph.graphql.execute.lookup import fetch_by_lookup
 from docgraph.graphql.execute.per_parent import MAX_KEYS, fetch_per_parent
 from docgraph.graphql.execute.run import Run
@@ -224,7 +225,7 @@ def _make_simple_batch(join: Join, parents: Sequence[Any]) -> _Batch:
         return _Batch([_Side(join, dict(zip(keys, keys, strict=True)))], numbers, keys)
     side = _Side(join)
     for number, value in zip(numbers, keys, strict=True):
-        side.add(number, {join_key(value): value})
+        side.add(number, {equality_key(value): value})
     return _Batch([side], numbers)
 
 
@@ -234,12 +235,12 @@ def _read_keys(fetch: Fetch, join: Join, parent: Any) -> Keys:
     if value is None:
         return {}
     if not join.many or type(value) is not list:
-        return {join_key(value): value}
+        return {equality_key(value): value}
     if len(value) > MAX_KEYS:
         raise FieldFailure(
             f"{fetch.position.coordinates} has more than {MAX_KEYS} foreign keys", "too-many-keys"
         )
-    return {join_key(item): item for item in value if item is not None}
+    return {equality_key(item): item for item in value if item is not None}
 
 
 async def _fetch_batch(

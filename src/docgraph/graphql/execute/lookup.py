@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from docgraph.codec.equality import Key
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.errors import describe_failure
-from docgraph.graphql.execute.join import Key, is_comparable
+from docgraph.graphql.execute.join import is_comparable
 from docgraph.graphql.execute.run import Run
 from docgraph.graphql.execute.window import Window
 from docgraph.graphql.plan.projection import cut_path

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from docgraph.codec.equality import is_equal
 from docgraph.codec.types import Decimal128, Int64
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import RequestError
@@ -145,7 +146,7 @@ def _add_to_set(document: Document, path: str, operand: Any) -> None:
     array = _list_at(document, path, "$addToSet")
     items, _ = _items(operand, "$addToSet", frozenset({"$each"}))
     for item in items:
-        if not any(_is_same(item, one) for one in array):
+        if not any(is_equal(item, one) for one in array):
             array.append(item)
     _put(document, path, array)
 
@@ -178,13 +179,8 @@ def _remove(document: Document, path: str, values: list[Any], operator: str) -> 
     if not _find(document, path)[2]:
         return
     array = _list_at(document, path, operator)
-    kept = [one for one in array if not any(_is_same(one, value) for value in values)]
+    kept = [one for one in array if not any(is_equal(one, value) for value in values)]
     _put(document, path, kept)
-
-
-def _is_same(left: Any, right: Any) -> bool:
-    """Equal as the database sees it: true is not 1."""
-    return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)
 
 
 # --- places ---------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from docgraph.graphql.definition.mapping.equality import equality_key
+from docgraph.codec.equality import unordered_key
 
 __all__ = ["EnumMapping"]
 
@@ -22,12 +22,12 @@ class EnumMapping:
     def __post_init__(self) -> None:
         names: dict[Hashable, str] = {}
         for name, value in self.stored.items():
-            names.setdefault(equality_key(value), name)
+            names.setdefault(unordered_key(value), name)
         object.__setattr__(self, "_names", names)
 
     def name_of(self, value: Any) -> str:
         """The name of a stored value, numbers by value; raises ValueError for an unknown one."""
         try:
-            return self._names[equality_key(value)]
+            return self._names[unordered_key(value)]
         except KeyError:
             raise ValueError(f"enum {self.name} has no name for the stored value") from None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from docgraph.codec.decode import decode
+from docgraph.codec.equality import unordered_key
 from docgraph.exchange.errors import BodyError
-from docgraph.graphql.definition.mapping.equality import equality_key
 from docgraph.predicates import Arguments, Parameter, Predicate, Vocabulary, Word
 from docgraph.variables import UNBOUND, get_value, parse_path, render_path
 
@@ -28,14 +28,14 @@ def build_vocabulary(paths: set[str]) -> Vocabulary:
 
         def holds(value: Any) -> bool:
             found = get_value(value, path)
-            return found is not UNBOUND and equality_key(found) == wanted
+            return found is not UNBOUND and unordered_key(found) == wanted
 
         return holds
 
     def value_eq(arguments: Arguments) -> Predicate:
         wanted = _parse_json(arguments["value"][0])
         paths.add("")
-        return lambda value: equality_key(value) == wanted
+        return lambda value: unordered_key(value) == wanted
 
     return {
         "field-exists": Word([Parameter("fields", is_list=True, is_default=True)], field_exists),
@@ -46,7 +46,7 @@ def build_vocabulary(paths: set[str]) -> Vocabulary:
 
 def _parse_json(text: str) -> Any:
     try:
-        return equality_key(decode(text))
+        return unordered_key(decode(text))
     except BodyError as error:
         raise ValueError(
             f"the value {text!r} is not valid JSON ({error.message}); "

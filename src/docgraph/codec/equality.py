@@ -1,0 +1,117 @@
+"""MongoDB's idea of equality, in memory.
+
+Values are equal when their keys are. Numbers compare by value whatever their type (1 = 1.0 = Int64
+1 = Decimal128 1), NaN is equal to itself, a boolean is no number, binaries differ by subtype, and
+documents compare by their fields in order. Where people write documents as JSON, whose objects have
+no order (type resolvers, enums, access rules), `unordered_key` leaves the order out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from datetime import datetime
+from math import isnan
+from typing import Any
+
+from docgraph.codec.types import (
+    Binary,
+    Code,
+    DatetimeMS,
+    DBRef,
+    Decimal128,
+    Int64,
+    MaxKey,
+    MinKey,
+    ObjectId,
+    Regex,
+    Timestamp,
+)
+
+__all__ = ["OWN_KEY", "Key", "equality_key", "is_equal", "is_equal_unordered", "unordered_key"]
+
+Key = Hashable
+
+# Values of these types are their own keys: Python compares them as MongoDB does.
+OWN_KEY = frozenset({str, int, Int64, ObjectId, datetime})
+_NAN = ("nan",)
+
+
+def is_equal(left: Any, right: Any) -> bool:
+    """Whether MongoDB finds two values equal."""
+    return equality_key(left) == equality_key(right)
+
+
+def is_equal_unordered(left: Any, right: Any) -> bool:
+    """The same, with the fields of documents in any order."""
+    return unordered_key(left) == unordered_key(right)
+
+
+def equality_key(value: Any) -> Key:
+    """A hashable key; two values have the same one exactly when MongoDB finds them equal."""
+    kind = type(value)
+    if kind in OWN_KEY:
+        return value  # type: ignore[no-any-return]
+    make = _KEYS.get(kind)
+    return make(value) if make is not None else _inherited_key(value)
+
+
+def unordered_key(value: Any) -> Key:
+    """The same, with the fields of documents in any order."""
+    return value if type(value) in OWN_KEY else equality_key(_sort_fields(value))
+
+
+def _sort_fields(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _sort_fields(value[name]) for name in sorted(value, key=str)}
+    if isinstance(value, list | tuple):
+        return [_sort_fields(item) for item in value]
+    return value
+
+
+def _float_key(value: float) -> Key:
+    return _NAN if isnan(value) else value
+
+
+def _decimal_key(value: Decimal128) -> Key:
+    number = value.to_decimal()
+    return _NAN if number.is_nan() else number
+
+
+def _document_key(value: Mapping[str, Any]) -> Key:
+    return ("object", tuple((name, equality_key(item)) for name, item in value.items()))
+
+
+def _binary_key(value: bytes) -> Key:
+    return ("binary", getattr(value, "subtype", 0), bytes(value))
+
+
+_KEYS: dict[type, Callable[[Any], Key]] = {
+    bool: lambda value: ("bool", value),
+    float: _float_key,
+    type(None): lambda _: None,
+    Decimal128: _decimal_key,
+    dict: _document_key,
+    list: lambda value: ("array", tuple(map(equality_key, value))),
+    bytes: _binary_key,
+    Binary: _binary_key,
+    DatetimeMS: lambda value: ("date", int(value)),
+    Timestamp: lambda value: ("timestamp", value.time, value.inc),
+    Regex: lambda value: ("regex", value.pattern, value.flags),
+    Code: lambda value: ("code", str(value), value.scope and equality_key(value.scope)),
+    DBRef: lambda value: _document_key(dict(value.as_doc())),
+    MinKey: lambda _: ("min",),
+    MaxKey: lambda _: ("max",),
+}
+
+
+def _inherited_key(value: Any) -> Key:
+    """The key of a value of a type of its own, such as a mapping of another kind."""
+    if isinstance(value, Mapping):
+        return _document_key(value)
+    if isinstance(value, list | tuple):
+        return _KEYS[list](value)
+    if isinstance(value, float):
+        return _float_key(value)
+    if isinstance(value, str | int):
+        return value
+    return (type(value).__name__, repr(value))
