@@ -7,7 +7,7 @@ config = decode(tree, SECTIONS | plugins)  # everything, or one ConfigError with
 
 from __future__ import annotations
 
-from docgraph.config.decode import Decoded, Frozen, decode, freeze, peek, thaw
+from docgraph.config.decode import Decoded, decode, peek
 from docgraph.config.section import PluginConfig, Section, ServiceConfig
 from docgraph.config.sections import SECTIONS
 from docgraph.config.show import show
@@ -20,17 +20,14 @@ __all__ = [
     "SECTIONS",
     "VARIABLES",
     "Decoded",
-    "Frozen",
     "PluginConfig",
     "Section",
     "ServiceConfig",
     "Sources",
     "Tree",
     "decode",
-    "freeze",
     "load",
     "peek",
     "show",
     "template",
-    "thaw",
 ]

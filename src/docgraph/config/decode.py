@@ -23,7 +23,7 @@ from docgraph.config.values import Checker
 from docgraph.config.view import View
 from docgraph.exchange.errors import ConfigError, Problem
 
-__all__ = ["Decoded", "Frozen", "decode", "freeze", "peek", "thaw"]
+__all__ = ["Decoded", "decode", "peek"]
 
 S = TypeVar("S", bound=Section)
 
@@ -42,15 +42,6 @@ class Decoded:
             if type(value) is section:
                 return value
         raise KeyError(section.__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Frozen:
-    """A `Decoded` of plain values, which unpickles where plugins are not loaded yet."""
-
-    values: dict[str, Any]
-    warnings: tuple[Problem, ...]
-    directory: Path
 
 
 def decode(tree: Tree, sections: Mapping[str, type[Section]]) -> Decoded:
@@ -76,18 +67,6 @@ def peek(tree: Tree, name: str, section: type[S]) -> S:
         return msgspec.convert(values, section)
     except msgspec.ValidationError:
         return section()  # `decode` will report it
-
-
-def freeze(decoded: Decoded) -> Frozen:
-    """Plain values for another process."""
-    values = {name: msgspec.to_builtins(value) for name, value in decoded.sections.items()}
-    return Frozen(values, decoded.warnings, decoded.directory)
-
-
-def thaw(frozen: Frozen, sections: Mapping[str, type[Section]]) -> Decoded:
-    """The typed values again; `sections` as they were given to `decode`."""
-    typed = {name: msgspec.convert(frozen.values[name], sections[name]) for name in sections}
-    return Decoded(typed, frozen.warnings, frozen.directory)
 
 
 def _directory(tree: Tree) -> Path:

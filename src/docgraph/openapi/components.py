@@ -1,10 +1,18 @@
-"""The shared parts of the description: parameters, bodies, responses, headers and schemas."""
+"""The shared parts of the description: parameters, bodies, responses, headers and schemas.
+
+Schemas and headers stand in `components.yaml`; the rest follows the configuration and the enums of
+the REST API.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from importlib.resources import files
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.yaml import decode
 
 from docgraph.config.sections import Mongo
 from docgraph.exchange import Document
@@ -19,114 +27,24 @@ JSON: Final = "application/json"
 _FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
+class _Static(Struct):
+    """The file `components.yaml`."""
+
+    schemas: dict[str, Document]
+    headers: dict[str, Document]
+
+
 def refer(kind: str, name: str) -> Document:
     """A reference to a component."""
     return {"$ref": f"#/components/{kind}/{name}"}
 
 
-# --- schemas --------------------------------------------------------------------------------------
+# --- what depends on nothing ----------------------------------------------------------------------
 
+_STATIC: Final = decode(files(__package__).joinpath("components.yaml").read_bytes(), type=_Static)
+SCHEMAS: Final = _STATIC.schemas
+HEADERS: Final = _STATIC.headers
 _DOCUMENT = refer("schemas", "Document")
-_COUNT: Document = {"type": "integer", "minimum": 0}
-
-SCHEMAS: Final[dict[str, Document]] = {
-    "Document": {
-        "type": "object",
-        "description": "A document in MongoDB's extended JSON: `{'$oid': …}`, `{'$date': …}`. "
-        "Input is read leniently, output follows `jsonMode`.",
-        "properties": {"_id": {}, "_etag": {}},
-    },
-    "Changes": {
-        "description": "Operators as they are, all other keys as `$set`; an array is an "
-        "aggregation pipeline.",
-        "anyOf": [
-            {"type": "object", "minProperties": 1},
-            {"type": "array", "items": {"type": "object"}, "minItems": 1},
-        ],
-    },
-    "Error": {
-        "type": "object",
-        "required": ["http status code", "http status description", "message", "code"],
-        "properties": {
-            "http status code": {"type": "integer", "minimum": 400, "maximum": 599},
-            "http status description": {"type": "string"},
-            "message": {"type": "string", "description": "for people; may change"},
-            "code": {"type": "string", "description": "for programs; does not change"},
-            "hint": {"type": "string", "description": "the way out"},
-            "details": {"description": "more about it, where there is more"},
-        },
-    },
-    "BulkElement": {
-        "type": "object",
-        "required": ["index", "httpStatus"],
-        "properties": {
-            "index": _COUNT,
-            "httpStatus": {"type": "integer"},
-            "link": {"type": "string", "format": "uri-reference"},
-            "message": {"type": "string"},
-            "mongodbErrorCode": {"type": "integer"},
-        },
-    },
-    "BulkResult": {
-        "type": "object",
-        "required": ["inserted", "deleted", "modified", "matched"],
-        "properties": {
-            "inserted": {**_COUNT, "description": "inserted and upserted documents"},
-            "deleted": _COUNT,
-            "modified": _COUNT,
-            "matched": _COUNT,
-            "links": {"type": "array", "items": {"type": "string", "format": "uri-reference"}},
-            "errors": {"type": "array", "items": refer("schemas", "BulkElement")},
-            "results": {"type": "array", "items": refer("schemas", "BulkElement")},
-            "_warnings": {"type": "array", "items": {"type": "string"}},
-        },
-    },
-    "Metadata": {
-        "type": "object",
-        "description": "Properties of a database or collection; all others are your own.",
-        "properties": {
-            "aggrs": {"type": "array", "items": refer("schemas", "Aggregation")},
-            "etagPolicy": refer("schemas", "EtagPolicy"),
-            "etagDocPolicy": refer("schemas", "EtagPolicy"),
-            "jsonSchema": {
-                "type": "object",
-                "required": ["schemaId"],
-                "properties": {
-                    "schemaId": {},
-                    "schemaStoreDb": {"type": "string"},
-                    "skipNotSupported": {"type": "boolean"},
-                },
-            },
-        },
-    },
-    "EtagPolicy": {
-        "type": "string",
-        "enum": ["REQUIRED", "REQUIRED_FOR_DELETE", "OPTIONAL"],
-    },
-    "Aggregation": {
-        "type": "object",
-        "required": ["uri", "stages"],
-        "properties": {
-            "uri": {"type": "string", "minLength": 1},
-            "stages": {"type": "array", "items": {"type": "object"}},
-            "allowDiskUse": {"type": "boolean"},
-            "type": {"type": "string"},
-        },
-    },
-    "Index": {
-        "type": "object",
-        "required": ["keys"],
-        "properties": {
-            "keys": {"type": "object", "minProperties": 1},
-            "ops": {"type": "object", "description": "options such as `unique` and `sparse`"},
-        },
-    },
-    "IndexDescription": {
-        "type": "object",
-        "required": ["_id", "key"],
-        "properties": {"_id": {"type": "string"}, "key": {"type": "object"}},
-    },
-}
 
 # --- bodies ---------------------------------------------------------------------------------------
 
@@ -283,25 +201,6 @@ _PARAMETERS: Final[dict[str, Document]] = {
 
 # --- responses ------------------------------------------------------------------------------------
 
-HEADERS: Final[dict[str, Document]] = {
-    name: {"description": description, "schema": {"type": kind}}
-    for name, description, kind in (
-        (
-            "ETag",
-            "24 hexadecimal digits without quotes; for `If-Match` and `If-None-Match`",
-            "string",
-        ),
-        ("Location", "where the new document is", "string"),
-        ("Link", 'the next page, as `<…>; rel="next"`', "string"),
-        ("X-Total-Count", "how many there are, when `count` asks for it", "integer"),
-        ("X-Count-Strategy", "`exact` or `estimated`", "string"),
-        ("Preference-Applied", "`return=representation`", "string"),
-        ("Retry-After", "seconds to wait", "integer"),
-        ("WWW-Authenticate", "how to authenticate", "string"),
-        ("Allow", "the methods of the resource", "string"),
-    )
-}
-
 _DESCRIPTIONS: Final = {
     400: "the request, a parameter or the body is wrong",
     401: "the caller is not known; no body",
@@ -354,7 +253,11 @@ ERRORS: Final[dict[str, Document]] = {f"Error{one}": _error(one) for one in _DES
 
 _OBJECTS: Document = {"type": "array", "items": _OBJECT}
 _NAMES: Document = {"type": "array", "items": {"type": "string"}}
-_SIZE: Document = {"type": "object", "required": ["_size"], "properties": {"_size": _COUNT}}
+_SIZE: Document = {
+    "type": "object",
+    "required": ["_size"],
+    "properties": {"_size": {"type": "integer", "minimum": 0}},
+}
 _COUNTED = ("ETag", "Link", "X-Total-Count", "X-Count-Strategy")
 _WRITTEN = ("ETag", "Preference-Applied")
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import pytest
 
-from docgraph.config import SECTIONS, PluginConfig, Sources, decode, freeze, load, peek, thaw
+from docgraph.config import SECTIONS, PluginConfig, Sources, decode, load, peek
 from docgraph.config.sections import (
     ConnectionOptions,
     Core,
@@ -17,7 +17,6 @@ from docgraph.config.sections import (
     Graphql,
     HttpsListener,
     JwtAuthenticationMechanism,
-    Mcp,
 )
 from docgraph.exchange.errors import ConfigError, Problem
 from tests.unit.config.harness import (
@@ -300,17 +299,6 @@ def test_a_decoded_configuration_can_be_pickled(tmp_path: Path) -> None:
     decoded = decode_text(tmp_path, "core: {workers: 2}\nping: {enabled: true}\n")
 
     assert pickle.loads(pickle.dumps(decoded)) == decoded
-
-
-def test_a_frozen_configuration_needs_no_classes_of_plugins(tmp_path: Path) -> None:
-    sections = {**SECTIONS, "greeter": Greeter}
-    decoded = decode_text(tmp_path, "greeter: {greeting: hi}\nmcp: {uri: /m}", sections=sections)
-
-    data = pickle.dumps(freeze(decoded))
-
-    assert b"Greeter" not in data
-    assert thaw(pickle.loads(data), sections) == decoded
-    assert thaw(pickle.loads(data), sections).get(Mcp).uri == "/m"
 
 
 def test_names_from_a_file_cannot_move_the_cursor(tmp_path: Path) -> None:
