@@ -45,6 +45,7 @@ def test_accepted_requests_are_answered_before_the_end(
 
         server.process.send_signal(number)
         assert idle.is_closed()
+        eventually(lambda: _refuses(server))  # each worker stops, not only that of the idle one
         released.touch()
 
         answers = [wire.read() for wire in wires]
@@ -67,6 +68,15 @@ def test_new_connections_are_refused_while_stopping(workers: int, tmp_path: Path
 
         released.touch()
         assert wire.read().status == 200
+
+
+def _refuses(server: Server) -> bool:
+    """Whether no process listens any more."""
+    try:
+        with server.connect():
+            return False
+    except ConnectionRefusedError:
+        return True
 
 
 def _accepts(server: Server) -> bool:
