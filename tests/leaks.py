@@ -8,6 +8,7 @@ errors, and the collector runs here, at the test that made the garbage.
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import threading
 import time
@@ -20,6 +21,7 @@ import pytest
 from docgraph.observe import bus
 
 _PATIENCE = 10.0  # seconds; what is about to end may need a moment on a busy machine
+_LOOK_AT_ALL = 400  # tests; it takes a good part of a second
 _TASKS = Path("/proc/self/task")
 _DESCRIPTORS = Path("/proc/self/fd")
 
@@ -44,8 +46,7 @@ class Snapshot:
 
     def check(self) -> None:
         """Fail for what was not there before, and does not go away."""
-        gc.collect()
-        gc.freeze()  # what is alive now need not be looked at again, by every test from here on
+        _collect()
         deadline = time.monotonic() + _PATIENCE
         while (left := self._find_left()) and time.monotonic() < deadline:
             time.sleep(0.005)
@@ -62,6 +63,20 @@ class Snapshot:
             opened = _count_descriptors() - self._descriptors
             left += [f"{count} open: {what}" for what, count in opened.items()]
         return left
+
+
+_checks = itertools.count(1)
+
+
+def _collect() -> None:
+    """Collect what this test made; what it left alive need not be looked at by every test after it.
+
+    Now and then all of it is looked at again: a frozen object is never given back.
+    """
+    if next(_checks) % _LOOK_AT_ALL == 0:
+        gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 def _find_threads() -> frozenset[threading.Thread]:
