@@ -70,8 +70,11 @@ class Api:
         return await self.send("DELETE", path, **others)
 
     async def follow(self, path: str) -> AsyncIterator[Any]:
-        """The pages of a list, as `Link: rel="next"` leads through them."""
+        """The pages of a list, as `Link: rel="next"` leads through them; never to one again."""
+        seen: set[str] = set()
         while True:
+            assert path not in seen, f"the pages lead back to {path}"
+            seen.add(path)
             reply = await self.send("GET", path)
             assert reply.status == 200, reply.text
             yield decode(reply.text)

@@ -250,7 +250,7 @@ async def test_every_value_has_its_place_in_keyset_pages(api: Api, sort: str) ->
     direction = -1 if sort == "-v" else 1
     expected = [one["_id"] for one in api.things.find().sort({"v": direction, "_id": direction})]
 
-    for size in (2, 5):
+    for size in (1, 2, 5):
         assert await _ids(api, f"/things?pagesize={size}&sort={sort}&after=") == expected
 
 
@@ -307,3 +307,16 @@ async def test_ids_of_every_type_are_paged(api: Api) -> None:
 
     assert [decode(str(len(ids)))] == [len(await _ids(api, "/things?pagesize=1"))]
     assert await _ids(api, "/things?pagesize=2") == expected
+
+
+@pytest.mark.parametrize("sort", ["v", "-v"])
+@pytest.mark.parametrize("size", [1, 2, 3])
+async def test_numbers_beside_nan_in_an_array_come_once(api: Api, sort: str, size: int) -> None:
+    """Decision 41: an array that holds NaN stands where its least or greatest element does."""
+    nan = float("nan")
+    values = [3, nan, [nan, 3], [nan], [nan, float("-inf")], float("-inf"), nan, [3, nan], None]
+    api.things.insert_many({"_id": n, "v": value} for n, value in enumerate(values))
+    direction = -1 if sort == "-v" else 1
+    expected = [one["_id"] for one in api.things.find().sort({"v": direction, "_id": direction})]
+
+    assert await _ids(api, f"/things?pagesize={size}&sort={sort}&after=") == expected

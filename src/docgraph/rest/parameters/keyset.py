@@ -92,6 +92,7 @@ _OF_TYPE: Final[tuple[tuple[tuple[type, ...], str], ...]] = (
     ((MaxKey,), "maxKey"),
 )
 _NAN: Final = float("nan")
+_LEAST: Final = float("-inf")  # of all other numbers
 # Types of one value: there is nothing to compare.
 _ALONE: Final = frozenset({"minKey", "maxKey", "undefined", "null"})
 
@@ -229,8 +230,8 @@ def _within(path: str, value: Any, direction: int) -> list[Filter]:
     if name == "regex":  # the operators do not take one
         expression = {operator: [f"${path}", {"$literal": value}]}
         return [{"$and": [{path: {"$type": "regex"}}, {"$expr": expression}]}]
-    if name == "number" and _is_nan(value):  # the least number
-        return [{path: {"$type": "number", "$ne": _NAN}}] if direction > 0 else []
+    if name == "number" and _is_nan(value):  # the least number; `$ne` would look at whole arrays
+        return [{path: {"$gte": _LEAST}}] if direction > 0 else []
     return [_compare(path, operator, value)]
 
 
