@@ -22,7 +22,7 @@ from pathlib import Path
 
 CANNOT = 77  # what test drivers take for "skipped"
 ROOT = Path(__file__).parent.parent
-MIRROR = os.environ.get("MIRROR", "http://deb.debian.org/debian")
+MIRROR = os.environ.get("MIRROR")  # None: the one that debootstrap knows
 PACKAGES = "python3,python3-venv,make,git,ca-certificates"
 CHECKOUT = "/root/docgraph"
 INSIDE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -72,7 +72,7 @@ def make_tree(tree: Path, log: Path) -> None:
     command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(tree)]
     with log.open("w") as output:
         done = subprocess.run(
-            [*NAMESPACES, *command, MIRROR],
+            [*NAMESPACES, *command, *([MIRROR] if MIRROR else [])],
             env={**os.environ, **find_apt_proxy()},
             stdin=subprocess.DEVNULL,
             stdout=output,
