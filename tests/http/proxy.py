@@ -83,7 +83,8 @@ class Proxy:
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with suppress(OSError):
-        while data := await reader.read(1 << 16):
+        # A transport that was cut meanwhile takes nothing any more: uvloop raises, and no OSError.
+        while (data := await reader.read(1 << 16)) and not writer.is_closing():
             writer.write(data)
             await writer.drain()
     writer.close()
