@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from docgraph.access.database import AclWatcher, DbAclAuthorizer
+from docgraph.access.definitions import DefinitionLimits
 from docgraph.access.enforce import (
     HiddenReads,
     HiddenWrites,
@@ -126,6 +127,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     WriteFilter,
     RequestMerger,
     ResponseProjector,
+    DefinitionLimits,
     AccessExplain,
     # GraphQL apps
     GraphqlService,
