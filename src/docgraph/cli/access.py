@@ -9,10 +9,10 @@ import click
 
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice, print_table
-from docgraph.config import Sources, load
+from docgraph.config import Sources
 from docgraph.config.sections import Graphql
 from docgraph.exchange import Deadline, DocgraphError
-from docgraph.server.prepare import prepare
+from docgraph.server.prepare import load_tree, prepare
 
 if TYPE_CHECKING:
     from docgraph.access.explain import Answer, Explanation
@@ -177,4 +177,4 @@ def _run(sources: Sources, work: Callable[[Docgraph], Awaitable[_T]]) -> _T:
     """Do something with the plugins and the database of the configuration."""
     from docgraph.cli.workbench import work_on
 
-    return work_on(prepare(load(sources)), work)
+    return work_on(prepare(load_tree(sources)), work)

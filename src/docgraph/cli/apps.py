@@ -12,7 +12,7 @@ import orjson
 
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice, print_table
-from docgraph.config import Sources, load
+from docgraph.config import Sources
 from docgraph.config.sections import Graphql
 from docgraph.exchange import (
     Deadline,
@@ -25,7 +25,7 @@ from docgraph.exchange import (
     WriteKind,
 )
 from docgraph.server.app import Docgraph
-from docgraph.server.prepare import prepare
+from docgraph.server.prepare import load_tree, prepare
 
 __all__ = ["apps"]
 
@@ -51,7 +51,7 @@ def check(sources: Sources, path: Path, as_json: bool) -> None:
     """
     from docgraph.cli.definitions import check_path, report
 
-    checked = check_path(prepare(load(sources)), path)
+    checked = check_path(prepare(load_tree(sources)), path)
     report(checked, as_json=as_json)
     sys.exit(1 if any(one.errors for one in checked) else 0)
 
@@ -64,7 +64,7 @@ def apply(sources: Sources, path: Path) -> None:
     from docgraph.cli.definitions import check_path, report
     from docgraph.graphql.apps.cache_plugins import ensure_index
 
-    checked = check_path(prepare(load(sources)), path)
+    checked = check_path(prepare(load_tree(sources)), path)
     report(checked, as_json=False)
     if any(one.errors for one in checked):
         raise StartupError("nothing was stored", hint="mend the definitions named above")
@@ -161,7 +161,7 @@ def _run(sources: Sources, work: Callable[[_Definitions], Awaitable[_T]]) -> _T:
     """Do something with the definitions of the configured database."""
     from docgraph.cli.workbench import work_on
 
-    prepared = prepare(load(sources))
+    prepared = prepare(load_tree(sources))
     return work_on(prepared, lambda app: work(_Definitions(app, prepared.config.get(Graphql))))
 
 

@@ -23,7 +23,7 @@ def mongod(sources: Sources) -> None:
     """
     from docgraph.embedded.mongo import EmbeddedMongo
 
-    directory = peek(load(sources), "core", Core).data_directory
+    directory = peek(load(sources), Core).data_directory
     signals = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     with EmbeddedMongo(directory, on_progress=notice) as address:

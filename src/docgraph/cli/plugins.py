@@ -6,7 +6,7 @@ import click
 
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import print_table
-from docgraph.config import Sources, load
+from docgraph.config import Sources
 from docgraph.plugins import is_enabled
 
 __all__ = ["plugins"]
@@ -17,9 +17,9 @@ __all__ = ["plugins"]
 @configured
 def plugins(sources: Sources, as_json: bool) -> None:
     """List the plugins: name, kind, enabled or not, origin."""
-    from docgraph.server.prepare import prepare
+    from docgraph.server.prepare import load_tree, prepare
 
-    prepared = prepare(load(sources))
+    prepared = prepare(load_tree(sources))
     rows = [
         {
             "name": one.name,

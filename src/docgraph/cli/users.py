@@ -15,7 +15,7 @@ import click
 
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice, print_table
-from docgraph.config import Sources, load
+from docgraph.config import Sources
 from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.exchange import (
     Deadline,
@@ -30,7 +30,7 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import Conflict
-from docgraph.server.prepare import prepare
+from docgraph.server.prepare import load_tree, prepare
 
 if TYPE_CHECKING:
     from docgraph.auth.authenticators.database import DatabaseRealm
@@ -143,7 +143,7 @@ def hash_(sources: Sources, password_file: Path | None) -> None:
     """Print the bcrypt hash of a password, for create-user-document."""
     from docgraph.auth.passwords import hash_password
 
-    settings = prepare(load(sources)).config.get(DbRealmAuthenticator)
+    settings = prepare(load_tree(sources)).config.get(DbRealmAuthenticator)
     password = _read_password(password_file)
     try:
         click.echo(hash_password(password, settings.bcrypt_complexity))
@@ -190,7 +190,7 @@ def _run(sources: Sources, work: Callable[[_Users], Awaitable[_T]]) -> _T:
     from docgraph.auth.authenticators.database import REALM
     from docgraph.cli.workbench import work_on
 
-    prepared = prepare(load(sources))
+    prepared = prepare(load_tree(sources))
     if not prepared.config.get(DbRealmAuthenticator).enabled:
         raise StartupError(
             f"{REALM} is off, and knows no users", hint=f"set /{REALM}/enabled to true"

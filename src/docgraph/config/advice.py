@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from docgraph.config.section import View
 from docgraph.config.sections import (
     AggregationSecurity,
     IdentityAuthMechanism,
@@ -12,7 +13,6 @@ from docgraph.config.sections import (
     RndTokenManager,
     TokenBasicAuthMechanism,
 )
-from docgraph.config.view import Rule, View
 from docgraph.exchange.errors import Problem
 
 __all__ = ["ADVICE", "give_advice"]
@@ -58,7 +58,7 @@ def token_basic_has_a_manager(view: View) -> Iterator[Problem]:
         )
 
 
-ADVICE: Final[tuple[Rule, ...]] = (
+ADVICE: Final = (
     javascript_is_refused,
     identity_is_for_tests,
     token_basic_has_a_manager,

@@ -16,11 +16,10 @@ from docgraph.config.nearest import suggest
 from docgraph.config.node import BUILT_IN, Node, Origin
 from docgraph.config.options import options_of, walk_options
 from docgraph.config.rules import find_conflicts
-from docgraph.config.section import Section
+from docgraph.config.section import Section, View
 from docgraph.config.sections import Core
 from docgraph.config.tree import Tree
 from docgraph.config.values import Checker
-from docgraph.config.view import View
 from docgraph.exchange.errors import ConfigError, Problem
 
 __all__ = ["Decoded", "decode", "peek"]
@@ -50,18 +49,32 @@ def decode(tree: Tree, sections: Mapping[str, type[Section]]) -> Decoded:
     decoding.check_names()
     for name, section in sections.items():
         decoding.decode_section(name, section)
-    view = View(tree, decoding.done, frozenset(sections))
-    # A file that was not read to its end would make rules complain about what it may well say.
-    conflicts = find_conflicts(view) if tree.complete else ()
+    view = View(tree, decoding.done, sections)
+    checked = [
+        section
+        for name, section in decoding.done.items()
+        if section.section_name in (name, "")  # a plugin may reuse the struct of another section
+    ]
+    # A file that was not read to its end would make checks complain about what it may well say.
+    conflicts = (
+        [
+            *(problem for section in checked for problem in section.find_conflicts(view)),
+            *find_conflicts(view),
+        ]
+        if tree.complete
+        else []
+    )
     problems = [*tree.problems, *decoding.problems, *conflicts]
     if problems:
         raise ConfigError(arrange(problems))
-    warnings = (*tree.warnings, *decoding.warnings, *give_advice(view))
+    advice = [problem for section in checked for problem in section.give_advice(view)]
+    warnings = (*tree.warnings, *decoding.warnings, *advice, *give_advice(view))
     return Decoded(decoding.done, warnings, _directory(tree))
 
 
-def peek(tree: Tree, name: str, section: type[S]) -> S:
+def peek(tree: Tree, section: type[S]) -> S:
     """One section before the others are known; wrong options count as not given."""
+    name = section.section_name
     values = _Decoding(tree, {name: section}).read_section(name, section)
     try:
         return msgspec.convert(values, section)
@@ -131,7 +144,7 @@ class _Decoding:
         return str(base / path)
 
     def _plugins_directory(self) -> Path:
-        return Path(peek(self.tree, "core", Core).plugins_directory)
+        return Path(peek(self.tree, Core).plugins_directory)
 
     def _explain(self, name: str, path: str, struct: type[msgspec.Struct]) -> str | None:
         return suggest(name, options_of(struct)) or self._find_home(name)

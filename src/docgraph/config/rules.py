@@ -13,31 +13,25 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from docgraph.config.nearest import suggest
-from docgraph.config.section import Section
+from docgraph.config.section import View
 from docgraph.config.sections import (
-    SECTIONS,
     AuthCookieHandler,
     AuthCookieRemover,
     AuthCookieSetter,
     BasicAuthMechanism,
-    ConnectionOptions,
     Core,
     DbRealmAuthenticator,
     DigestAuthMechanism,
     FileAclAuthorizer,
     FileRealmAuthenticator,
-    Graphql,
     HttpListener,
     HttpsListener,
     IdentityAuthMechanism,
     JwtAuthenticationMechanism,
     JwtTokenManager,
-    MClient,
-    Mongo,
     RndTokenManager,
     TokenBasicAuthMechanism,
 )
-from docgraph.config.view import NAMES, Rule, View
 from docgraph.exchange.errors import Problem
 
 __all__ = ["RULES", "find_conflicts"]
@@ -86,29 +80,6 @@ def listeners_differ(view: View) -> Iterator[Problem]:
             "give one of them another port",
             "/http-listener/port",
         )
-
-
-def defaults_stay_below_maxima(view: View) -> Iterator[Problem]:
-    """What holds when nothing is asked for must itself be allowed."""
-    pairs: tuple[tuple[type[Section], str, str], ...] = (
-        (Graphql, "default-limit", "max-limit"),
-        (Mongo, "default-pagesize", "max-pagesize"),
-        (MClient, "min-pool-size", "max-pool-size"),
-        (ConnectionOptions, "max-header-size", "max-headers-size"),
-    )
-    for section, low, high in pairs:
-        value = view.on(section)
-        if value is None:
-            continue
-        small: int = getattr(value, low.replace("-", "_"))
-        large: int = getattr(value, high.replace("-", "_"))
-        if small > large:
-            yield view.blame(
-                f"/{NAMES[section]}/{low}",
-                f"'{low}' ({small}) is greater than '{high}' ({large})",
-                f"lower '{low}' or raise '{high}'",
-                f"/{NAMES[section]}/{high}",
-            )
 
 
 def proxies_are_addresses(view: View) -> Iterator[Problem]:
@@ -212,12 +183,12 @@ def authenticators_exist(view: View) -> Iterator[Problem]:
         "dbRealmAuthenticator": view.get(DbRealmAuthenticator),
         "fileRealmAuthenticator": view.get(FileRealmAuthenticator),
     }
-    plugins = view.names - set(SECTIONS)
+    plugins = view.plugins
     for section in (BasicAuthMechanism, DigestAuthMechanism):
         mechanism = view.on(section)
         if not isinstance(mechanism, BasicAuthMechanism | DigestAuthMechanism):
             continue
-        name, path = mechanism.authenticator, f"/{NAMES[section]}/authenticator"
+        name, path = mechanism.authenticator, f"/{section.section_name}/authenticator"
         authenticator = built_in.get(name)
         if name not in built_in and name not in plugins:
             yield view.blame(
@@ -229,7 +200,7 @@ def authenticators_exist(view: View) -> Iterator[Problem]:
                 f"the authenticator '{name}' is off",
                 f"set /{name}/enabled to true, or name another one",
                 f"/{name}/enabled",
-                f"/{NAMES[section]}/enabled",
+                f"/{section.section_name}/enabled",
             )
 
 
@@ -299,8 +270,8 @@ def cookies_come_as_three(view: View) -> Iterator[Problem]:
     """Cookie authentication needs the setter, the handler and the remover."""
     if not view.knows(*_COOKIES):
         return
-    off = [NAMES[section] for section in _COOKIES if view.on(section) is None]
-    on = [NAMES[section] for section in _COOKIES if view.on(section) is not None]
+    off = [section.section_name for section in _COOKIES if view.on(section) is None]
+    on = [section.section_name for section in _COOKIES if view.on(section) is not None]
     if on and off:
         yield view.blame(
             f"/{on[0]}/enabled",
@@ -368,11 +339,10 @@ def _as_set(audience: str | tuple[str, ...] | None) -> set[str]:
     return {audience} if isinstance(audience, str) else set(audience)
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final = (
     some_listener_is_on,
     https_has_its_files,
     listeners_differ,
-    defaults_stay_below_maxima,
     proxies_are_addresses,
     one_token_manager,
     token_manager_has_a_key,

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import pytest
 
-from docgraph.config import SECTIONS, PluginConfig, Sources, decode, load, peek
+from docgraph.config import PluginConfig, Sources, decode, load, peek
 from docgraph.config.sections import (
     ConnectionOptions,
     Core,
@@ -19,6 +19,7 @@ from docgraph.config.sections import (
     JwtAuthenticationMechanism,
 )
 from docgraph.exchange.errors import ConfigError, Problem
+from docgraph.server.builtin_sections import SECTIONS
 from tests.unit.config.harness import (
     decode_text,
     load_text,
@@ -289,7 +290,7 @@ def test_relative_paths_elsewhere(tmp_path: Path) -> None:
 def test_peek_gives_a_section_before_the_others_are_right(tmp_path: Path) -> None:
     tree = load_text(tmp_path, "core: {workers: x, plugins-directory: p}\nnonsense: 1\n")
 
-    core = peek(tree, "core", Core)
+    core = peek(tree, Core)
 
     assert core.plugins_directory == str(tmp_path / "p")
     assert core.workers == 1

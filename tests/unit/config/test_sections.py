@@ -12,7 +12,7 @@ import pytest
 import docgraph
 from docgraph.config.options import options_of, walk_options
 from docgraph.config.section import Section
-from docgraph.config.sections import SECTIONS
+from docgraph.server.builtin_sections import SECTIONS
 
 # Section → option → default, as service.md, decisions.md and reliability.md section 4 have them.
 TABLES: dict[str, dict[str, Any]] = {

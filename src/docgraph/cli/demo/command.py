@@ -15,7 +15,7 @@ import orjson
 from docgraph.cli.demo.data import build_blog
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice, own_command, progress
-from docgraph.config import Sources, Tree, load
+from docgraph.config import Sources, Tree
 from docgraph.config.locate import locating
 from docgraph.config.sections import Core
 from docgraph.exchange import Deadline, Document, Resource, ResourceType, Write, WriteKind
@@ -42,11 +42,11 @@ def demo(sources: Sources) -> None:
 
     The blog's API is open to everybody on this machine, the rest to the administrator only.
     """
-    from docgraph.server.prepare import prepare
+    from docgraph.server.prepare import load_tree, prepare
     from docgraph.server.process.host import host
     from docgraph.server.process.run import announce
 
-    tree = load(replace(sources, settings=(*_OPEN, *sources.settings)))
+    tree = load_tree(replace(sources, settings=(*_OPEN, *sources.settings)))
     directory = Path(prepare(tree).config.get(Core).data_directory)
 
     def on_ready(urls: Sequence[str]) -> None:

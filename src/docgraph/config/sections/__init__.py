@@ -1,12 +1,7 @@
-"""Every named section of the configuration: one frozen struct each, and the names they go by.
-
-The order of `SECTIONS` is the order of the template, of `docgraph config show` and of the
-reference page.
-"""
+"""Every named section of the configuration: one frozen struct each."""
 
 from __future__ import annotations
 
-from docgraph.config.section import Section
 from docgraph.config.sections.access import (
     AggregationSecurity,
     DbAclAuthorizer,
@@ -61,7 +56,6 @@ from docgraph.config.sections.tokens import (
 )
 
 __all__ = [
-    "SECTIONS",
     "AggregationSecurity",
     "AuthCookieHandler",
     "AuthCookieRemover",
@@ -105,45 +99,3 @@ __all__ = [
     "RootRoleGuard",
     "TokenBasicAuthMechanism",
 ]
-
-SECTIONS: dict[str, type[Section]] = {
-    "core": Core,
-    "http-listener": HttpListener,
-    "https-listener": HttpsListener,
-    "connection-options": ConnectionOptions,
-    "cors": Cors,
-    "logging": Logging,
-    "mclient": MClient,
-    "mongo": Mongo,
-    "graphql": Graphql,
-    "graphAppsInitializer": GraphAppsInitializer,
-    "graphAppsUpdater": GraphAppsUpdater,
-    "mcp": Mcp,
-    "ping": Ping,
-    "database-probe": DatabaseProbe,
-    "metrics": Metrics,
-    "openapi": OpenApi,
-    "openapiPage": OpenApiPage,
-    "tokenBasicAuthMechanism": TokenBasicAuthMechanism,
-    "basicAuthMechanism": BasicAuthMechanism,
-    "digestAuthMechanism": DigestAuthMechanism,
-    "jwtAuthenticationMechanism": JwtAuthenticationMechanism,
-    "identityAuthMechanism": IdentityAuthMechanism,
-    "dbRealmAuthenticator": DbRealmAuthenticator,
-    "fileRealmAuthenticator": FileRealmAuthenticator,
-    "rndTokenManager": RndTokenManager,
-    "jwtTokenManager": JwtTokenManager,
-    "authTokenService": AuthTokenService,
-    "authCookieSetter": AuthCookieSetter,
-    "authCookieHandler": AuthCookieHandler,
-    "authCookieRemover": AuthCookieRemover,
-    "roles": Roles,
-    "bruteForceAttackGuard": BruteForceAttackGuard,
-    "dbAclAuthorizer": DbAclAuthorizer,
-    "fileAclAuthorizer": FileAclAuthorizer,
-    "fullAuthorizer": FullAuthorizer,
-    "originVetoer": OriginVetoer,
-    "filterOperatorsBlacklist": FilterOperatorsBlacklist,
-    "rootRoleGuard": RootRoleGuard,
-    "aggregationSecurity": AggregationSecurity,
-}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -28,6 +28,7 @@ Operator = Annotated[
 class DbAclAuthorizer(PluginConfig, frozen=True):
     """Allows by permission documents in the database."""
 
+    section_name: ClassVar[str] = "dbAclAuthorizer"
     enabled: Annotated[bool, Meta(description="whether the authorizer is on")] = True
     acl_db: Annotated[Name, Meta(description="database of the permissions")] = "docgraph"
     acl_collection: Annotated[Name, Meta(description="collection of the permissions")] = "acl"
@@ -50,6 +51,7 @@ class DbAclAuthorizer(PluginConfig, frozen=True):
 class FileAclAuthorizer(PluginConfig, frozen=True):
     """Allows by permissions in a file or in the configuration itself."""
 
+    section_name: ClassVar[str] = "fileAclAuthorizer"
     enabled: Annotated[bool, Meta(description="whether the authorizer is on")] = False
     conf_file: Annotated[
         ConfigurationPath | None,
@@ -64,6 +66,7 @@ class FileAclAuthorizer(PluginConfig, frozen=True):
 class FullAuthorizer(PluginConfig, frozen=True):
     """Allows everything."""
 
+    section_name: ClassVar[str] = "fullAuthorizer"
     enabled: Annotated[bool, Meta(description="whether the authorizer is on")] = False
     authentication_required: Annotated[
         bool, Meta(description="whether callers have to be known")
@@ -73,6 +76,7 @@ class FullAuthorizer(PluginConfig, frozen=True):
 class OriginVetoer(PluginConfig, frozen=True):
     """Denies requests of pages that are not on a list."""
 
+    section_name: ClassVar[str] = "originVetoer"
     enabled: Annotated[bool, Meta(description="whether the vetoer is on")] = False
     whitelist: Annotated[tuple[str, ...], Meta(description="origins that pass")] = ()
     whitelist_patterns: Annotated[
@@ -89,6 +93,7 @@ class OriginVetoer(PluginConfig, frozen=True):
 class FilterOperatorsBlacklist(PluginConfig, frozen=True):
     """Denies REST requests whose filter uses one of these operators."""
 
+    section_name: ClassVar[str] = "filterOperatorsBlacklist"
     enabled: Annotated[bool, Meta(description="whether the vetoer is on")] = True
     blacklist: Annotated[tuple[Operator, ...], Meta(description="operators that are refused")] = (
         "$where",
@@ -98,12 +103,14 @@ class FilterOperatorsBlacklist(PluginConfig, frozen=True):
 class RootRoleGuard(PluginConfig, frozen=True):
     """Refuses writes that would give the root role to a user, or roles to whoever writes."""
 
+    section_name: ClassVar[str] = "rootRoleGuard"
     enabled: Annotated[bool, Meta(description="whether the guard is on")] = True
 
 
 class AggregationSecurity(Section, frozen=True):
     """Stages and operators refused on top of those that are refused always."""
 
+    section_name: ClassVar[str] = "aggregationSecurity"
     enabled: Annotated[bool, Meta(description="whether the lists below are applied")] = True
     stage_blacklist: Annotated[
         tuple[Operator, ...], Meta(description="further stages that are refused")

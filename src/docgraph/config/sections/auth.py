@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -49,6 +49,7 @@ JwtAlgorithm = Literal[
 class BasicAuthMechanism(PluginConfig, frozen=True):
     """`Authorization: Basic` with user id and password."""
 
+    section_name: ClassVar[str] = "basicAuthMechanism"
     enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = True
     authenticator: Annotated[Name, Meta(description="authenticator that knows the users")] = (
         "dbRealmAuthenticator"
@@ -59,6 +60,7 @@ class BasicAuthMechanism(PluginConfig, frozen=True):
 class DigestAuthMechanism(PluginConfig, frozen=True):
     """`Authorization: Digest`."""
 
+    section_name: ClassVar[str] = "digestAuthMechanism"
     enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = False
     realm: Annotated[Realm, Meta(description="realm of the challenge")] = "docgraph"
     domain: Annotated[Realm, Meta(description="domain of the challenge")] = "/"
@@ -81,12 +83,14 @@ class DigestAuthMechanism(PluginConfig, frozen=True):
 class TokenBasicAuthMechanism(PluginConfig, frozen=True):
     """`Authorization: Basic` with user id and token; needs a token manager."""
 
+    section_name: ClassVar[str] = "tokenBasicAuthMechanism"
     enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = True
 
 
 class JwtAuthenticationMechanism(PluginConfig, frozen=True):
     """`Authorization: Bearer` with a JSON Web Token."""
 
+    section_name: ClassVar[str] = "jwtAuthenticationMechanism"
     enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = False
     algorithm: Annotated[JwtAlgorithm, Meta(description="the one algorithm accepted")] = "HS256"
     key: Annotated[
@@ -130,6 +134,7 @@ class JwtAuthenticationMechanism(PluginConfig, frozen=True):
 class IdentityAuthMechanism(PluginConfig, frozen=True):
     """Takes every request as coming from one account; for tests only."""
 
+    section_name: ClassVar[str] = "identityAuthMechanism"
     enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = False
     username: Annotated[Name, Meta(description="user id of the account")] = "admin"
     roles: Annotated[tuple[str, ...], Meta(description="roles of the account")] = ("admin", "user")
@@ -138,6 +143,7 @@ class IdentityAuthMechanism(PluginConfig, frozen=True):
 class DbRealmAuthenticator(PluginConfig, frozen=True):
     """Users in a collection of the database."""
 
+    section_name: ClassVar[str] = "dbRealmAuthenticator"
     enabled: Annotated[bool, Meta(description="whether the authenticator is on")] = True
     users_db: Annotated[Name, Meta(description="database of the users")] = "docgraph"
     users_collection: Annotated[Name, Meta(description="collection of the users")] = "users"
@@ -213,6 +219,7 @@ class DbRealmAuthenticator(PluginConfig, frozen=True):
 class FileRealmAuthenticator(PluginConfig, frozen=True):
     """Users in a file or in the configuration itself."""
 
+    section_name: ClassVar[str] = "fileRealmAuthenticator"
     enabled: Annotated[bool, Meta(description="whether the authenticator is on")] = False
     conf_file: Annotated[
         ConfigurationPath | None,
@@ -227,6 +234,7 @@ class FileRealmAuthenticator(PluginConfig, frozen=True):
 class Roles(ServiceConfig, frozen=True):
     """Tells callers their roles, at `<uri>/<userid>`."""
 
+    section_name: ClassVar[str] = "roles"
     enabled: Annotated[bool, Meta(description="whether the service is on")] = True
     uri: Annotated[Uri, Meta(description="base path of the service")] = "/roles"
 
@@ -234,6 +242,7 @@ class Roles(ServiceConfig, frozen=True):
 class BruteForceAttackGuard(PluginConfig, frozen=True):
     """Answers 429 to those who try passwords."""
 
+    section_name: ClassVar[str] = "bruteForceAttackGuard"
     enabled: Annotated[bool, Meta(description="whether the guard is on")] = True
     max_failed_attempts: Annotated[
         int,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -12,7 +13,9 @@ from docgraph.config.section import (
     Milliseconds,
     Section,
     Size,
+    View,
 )
+from docgraph.exchange.errors import Problem
 
 __all__ = ["Core", "Logging", "MClient"]
 
@@ -24,6 +27,7 @@ HeaderName = Annotated[
 class Core(Section, frozen=True):
     """The instance: its processes, its directories, what stands in front of it."""
 
+    section_name: ClassVar[str] = "core"
     name: Annotated[
         str,
         Meta(
@@ -88,6 +92,7 @@ class Core(Section, frozen=True):
 class Logging(Section, frozen=True):
     """What is logged to stderr, and how."""
 
+    section_name: ClassVar[str] = "logging"
     level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="least severity logged")
     ] = "info"
@@ -118,6 +123,7 @@ class Logging(Section, frozen=True):
 class MClient(Section, frozen=True):
     """The connection to MongoDB."""
 
+    section_name: ClassVar[str] = "mclient"
     connection_string: Annotated[
         ConnectionString | None,
         Meta(description="address of the MongoDB; none starts the embedded one"),
@@ -148,3 +154,7 @@ class MClient(Section, frozen=True):
         int,
         Meta(description="longest wait for a server, such as a new primary", ge=1, le=600_000),
     ] = 15_000
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """A pool cannot keep more than it may have."""
+        yield from view.compare(self, "min-pool-size", "max-pool-size")

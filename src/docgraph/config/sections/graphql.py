@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
-from docgraph.config.section import Milliseconds, PluginConfig, Section, ServiceConfig, Size, Uri
+from docgraph.config.section import (
+    Milliseconds,
+    PluginConfig,
+    Section,
+    ServiceConfig,
+    Size,
+    Uri,
+    View,
+)
+from docgraph.exchange.errors import Problem
 
 __all__ = ["GraphAppsInitializer", "GraphAppsUpdater", "Graphql", "GraphqlLimits", "Mcp"]
 
@@ -33,6 +43,7 @@ class GraphqlLimits(Section, frozen=True):
 class Graphql(ServiceConfig, frozen=True):
     """The GraphQL API."""
 
+    section_name: ClassVar[str] = "graphql"
     enabled: Annotated[bool, Meta(description="whether the service is on")] = True
     uri: Annotated[Uri, Meta(description="base path of the GraphQL API")] = "/graphql"
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
@@ -88,22 +99,29 @@ class Graphql(ServiceConfig, frozen=True):
         Meta(description="members of a replica set that queries read from"),
     ] = "primary"
 
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """The limit of queries that give none is one that they may ask for."""
+        yield from view.compare(self, "default-limit", "max-limit")
+
 
 class GraphAppsInitializer(PluginConfig, frozen=True):
     """Caches all apps at start; without it each app is cached at its first request."""
 
+    section_name: ClassVar[str] = "graphAppsInitializer"
     enabled: Annotated[bool, Meta(description="whether the plugin is on")] = True
 
 
 class GraphAppsUpdater(PluginConfig, frozen=True):
     """Looks for changed and deleted apps every `graphql.app-cache-ttr`."""
 
+    section_name: ClassVar[str] = "graphAppsUpdater"
     enabled: Annotated[bool, Meta(description="whether the plugin is on")] = True
 
 
 class Mcp(ServiceConfig, frozen=True):
     """Agents' access to the GraphQL apps by the Model Context Protocol."""
 
+    section_name: ClassVar[str] = "mcp"
     enabled: Annotated[bool, Meta(description="whether the service is on")] = False
     uri: Annotated[Uri, Meta(description="path of the endpoint")] = "/mcp"
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True

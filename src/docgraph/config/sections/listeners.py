@@ -6,11 +6,13 @@ number and time.
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from docgraph.config.section import FilePath, Milliseconds, Port, Section, Size
+from docgraph.config.section import FilePath, Milliseconds, Port, Section, Size, View
+from docgraph.exchange.errors import Problem
 
 __all__ = ["ConnectionOptions", "Cors", "HttpListener", "HttpsListener"]
 
@@ -29,6 +31,7 @@ Origin = Annotated[
 class HttpListener(Section, frozen=True):
     """The listener for plain HTTP."""
 
+    section_name: ClassVar[str] = "http-listener"
     enabled: Annotated[bool, Meta(description="whether the listener is on")] = True
     host: Annotated[Host, Meta(description="address to listen on; `0.0.0.0` for all")] = "127.0.0.1"
     port: Annotated[Port, Meta(description="port to listen on; 0 takes a free one")] = 8080
@@ -37,6 +40,7 @@ class HttpListener(Section, frozen=True):
 class HttpsListener(Section, frozen=True):
     """The listener for HTTPS."""
 
+    section_name: ClassVar[str] = "https-listener"
     enabled: Annotated[bool, Meta(description="whether the listener is on")] = False
     host: Annotated[Host, Meta(description="address to listen on; `0.0.0.0` for all")] = "127.0.0.1"
     port: Annotated[Port, Meta(description="port to listen on; 0 takes a free one")] = 4443
@@ -53,6 +57,7 @@ class HttpsListener(Section, frozen=True):
 class Cors(Section, frozen=True):
     """Which pages of other origins may call this instance."""
 
+    section_name: ClassVar[str] = "cors"
     allow_origins: Annotated[
         tuple[Origin, ...],
         Meta(
@@ -65,6 +70,7 @@ class Cors(Section, frozen=True):
 class ConnectionOptions(Section, frozen=True):
     """Limits on what clients send, how long they take, and how many they are."""
 
+    section_name: ClassVar[str] = "connection-options"
     max_header_size: Annotated[
         Size, Meta(description="longest header line; more is answered with 431")
     ] = 8192
@@ -123,3 +129,7 @@ class ConnectionOptions(Section, frozen=True):
     shutdown_timeout_ms: Annotated[
         Milliseconds, Meta(description="time that accepted requests have to finish on shutdown")
     ] = 10_000
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """One header is not longer than all together."""
+        yield from view.compare(self, "max-header-size", "max-headers-size")

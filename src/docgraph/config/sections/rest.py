@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
-from docgraph.config.section import Milliseconds, Section, ServiceConfig, Size, Uri
+from docgraph.config.section import Milliseconds, Section, ServiceConfig, Size, Uri, View
+from docgraph.exchange.errors import Problem
 
 __all__ = [
     "DatabaseProbe",
@@ -49,6 +51,7 @@ class EtagCheckPolicy(Section, frozen=True):
 class Mongo(ServiceConfig, frozen=True):
     """The REST API for databases, collections and documents."""
 
+    section_name: ClassVar[str] = "mongo"
     enabled: Annotated[bool, Meta(description="whether the service is on")] = True
     uri: Annotated[Uri, Meta(description="base path of the REST API")] = "/"
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
@@ -88,10 +91,15 @@ class Mongo(ServiceConfig, frozen=True):
         16_777_216
     )
 
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """The pages of requests that say nothing are such as they may ask for."""
+        yield from view.compare(self, "default-pagesize", "max-pagesize")
+
 
 class Ping(ServiceConfig, frozen=True):
     """Says that the instance is there."""
 
+    section_name: ClassVar[str] = "ping"
     enabled: Annotated[bool, Meta(description="whether the service is on")] = True
     uri: Annotated[Uri, Meta(description="path of the service")] = "/ping"
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
@@ -106,6 +114,7 @@ class Ping(ServiceConfig, frozen=True):
 class DatabaseProbe(ServiceConfig, frozen=True):
     """Says whether the database answers."""
 
+    section_name: ClassVar[str] = "database-probe"
     enabled: Annotated[bool, Meta(description="whether the service is on")] = True
     uri: Annotated[Uri, Meta(description="path of the service")] = "/health/db"
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
@@ -127,6 +136,7 @@ class DatabaseProbe(ServiceConfig, frozen=True):
 class Metrics(ServiceConfig, frozen=True):
     """Numbers about the instance for Prometheus."""
 
+    section_name: ClassVar[str] = "metrics"
     enabled: Annotated[bool, Meta(description="whether the service is on")] = True
     uri: Annotated[Uri, Meta(description="path of the service")] = "/metrics"
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
@@ -135,6 +145,7 @@ class Metrics(ServiceConfig, frozen=True):
 class OpenApi(ServiceConfig, frozen=True):
     """Describes what is served, in OpenAPI 3.1."""
 
+    section_name: ClassVar[str] = "openapi"
     enabled: Annotated[bool, Meta(description="whether the service is on")] = True
     uri: Annotated[Uri, Meta(description="path of the service")] = "/openapi.json"
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
@@ -146,6 +157,7 @@ class OpenApi(ServiceConfig, frozen=True):
 class OpenApiPage(ServiceConfig, frozen=True):
     """The description of `openapi` as a page for people."""
 
+    section_name: ClassVar[str] = "openapiPage"
     enabled: Annotated[bool, Meta(description="whether the service is on")] = True
     uri: Annotated[Uri, Meta(description="path of the page")] = "/openapi"
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True

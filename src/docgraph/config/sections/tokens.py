@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -24,6 +24,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=255)]
 class RndTokenManager(PluginConfig, frozen=True):
     """Random tokens, known to the instance that issued them."""
 
+    section_name: ClassVar[str] = "rndTokenManager"
     enabled: Annotated[bool, Meta(description="whether the manager is on")] = True
     ttl: Annotated[Minutes, Meta(description="life of a token, in minutes")] = 15
     srv_uri: Annotated[Uri, Meta(description="base path of the token service")] = "/tokens"
@@ -32,6 +33,7 @@ class RndTokenManager(PluginConfig, frozen=True):
 class JwtTokenManager(PluginConfig, frozen=True):
     """Signed tokens, known to every instance that shares the key."""
 
+    section_name: ClassVar[str] = "jwtTokenManager"
     enabled: Annotated[bool, Meta(description="whether the manager is on")] = False
     key: Annotated[
         Secret | None, Meta(description="secret that tokens are signed with, at least 32 bytes")
@@ -47,12 +49,14 @@ class JwtTokenManager(PluginConfig, frozen=True):
 class AuthTokenService(PluginConfig, frozen=True):
     """Gives and ends the caller's token, at the `srv-uri` of the token manager."""
 
+    section_name: ClassVar[str] = "authTokenService"
     enabled: Annotated[bool, Meta(description="whether the service is on")] = True
 
 
 class AuthCookieSetter(PluginConfig, frozen=True):
     """Sets the cookie when a request asks for it with `set-auth-cookie`."""
 
+    section_name: ClassVar[str] = "authCookieSetter"
     enabled: Annotated[bool, Meta(description="whether the cookie is set")] = False
     secure: Annotated[bool, Meta(description="set the cookie only over https")] = True
     name: Annotated[
@@ -88,12 +92,14 @@ class AuthCookieSetter(PluginConfig, frozen=True):
 class AuthCookieHandler(PluginConfig, frozen=True):
     """Reads the cookie and takes it as an `Authorization` header."""
 
+    section_name: ClassVar[str] = "authCookieHandler"
     enabled: Annotated[bool, Meta(description="whether the cookie is read")] = False
 
 
 class AuthCookieRemover(PluginConfig, frozen=True):
     """Clears the cookie and ends the token."""
 
+    section_name: ClassVar[str] = "authCookieRemover"
     enabled: Annotated[bool, Meta(description="whether the service is on")] = False
     secure: Annotated[
         bool, Meta(description="whether the request to log out must itself be authenticated")

@@ -1,7 +1,7 @@
 """The reference page of all options, rendered from the sections.
 
-Written to `docs/reference/configuration.md` by `python -m docgraph.config.reference`; a test keeps
-the committed page up to date.
+Written to `docs/reference/configuration.md` by `python tools/reference.py`; a test keeps the
+committed page up to date.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from docgraph.config.options import Option, options_of
 from docgraph.config.render import render_value
 from docgraph.config.secrets import is_secret
 from docgraph.config.section import Section
-from docgraph.config.sections import SECTIONS
 from docgraph.config.wording import describe_kind
+from docgraph.server.builtin_sections import SECTIONS
 
 __all__ = ["render"]
 
 _HEAD: Final = """\
 # Configuration
 
-<!-- Rendered by `python -m docgraph.config.reference`; do not edit. -->
+<!-- Rendered by `python tools/reference.py`; do not edit. -->
 
 The configuration is a YAML 1.2 file with one section per part. Values come from these sources, each
 of which wins over the ones before it:

@@ -1,0 +1,97 @@
+"""The sections of the configuration that are ours: each package declares its own, all stand here.
+
+Their order is the order of the template, of `docgraph config show` and of the reference page.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from docgraph.config.section import Section
+from docgraph.config.sections import (
+    AggregationSecurity,
+    AuthCookieHandler,
+    AuthCookieRemover,
+    AuthCookieSetter,
+    AuthTokenService,
+    BasicAuthMechanism,
+    BruteForceAttackGuard,
+    ConnectionOptions,
+    Core,
+    Cors,
+    DatabaseProbe,
+    DbAclAuthorizer,
+    DbRealmAuthenticator,
+    DigestAuthMechanism,
+    FileAclAuthorizer,
+    FileRealmAuthenticator,
+    FilterOperatorsBlacklist,
+    FullAuthorizer,
+    GraphAppsInitializer,
+    GraphAppsUpdater,
+    Graphql,
+    HttpListener,
+    HttpsListener,
+    IdentityAuthMechanism,
+    JwtAuthenticationMechanism,
+    JwtTokenManager,
+    Logging,
+    MClient,
+    Mcp,
+    Metrics,
+    Mongo,
+    OpenApi,
+    OpenApiPage,
+    OriginVetoer,
+    Ping,
+    RndTokenManager,
+    Roles,
+    RootRoleGuard,
+    TokenBasicAuthMechanism,
+)
+
+__all__ = ["SECTIONS"]
+
+_IN_ORDER: Final[tuple[type[Section], ...]] = (
+    Core,
+    HttpListener,
+    HttpsListener,
+    ConnectionOptions,
+    Cors,
+    Logging,
+    MClient,
+    Mongo,
+    Graphql,
+    GraphAppsInitializer,
+    GraphAppsUpdater,
+    Mcp,
+    Ping,
+    DatabaseProbe,
+    Metrics,
+    OpenApi,
+    OpenApiPage,
+    TokenBasicAuthMechanism,
+    BasicAuthMechanism,
+    DigestAuthMechanism,
+    JwtAuthenticationMechanism,
+    IdentityAuthMechanism,
+    DbRealmAuthenticator,
+    FileRealmAuthenticator,
+    RndTokenManager,
+    JwtTokenManager,
+    AuthTokenService,
+    AuthCookieSetter,
+    AuthCookieHandler,
+    AuthCookieRemover,
+    Roles,
+    BruteForceAttackGuard,
+    DbAclAuthorizer,
+    FileAclAuthorizer,
+    FullAuthorizer,
+    OriginVetoer,
+    FilterOperatorsBlacklist,
+    RootRoleGuard,
+    AggregationSecurity,
+)
+
+SECTIONS: Final = {section.section_name: section for section in _IN_ORDER}
