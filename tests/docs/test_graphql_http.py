@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from docgraph.config.sections.graphql import GraphqlLimits
+from docgraph.config.sections import GraphqlLimits
 from docgraph.exchange import errors
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.errors import Classification

@@ -17,7 +17,6 @@ from docgraph.config.node import BUILT_IN, Node, Origin
 from docgraph.config.options import options_of, walk_options
 from docgraph.config.rules import find_conflicts
 from docgraph.config.section import Section, View
-from docgraph.config.sections import Core
 from docgraph.config.tree import Tree
 from docgraph.config.values import Checker
 from docgraph.exchange.errors import ConfigError, Problem
@@ -137,14 +136,20 @@ class _Decoding:
     def _resolve_path(self, text: str, origin: Origin, extra: Mapping[str, Any]) -> str:
         path = Path(os.path.expanduser(text))  # unlike Path.expanduser, never raises
         base = origin.directory or self.tree.directory
-        if extra.get("path") == "beside-configuration":
+        if extra.get("path") == "plugins":
             base = _directory(self.tree)
         elif extra.get("path") == "configuration":
             base = self.tree.file.parent if self.tree.file else self._plugins_directory()
         return str(base / path)
 
     def _plugins_directory(self) -> Path:
-        return Path(peek(self.tree, Core).plugins_directory)
+        """What the one option that is a `PluginsDirectory` says."""
+        for name, section in self.sections.items():
+            for option in options_of(section).values():
+                if option.extra.get("path") == "plugins":
+                    alone = _Decoding(self.tree, {name: section})
+                    return Path(alone.read_section(name, section)[option.name])
+        return self.tree.directory
 
     def _explain(self, name: str, path: str, struct: type[msgspec.Struct]) -> str | None:
         return suggest(name, options_of(struct)) or self._find_home(name)

@@ -6,7 +6,6 @@ somebody has set.
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import re
 from collections.abc import Iterator
@@ -19,7 +18,6 @@ from docgraph.config.sections import (
     AuthCookieRemover,
     AuthCookieSetter,
     BasicAuthMechanism,
-    Core,
     DbRealmAuthenticator,
     DigestAuthMechanism,
     FileAclAuthorizer,
@@ -80,20 +78,6 @@ def listeners_differ(view: View) -> Iterator[Problem]:
             "give one of them another port",
             "/http-listener/port",
         )
-
-
-def proxies_are_addresses(view: View) -> Iterator[Problem]:
-    """A name would have to be resolved, and could be resolved to somebody else."""
-    core = view.get(Core)
-    for number, proxy in enumerate(core.trusted_proxies if core else (), 1):
-        try:
-            ipaddress.ip_network(proxy, strict=False)
-        except ValueError:
-            yield view.blame(
-                f"/core/trusted-proxies[{number}]",
-                f"'{proxy}' is not an address or network" if proxy.isprintable() else "no address",
-                "write it like '10.0.0.1' or '10.0.0.0/8'",
-            )
 
 
 def one_token_manager(view: View) -> Iterator[Problem]:
@@ -343,7 +327,6 @@ RULES: Final = (
     some_listener_is_on,
     https_has_its_files,
     listeners_differ,
-    proxies_are_addresses,
     one_token_manager,
     token_manager_has_a_key,
     jwt_has_a_key,

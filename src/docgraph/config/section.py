@@ -25,6 +25,7 @@ __all__ = [
     "FilePath",
     "Milliseconds",
     "PluginConfig",
+    "PluginsDirectory",
     "Port",
     "Secret",
     "Section",
@@ -40,6 +41,8 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 Uri = Annotated[str, Meta(pattern=r"^/\S*\Z", extra={"form": "a path that begins with '/'"})]
 # Relative to the file that it is written in, else to the working directory.
 FilePath = Annotated[str, Meta(min_length=1, extra={"path": "source"})]
+# Relative to the configuration file; without one, to the working directory.
+PluginsDirectory = Annotated[str, Meta(min_length=1, extra={"path": "plugins"})]
 # Relative to the configuration file; without one, to the plugins directory.
 ConfigurationPath = Annotated[str, Meta(min_length=1, extra={"path": "configuration"})]
 Secret = Annotated[str, Meta(min_length=1, extra={"secret": True})]

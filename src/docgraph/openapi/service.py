@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from docgraph.codec import JsonMode, encode
 from docgraph.config.section import Section
-from docgraph.config.sections import AuthCookieSetter, Core, Graphql, Mongo, OpenApi, OpenApiPage
+from docgraph.config.sections import AuthCookieSetter, Graphql, Mongo, OpenApi, OpenApiPage
 from docgraph.exchange import Answer, Body, Deadline, Document, Exchange
 from docgraph.exchange.path import encode_path
 from docgraph.openapi.document import Facts, build_document
@@ -26,6 +26,7 @@ from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.writes.etags import parse_tags
 from docgraph.runtime import Generations
+from docgraph.runtime.sections import Core
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog
 

@@ -17,7 +17,6 @@ from docgraph.config.sections import (
     BasicAuthMechanism,
     BruteForceAttackGuard,
     ConnectionOptions,
-    Core,
     Cors,
     DatabaseProbe,
     DbAclAuthorizer,
@@ -35,8 +34,6 @@ from docgraph.config.sections import (
     IdentityAuthMechanism,
     JwtAuthenticationMechanism,
     JwtTokenManager,
-    Logging,
-    MClient,
     Mcp,
     Metrics,
     Mongo,
@@ -49,6 +46,9 @@ from docgraph.config.sections import (
     RootRoleGuard,
     TokenBasicAuthMechanism,
 )
+from docgraph.observe.sections import Logging
+from docgraph.runtime.sections import Core
+from docgraph.store.sections import MClient
 
 __all__ = ["SECTIONS"]
 

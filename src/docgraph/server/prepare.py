@@ -11,10 +11,10 @@ from pathlib import Path
 
 from docgraph.access.registry import ACLRegistryAllower
 from docgraph.config import Decoded, PluginConfig, Section, Sources, Tree, decode, load, peek
-from docgraph.config.sections import Core
 from docgraph.exchange import ConfigError, Problem
 from docgraph.plugins import Found, discover, is_enabled
 from docgraph.plugins.kinds import AuthorizerRole, Kind, Plugin
+from docgraph.runtime.sections import Core
 from docgraph.server.builtin import BUILTIN
 from docgraph.server.builtin_sections import SECTIONS
 

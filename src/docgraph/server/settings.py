@@ -12,7 +12,8 @@ from math import ceil, inf
 from typing import TypeVar
 
 from docgraph.config.section import Section
-from docgraph.config.sections import ConnectionOptions, Core, Cors, HttpListener, HttpsListener
+from docgraph.config.sections import ConnectionOptions, Cors, HttpListener, HttpsListener
+from docgraph.runtime.sections import Core
 
 __all__ = ["Limits", "ServerSettings"]
 

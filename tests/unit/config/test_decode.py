@@ -12,13 +12,13 @@ import pytest
 from docgraph.config import PluginConfig, Sources, decode, load, peek
 from docgraph.config.sections import (
     ConnectionOptions,
-    Core,
     FileRealmAuthenticator,
     Graphql,
     HttpsListener,
     JwtAuthenticationMechanism,
 )
 from docgraph.exchange.errors import ConfigError, Problem
+from docgraph.runtime.sections import Core
 from docgraph.server.builtin_sections import SECTIONS
 from tests.unit.config.harness import (
     decode_text,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docgraph.exchange import Headers, StartupError
+from docgraph.exchange import Headers
 from docgraph.server.http.trace import RequestIds
 from docgraph.server.proxies import TrustedProxies
 
@@ -90,8 +90,3 @@ def test_the_scheme_is_believed_from_a_trusted_proxy_only() -> None:
     assert _resolve(["10.0.0.1"], "10.0.0.1", proto="https")[1] == "https"
     assert _resolve(["10.0.0.1"], "10.0.0.1", proto="gopher")[1] == "http"
     assert _resolve(["10.0.0.1"], "10.0.0.2", proto="https")[1] == "http"
-
-
-def test_a_proxy_that_is_no_address_stops_the_start() -> None:
-    with pytest.raises(StartupError, match=r"core\.trusted-proxies"):
-        TrustedProxies(["proxy.example"])

@@ -17,8 +17,8 @@ from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice, own_command, progress
 from docgraph.config import Sources, Tree
 from docgraph.config.locate import locating
-from docgraph.config.sections import Core
 from docgraph.exchange import Deadline, Document, Resource, ResourceType, Write, WriteKind
+from docgraph.runtime.sections import Core
 from docgraph.store import Store
 
 __all__ = ["demo"]

@@ -22,7 +22,6 @@ from docgraph.config.sections.auth import (
     Roles,
     TokenBasicAuthMechanism,
 )
-from docgraph.config.sections.core import Core, Logging, MClient
 from docgraph.config.sections.graphql import (
     GraphAppsInitializer,
     GraphAppsUpdater,
@@ -64,7 +63,6 @@ __all__ = [
     "BasicAuthMechanism",
     "BruteForceAttackGuard",
     "ConnectionOptions",
-    "Core",
     "Cors",
     "DatabaseProbe",
     "DbAclAuthorizer",
@@ -84,8 +82,6 @@ __all__ = [
     "IdentityAuthMechanism",
     "JwtAuthenticationMechanism",
     "JwtTokenManager",
-    "Logging",
-    "MClient",
     "Mcp",
     "Metrics",
     "Mongo",

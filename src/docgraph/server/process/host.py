@@ -12,17 +12,19 @@ from functools import partial
 
 from docgraph import __version__
 from docgraph.config import Tree
-from docgraph.config.sections import Core, Logging, MClient
 from docgraph.embedded.keeper import Keeper
 from docgraph.embedded.mongo import EmbeddedMongo
 from docgraph.observe import Event, Level, metrics, subscribe, unsubscribe
 from docgraph.observe.events import WorkerLost
 from docgraph.observe.log import Log, LogOptions, open_log
+from docgraph.observe.sections import Logging
 from docgraph.runtime import Instance, create_instance
+from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import Prepared, prepare, require_allower
 from docgraph.server.process.run import announce, serve
 from docgraph.server.settings import ServerSettings
+from docgraph.store.sections import MClient
 
 __all__ = ["host", "open_database"]
 

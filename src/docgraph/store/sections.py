@@ -1,0 +1,53 @@
+"""The connection to the database: `mclient`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from docgraph.config.section import ConnectionString, Milliseconds, Section, View
+from docgraph.exchange.errors import Problem
+
+__all__ = ["MClient"]
+
+
+class MClient(Section, frozen=True):
+    """The connection to MongoDB."""
+
+    section_name: ClassVar[str] = "mclient"
+    connection_string: Annotated[
+        ConnectionString | None,
+        Meta(description="address of the MongoDB; none starts the embedded one"),
+    ] = None
+    command_ceiling_ms: Annotated[
+        Milliseconds,
+        Meta(description="longest time of one database command; 0 means no ceiling"),
+    ] = 300_000
+    max_pool_size: Annotated[
+        int, Meta(description="most connections per worker process", ge=1, le=10_000)
+    ] = 100
+    min_pool_size: Annotated[
+        int, Meta(description="connections kept open per worker process", ge=0, le=10_000)
+    ] = 5
+    max_connecting: Annotated[
+        int, Meta(description="connections that are opened at the same time", ge=1, le=100)
+    ] = 2
+    wait_queue_timeout_ms: Annotated[
+        int, Meta(description="longest wait for a free connection", ge=1, le=600_000)
+    ] = 2000
+    connect_timeout_ms: Annotated[
+        int, Meta(description="longest time to open a connection", ge=1, le=600_000)
+    ] = 2000
+    heartbeat_frequency_ms: Annotated[
+        int, Meta(description="time between two looks at the servers", ge=500, le=600_000)
+    ] = 2000
+    server_selection_timeout_ms: Annotated[
+        int,
+        Meta(description="longest wait for a server, such as a new primary", ge=1, le=600_000),
+    ] = 15_000
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """A pool cannot keep more than it may have."""
+        yield from view.compare(self, "min-pool-size", "max-pool-size")
