@@ -12,12 +12,13 @@ from typing import ClassVar
 
 from docgraph.codec import JsonMode, encode
 from docgraph.config.section import Section
-from docgraph.config.sections import AuthCookieSetter, Graphql, Mongo, OpenApi, OpenApiPage
+from docgraph.config.sections import AuthCookieSetter, Graphql, Mongo
 from docgraph.exchange import Answer, Body, Deadline, Document, Exchange
 from docgraph.exchange.path import encode_path
 from docgraph.openapi.document import Facts, build_document
 from docgraph.openapi.endpoints import read_mounts
 from docgraph.openapi.page import HEADERS, render_page
+from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.openapi.security import describe_security
 from docgraph.openapi.services import Bound
 from docgraph.openapi.survey import Survey, Surveyor

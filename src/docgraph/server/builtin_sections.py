@@ -37,8 +37,6 @@ from docgraph.config.sections import (
     Mcp,
     Metrics,
     Mongo,
-    OpenApi,
-    OpenApiPage,
     OriginVetoer,
     Ping,
     RndTokenManager,
@@ -47,6 +45,7 @@ from docgraph.config.sections import (
     TokenBasicAuthMechanism,
 )
 from docgraph.observe.sections import Logging
+from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.runtime.sections import Core
 from docgraph.store.sections import MClient
 

@@ -41,8 +41,6 @@ from docgraph.config.sections.rest import (
     Metrics,
     Mongo,
     MongoMount,
-    OpenApi,
-    OpenApiPage,
     Ping,
 )
 from docgraph.config.sections.tokens import (
@@ -86,8 +84,6 @@ __all__ = [
     "Metrics",
     "Mongo",
     "MongoMount",
-    "OpenApi",
-    "OpenApiPage",
     "OriginVetoer",
     "Ping",
     "RndTokenManager",
