@@ -18,7 +18,6 @@ from docgraph.config.sections import (
     BruteForceAttackGuard,
     ConnectionOptions,
     Cors,
-    DatabaseProbe,
     DbAclAuthorizer,
     DbRealmAuthenticator,
     DigestAuthMechanism,
@@ -35,10 +34,8 @@ from docgraph.config.sections import (
     JwtAuthenticationMechanism,
     JwtTokenManager,
     Mcp,
-    Metrics,
     Mongo,
     OriginVetoer,
-    Ping,
     RndTokenManager,
     Roles,
     RootRoleGuard,
@@ -47,6 +44,7 @@ from docgraph.config.sections import (
 from docgraph.observe.sections import Logging
 from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.runtime.sections import Core
+from docgraph.server.services.sections import DatabaseProbe, Metrics, Ping
 from docgraph.store.sections import MClient
 
 __all__ = ["SECTIONS"]

@@ -36,12 +36,9 @@ from docgraph.config.sections.listeners import (
     HttpsListener,
 )
 from docgraph.config.sections.rest import (
-    DatabaseProbe,
     EtagCheckPolicy,
-    Metrics,
     Mongo,
     MongoMount,
-    Ping,
 )
 from docgraph.config.sections.tokens import (
     AuthCookieHandler,
@@ -62,7 +59,6 @@ __all__ = [
     "BruteForceAttackGuard",
     "ConnectionOptions",
     "Cors",
-    "DatabaseProbe",
     "DbAclAuthorizer",
     "DbRealmAuthenticator",
     "DigestAuthMechanism",
@@ -81,11 +77,9 @@ __all__ = [
     "JwtAuthenticationMechanism",
     "JwtTokenManager",
     "Mcp",
-    "Metrics",
     "Mongo",
     "MongoMount",
     "OriginVetoer",
-    "Ping",
     "RndTokenManager",
     "Roles",
     "RootRoleGuard",

@@ -12,12 +12,9 @@ from docgraph.config.section import Milliseconds, Section, ServiceConfig, Size, 
 from docgraph.exchange.errors import Problem
 
 __all__ = [
-    "DatabaseProbe",
     "EtagCheckPolicy",
-    "Metrics",
     "Mongo",
     "MongoMount",
-    "Ping",
 ]
 
 Policy = Literal["REQUIRED", "REQUIRED_FOR_DELETE", "OPTIONAL"]
@@ -92,49 +89,3 @@ class Mongo(ServiceConfig, frozen=True):
     def find_conflicts(self, view: View) -> Iterator[Problem]:
         """The pages of requests that say nothing are such as they may ask for."""
         yield from view.compare(self, "default-pagesize", "max-pagesize")
-
-
-class Ping(ServiceConfig, frozen=True):
-    """Says that the instance is there."""
-
-    section_name: ClassVar[str] = "ping"
-    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
-    uri: Annotated[Uri, Meta(description="path of the service")] = "/ping"
-    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
-        False
-    )
-    msg: Annotated[str, Meta(description="the greeting")] = "docgraph is here"
-    enable_extended_response: Annotated[
-        bool, Meta(description="also tell the caller's address, the host and the version")
-    ] = True
-
-
-class DatabaseProbe(ServiceConfig, frozen=True):
-    """Says whether the database answers."""
-
-    section_name: ClassVar[str] = "database-probe"
-    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
-    uri: Annotated[Uri, Meta(description="path of the service")] = "/health/db"
-    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
-        False
-    )
-    timeout_ms: Annotated[
-        int, Meta(description="longest wait for the database", ge=1, le=60_000)
-    ] = 2000
-    dbname: Annotated[
-        str,
-        Meta(
-            description="database that is asked",
-            pattern=r"^[^/\\. \"$*<>:|?\0]{1,63}\Z",
-            extra={"form": "the name of a database"},
-        ),
-    ] = "admin"
-
-
-class Metrics(ServiceConfig, frozen=True):
-    """Numbers about the instance for Prometheus."""
-
-    section_name: ClassVar[str] = "metrics"
-    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
-    uri: Annotated[Uri, Meta(description="path of the service")] = "/metrics"
-    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
