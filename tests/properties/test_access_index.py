@@ -16,11 +16,11 @@ from docgraph.access.rule import Rule, Source, roles_of
 from docgraph.access.rulebook import RuleBook, RuleSet
 from docgraph.codec import decode
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import MongoMount
 from docgraph.exchange import Exchange
 from docgraph.exchange.errors import DocgraphError, StoreUnavailable
 from docgraph.plugins.kinds import VariableResolver
 from docgraph.store.mounts import Mounts
+from docgraph.store.sections import MongoMount
 from docgraph.variables import Resolvers
 from tests.unit.access.harness import ADA, make_exchange
 

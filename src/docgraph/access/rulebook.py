@@ -19,13 +19,13 @@ from docgraph.access.reading import Knowledge
 from docgraph.access.rule import Rule, Source, roles_of
 from docgraph.codec import decode
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import Mongo
 from docgraph.exchange import Exchange, Permission, Resource
 from docgraph.exchange.errors import DocgraphError
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import Decision, Kind, Provider
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.rest.sections import Mongo
 from docgraph.store import Store
 from docgraph.store.mounts import Mounts
 from docgraph.variables import Resolvers

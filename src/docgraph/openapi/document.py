@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from docgraph import __version__
-from docgraph.config.sections import Mongo
 from docgraph.exchange import Document, ResourceType
 from docgraph.openapi.components import (
     BODIES,
@@ -30,6 +29,7 @@ from docgraph.openapi.schemas import SchemaKey, convert_schema, name_component
 from docgraph.openapi.services import COMPONENTS, Bound, describe_apps, describe_service
 from docgraph.openapi.survey import Survey
 from docgraph.rest.bodies.pipelines import Aggregation
+from docgraph.rest.sections import Mongo
 from docgraph.variables import Source
 
 __all__ = ["Facts", "build_document"]

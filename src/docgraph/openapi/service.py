@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from docgraph.codec import JsonMode, encode
 from docgraph.config.section import Section
-from docgraph.config.sections import AuthCookieSetter, Graphql, Mongo
+from docgraph.config.sections import AuthCookieSetter, Graphql
 from docgraph.exchange import Answer, Body, Deadline, Document, Exchange
 from docgraph.exchange.path import encode_path
 from docgraph.openapi.document import Facts, build_document
@@ -25,6 +25,7 @@ from docgraph.openapi.survey import Survey, Surveyor
 from docgraph.plugins.binding import bound_path, is_secured
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.rest.sections import Mongo
 from docgraph.rest.writes.etags import parse_tags
 from docgraph.runtime import Generations
 from docgraph.runtime.sections import Core

@@ -12,7 +12,6 @@ from typing import ClassVar
 
 from docgraph.codec import decode
 from docgraph.config.section import Section
-from docgraph.config.sections import Mongo
 from docgraph.exchange import Answer, DataPoint, Deadline, Exchange, Resource, ResourceType
 from docgraph.exchange.errors import NotFound, NotSupported, StoreError
 from docgraph.plugins.binding import bound_path
@@ -37,6 +36,7 @@ from docgraph.rest.parameters.ids import parse_id
 from docgraph.rest.parameters.parameters import Parameters, parse_parameters
 from docgraph.rest.rejections import find_rejection
 from docgraph.rest.schemas import schemas
+from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, Generations
 from docgraph.runtime.sections import Core
 from docgraph.store import Store

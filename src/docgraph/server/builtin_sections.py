@@ -34,7 +34,6 @@ from docgraph.config.sections import (
     JwtAuthenticationMechanism,
     JwtTokenManager,
     Mcp,
-    Mongo,
     OriginVetoer,
     RndTokenManager,
     Roles,
@@ -43,6 +42,7 @@ from docgraph.config.sections import (
 )
 from docgraph.observe.sections import Logging
 from docgraph.openapi.sections import OpenApi, OpenApiPage
+from docgraph.rest.sections import Mongo
 from docgraph.runtime.sections import Core
 from docgraph.server.services.sections import DatabaseProbe, Metrics, Ping
 from docgraph.store.sections import MClient

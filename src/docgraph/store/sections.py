@@ -1,4 +1,4 @@
-"""The connection to the database: `mclient`."""
+"""The connection to the database, `mclient`, and the parts of it that are served."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from docgraph.config.section import ConnectionString, Milliseconds, Section, View
+from docgraph.config.section import ConnectionString, Milliseconds, Section, Uri, View
 from docgraph.exchange.errors import Problem
 
-__all__ = ["MClient"]
+__all__ = ["MClient", "MongoMount"]
 
 
 class MClient(Section, frozen=True):
@@ -51,3 +51,18 @@ class MClient(Section, frozen=True):
     def find_conflicts(self, view: View) -> Iterator[Problem]:
         """A pool cannot keep more than it may have."""
         yield from view.compare(self, "min-pool-size", "max-pool-size")
+
+
+class MongoMount(Section, frozen=True):
+    """A part of the database and the path it is served at."""
+
+    what: Annotated[
+        str,
+        Meta(
+            description="`*` for all databases, `/db`, `/db/collection` or "
+            "`/db/collection/document`",
+            pattern=r"^(\*|/[^/\s]+(/[^/\s]+){0,2})\Z",
+            extra={"form": "'*', '/db', '/db/collection' or '/db/collection/document'"},
+        ),
+    ]
+    where: Annotated[Uri, Meta(description="path it is served at")]

@@ -11,10 +11,10 @@ import pytest
 from docgraph.access.file import FileAclAuthorizer
 from docgraph.access.rulebook import RuleBook
 from docgraph.config.sections import FileAclAuthorizer as FileAclAuthorizerConfig
-from docgraph.config.sections import MongoMount
 from docgraph.exchange import Account, ConfigError
 from docgraph.runtime import Blocking
 from docgraph.store.mounts import Mounts
+from docgraph.store.sections import MongoMount
 from tests.unit.access.harness import KNOWLEDGE, RESOLVERS, make_exchange
 
 pytestmark = pytest.mark.anyio

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from docgraph.codec.types import ObjectId
-from docgraph.config.sections import Mongo, MongoMount
 from docgraph.exchange import Resource, ResourceType
 from docgraph.exchange.errors import DefinitionError
 from docgraph.rest.bodies.properties import check_properties, from_stored, to_stored
+from docgraph.rest.sections import Mongo
 from docgraph.store import Policy
 from docgraph.store.mounts import find_paths
+from docgraph.store.sections import MongoMount
 
 
 def check(properties: dict[str, Any], *, of_collection: bool = True) -> None:

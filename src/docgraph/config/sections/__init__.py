@@ -35,11 +35,6 @@ from docgraph.config.sections.listeners import (
     HttpListener,
     HttpsListener,
 )
-from docgraph.config.sections.rest import (
-    EtagCheckPolicy,
-    Mongo,
-    MongoMount,
-)
 from docgraph.config.sections.tokens import (
     AuthCookieHandler,
     AuthCookieRemover,
@@ -62,7 +57,6 @@ __all__ = [
     "DbAclAuthorizer",
     "DbRealmAuthenticator",
     "DigestAuthMechanism",
-    "EtagCheckPolicy",
     "FileAclAuthorizer",
     "FileRealmAuthenticator",
     "FilterOperatorsBlacklist",
@@ -77,8 +71,6 @@ __all__ = [
     "JwtAuthenticationMechanism",
     "JwtTokenManager",
     "Mcp",
-    "Mongo",
-    "MongoMount",
     "OriginVetoer",
     "RndTokenManager",
     "Roles",

@@ -1,4 +1,4 @@
-"""The REST service, `mongo`, and the small services of the instance itself."""
+"""The REST API: `mongo`."""
 
 from __future__ import annotations
 
@@ -10,29 +10,14 @@ from msgspec import Meta
 
 from docgraph.config.section import Milliseconds, Section, ServiceConfig, Size, Uri, View
 from docgraph.exchange.errors import Problem
+from docgraph.store.sections import MongoMount
 
 __all__ = [
     "EtagCheckPolicy",
     "Mongo",
-    "MongoMount",
 ]
 
 Policy = Literal["REQUIRED", "REQUIRED_FOR_DELETE", "OPTIONAL"]
-
-
-class MongoMount(Section, frozen=True):
-    """A part of the database and the path it is served at."""
-
-    what: Annotated[
-        str,
-        Meta(
-            description="`*` for all databases, `/db`, `/db/collection` or "
-            "`/db/collection/document`",
-            pattern=r"^(\*|/[^/\s]+(/[^/\s]+){0,2})\Z",
-            extra={"form": "'*', '/db', '/db/collection' or '/db/collection/document'"},
-        ),
-    ]
-    where: Annotated[Uri, Meta(description="path it is served at")]
 
 
 class EtagCheckPolicy(Section, frozen=True):
