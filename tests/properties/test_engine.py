@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pymongo import MongoClient
 
 from docgraph.codec import decode
-from docgraph.config.sections import AggregationSecurity, Graphql
+from docgraph.config.sections import AggregationSecurity
 from docgraph.exchange import Exchange, Request
 from docgraph.graphql import errors
 from docgraph.graphql.apps.app import VisibleApp, build_app
@@ -22,6 +22,7 @@ from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.execute import joined
 from docgraph.graphql.execute.execute import execute
 from docgraph.graphql.plan.plan import build_plan
+from docgraph.graphql.sections import Graphql
 from docgraph.store import Store, open_store
 from docgraph.store.sections import MClient
 from docgraph.variables import Resolvers

@@ -10,8 +10,8 @@ import click
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice, print_table
 from docgraph.config import Sources
-from docgraph.config.sections import Graphql
 from docgraph.exchange import Deadline, DocgraphError
+from docgraph.graphql.sections import Graphql
 from docgraph.server.prepare import load_tree, prepare
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ import orjson
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice, print_table
 from docgraph.config import Sources
-from docgraph.config.sections import Graphql
 from docgraph.exchange import (
     Deadline,
     Document,
@@ -24,6 +23,7 @@ from docgraph.exchange import (
     Write,
     WriteKind,
 )
+from docgraph.graphql.sections import Graphql
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import load_tree, prepare
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from docgraph.cli.terminal import notice, print_table
 from docgraph.codec import decode
-from docgraph.config.sections import AggregationSecurity, Graphql
+from docgraph.config.sections import AggregationSecurity
 from docgraph.exchange import DocgraphError, Document, StartupError
 from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.definition.definition import Finding, decode_definition
+from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import Kind
 from docgraph.server.prepare import Prepared
 from docgraph.store import Policy

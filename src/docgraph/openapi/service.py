@@ -12,9 +12,10 @@ from typing import ClassVar
 
 from docgraph.codec import JsonMode, encode
 from docgraph.config.section import Section
-from docgraph.config.sections import AuthCookieSetter, Graphql
+from docgraph.config.sections import AuthCookieSetter
 from docgraph.exchange import Answer, Body, Deadline, Document, Exchange
 from docgraph.exchange.path import encode_path
+from docgraph.graphql.sections import Graphql
 from docgraph.openapi.document import Facts, build_document
 from docgraph.openapi.endpoints import read_mounts
 from docgraph.openapi.page import HEADERS, render_page

@@ -25,21 +25,18 @@ from docgraph.config.sections import (
     FileRealmAuthenticator,
     FilterOperatorsBlacklist,
     FullAuthorizer,
-    GraphAppsInitializer,
-    GraphAppsUpdater,
-    Graphql,
     HttpListener,
     HttpsListener,
     IdentityAuthMechanism,
     JwtAuthenticationMechanism,
     JwtTokenManager,
-    Mcp,
     OriginVetoer,
     RndTokenManager,
     Roles,
     RootRoleGuard,
     TokenBasicAuthMechanism,
 )
+from docgraph.graphql.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql, Mcp
 from docgraph.observe.sections import Logging
 from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.rest.sections import Mongo

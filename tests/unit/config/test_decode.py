@@ -13,11 +13,11 @@ from docgraph.config import PluginConfig, Sources, decode, load, peek
 from docgraph.config.sections import (
     ConnectionOptions,
     FileRealmAuthenticator,
-    Graphql,
     HttpsListener,
     JwtAuthenticationMechanism,
 )
 from docgraph.exchange.errors import ConfigError, Problem
+from docgraph.graphql.sections import Graphql
 from docgraph.runtime.sections import Core
 from docgraph.server.builtin_sections import SECTIONS
 from tests.unit.config.harness import (

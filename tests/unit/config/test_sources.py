@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from docgraph.config import Decoded, Sources, decode, load
-from docgraph.config.sections import Graphql
 from docgraph.exchange.errors import ConfigError
+from docgraph.graphql.sections import Graphql
 from docgraph.rest.sections import Mongo
 from docgraph.runtime.sections import Core
 from docgraph.server.builtin_sections import SECTIONS

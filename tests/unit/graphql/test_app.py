@@ -8,11 +8,11 @@ import pytest
 from graphql import GraphQLEnumType, parse, validate
 from graphql.execution.values import get_argument_values
 
-from docgraph.config.sections import Graphql, GraphqlLimits
 from docgraph.exchange.errors import DefinitionError
 from docgraph.graphql.apps.app import MAX_VIEWS, App, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.definition.mapping import AggregationMapping, FieldMapping, QueryMapping
+from docgraph.graphql.sections import Graphql, GraphqlLimits
 
 SDL = """
 type Query {

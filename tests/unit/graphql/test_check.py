@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from docgraph.codec.types import Int64, ObjectId
-from docgraph.config.sections import Graphql
 from docgraph.graphql.definition.check import Report, check_definition
+from docgraph.graphql.sections import Graphql
 
 SDL = """
 type Query { posts(first: Int, where: BsonDocument, o: Order): [Post] user(id: ObjectId): User }

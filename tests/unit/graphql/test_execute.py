@@ -9,11 +9,11 @@ import pytest
 from graphql import build_client_schema, get_introspection_query, parse
 
 from docgraph.codec import decode
-from docgraph.config.sections import Graphql
 from docgraph.exchange import Exchange, Request
 from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.execute.execute import Result, execute
 from docgraph.graphql.plan.plan import build_plan
+from docgraph.graphql.sections import Graphql
 from docgraph.variables import Resolvers
 from tests.unit.graphql.planning_harness import make_app
 

@@ -7,9 +7,9 @@ import time
 import pytest
 from graphql import get_introspection_query
 
-from docgraph.config.sections import Graphql, GraphqlLimits
 from docgraph.graphql.definition.limits import Limits, check_limits, find_deep_nesting, parse_query
 from docgraph.graphql.errors import Classification, OperationRefused
+from docgraph.graphql.sections import Graphql, GraphqlLimits
 
 LIMITS = Limits()
 

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import pytest
 from graphql import get_introspection_query
 
-from docgraph.config.sections import Graphql
 from docgraph.graphql.apps.app import App, VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.errors import OperationRefused
@@ -19,6 +18,7 @@ from docgraph.graphql.http import operations as module
 from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.http.operations import Operations
 from docgraph.graphql.plan.plan import Plan
+from docgraph.graphql.sections import Graphql
 from docgraph.runtime import Blocking, Lane
 
 pytestmark = pytest.mark.anyio

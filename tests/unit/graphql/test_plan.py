@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from graphql import parse
 
-from docgraph.config.sections import Graphql
 from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.plan.plan import build_plan, select_operation
+from docgraph.graphql.sections import Graphql
 from tests.unit.graphql.planning_harness import first_fetch, make_app, make_plan
 
 

@@ -22,13 +22,6 @@ from docgraph.config.sections.auth import (
     Roles,
     TokenBasicAuthMechanism,
 )
-from docgraph.config.sections.graphql import (
-    GraphAppsInitializer,
-    GraphAppsUpdater,
-    Graphql,
-    GraphqlLimits,
-    Mcp,
-)
 from docgraph.config.sections.listeners import (
     ConnectionOptions,
     Cors,
@@ -61,16 +54,11 @@ __all__ = [
     "FileRealmAuthenticator",
     "FilterOperatorsBlacklist",
     "FullAuthorizer",
-    "GraphAppsInitializer",
-    "GraphAppsUpdater",
-    "Graphql",
-    "GraphqlLimits",
     "HttpListener",
     "HttpsListener",
     "IdentityAuthMechanism",
     "JwtAuthenticationMechanism",
     "JwtTokenManager",
-    "Mcp",
     "OriginVetoer",
     "RndTokenManager",
     "Roles",

@@ -10,13 +10,13 @@ from typing import Any
 
 from graphql import DocumentNode, GraphQLEnumType, GraphQLSchema, is_abstract_type
 
-from docgraph.config.sections import Graphql
 from docgraph.graphql.definition.check import examine
 from docgraph.graphql.definition.check_fields import Rules
 from docgraph.graphql.definition.definition import AppDefinition
 from docgraph.graphql.definition.limits import Limits
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
 from docgraph.graphql.definition.visibility import Visibility, build_visible_schema
+from docgraph.graphql.sections import Graphql
 from docgraph.runtime import LruDict
 from docgraph.store.guard.stages import Policy
 from docgraph.variables import BUILT_IN

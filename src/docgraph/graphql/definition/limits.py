@@ -30,8 +30,8 @@ from graphql import (
     visit,
 )
 
-from docgraph.config.sections import Graphql
 from docgraph.graphql.errors import Classification, OperationRefused
+from docgraph.graphql.sections import Graphql
 
 __all__ = [
     "MAX_NESTING",

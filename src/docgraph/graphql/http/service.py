@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from docgraph.codec import decode
-from docgraph.config.sections import DbAclAuthorizer, Graphql
+from docgraph.config.sections import DbAclAuthorizer
 from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange
 from docgraph.exchange.errors import NotFound, StoreError, TimeLimitExceeded
 from docgraph.graphql.apps.app import App
@@ -26,6 +26,7 @@ from docgraph.graphql.http.body import GraphqlRequest, parse_body
 from docgraph.graphql.http.operations import Operations, may_introspect
 from docgraph.graphql.http.shape import render_error, render_result
 from docgraph.graphql.plan.plan import Plan
+from docgraph.graphql.sections import Graphql
 from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
