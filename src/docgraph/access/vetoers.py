@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from docgraph.access.language.paths import parse_template
+from docgraph.access.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
+from docgraph.access.sections import OriginVetoer as OriginVetoerConfig
 from docgraph.codec import decode
-from docgraph.config.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
-from docgraph.config.sections import OriginVetoer as OriginVetoerConfig
 from docgraph.exchange import Exchange, StartupError
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.wildcards import Wildcard

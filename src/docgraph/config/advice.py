@@ -7,7 +7,6 @@ from typing import Final
 
 from docgraph.config.section import View
 from docgraph.config.sections import (
-    AggregationSecurity,
     IdentityAuthMechanism,
     JwtTokenManager,
     RndTokenManager,
@@ -21,17 +20,6 @@ __all__ = ["ADVICE", "give_advice"]
 def give_advice(view: View) -> list[Problem]:
     """What is worth a warning."""
     return [problem for rule in ADVICE for problem in rule(view)]
-
-
-def javascript_is_refused(view: View) -> Iterator[Problem]:
-    """Decision 20a: code-running operators are refused always."""
-    security = view.get(AggregationSecurity)
-    if security is not None and security.allow_java_script_execution:
-        yield view.blame(
-            "/aggregationSecurity/allowJavaScriptExecution",
-            "without effect: JavaScript is refused always",
-            "remove it",
-        )
 
 
 def identity_is_for_tests(view: View) -> Iterator[Problem]:
@@ -59,7 +47,6 @@ def token_basic_has_a_manager(view: View) -> Iterator[Problem]:
 
 
 ADVICE: Final = (
-    javascript_is_refused,
     identity_is_for_tests,
     token_basic_has_a_manager,
 )

@@ -20,7 +20,6 @@ from docgraph.config.sections import (
     BasicAuthMechanism,
     DbRealmAuthenticator,
     DigestAuthMechanism,
-    FileAclAuthorizer,
     FileRealmAuthenticator,
     HttpListener,
     HttpsListener,
@@ -232,21 +231,14 @@ def _parse_object(text: str) -> dict[str, Any] | None:
 
 
 def files_or_lists_are_given(view: View) -> Iterator[Problem]:
-    """A realm or rules of the file kind have to come from somewhere."""
-    realm, rules = view.on(FileRealmAuthenticator), view.on(FileAclAuthorizer)
+    """A realm of the file kind has to come from somewhere."""
+    realm = view.on(FileRealmAuthenticator)
     if realm is not None and realm.conf_file is None and not realm.users:
         yield view.blame(
             "/fileRealmAuthenticator/users",
             "fileRealmAuthenticator is on and has no users",
             "set conf-file or users",
             "/fileRealmAuthenticator/enabled",
-        )
-    if rules is not None and rules.conf_file is None and not rules.permissions:
-        yield view.blame(
-            "/fileAclAuthorizer/permissions",
-            "fileAclAuthorizer is on and has no permissions",
-            "set conf-file or permissions",
-            "/fileAclAuthorizer/enabled",
         )
 
 

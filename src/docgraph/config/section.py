@@ -24,6 +24,7 @@ __all__ = [
     "ConnectionString",
     "FilePath",
     "Milliseconds",
+    "Operator",
     "PluginConfig",
     "PluginsDirectory",
     "Port",
@@ -45,6 +46,9 @@ FilePath = Annotated[str, Meta(min_length=1, extra={"path": "source"})]
 PluginsDirectory = Annotated[str, Meta(min_length=1, extra={"path": "plugins"})]
 # Relative to the configuration file; without one, to the plugins directory.
 ConfigurationPath = Annotated[str, Meta(min_length=1, extra={"path": "configuration"})]
+Operator = Annotated[
+    str, Meta(pattern=r"^\$[A-Za-z]+\Z", extra={"form": "a name that begins with '$'"})
+]
 Secret = Annotated[str, Meta(min_length=1, extra={"secret": True})]
 ConnectionString = Annotated[
     str,

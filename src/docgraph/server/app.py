@@ -12,7 +12,6 @@ from functools import partial
 
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
-from docgraph.config.sections import AggregationSecurity
 from docgraph.exchange import Answer, Exchange
 from docgraph.observe import emit
 from docgraph.observe.events import ConfigWarning, PluginLoaded
@@ -25,7 +24,7 @@ from docgraph.server.pipeline import Pipeline
 from docgraph.server.prepare import Prepared
 from docgraph.server.routes import Routes, bind
 from docgraph.store import Store, open_store
-from docgraph.store.sections import MClient
+from docgraph.store.sections import AggregationSecurity, MClient
 
 __all__ = ["Docgraph"]
 

@@ -7,9 +7,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from docgraph.access.sections import (
+    DbAclAuthorizer,
+    FileAclAuthorizer,
+    FilterOperatorsBlacklist,
+    FullAuthorizer,
+    OriginVetoer,
+    RootRoleGuard,
+)
 from docgraph.config.section import Section
 from docgraph.config.sections import (
-    AggregationSecurity,
     AuthCookieHandler,
     AuthCookieRemover,
     AuthCookieSetter,
@@ -18,22 +25,16 @@ from docgraph.config.sections import (
     BruteForceAttackGuard,
     ConnectionOptions,
     Cors,
-    DbAclAuthorizer,
     DbRealmAuthenticator,
     DigestAuthMechanism,
-    FileAclAuthorizer,
     FileRealmAuthenticator,
-    FilterOperatorsBlacklist,
-    FullAuthorizer,
     HttpListener,
     HttpsListener,
     IdentityAuthMechanism,
     JwtAuthenticationMechanism,
     JwtTokenManager,
-    OriginVetoer,
     RndTokenManager,
     Roles,
-    RootRoleGuard,
     TokenBasicAuthMechanism,
 )
 from docgraph.graphql.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql, Mcp
@@ -42,7 +43,7 @@ from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.rest.sections import Mongo
 from docgraph.runtime.sections import Core
 from docgraph.server.services.sections import DatabaseProbe, Metrics, Ping
-from docgraph.store.sections import MClient
+from docgraph.store.sections import AggregationSecurity, MClient
 
 __all__ = ["SECTIONS"]
 

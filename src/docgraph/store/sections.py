@@ -1,16 +1,17 @@
-"""The connection to the database, `mclient`, and the parts of it that are served."""
+"""The connection to the database, `mclient`, what of it is served, and what is refused there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
+import msgspec
 from msgspec import Meta
 
-from docgraph.config.section import ConnectionString, Milliseconds, Section, Uri, View
+from docgraph.config.section import ConnectionString, Milliseconds, Operator, Section, Uri, View
 from docgraph.exchange.errors import Problem
 
-__all__ = ["MClient", "MongoMount"]
+__all__ = ["AggregationSecurity", "MClient", "MongoMount"]
 
 
 class MClient(Section, frozen=True):
@@ -66,3 +67,32 @@ class MongoMount(Section, frozen=True):
         ),
     ]
     where: Annotated[Uri, Meta(description="path it is served at")]
+
+
+class AggregationSecurity(Section, frozen=True):
+    """Stages and operators refused on top of those that are refused always."""
+
+    section_name: ClassVar[str] = "aggregationSecurity"
+    enabled: Annotated[bool, Meta(description="whether the lists below are applied")] = True
+    stage_blacklist: Annotated[
+        tuple[Operator, ...], Meta(description="further stages that are refused")
+    ] = msgspec.field(name="stageBlacklist", default=("$out", "$merge"))
+    operator_blacklist: Annotated[
+        tuple[Operator, ...], Meta(description="further operators that are refused")
+    ] = msgspec.field(name="operatorBlacklist", default=("$where", "$function", "$accumulator"))
+    allow_cross_database_operations: Annotated[
+        bool, Meta(description="whether `$lookup` and its like may reach other databases")
+    ] = msgspec.field(name="allowCrossDatabaseOperations", default=False)
+    allow_java_script_execution: Annotated[
+        bool,
+        Meta(description="understood and without effect: JavaScript is refused always"),
+    ] = msgspec.field(name="allowJavaScriptExecution", default=False)
+
+    def give_advice(self, view: View) -> Iterator[Problem]:
+        """Decision 20a: code-running operators are refused always."""
+        if self.allow_java_script_execution:
+            yield view.blame(
+                "/aggregationSecurity/allowJavaScriptExecution",
+                "without effect: JavaScript is refused always",
+                "remove it",
+            )

@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from docgraph.config.sections import AggregationSecurity
 from docgraph.observe import subscribe, unsubscribe
 from docgraph.observe.events import Event
 from docgraph.store import Client, Store, open_store
-from docgraph.store.sections import MClient
+from docgraph.store.sections import AggregationSecurity, MClient
 from tests.http.driver import settle
 
 

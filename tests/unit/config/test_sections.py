@@ -209,6 +209,7 @@ def test_options_that_all_plugins_share_come_first() -> None:
 
 
 NOT_READ = {
+    "allow_java_script_execution",  # understood, and told to be without effect
     "app_def_cache_ttl",  # deprecated: understood, and told to be without effect
     *(field.name for field in msgspec.structs.fields(SECTIONS["mcp"])),  # no endpoint yet
 }

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import AggregationSecurity
 from docgraph.exchange.errors import StartupError
 from docgraph.store import ClientProvider, open_store
 from docgraph.store.driver.client import Client, build_client
-from docgraph.store.sections import MClient
+from docgraph.store.sections import AggregationSecurity, MClient
 
 LOCAL = "mongodb://127.0.0.1:1/"
 

@@ -10,9 +10,9 @@ import pytest
 from bson.raw_bson import RawBSONDocument
 from bson.son import SON
 
-from docgraph.config.sections import AggregationSecurity
 from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.store.guard.stages import STREAM_STAGES, Policy, check_filter, check_pipeline
+from docgraph.store.sections import AggregationSecurity
 
 DEFAULT = Policy.from_section(AggregationSecurity())
 

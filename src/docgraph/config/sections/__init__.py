@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-from docgraph.config.sections.access import (
-    AggregationSecurity,
-    DbAclAuthorizer,
-    FileAclAuthorizer,
-    FilterOperatorsBlacklist,
-    FullAuthorizer,
-    OriginVetoer,
-    RootRoleGuard,
-)
 from docgraph.config.sections.auth import (
     BasicAuthMechanism,
     BruteForceAttackGuard,
@@ -38,7 +29,6 @@ from docgraph.config.sections.tokens import (
 )
 
 __all__ = [
-    "AggregationSecurity",
     "AuthCookieHandler",
     "AuthCookieRemover",
     "AuthCookieSetter",
@@ -47,21 +37,15 @@ __all__ = [
     "BruteForceAttackGuard",
     "ConnectionOptions",
     "Cors",
-    "DbAclAuthorizer",
     "DbRealmAuthenticator",
     "DigestAuthMechanism",
-    "FileAclAuthorizer",
     "FileRealmAuthenticator",
-    "FilterOperatorsBlacklist",
-    "FullAuthorizer",
     "HttpListener",
     "HttpsListener",
     "IdentityAuthMechanism",
     "JwtAuthenticationMechanism",
     "JwtTokenManager",
-    "OriginVetoer",
     "RndTokenManager",
     "Roles",
-    "RootRoleGuard",
     "TokenBasicAuthMechanism",
 ]

@@ -13,8 +13,8 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+from docgraph.access.sections import DbAclAuthorizer
 from docgraph.codec import decode
-from docgraph.config.sections import DbAclAuthorizer
 from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange
 from docgraph.exchange.errors import NotFound, StoreError, TimeLimitExceeded
 from docgraph.graphql.apps.app import App

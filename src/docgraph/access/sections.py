@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
-import msgspec
 from msgspec import Meta
 
-from docgraph.config.section import ConfigurationPath, PluginConfig, Section
+from docgraph.config.section import ConfigurationPath, Operator, PluginConfig, View
+from docgraph.exchange.errors import Problem
 
 __all__ = [
-    "AggregationSecurity",
     "DbAclAuthorizer",
     "FileAclAuthorizer",
     "FilterOperatorsBlacklist",
@@ -20,9 +20,6 @@ __all__ = [
 ]
 
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
-Operator = Annotated[
-    str, Meta(pattern=r"^\$[A-Za-z]+\Z", extra={"form": "a name that begins with '$'"})
-]
 
 
 class DbAclAuthorizer(PluginConfig, frozen=True):
@@ -61,6 +58,16 @@ class FileAclAuthorizer(PluginConfig, frozen=True):
         tuple[dict[str, Any], ...],
         Meta(description="permissions with `predicate`, `roles`, `priority` and `mongo`"),
     ] = ()
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """The permissions have to come from somewhere."""
+        if self.enabled and self.conf_file is None and not self.permissions:
+            yield view.blame(
+                "/fileAclAuthorizer/permissions",
+                "fileAclAuthorizer is on and has no permissions",
+                "set conf-file or permissions",
+                "/fileAclAuthorizer/enabled",
+            )
 
 
 class FullAuthorizer(PluginConfig, frozen=True):
@@ -105,23 +112,3 @@ class RootRoleGuard(PluginConfig, frozen=True):
 
     section_name: ClassVar[str] = "rootRoleGuard"
     enabled: Annotated[bool, Meta(description="whether the guard is on")] = True
-
-
-class AggregationSecurity(Section, frozen=True):
-    """Stages and operators refused on top of those that are refused always."""
-
-    section_name: ClassVar[str] = "aggregationSecurity"
-    enabled: Annotated[bool, Meta(description="whether the lists below are applied")] = True
-    stage_blacklist: Annotated[
-        tuple[Operator, ...], Meta(description="further stages that are refused")
-    ] = msgspec.field(name="stageBlacklist", default=("$out", "$merge"))
-    operator_blacklist: Annotated[
-        tuple[Operator, ...], Meta(description="further operators that are refused")
-    ] = msgspec.field(name="operatorBlacklist", default=("$where", "$function", "$accumulator"))
-    allow_cross_database_operations: Annotated[
-        bool, Meta(description="whether `$lookup` and its like may reach other databases")
-    ] = msgspec.field(name="allowCrossDatabaseOperations", default=False)
-    allow_java_script_execution: Annotated[
-        bool,
-        Meta(description="understood and without effect: JavaScript is refused always"),
-    ] = msgspec.field(name="allowJavaScriptExecution", default=False)
