@@ -21,8 +21,6 @@ from docgraph.config.sections import (
     DbRealmAuthenticator,
     DigestAuthMechanism,
     FileRealmAuthenticator,
-    HttpListener,
-    HttpsListener,
     IdentityAuthMechanism,
     JwtAuthenticationMechanism,
     JwtTokenManager,
@@ -40,43 +38,6 @@ _COOKIES: Final = (AuthCookieSetter, AuthCookieHandler, AuthCookieRemover)
 def find_conflicts(view: View) -> list[Problem]:
     """What all rules find."""
     return [problem for rule in RULES for problem in rule(view)]
-
-
-def some_listener_is_on(view: View) -> Iterator[Problem]:
-    """An instance that nobody can reach is a mistake."""
-    if not view.knows(HttpListener, HttpsListener):
-        return
-    if not view.on(HttpListener) and not view.on(HttpsListener):
-        yield view.blame(
-            "/http-listener/enabled", "no listener is on", "set it to true, or use https-listener"
-        )
-
-
-def https_has_its_files(view: View) -> Iterator[Problem]:
-    """Without certificate and key there is no TLS."""
-    https = view.on(HttpsListener)
-    if https is None:
-        return
-    for name in ("certificate", "key"):
-        if getattr(https, name) is None:
-            yield view.blame(
-                f"/https-listener/{name}",
-                f"https-listener is on and has no {name}",
-                f"set /https-listener/{name} to the path of a PEM file",
-                "/https-listener/enabled",
-            )
-
-
-def listeners_differ(view: View) -> Iterator[Problem]:
-    """Two listeners cannot have one address."""
-    http, https = view.on(HttpListener), view.on(HttpsListener)
-    if http and https and http.port and (http.host, http.port) == (https.host, https.port):
-        yield view.blame(
-            "/https-listener/port",
-            f"both listeners use {https.host}:{https.port}",
-            "give one of them another port",
-            "/http-listener/port",
-        )
 
 
 def one_token_manager(view: View) -> Iterator[Problem]:
@@ -316,9 +277,6 @@ def _as_set(audience: str | tuple[str, ...] | None) -> set[str]:
 
 
 RULES: Final = (
-    some_listener_is_on,
-    https_has_its_files,
-    listeners_differ,
     one_token_manager,
     token_manager_has_a_key,
     jwt_has_a_key,

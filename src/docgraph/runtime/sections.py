@@ -1,4 +1,4 @@
-"""The instance itself: `core`."""
+"""The instance itself, `core`, and the pages it trusts, `cors`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ from msgspec import Meta
 from docgraph.config.section import FilePath, PluginsDirectory, Section, View
 from docgraph.exchange.errors import Problem
 
-__all__ = ["Core"]
+__all__ = ["Core", "Cors"]
 
 HeaderName = Annotated[
     str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z", extra={"form": "the name of a header"})
+]
+Origin = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z][a-z0-9+.-]*://[^/\s?#]+\Z",
+        extra={"form": "an origin such as 'https://example.org', without a path or final slash"},
+    ),
 ]
 
 
@@ -91,3 +98,16 @@ class Core(Section, frozen=True):
                     else "no address",
                     "write it like '10.0.0.1' or '10.0.0.0/8'",
                 )
+
+
+class Cors(Section, frozen=True):
+    """Which pages of other origins may call this instance."""
+
+    section_name: ClassVar[str] = "cors"
+    allow_origins: Annotated[
+        tuple[Origin, ...],
+        Meta(
+            description="origins that may send credentials; with none, every origin may call "
+            "without credentials"
+        ),
+    ] = ()

@@ -23,13 +23,9 @@ from docgraph.config.sections import (
     AuthTokenService,
     BasicAuthMechanism,
     BruteForceAttackGuard,
-    ConnectionOptions,
-    Cors,
     DbRealmAuthenticator,
     DigestAuthMechanism,
     FileRealmAuthenticator,
-    HttpListener,
-    HttpsListener,
     IdentityAuthMechanism,
     JwtAuthenticationMechanism,
     JwtTokenManager,
@@ -41,7 +37,8 @@ from docgraph.graphql.sections import GraphAppsInitializer, GraphAppsUpdater, Gr
 from docgraph.observe.sections import Logging
 from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.rest.sections import Mongo
-from docgraph.runtime.sections import Core
+from docgraph.runtime.sections import Core, Cors
+from docgraph.server.sections import ConnectionOptions, HttpListener, HttpsListener
 from docgraph.server.services.sections import DatabaseProbe, Metrics, Ping
 from docgraph.store.sections import AggregationSecurity, MClient
 

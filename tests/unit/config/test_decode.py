@@ -10,16 +10,12 @@ import msgspec
 import pytest
 
 from docgraph.config import PluginConfig, Sources, decode, load, peek
-from docgraph.config.sections import (
-    ConnectionOptions,
-    FileRealmAuthenticator,
-    HttpsListener,
-    JwtAuthenticationMechanism,
-)
+from docgraph.config.sections import FileRealmAuthenticator, JwtAuthenticationMechanism
 from docgraph.exchange.errors import ConfigError, Problem
 from docgraph.graphql.sections import Graphql
 from docgraph.runtime.sections import Core
 from docgraph.server.builtin_sections import SECTIONS
+from docgraph.server.sections import ConnectionOptions, HttpsListener
 from tests.unit.config.harness import (
     decode_text,
     load_text,

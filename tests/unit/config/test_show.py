@@ -11,9 +11,11 @@ from tools.reference import render
 from docgraph.config import Section, decode, show, template
 from docgraph.config.options import walk_options
 from docgraph.config.render import render_value
-from docgraph.config.sections import Cors, HttpListener, JwtTokenManager
+from docgraph.config.sections import JwtTokenManager
 from docgraph.graphql.sections import Graphql
+from docgraph.runtime.sections import Cors
 from docgraph.server.builtin_sections import SECTIONS
+from docgraph.server.sections import HttpListener
 from docgraph.store.sections import MClient
 from tests.unit.config.harness import KEY, decode_text, load_text
 

@@ -10,13 +10,13 @@ from typing import Any
 import orjson
 import pytest
 
-from docgraph.config.sections import ConnectionOptions
 from docgraph.exchange import Answer, Body, Exchange, Socket, Stream, Takeover, Upgrade
 from docgraph.exchange.errors import RequestTimeout
 from docgraph.observe import Event, subscribe, unsubscribe
 from docgraph.observe.events import RequestFailed, RequestFinished, RequestStarted
 from docgraph.runtime.sections import Core
 from docgraph.server.http.asgi import AsgiAdapter
+from docgraph.server.sections import ConnectionOptions
 from docgraph.server.settings import ServerSettings
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from docgraph.config.sections import ConnectionOptions
+from docgraph.server.sections import ConnectionOptions
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "http-limits.md"
 FIELDS = msgspec.structs.fields(ConnectionOptions)

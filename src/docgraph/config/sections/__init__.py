@@ -13,12 +13,6 @@ from docgraph.config.sections.auth import (
     Roles,
     TokenBasicAuthMechanism,
 )
-from docgraph.config.sections.listeners import (
-    ConnectionOptions,
-    Cors,
-    HttpListener,
-    HttpsListener,
-)
 from docgraph.config.sections.tokens import (
     AuthCookieHandler,
     AuthCookieRemover,
@@ -35,13 +29,9 @@ __all__ = [
     "AuthTokenService",
     "BasicAuthMechanism",
     "BruteForceAttackGuard",
-    "ConnectionOptions",
-    "Cors",
     "DbRealmAuthenticator",
     "DigestAuthMechanism",
     "FileRealmAuthenticator",
-    "HttpListener",
-    "HttpsListener",
     "IdentityAuthMechanism",
     "JwtAuthenticationMechanism",
     "JwtTokenManager",

@@ -1,4 +1,4 @@
-"""How the outside reaches the instance: listeners, their limits, and CORS.
+"""How the outside reaches the instance: listeners and their limits.
 
 The limits are those of a careful default: everything that a client can send is bounded in size,
 number and time.
@@ -14,17 +14,10 @@ from msgspec import Meta
 from docgraph.config.section import FilePath, Milliseconds, Port, Section, Size, View
 from docgraph.exchange.errors import Problem
 
-__all__ = ["ConnectionOptions", "Cors", "HttpListener", "HttpsListener"]
+__all__ = ["ConnectionOptions", "HttpListener", "HttpsListener"]
 
 Host = Annotated[
     str, Meta(pattern=r"^[^\s/]+\Z", extra={"form": "a host name or an address to listen on"})
-]
-Origin = Annotated[
-    str,
-    Meta(
-        pattern=r"^[a-z][a-z0-9+.-]*://[^/\s?#]+\Z",
-        extra={"form": "an origin such as 'https://example.org', without a path or final slash"},
-    ),
 ]
 
 
@@ -35,6 +28,15 @@ class HttpListener(Section, frozen=True):
     enabled: Annotated[bool, Meta(description="whether the listener is on")] = True
     host: Annotated[Host, Meta(description="address to listen on; `0.0.0.0` for all")] = "127.0.0.1"
     port: Annotated[Port, Meta(description="port to listen on; 0 takes a free one")] = 8080
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """An instance that nobody can reach is a mistake."""
+        if not self.enabled and view.knows(HttpsListener) and not view.on(HttpsListener):
+            yield view.blame(
+                "/http-listener/enabled",
+                "no listener is on",
+                "set it to true, or use https-listener",
+            )
 
 
 class HttpsListener(Section, frozen=True):
@@ -53,18 +55,26 @@ class HttpsListener(Section, frozen=True):
         Meta(description="PEM file with the private key", extra={"secret": False}),
     ] = None
 
-
-class Cors(Section, frozen=True):
-    """Which pages of other origins may call this instance."""
-
-    section_name: ClassVar[str] = "cors"
-    allow_origins: Annotated[
-        tuple[Origin, ...],
-        Meta(
-            description="origins that may send credentials; with none, every origin may call "
-            "without credentials"
-        ),
-    ] = ()
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """No TLS without certificate and key, and no two listeners at one address."""
+        if not self.enabled:
+            return
+        for name in ("certificate", "key"):
+            if getattr(self, name) is None:
+                yield view.blame(
+                    f"/https-listener/{name}",
+                    f"https-listener is on and has no {name}",
+                    f"set /https-listener/{name} to the path of a PEM file",
+                    "/https-listener/enabled",
+                )
+        http = view.on(HttpListener)
+        if http and http.port and (http.host, http.port) == (self.host, self.port):
+            yield view.blame(
+                "/https-listener/port",
+                f"both listeners use {self.host}:{self.port}",
+                "give one of them another port",
+                "/http-listener/port",
+            )
 
 
 class ConnectionOptions(Section, frozen=True):
