@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from docgraph.config.section import ConfigurationPath, Operator, PluginConfig, View
+from docgraph.config.section import ConfigurationPath, Name, Operator, PluginConfig, View
 from docgraph.exchange.errors import Problem
 
 __all__ = [
@@ -18,8 +18,6 @@ __all__ = [
     "OriginVetoer",
     "RootRoleGuard",
 ]
-
-Name = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
 class DbAclAuthorizer(PluginConfig, frozen=True):

@@ -9,8 +9,8 @@ from docgraph.access.file import load_rules
 from docgraph.access.reading import Knowledge
 from docgraph.access.sections import FileAclAuthorizer
 from docgraph.auth.authenticators.file import load_users
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator, FileRealmAuthenticator
 from docgraph.codec.roles_path import RolesPath
-from docgraph.config.sections import DbRealmAuthenticator, FileRealmAuthenticator
 from docgraph.exchange import ConfigError, Problem
 from docgraph.plugins import is_enabled
 from docgraph.plugins.kinds import Kind

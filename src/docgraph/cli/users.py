@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice, print_table
 from docgraph.config import Sources
-from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.exchange import (
     Deadline,
     DocgraphError,

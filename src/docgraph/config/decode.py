@@ -10,12 +10,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from docgraph.config.advice import give_advice
 from docgraph.config.messages import arrange
 from docgraph.config.nearest import suggest
 from docgraph.config.node import BUILT_IN, Node, Origin
 from docgraph.config.options import options_of, walk_options
-from docgraph.config.rules import find_conflicts
 from docgraph.config.section import Section, View
 from docgraph.config.tree import Tree
 from docgraph.config.values import Checker
@@ -55,19 +53,16 @@ def decode(tree: Tree, sections: Mapping[str, type[Section]]) -> Decoded:
         if section.section_name in (name, "")  # a plugin may reuse the struct of another section
     ]
     # A file that was not read to its end would make checks complain about what it may well say.
-    conflicts = (
-        [
-            *(problem for section in checked for problem in section.find_conflicts(view)),
-            *find_conflicts(view),
-        ]
-        if tree.complete
-        else []
-    )
+    conflicts = [
+        problem
+        for section in (checked if tree.complete else ())
+        for problem in section.find_conflicts(view)
+    ]
     problems = [*tree.problems, *decoding.problems, *conflicts]
     if problems:
         raise ConfigError(arrange(problems))
     advice = [problem for section in checked for problem in section.give_advice(view)]
-    warnings = (*tree.warnings, *decoding.warnings, *advice, *give_advice(view))
+    warnings = (*tree.warnings, *decoding.warnings, *advice)
     return Decoded(decoding.done, warnings, _directory(tree))
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "ConnectionString",
     "FilePath",
     "Milliseconds",
+    "Name",
     "Operator",
     "PluginConfig",
     "PluginsDirectory",
@@ -36,6 +37,7 @@ __all__ = [
     "View",
 ]
 
+Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Size = Annotated[int, Meta(extra={"size": True}, ge=1, le=1 << 40)]
 Milliseconds = Annotated[int, Meta(ge=0, le=86_400_000, extra={"unit": "ms"})]
 Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -126,9 +128,9 @@ class View:
     types: Mapping[str, type[Section]]
 
     @property
-    def plugins(self) -> set[str]:
+    def plugins(self) -> list[str]:
         """The names of sections that are not ours."""
-        return {name for name, struct in self.types.items() if struct.section_name != name}
+        return [name for name, struct in self.types.items() if struct.section_name != name]
 
     def get(self, section: type[S]) -> S | None:
         """The section, unless it has mistakes of its own."""

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from docgraph.config.section import (
     Milliseconds,
+    Name,
     PluginConfig,
     Section,
     ServiceConfig,
@@ -22,7 +23,6 @@ from docgraph.exchange.errors import Problem
 __all__ = ["GraphAppsInitializer", "GraphAppsUpdater", "Graphql", "GraphqlLimits", "Mcp"]
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
-Name = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
 class GraphqlLimits(Section, frozen=True):

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import ClassVar
 
+from docgraph.auth.cookies.sections import AuthCookieSetter
 from docgraph.codec import JsonMode, encode
 from docgraph.config.section import Section
-from docgraph.config.sections import AuthCookieSetter
 from docgraph.exchange import Answer, Body, Deadline, Document, Exchange
 from docgraph.exchange.path import encode_path
 from docgraph.graphql.sections import Graphql

@@ -15,24 +15,19 @@ from docgraph.access.sections import (
     OriginVetoer,
     RootRoleGuard,
 )
-from docgraph.config.section import Section
-from docgraph.config.sections import (
-    AuthCookieHandler,
-    AuthCookieRemover,
-    AuthCookieSetter,
-    AuthTokenService,
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator, FileRealmAuthenticator
+from docgraph.auth.cookies.sections import AuthCookieHandler, AuthCookieRemover, AuthCookieSetter
+from docgraph.auth.guard.sections import BruteForceAttackGuard
+from docgraph.auth.mechanisms.sections import (
     BasicAuthMechanism,
-    BruteForceAttackGuard,
-    DbRealmAuthenticator,
     DigestAuthMechanism,
-    FileRealmAuthenticator,
     IdentityAuthMechanism,
     JwtAuthenticationMechanism,
-    JwtTokenManager,
-    RndTokenManager,
-    Roles,
     TokenBasicAuthMechanism,
 )
+from docgraph.auth.sections import Roles
+from docgraph.auth.tokens.sections import AuthTokenService, JwtTokenManager, RndTokenManager
+from docgraph.config.section import Section
 from docgraph.graphql.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql, Mcp
 from docgraph.observe.sections import Logging
 from docgraph.openapi.sections import OpenApi, OpenApiPage

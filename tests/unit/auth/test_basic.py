@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 
 from docgraph.auth.mechanisms.basic import BasicMechanism
-from docgraph.config.sections import BasicAuthMechanism
+from docgraph.auth.mechanisms.sections import BasicAuthMechanism
 from docgraph.exchange import Account, Exchange, Headers, Request, StartupError
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.plugins.kinds import ABSENT, Accepted, Authenticator, Rejected

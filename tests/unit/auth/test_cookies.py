@@ -6,7 +6,7 @@ import pytest
 
 from docgraph.auth.cookies.cookie import Cookie, CookieTooLarge, find_values, read_authorization
 from docgraph.auth.cookies.forgery import check_forgery
-from docgraph.config.sections import AuthCookieSetter
+from docgraph.auth.cookies.sections import AuthCookieSetter
 from docgraph.exchange import Headers, Request, StartupError
 from docgraph.exchange.errors import Forbidden
 

@@ -3,8 +3,8 @@
 import pytest
 
 from docgraph.auth.authenticators.record import UserReader, find_value, put_value
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.codec.roles_path import RolesPath
-from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.exchange import ConfigError
 
 

@@ -7,11 +7,12 @@ from typing import ClassVar
 
 import pytest
 
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.auth.headers import DigestCredentials
 from docgraph.auth.mechanisms.digest import DigestMechanism
 from docgraph.auth.mechanisms.digests import compute_response
 from docgraph.auth.mechanisms.nonces import Nonces
-from docgraph.config.sections import DbRealmAuthenticator, DigestAuthMechanism
+from docgraph.auth.mechanisms.sections import DigestAuthMechanism
 from docgraph.exchange import Account, Exchange, Headers, Request, StartupError
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.plugins.kinds import ABSENT, Accepted, Authenticator, Rejected

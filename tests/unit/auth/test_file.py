@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from docgraph.auth.authenticators.file import FileRealm
+from docgraph.auth.authenticators.sections import FileRealmAuthenticator
 from docgraph.auth.passwords import build_ha1
-from docgraph.config.sections import FileRealmAuthenticator
 from docgraph.exchange import ConfigError
 from docgraph.observe import Event, subscribe, unsubscribe
 from docgraph.observe.events import ConfigWarning

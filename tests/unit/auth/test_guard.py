@@ -9,8 +9,8 @@ import pytest
 
 from docgraph.auth.guard.attempts import group_address
 from docgraph.auth.guard.guard import FailedLogins, LoginGuard, SuccessfulLogins
+from docgraph.auth.guard.sections import BruteForceAttackGuard
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import BruteForceAttackGuard
 from docgraph.exchange import Account, Connection, Exchange, Headers, Request, StartupError
 from docgraph.exchange.errors import StoreUnavailable, TooManyRequests
 from docgraph.observe import Event, subscribe, unsubscribe

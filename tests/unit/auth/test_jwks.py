@@ -21,7 +21,7 @@ from docgraph.auth.jwt import sources
 from docgraph.auth.jwt.algorithms import Algorithm, KeyRefused
 from docgraph.auth.jwt.jwks import PAUSE, KeySet, parse_keys
 from docgraph.auth.mechanisms.jwt import JwtMechanism
-from docgraph.config.sections import JwtAuthenticationMechanism
+from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
 from docgraph.exchange import Exchange, Headers, Request, StartupError
 from docgraph.exchange.errors import Overloaded
 from docgraph.observe import subscribe, unsubscribe

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from docgraph.auth.mechanisms.jwt import JwtMechanism
-from docgraph.config.sections import JwtAuthenticationMechanism
+from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
 from docgraph.exchange import Account, Exchange, Headers, Request
 from docgraph.plugins.kinds import ABSENT, Accepted, Rejected
 from docgraph.runtime import Blocking

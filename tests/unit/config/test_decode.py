@@ -9,8 +9,9 @@ from typing import Annotated
 import msgspec
 import pytest
 
+from docgraph.auth.authenticators.sections import FileRealmAuthenticator
+from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
 from docgraph.config import PluginConfig, Sources, decode, load, peek
-from docgraph.config.sections import FileRealmAuthenticator, JwtAuthenticationMechanism
 from docgraph.exchange.errors import ConfigError, Problem
 from docgraph.graphql.sections import Graphql
 from docgraph.runtime.sections import Core

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.config.advice import ADVICE
-from docgraph.config.rules import RULES
 from tests.unit.config.harness import KEY, decode_text, messages_of, problems_of
 
 HASH = "$2b$12$" + "a" * 53
@@ -25,10 +23,6 @@ SET_2 = f"""{COOKIES}
 rndTokenManager: {{enabled: false}}
 jwtTokenManager: {{enabled: true, key: {KEY}}}
 """
-
-
-def test_every_rule_says_why_it_is_there() -> None:
-    assert all(rule.__doc__ for rule in (*RULES, *ADVICE))
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import pytest
 from inline_snapshot import snapshot
 from tools.reference import render
 
+from docgraph.auth.tokens.sections import JwtTokenManager
 from docgraph.config import Section, decode, show, template
 from docgraph.config.options import walk_options
 from docgraph.config.render import render_value
-from docgraph.config.sections import JwtTokenManager
 from docgraph.graphql.sections import Graphql
 from docgraph.runtime.sections import Cors
 from docgraph.server.builtin_sections import SECTIONS
