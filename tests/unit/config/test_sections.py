@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import docgraph
 from docgraph.config.options import options_of, walk_options
 from docgraph.config.section import Section
 from docgraph.server.builtin_sections import SECTIONS
+
+SOURCE = Path(docgraph.__file__).parent
 
 # Section → option → default, as service.md, decisions.md and reliability.md section 4 have them.
 TABLES: dict[str, dict[str, Any]] = {
@@ -217,11 +221,38 @@ NOT_READ = {
 
 def test_every_option_is_read_somewhere() -> None:
     """An option that nobody reads is a promise that nobody keeps."""
-    source = Path(docgraph.__file__).parent
-    files = [file for file in source.rglob("*.py") if file.name != "sections.py"]
+    files = [file for file in SOURCE.rglob("*.py") if file.name != "sections.py"]
     words = {word for file in files for word in re.findall(r"\w+", file.read_text())}
     names = {field.name for struct in structs() for field in msgspec.structs.fields(struct)}
     assert names - words - NOT_READ == set()
+
+
+def test_every_section_is_declared_by_a_module_of_its_package_that_is_called_so() -> None:
+    modules = {struct.__module__ for struct in structs() if struct.section_name}
+
+    assert {module.rpartition(".")[2] for module in modules} == {"sections"}
+    assert {module for module in modules if module.startswith("docgraph.config.")} == set()
+
+
+@pytest.mark.parametrize(
+    "file", sorted(SOURCE.rglob("sections.py")), ids=lambda file: str(file.relative_to(SOURCE))
+)
+def test_modules_that_declare_sections_import_nothing_heavy(file: Path) -> None:
+    """So that knowing what can be configured does not take importing what is configured."""
+    imported = {
+        node.module or "" if isinstance(node, ast.ImportFrom) else node.names[0].name
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+
+    heavy = {
+        name
+        for name in imported
+        if name.split(".")[0] not in {"msgspec", *sys.stdlib_module_names}
+        and not name.startswith(("docgraph.config.", "docgraph.exchange."))
+        and not name.endswith((".sections", ".hashes"))
+    }
+    assert heavy == set()
 
 
 def structs() -> list[type[Section]]:
