@@ -14,9 +14,9 @@ from docgraph import __version__
 from docgraph.config import Tree
 from docgraph.embedded.keeper import Keeper
 from docgraph.embedded.mongo import EmbeddedMongo
-from docgraph.observe import Event, Level, metrics, subscribe, unsubscribe
+from docgraph.observe import Event, metrics, subscribe, unsubscribe
 from docgraph.observe.events import WorkerLost
-from docgraph.observe.log import Log, LogOptions, open_log
+from docgraph.observe.log import Log, open_log
 from docgraph.observe.sections import Logging
 from docgraph.runtime import Instance, create_instance
 from docgraph.runtime.sections import Core
@@ -108,15 +108,5 @@ def _forget_lost_worker(event: Event) -> None:
 
 
 def _observe(prepared: Prepared) -> Log:
-    options = prepared.config.get(Logging)
     metrics.open_metrics(__version__)
-    return open_log(
-        LogOptions(
-            style=options.format,
-            level=Level[options.level.upper()],
-            requests=options.requests,
-            exclude=options.requests_exclude_patterns,
-            exclude_seconds=options.requests_exclude_interval_ms / 1000,
-            field_bytes=options.max_field_size,
-        )
-    )
+    return open_log(prepared.config.get(Logging))
