@@ -7,18 +7,23 @@ import time
 import pytest
 from graphql import get_introspection_query
 
-from docgraph.graphql.definition.limits import Limits, check_limits, find_deep_nesting, parse_query
+from docgraph.graphql.definition.limits import (
+    check_limits,
+    find_deep_nesting,
+    parse_query,
+    replace_limits,
+)
 from docgraph.graphql.errors import Classification, OperationRefused
-from docgraph.graphql.sections import Graphql, GraphqlLimits
+from docgraph.graphql.sections import GraphqlLimits
 
-LIMITS = Limits()
+LIMITS = GraphqlLimits()
 
 
-def check(text: str, limits: Limits = LIMITS) -> None:
+def check(text: str, limits: GraphqlLimits = LIMITS) -> None:
     check_limits(parse_query(text, limits), limits)
 
 
-def refuse(text: str, limits: Limits = LIMITS) -> OperationRefused:
+def refuse(text: str, limits: GraphqlLimits = LIMITS) -> OperationRefused:
     started = time.process_time()
     with pytest.raises(OperationRefused) as error:
         check(text, limits)
@@ -32,17 +37,11 @@ def nested(levels: int, leaf: str = "a") -> str:
 
 
 def test_the_limits_are_those_of_the_configuration_and_then_of_the_app() -> None:
-    settings = Graphql(limits=GraphqlLimits(depth=7, aliases=8))
+    configured = GraphqlLimits(depth=7, aliases=8)
 
-    limits = Limits.from_settings(settings, {"aliases": 9, "root-fields": 3})
+    limits = replace_limits(configured, {"aliases": 9, "root-fields": 3})
 
     assert (limits.depth, limits.aliases, limits.root_fields, limits.tokens) == (7, 9, 3, 2500)
-
-
-def test_every_limit_of_the_configuration_is_known() -> None:
-    assert set(Limits.names()) == {
-        name.replace("_", "-") for name in GraphqlLimits.__struct_fields__
-    }
 
 
 @pytest.mark.parametrize(
@@ -63,7 +62,7 @@ def test_depth_counts_fragments_as_if_they_were_written_out() -> None:
     text = "{...F}" + " fragment F on Q " + nested(11, "...G") + " fragment G on Q " + nested(6)
 
     assert "more than 15 levels" in str(refuse(text))
-    check(text, Limits(depth=16))
+    check(text, GraphqlLimits(depth=16))
 
 
 def test_inline_fragments_add_no_level() -> None:
@@ -124,7 +123,7 @@ def test_doubling_fragments_are_decided_fast(exponent: int, body: str) -> None:
         f" fragment F{i} on Q {{{body.format(i + 1)}}}" for i in range(exponent)
     )
 
-    refuse(text + f" fragment F{exponent} on Q {{a}}", Limits(depth=100, aliases=200))
+    refuse(text + f" fragment F{exponent} on Q {{a}}", GraphqlLimits(depth=100, aliases=200))
 
 
 @pytest.mark.parametrize("depth", [101, 1_000, 10_000])
@@ -186,7 +185,7 @@ def test_introspection_is_bounded_by_itself() -> None:
 def test_a_number_of_very_many_digits_is_refused_in_our_words(place: str) -> None:
     """Decision 22: Python's own text about it would name what to call to allow it."""
     with pytest.raises(OperationRefused) as refusal:
-        parse_query(place % ("9" * 5_000), Limits())
+        parse_query(place % ("9" * 5_000), GraphqlLimits())
 
     (error,) = refusal.value.errors
     assert error.message == "a number of the query has more than 400 digits"
@@ -194,4 +193,4 @@ def test_a_number_of_very_many_digits_is_refused_in_our_words(place: str) -> Non
 
 
 def test_digits_in_a_text_are_not_counted() -> None:
-    parse_query('{ a(s: "' + "9" * 5_000 + '") }', Limits())
+    parse_query('{ a(s: "' + "9" * 5_000 + '") }', GraphqlLimits())
