@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from docgraph.cli.options import configured
+from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import notice
 from docgraph.config import Sources
 from docgraph.config import show as render
@@ -27,9 +27,8 @@ def config() -> None:
 @configured
 def show(sources: Sources) -> None:
     """Print the effective configuration with the origin of each value; secrets are masked."""
-    from docgraph.server.prepare import load_tree, prepare
 
-    prepared = prepare(load_tree(sources))
+    prepared = prepare_sources(sources)
     click.echo(render(prepared.tree, prepared.config))
 
 

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from docgraph.cli.options import prepare_sources
 from docgraph.config import Sources
 from docgraph.plugins.kinds import Kind
 
@@ -31,9 +32,8 @@ def find_plugin_command(name: str) -> click.Command | None:
 def _run(name: str, arguments: tuple[str, ...]) -> None:
     """Run it with everything a plugin can be given; the result is the exit code."""
     from docgraph.cli.workbench import work_on
-    from docgraph.server.prepare import load_tree, prepare
 
     code: int = work_on(
-        prepare(load_tree(Sources())), lambda app: app.plugins.find(name).run(arguments)
+        prepare_sources(Sources()), lambda app: app.plugins.find(name).run(arguments)
     )
     sys.exit(code)
