@@ -136,7 +136,7 @@ async def test_challenges_are_left_out_when_asked(
 def test_configuration_that_cannot_work_refuses_to_start(
     options: dict[str, Any], message: str
 ) -> None:
-    """A07, J46: the message names the option. Keys that are no keys: `unit/auth/test_jwks.py`."""
+    """A07, J46: the message names the option. Keys that are no keys: `test_jwks.py`."""
     settings = flatten(merge(OPEN, JWT, {"jwtAuthenticationMechanism": options}))
     sources = Sources(settings=settings, environ={}, directory=Path("/nonexistent"))
     with pytest.raises(ConfigError, match=message):

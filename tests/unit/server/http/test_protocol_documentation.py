@@ -9,7 +9,7 @@ import pytest
 
 from docgraph.server.sections import ConnectionOptions
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "http-limits.md"
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "http-limits.md"
 FIELDS = msgspec.structs.fields(ConnectionOptions)
 
 
