@@ -73,7 +73,7 @@ class Section(
     `typing.Annotated[..., msgspec.Meta(description=...)]`.
     """
 
-    section_name: ClassVar[str] = ""  # of a section of ours; a plugin from outside says it itself
+    section_name: ClassVar[str] = ""  # of ours; the section of another plugin has the plugin's name
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
         """Mixes of options that cannot work, also with those of other sections: no start."""
