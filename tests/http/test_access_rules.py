@@ -13,7 +13,6 @@ from docgraph.access.rulebook import RuleBook
 from docgraph.codec import decode
 from docgraph.config.sections import DbAclAuthorizer as DbAclAuthorizerConfig
 from docgraph.observe.events import PluginFailed
-from docgraph.store.mounts import Mounts
 from docgraph.variables import Resolvers
 from tests.http.access_harness import (
     ADA,
@@ -408,7 +407,7 @@ async def test_another_worker_of_the_instance_knows_with_its_next_request(
     """Decision 44: by the generation, however long rules are kept."""
     values = service.app.plugins.values
     knowledge = values["acl-rules"].knowledge
-    book = RuleBook(Mounts([]), lambda: knowledge, lambda: Resolvers(decode))
+    book = RuleBook(lambda: knowledge, lambda: Resolvers(decode))
     kept = DbAclAuthorizerConfig(acl_db=service.db, cache_ttl=86_400_000)
     worker = DbAclAuthorizer(kept, service.app.store, values["generations"], book)
     seen = []

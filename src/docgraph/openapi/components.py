@@ -15,10 +15,9 @@ from msgspec import Struct
 from msgspec.yaml import decode
 
 from docgraph.config.sections import Mongo
-from docgraph.exchange import Document
+from docgraph.exchange import Document, WriteMode
 from docgraph.rest.parameters.concerns import WRITE_CONCERNS
 from docgraph.rest.parameters.ids import IdType
-from docgraph.rest.parameters.modes import WriteMode
 from docgraph.store.driver.concerns import READ_CONCERNS, READ_PREFERENCES
 
 __all__ = ["BODIES", "ERRORS", "HEADERS", "SCHEMAS", "build_parameters", "build_responses", "refer"]
