@@ -22,6 +22,7 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.path import encode_path, parse_path
 from docgraph.graphql.sections import Graphql
+from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
 from docgraph.store import Store
 from docgraph.store.mounts import find_paths
@@ -37,7 +38,15 @@ _JOINS: Final = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"
 class Comparison:
     """Looks at the same rows through both doors."""
 
-    def __init__(self, graphql: Graphql, mongo: Mongo, store: Store, acl_rules: RuleBook) -> None:
+    def __init__(
+        self,
+        graphql: Graphql,
+        mongo: Mongo,
+        store: Store,
+        acl_rules: RuleBook,
+        registry: PluginRegistry,
+    ) -> None:
+        self._registry = registry
         self._graphql = graphql
         self._mongo = mongo
         self._store = store
@@ -83,7 +92,10 @@ class Comparison:
             return None
         request = Request(method, path.encode())
         other = Exchange(request, exchange.id, account=exchange.account)
-        other.service = service
+        server = self._registry.find(service)
+        if server is None:
+            return None
+        other.service, other.parsed = service, server.parse(other)
         match = await self._book.match(other)
         return match.permission if match is not None else None
 

@@ -44,7 +44,7 @@ class AccessExplain(Service):
     ) -> None:
         self.config = config
         self._registry = registry
-        comparison = Comparison(graphql, mongo, store, acl_rules)
+        comparison = Comparison(graphql, mongo, store, acl_rules, registry)
         self.explainer = Explainer(registry, configuration, acl_rules, comparison)
 
     async def handle(self, exchange: Exchange) -> Answer:

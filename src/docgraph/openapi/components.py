@@ -14,10 +14,9 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.yaml import decode
 
-from docgraph.exchange import Document
+from docgraph.exchange import Document, WriteMode
 from docgraph.rest.parameters.concerns import WRITE_CONCERNS
 from docgraph.rest.parameters.ids import IdType
-from docgraph.rest.parameters.modes import WriteMode
 from docgraph.rest.sections import Mongo
 from docgraph.store.driver.concerns import READ_CONCERNS, READ_PREFERENCES
 

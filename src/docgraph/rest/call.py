@@ -19,12 +19,13 @@ from docgraph.exchange import (
     Resource,
     ResourceType,
     Write,
+    WriteMode,
     WriteResult,
 )
 from docgraph.exchange.errors import NotFound
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.rest.parameters.concerns import FROM_PRIMARY
-from docgraph.rest.parameters.modes import WriteMode, default_mode
+from docgraph.rest.parameters.modes import default_mode
 from docgraph.rest.parameters.parameters import Parameters
 from docgraph.rest.sections import Mongo
 from docgraph.store import Rows, Store

@@ -9,11 +9,10 @@ import pytest
 
 from docgraph.codec import JsonMode
 from docgraph.codec.types import ObjectId
-from docgraph.exchange import Consistency, WriteConcern
+from docgraph.exchange import Consistency, WriteConcern, WriteMode
 from docgraph.exchange.errors import DocgraphError
 from docgraph.exchange.request import QueryParameters
 from docgraph.rest.parameters.ids import IdType
-from docgraph.rest.parameters.modes import WriteMode
 from docgraph.rest.parameters.parameters import Count, Parameters, parse_parameters
 from docgraph.rest.sections import Mongo
 
