@@ -28,6 +28,7 @@ __all__ = [
     "DatabaseLost",
     "Event",
     "FastPathOff",
+    "FilterPassed",
     "InterceptorFailed",
     "Level",
     "LinesDropped",
@@ -332,6 +333,15 @@ class AccessDenied(Event, frozen=True):
     path: str = ""
 
 
+class FilterPassed(Event, frozen=True):
+    """A rule for all callers has filters that do not hold for callers of these rules for roles."""
+
+    level: ClassVar[Level] = Level.WARNING
+    rule: str
+    passed_by: tuple[str, ...]
+    hint: str = "rules for roles come first: repeat the filters in those that need them"
+
+
 # --- the process itself ---------------------------------------------------------------------------
 
 
@@ -399,6 +409,7 @@ EVENTS: tuple[type[Event], ...] = (
     DatabaseFound,
     UnreadableValue,
     FastPathOff,
+    FilterPassed,
     PluginLoaded,
     PluginFailed,
     InterceptorFailed,

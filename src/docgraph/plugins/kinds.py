@@ -24,6 +24,7 @@ from docgraph.exchange import (
     DocgraphError,
     Document,
     Exchange,
+    Parsed,
     Permission,
     Read,
     Resource,
@@ -116,6 +117,14 @@ class Service(Plugin, Protocol):
     methods: ClassVar[tuple[str, ...]] = ("GET",)
     secured: ClassVar[bool] = True
     max_body_size: int = 1 << 20
+
+    def parse(self, exchange: Exchange) -> Parsed | None:
+        """The request as `handle` will carry it out, for rules to judge; it is `exchange.parsed`.
+
+        Runs for every caller, before authorization: no I/O, nothing of the body. What is raised
+        here is answered after authorization, in place of `handle`.
+        """
+        return None
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Answer; raise a `DocgraphError` for what cannot be answered."""

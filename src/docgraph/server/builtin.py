@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docgraph.access.database import AclWatcher, DbAclAuthorizer
-from docgraph.access.definitions import DefinitionLimits
+from docgraph.access.definitions.limits import DefinitionLimits
 from docgraph.access.enforce import (
     HiddenReads,
     HiddenWrites,
@@ -13,6 +13,7 @@ from docgraph.access.enforce import (
 )
 from docgraph.access.file import FileAclAuthorizer
 from docgraph.access.full import FullAuthorizer
+from docgraph.access.order_check import RulesCheck
 from docgraph.access.registry import ACLRegistryAllower, ACLRegistryProvider, ACLRegistryVetoer
 from docgraph.access.root import RootRoleGuard
 from docgraph.access.rulebook import RuleBookProvider
@@ -116,6 +117,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     FileAclAuthorizer,
     DbAclAuthorizer,
     AclWatcher,
+    RulesCheck,
     FullAuthorizer,
     OriginVetoer,
     FilterOperatorsBlacklist,

@@ -19,6 +19,7 @@ from docgraph.exchange import (
     Write,
     WriteFailure,
     WriteKind,
+    WriteMode,
     WriteResult,
 )
 from docgraph.exchange.errors import Conflict, DocgraphError, RequestError
@@ -26,7 +27,6 @@ from docgraph.rest.bodies.bodies import read_object
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.links import document_path
 from docgraph.rest.parameters.ids import check_id
-from docgraph.rest.parameters.modes import WriteMode
 from docgraph.rest.rejections import reject
 from docgraph.rest.writes.bulk_etags import (
     find_stale,
