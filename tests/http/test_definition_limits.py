@@ -240,6 +240,29 @@ async def test_an_app_of_the_root_role_can_be_switched_off_by_others(service: Se
     assert reply.status == 403, reply.text
 
 
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        {"collection": "users", "find": {"password": {"$gt": "$2b"}}},
+        {"collection": "users", "find": {}, "sort": {"password": 1}},
+        {"collection": "users", "stages": [{"$group": {"_id": "$password"}}]},
+        {
+            "collection": "open",
+            "stages": [{"$unionWith": {"coll": "users", "pipeline": [{"$unset": "password"}]}}],
+        },
+    ],
+)
+async def test_only_the_root_role_names_the_password_in_an_app(
+    service: Service, mapping: Document
+) -> None:
+    definition = app(service, mapping)
+    reply = await service.request("POST", "/gql-apps", headers=MANAGER, json=definition)
+    assert reply.status == 403, reply.text
+    assert "'password'" in reply.json["message"]
+    reply = await service.request("POST", "/gql-apps", headers=ADMIN, json=definition)
+    assert reply.status == 201, reply.text
+
+
 # --- names of hidden properties -------------------------------------------------------------------
 
 INDEXES: tuple[Document, ...] = (

@@ -3,7 +3,7 @@
 A stored aggregation or a GraphQL app reads collections for whoever may run it. So somebody without
 the root role can write one only about collections that a plain `GET` of theirs would show them
 whole: without `readFilter` and `projectResponse`. Nor can they name a hidden property, such as the
-password, in an aggregation, a stream or a schema. What was stored before and stays as it is, they
+password, in an aggregation, an app, a stream or a schema. What was stored before and stays as it is, they
 may leave there.
 """
 
@@ -172,13 +172,16 @@ class DefinitionLimits(DataInterceptor):
         stored = await self._find(self._graphql.db, self._graphql.collection, document.get("_id"))
         if document.get("mappings") == stored.get("mappings"):
             return
-        for place, namespace in _find_mapped(document.get("mappings")):
+        for place, namespace, mapping in _find_mapped(document.get("mappings")):
             if not await self._may_read(exchange, namespace):
                 raise SecurityViolation(
                     f"{place}: the collection '{namespace_of(*namespace)}' may not be mapped by "
                     "somebody who may not read all of it",
                     hint=_HINT,
                 )
+            hidden = self._hidden({namespace})
+            if hidden and (name := find_named(mapping, hidden)):
+                raise _refuse_name(place, name)
 
     # --- what the author may ----------------------------------------------------------------------
 
@@ -251,14 +254,14 @@ def _new_entries(property: str, entries: Any, stored: Any) -> Iterator[tuple[str
             yield f"{property}[{index}]", entry
 
 
-def _find_mapped(mappings: Any) -> Iterator[tuple[str, Namespace]]:
-    """Every collection that the mappings of an app read, with the place that says so."""
+def _find_mapped(mappings: Any) -> Iterator[tuple[str, Namespace, Document]]:
+    """Every collection that the mappings of an app read, with the place and mapping that say so."""
     for type, fields in mappings.items() if isinstance(mappings, dict) else ():
         for field, mapping in fields.items() if isinstance(fields, dict) else ():
             match mapping:
                 case {"db": str(db), "collection": str(collection)}:
                     place = f"mappings.{type}.{field}"
-                    yield place, (db, collection)
+                    yield place, (db, collection), mapping
                     stages = flatten_stages(mapping.get("stages", []), GRAPHQL.optional)
                     for one in find_references(stages, db):
-                        yield f"{place}.stages", (one.db, one.collection)
+                        yield f"{place}.stages", (one.db, one.collection), mapping
