@@ -3,8 +3,8 @@
 A stored aggregation or a GraphQL app reads collections for whoever may run it. So somebody without
 the root role can write one only about collections that a plain `GET` of theirs would show them
 whole: without `readFilter` and `projectResponse`. Nor can they name a hidden property, such as the
-password, in an aggregation, an app, a stream or a schema. What was stored before and stays as it is, they
-may leave there.
+password, in an aggregation, an app, a stream or a schema. What was stored before and stays as it
+is, they may leave there.
 """
 
 from __future__ import annotations
