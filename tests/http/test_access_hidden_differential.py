@@ -1,7 +1,8 @@
 """Two collections that differ only in what is hidden answer every request alike.
 
 Requests are made up at random, reads and writes, by every parameter and operator. Where the answers
-differ, or what is shown afterwards, the one who asks has learned something that is hidden.
+differ, or what is shown afterwards, the one who asks has learned something that is hidden. Hidden
+values have the same types in both: an update that fails tells those (`$push` to a text).
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ DATA = {
     LEFT: [
         person(1, "Ann", "X", ("z", 5, "S1", ["a"], 1)),
         person(2, "Bob", "Y", ("m", 7, "S2", ["b", "c"], 9)),
-        person(3, "Cid", "Z", ("a", 2**31 - 1, "S3", [], 4)),
+        person(3, "Cid", "Z", ("a", 2**31 - 1, "S3", ["d", "e", "f"], 4)),
     ],
     RIGHT: [
         person(1, "Ann", "X", ("a", 9, "T1", ["x", "y"], 7)),
-        person(2, "Bob", "Y", ("zz", 1, "T2", [], 0)),
+        person(2, "Bob", "Y", ("zz", 1, "T2", ["u", "v", "w"], 0)),
         person(3, "Cid", "Z", ("m", 3, "T3", ["q"], 2)),
     ],
 }
