@@ -271,9 +271,7 @@ async def test_a_foreign_page_logs_nobody_out_and_clears_nothing(worker: Worker)
     cookie = f"dg_auth={await log_in(worker)}"
     cookies: list[dict[str, str]] = [{"cookie": cookie}, {}, {"cookie": "dg_auth=Basic_YTpi"}]
     for headers, sent, kind in product(FOREIGN_PAGES, cookies, (*FORM_TYPES, "application/json")):
-        reply = await worker.ask(
-            "/logout", method="POST", content_type=kind, **headers, **sent
-        )
+        reply = await worker.ask("/logout", method="POST", content_type=kind, **headers, **sent)
         assert reply.status_code == 403, (headers, sent, kind)
         assert "set-cookie" not in reply.headers, (headers, sent, kind)
     assert await worker.status(cookie=cookie) == 200

@@ -448,7 +448,8 @@ async def test_verified_tokens_are_checked_once_and_whether_they_have_ended_ever
     verify = mechanism._verifier._check
     mechanism._verifier._check = lambda text: (checks.append(text), verify(text))[1]
     revoked.revoked.add("two")  # the end of another one changes nothing
-    accepted = Accepted(Account("ada", ("user",), json.loads(decode(token.split(".")[1])), "jwt"))
+    said = json.loads(decode(token.split(".")[1]))
+    accepted = Accepted(Account("ada", ("user",), {**said, "_id": "ada", "userid": "ada"}, "jwt"))
     assert [await send(mechanism, token) for _ in range(2)] == [accepted] * 2
     revoked.revoked.add("one")
     assert await send(mechanism, token) == Rejected("revoked-token")

@@ -87,9 +87,7 @@ class TokenService(Service):
                 token = find_token(exchange) or Token(*await self._manager.issue(account))
         shown = {} if is_by_cookie(exchange) else {"auth_token": token.text}
         shown["auth_token_valid_until"] = render_instant(find_end(exchange, token))
-        return Body(
-            200, orjson.dumps(shown), "application/json", [("Cache-Control", "no-store")]
-        )
+        return Body(200, orjson.dumps(shown), "application/json", [("Cache-Control", "no-store")])
 
     async def _end(self, exchange: Exchange, account: Account) -> Answer:
         await end_session(self._store, self._manager, self._revocations, account)

@@ -42,6 +42,23 @@ class JwtTokenManager(PluginConfig, frozen=True):
     audience: Annotated[
         Name | tuple[str, ...] | None, Meta(description="audience named in tokens")
     ] = None
+    account_properties_claims: Annotated[
+        tuple[Name, ...],
+        Meta(
+            description="properties of the user that tokens carry beside id and roles: names, "
+            "or paths such as `/address/city` and `address.city`"
+        ),
+    ] = ()
+    max_session_age: Annotated[
+        int,
+        Meta(
+            description="minutes after which a login by password is not prolonged any more; "
+            "0 for no end",
+            ge=0,
+            le=525_600,
+            extra={"unit": "minutes"},
+        ),
+    ] = 0
 
 
 class AuthTokenService(PluginConfig, frozen=True):
