@@ -21,6 +21,7 @@ from docgraph.plugins.registry import PluginRegistry
 
 __all__ = ["CookieSetter"]
 
+
 class CookieSetter(Interceptor):
     """Stands at the response, after everything that may have renewed or ended the token."""
 
