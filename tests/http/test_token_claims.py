@@ -14,7 +14,6 @@ import yaml
 from docgraph.observe.events import ConfigWarning
 from tests.http.harness import Mongo, listening, merge
 from tests.http.tokens import (
-    COOKIES,
     JWT,
     KEY,
     OPTION_SETS,
@@ -129,10 +128,12 @@ async def test_a_cookie_of_one_instance_ends_at_another_in_every_set_that_shares
 # --- sessions -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-async def session(mongo_client: Mongo, mongo_uri: str, database: str) -> AsyncIterator[Worker]:
+@pytest.fixture(params=[1, 2], ids=["set 1", "set 2"])
+async def session(
+    request: pytest.FixtureRequest, mongo_client: Mongo, mongo_uri: str, database: str
+) -> AsyncIterator[Worker]:
     section = {"jwtTokenManager": {"ttl": 20, "max-session-age": 30}}
-    settings = merge(SIGNED, COOKIES, section)
+    settings = merge(OPTION_SETS[request.param], section)
     async with open_workers(mongo_client, mongo_uri, database, settings) as (worker,):
         at(worker, 0)
         yield worker
