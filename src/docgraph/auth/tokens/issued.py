@@ -7,7 +7,8 @@ asked at every use. Shortly before its end a token is followed by another one, a
 its own end, so that nobody gets one to keep that is over in a moment.
 
 Where sessions have a greatest age, who comes with a token gets those of the own session only: the
-password that another client has shown does not make this one's session younger.
+password that another client has shown does not make this one's session younger. Who shows the
+password gets a session that has at least half of that age before it.
 """
 
 from __future__ import annotations
@@ -232,7 +233,7 @@ class IssuedTokens:
             return False
         if isinstance(account, TokenAccount):
             return True
-        if self.is_too_old(issued.account):
+        if self._max_session_age and issued.account.session_since < self._find_sessions(account)[0]:
             return False
         if account is entry.login or account == entry.login:
             return True
@@ -292,7 +293,7 @@ class IssuedTokens:
         session = self._find_session(account)
         if session is not None:
             return Sessions(session, session)
-        return Sessions(self._clock() - self._max_session_age)
+        return Sessions(self._clock() - self._max_session_age / 2)
 
     def _make_row(self, account: Account, fresh: Account) -> Row:
         now = self._clock()
