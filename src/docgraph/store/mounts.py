@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from docgraph.config.sections import MongoMount
 from docgraph.exchange.data import Resource, ResourceType
 from docgraph.exchange.errors import RequestError, StartupError
 from docgraph.exchange.path import parse_path
+from docgraph.store.sections import MongoMount
 
 __all__ = [
     "METADATA_STORE",

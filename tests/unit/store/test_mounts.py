@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from docgraph.config.sections import MongoMount
 from docgraph.exchange import Resource, ResourceType, StartupError
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.path import parse_path
 from docgraph.store.mounts import Mounts, ReservedResource, check_names
+from docgraph.store.sections import MongoMount
 
 T = ResourceType
 DEFAULT = (MongoMount(what="/docgraph", where="/"),)

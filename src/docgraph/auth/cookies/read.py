@@ -16,9 +16,9 @@ from typing import ClassVar, Final
 from docgraph.auth.cookies.cookie import Cookie, find_values, read_authorization
 from docgraph.auth.cookies.forgery import Page, Pages
 from docgraph.auth.cookies.remove import REMOVER
+from docgraph.auth.cookies.sections import AuthCookieHandler, AuthCookieSetter
 from docgraph.auth.tokens.headers import note_cookie
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import AuthCookieHandler, AuthCookieSetter, Cors
 from docgraph.exchange import Answer, Exchange, Headers
 from docgraph.plugins.kinds import (
     ABSENT,
@@ -30,6 +30,7 @@ from docgraph.plugins.kinds import (
     Rejected,
 )
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime.sections import Cors
 
 __all__ = ["CookieClearer", "CookieClearerOnRefusal", "CookieHandler"]
 

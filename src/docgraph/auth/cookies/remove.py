@@ -11,14 +11,15 @@ from typing import ClassVar, Final
 
 from docgraph.auth.cookies.cookie import Cookie
 from docgraph.auth.cookies.forgery import Page, Pages, foreign_page
+from docgraph.auth.cookies.sections import AuthCookieRemover, AuthCookieSetter
 from docgraph.auth.tokens.ending import end_session
 from docgraph.auth.tokens.headers import find_manager, withdraw_token
 from docgraph.auth.tokens.revocation import Revocations
-from docgraph.config.sections import AuthCookieRemover, AuthCookieSetter, Cors
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.plugins.kinds import Service, TokenManager
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime.sections import Cors
 from docgraph.store import Store
 
 __all__ = ["REMOVER", "CookieRemover"]

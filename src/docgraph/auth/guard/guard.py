@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 
 from docgraph.auth.cookies.remove import REMOVER
 from docgraph.auth.guard.attempts import Attempt, Attempts, group_address
+from docgraph.auth.guard.sections import BruteForceAttackGuard
 from docgraph.auth.headers import (
     BasicCredentials,
     Credentials,
@@ -27,7 +28,6 @@ from docgraph.auth.headers import (
 )
 from docgraph.auth.tokens.headers import find_manager
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import BruteForceAttackGuard
 from docgraph.exchange import Answer, Exchange, StartupError
 from docgraph.exchange.errors import TooManyRequests
 from docgraph.observe import emit

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from docgraph.auth.tokens.claims import PropertyNames
+from docgraph.auth.tokens.sections import JwtTokenManager
 from docgraph.config.files import load_file
 from docgraph.config.locate import CONFIGURATION
 from docgraph.config.node import to_plain
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import JwtTokenManager
 from docgraph.exchange import ConfigError, Deadline
 from docgraph.observe import emit
 from docgraph.observe.events import ConfigWarning

@@ -22,8 +22,8 @@ from docgraph.auth.tokens.claims import PropertyNames, build_claims, restore
 from docgraph.auth.tokens.issued import Ended, Issued, IssuedTokens
 from docgraph.auth.tokens.realms import Realms
 from docgraph.auth.tokens.revocation import Revocations
+from docgraph.auth.tokens.sections import JwtTokenManager
 from docgraph.auth.tokens.token import AccountMemo, Token, TokenAccount
-from docgraph.config.sections import JwtTokenManager
 from docgraph.exchange import Account, StartupError
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.plugins.kinds import TokenManager

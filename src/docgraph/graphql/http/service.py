@@ -13,8 +13,8 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+from docgraph.access.sections import DbAclAuthorizer
 from docgraph.codec import decode
-from docgraph.config.sections import DbAclAuthorizer, Graphql
 from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange, Parsed
 from docgraph.exchange.errors import NotFound, StoreError, TimeLimitExceeded
 from docgraph.graphql.apps.app import App
@@ -26,6 +26,7 @@ from docgraph.graphql.http.body import GraphqlRequest, parse_body, read_content
 from docgraph.graphql.http.operations import Operations, may_introspect
 from docgraph.graphql.http.shape import render_error, render_result
 from docgraph.graphql.plan.plan import Plan
+from docgraph.graphql.sections import Graphql
 from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry

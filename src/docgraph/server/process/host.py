@@ -12,17 +12,19 @@ from functools import partial
 
 from docgraph import __version__
 from docgraph.config import Tree
-from docgraph.config.sections import Core, Logging, MClient
 from docgraph.embedded.keeper import Keeper
 from docgraph.embedded.mongo import EmbeddedMongo
-from docgraph.observe import Event, Level, metrics, subscribe, unsubscribe
+from docgraph.observe import Event, metrics, subscribe, unsubscribe
 from docgraph.observe.events import WorkerLost
-from docgraph.observe.log import Log, LogOptions, open_log
+from docgraph.observe.log import Log, open_log
+from docgraph.observe.sections import Logging
 from docgraph.runtime import Instance, create_instance
+from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import Prepared, prepare, require_allower
 from docgraph.server.process.run import announce, serve
 from docgraph.server.settings import ServerSettings
+from docgraph.store.sections import MClient
 
 __all__ = ["host", "open_database"]
 
@@ -106,15 +108,5 @@ def _forget_lost_worker(event: Event) -> None:
 
 
 def _observe(prepared: Prepared) -> Log:
-    options = prepared.config.get(Logging)
     metrics.open_metrics(__version__)
-    return open_log(
-        LogOptions(
-            style=options.format,
-            level=Level[options.level.upper()],
-            requests=options.requests,
-            exclude=options.requests_exclude_patterns,
-            exclude_seconds=options.requests_exclude_interval_ms / 1000,
-            field_bytes=options.max_field_size,
-        )
-    )
+    return open_log(prepared.config.get(Logging))
