@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import psutil
@@ -52,12 +53,46 @@ def test_a_worker_that_dies_is_replaced_and_the_others_serve_on(two_workers: Ser
 
 def test_workers_do_not_outlive_a_parent_that_is_killed() -> None:
     with run_server(workers=2) as server:
-        workers = server.workers()
+        others = [*server.workers(), server.forker()]
         server.process.kill()
 
-        _, alive = psutil.wait_procs(workers, timeout=60)
+        _, alive = psutil.wait_procs(others, timeout=60)
 
         assert not alive
+
+
+def test_signals_for_the_whole_group_leave_the_forker_alone(two_workers: Server) -> None:
+    server = two_workers
+    known = len(server.named("worker-started"))
+    for one in (signal.SIGTERM, signal.SIGINT):
+        server.forker().send_signal(one)
+
+    server.workers()[0].send_signal(signal.SIGKILL)
+
+    eventually(lambda: len(server.named("worker-started")) == known + 1)
+    assert server.get("/ping").status == 200
+
+
+def test_a_worker_that_a_signal_asks_to_stop_is_replaced(two_workers: Server) -> None:
+    server = two_workers
+    known = len(server.named("worker-started"))
+    victim = server.workers()[0]
+    victim.terminate()
+
+    eventually(lambda: len(server.named("worker-started")) == known + 1)
+    codes = {event["pid"]: event["exit_code"] for event in server.named("worker-lost")}
+    assert codes[victim.pid] == 0
+
+
+def test_without_its_forker_the_server_ends_with_a_clear_message() -> None:
+    with run_server(workers=2) as server:
+        workers = server.workers()
+        server.forker().kill()
+
+        assert server.process.wait(60) == 1
+        _, alive = psutil.wait_procs(workers, timeout=60)
+        assert not alive
+        eventually(lambda: "the process that starts the workers is gone" in "".join(server.errors))
 
 
 def test_a_worker_that_cannot_start_ends_the_start_with_its_message_once() -> None:
