@@ -116,7 +116,7 @@ def test_a_worker_that_cannot_start_ends_the_start_with_its_message_once() -> No
 
     assert process.returncode == 1
     assert output == ""
-    assert errors.count("the sample cannot start") == 1
+    assert errors.count("the sample cannot start") == 1, errors
 
 
 def test_an_application_that_cannot_start_ends_the_start() -> None:
@@ -126,4 +126,4 @@ def test_an_application_that_cannot_start_ends_the_start() -> None:
 
     assert process.returncode == 1
     assert output == ""
-    assert errors.count("the sample cannot start") == 1
+    assert errors.count("the sample cannot start") == 1, errors
