@@ -32,6 +32,7 @@ from docgraph.auth.mechanisms.identity import IdentityMechanism
 from docgraph.auth.mechanisms.jwt import JwtMechanism
 from docgraph.auth.mechanisms.token_basic import TokenBasicMechanism
 from docgraph.auth.roles import RolesService
+from docgraph.auth.tokens.advice import ClaimsAdvisor
 from docgraph.auth.tokens.headers import TokenHeaders, TokenHeadersOnRefusal
 from docgraph.auth.tokens.jwt import JwtTokens
 from docgraph.auth.tokens.random import RandomTokens
@@ -103,6 +104,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     RevocationsProvider,
     RevocationsGate,
     RevocationsWatcher,
+    ClaimsAdvisor,
     CookieHandler,
     CookieClearer,
     CookieClearerOnRefusal,

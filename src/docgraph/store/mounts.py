@@ -101,7 +101,7 @@ class Mounts:
         self._templates = [mount for mount in parsed if mount.is_template]
         if self._templates and len(self._templates) != len(parsed):
             raise StartupError(
-                "of mongo.mongo-mounts some have a path template as `where` and some have not",
+                "of mongo.mongo-mounts some are templates and some are not",
                 hint="make all of them templates, or none",
             )
         # The longest first; of two that are as long, the one with more literal segments.
@@ -253,7 +253,7 @@ def _check_database(name: str) -> None:
 def split_mount(mount: MongoMount) -> SplitMount:
     """The two paths of a mount as segments."""
     where = parse_path(mount.where.encode())
-    is_template = _VARIABLE.search(mount.where) is not None
+    is_template = _VARIABLE.search(mount.where + mount.what) is not None
     if is_template and where[-1:] == ("*",):
         where = where[:-1]  # what follows a `where` belongs to it, with or without saying so
     what = () if mount.what == "*" else parse_path(mount.what.encode())

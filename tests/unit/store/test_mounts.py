@@ -142,6 +142,13 @@ def test_a_template_can_use_the_host() -> None:
     assert _resolve("/a/c", mounts, host="") is None
 
 
+def test_the_host_alone_can_choose_the_database() -> None:
+    mounts = (MongoMount(what="/{host[0]}", where="/"),)
+
+    assert _resolve("/c", mounts, host="acme.example.org") == Resource(T.COLLECTION, "acme", "c")
+    assert _resolve("/", mounts, host="acme.example.org") == Resource(T.DATABASE, "acme")
+
+
 @pytest.mark.parametrize(
     "mounts",
     [

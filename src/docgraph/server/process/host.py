@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 from docgraph import __version__
@@ -23,6 +23,7 @@ from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import Prepared, prepare, require_allower
 from docgraph.server.process.run import announce, serve
+from docgraph.server.process.workers import WorkerForker
 from docgraph.server.settings import ServerSettings
 from docgraph.store.sections import MClient
 
@@ -45,8 +46,10 @@ def host(
     prepared = prepare(tree)
     require_allower(prepared)
     workers = prepared.config.get(Core).workers
-    with create_instance() as instance:
-        if workers > 1:
+    # Before this process opens a log or a database, which bring threads.
+    forking = WorkerForker(workers) if workers > 1 else nullcontext()
+    with forking as forker, create_instance() as instance:
+        if forker is not None:
             metrics.prepare_multiprocess(instance.metrics_directory)
         with observing(prepared), open_database(prepared, say) as address:
             on_address(address)
@@ -55,6 +58,7 @@ def host(
                     ServerSettings.from_sections(prepared.config.sections),
                     partial(build, tree, instance, address),
                     on_ready,
+                    forker,
                 )
 
 
@@ -62,6 +66,7 @@ def build(tree: Tree, instance: Instance, address: str, worker: int) -> Docgraph
     """The application of one process. A worker process opens its own log and metrics."""
     prepared = prepare(tree)
     if worker:
+        metrics.join_multiprocess(instance.metrics_directory)
         _observe(prepared)
     return Docgraph(prepared, instance.for_worker(worker), address)
 

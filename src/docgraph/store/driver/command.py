@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
 from bson.errors import InvalidBSON
@@ -200,6 +201,16 @@ class Commands:
             lambda: database.command({"ping": 1}, read_preference=preference),
             writing=writing,
         )
+
+    async def read_time(self, seconds: float) -> datetime:
+        """The time of day of the server that takes writes."""
+        database = self._database("admin")
+        reply: Document = await self.within(
+            seconds,
+            lambda: database.command({"hello": 1}, read_preference=ReadPreference.PRIMARY),
+        )
+        found: datetime = reply["localTime"]
+        return found
 
     async def _read(
         self,
