@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from docgraph.codec import decode, encode
+from docgraph.codec import JsonMode, decode, encode
 from docgraph.exchange import (
     Answer,
     Body,
@@ -28,6 +29,7 @@ from docgraph.rest.parameters.concerns import FROM_PRIMARY
 from docgraph.rest.parameters.modes import default_mode
 from docgraph.rest.parameters.parameters import Parameters
 from docgraph.rest.sections import Mongo
+from docgraph.runtime import Turns
 from docgraph.store import Rows, Store
 from docgraph.store.catalog import Catalog
 from docgraph.store.metadata import Metadata
@@ -54,6 +56,7 @@ class Context:
     writers: tuple[DataInterceptor, ...] = ()
     services: tuple[tuple[str, ...], ...] = ()
     resolvers: Resolvers = field(default_factory=lambda: Resolvers(decode))
+    turns: Turns = field(default_factory=Turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,10 @@ class Call:
         return await self.context.store.write(
             resource, write, deadline=Deadline.never(), exchange=self.exchange
         )
+
+    def turn(self, collection: str, id: Any) -> AbstractAsyncContextManager[None]:
+        """Inside, no other request of this worker is about to replace that document."""
+        return self.context.turns.take((self.db, collection, encode(id, JsonMode.EXTENDED)))
 
     async def count(self, filter: Mapping[str, Any]) -> int:
         """How many documents of the collection match, of those that this caller may see."""

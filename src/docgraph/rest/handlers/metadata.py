@@ -26,6 +26,7 @@ from docgraph.rest.bodies.properties import check_properties, from_stored, to_st
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.parameters.concerns import FROM_PRIMARY
 from docgraph.rest.schemas.store import require_library
+from docgraph.rest.writes.attempts import attempts
 from docgraph.rest.writes.etags import (
     ETAG,
     Condition,
@@ -50,7 +51,6 @@ __all__ = [
     "refuse_existing",
 ]
 
-_TRIES: Final = 10
 _DEMAND: Final = "The ETag must be provided using the 'If-Match' header"
 
 
@@ -161,15 +161,16 @@ async def patch_metadata(call: Call, etag: ObjectId) -> Answer | None:
     if (refusal := await refuse_existing(call)) is not None:
         return refusal
     condition = await find_etag_condition(call)
-    for _ in range(_TRIES):
-        stored = await _read(call)
-        if stored and condition is not None and not condition.admits(stored.get(ETAG)):
-            return await _refuse(call, condition)
-        properties = apply_update(from_stored(stored or {}), update)
-        _check(call, properties)
-        if await _replace_known(call, stored, {**to_stored(properties), ETAG: etag}):
-            return None
-    raise Conflict("the metadata is being changed by others all the time", hint="try again")
+    async with call.turn(METADATA_STORE, _id_of(call)):
+        async for _ in attempts("the metadata"):
+            stored = await _read(call)
+            if stored and condition is not None and not condition.admits(stored.get(ETAG)):
+                return await _refuse(call, condition)
+            properties = apply_update(from_stored(stored or {}), update)
+            _check(call, properties)
+            if await _replace_known(call, stored, {**to_stored(properties), ETAG: etag}):
+                break
+    return None
 
 
 async def _replace_known(call: Call, stored: Document | None, properties: Document) -> bool:
