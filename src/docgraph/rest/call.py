@@ -32,6 +32,7 @@ from docgraph.rest.sections import Mongo
 from docgraph.runtime import Turns
 from docgraph.store import Rows, Store
 from docgraph.store.catalog import Catalog
+from docgraph.store.driver.pinned import FoundCollection
 from docgraph.store.metadata import Metadata
 from docgraph.store.mounts import SCHEMA_STORE
 from docgraph.variables import Resolvers
@@ -67,6 +68,7 @@ class Call:
     resource: Resource
     parameters: Parameters
     context: Context
+    checked: dict[tuple[str, str], FoundCollection] = field(default_factory=dict)
 
     @property
     def request(self) -> Request:
@@ -122,6 +124,7 @@ class Call:
 
     async def write_at(self, resource: Resource, write: Write) -> WriteResult:
         """Write elsewhere. A write has no time limit of its own: half of one would be useless."""
+        write = replace(write, collection_id=self.find_id(resource))
         concern = self.parameters.write_concern
         if concern is not None:
             write = replace(write, concern=concern)
@@ -154,7 +157,9 @@ class Call:
     async def require_collection(self) -> None:
         """404 unless the collection exists; collections are never made by writing into them."""
         catalog, deadline = self.context.catalog, self.exchange.deadline
-        if await catalog.has_collection(self.db, self.collection, deadline):
+        found = await catalog.find_collection(self.db, self.collection, deadline)
+        if found is not None:
+            self.checked[self.db, self.collection] = found
             return
         await self.require_database()
         if self.collection == SCHEMA_STORE:
@@ -163,6 +168,11 @@ class Call:
             f"Collection '{self.collection}' does not exist",
             hint="PUT on the path of the collection makes it",
         )
+
+    def find_id(self, resource: Resource) -> bytes | None:
+        """The collection of a resource, if `require_collection` has found it: no other is meant."""
+        found = self.checked.get((resource.db or "", resource.collection or ""))
+        return None if found is None else found.id
 
     async def require_database(self) -> None:
         """404 unless the database exists."""

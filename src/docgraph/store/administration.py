@@ -13,6 +13,7 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import NotFound
 from docgraph.store.driver.command import Commands, Observed
 from docgraph.store.driver.concerns import choose_concern
+from docgraph.store.driver.pinned import pinned
 from docgraph.store.guard.stages import check_filter
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.store import Store
@@ -39,13 +40,19 @@ class Administration:
         return await self._commands.fetch(db, command, deadline)
 
     async def create_index(
-        self, db: str, collection: str, name: str, keys: Mapping[str, Any], options: Document
+        self,
+        db: str,
+        collection: str,
+        name: str,
+        keys: Mapping[str, Any],
+        options: Document,
+        collection_id: bytes | None = None,
     ) -> None:
-        """Make an index; the same one again is no mistake."""
+        """Make an index, in the collection of that id; the same one again is no mistake."""
         check_namespace(db, collection)
         check_filter(options, policy=self._store.policy, origin="index")
         index = {**options, "key": dict(keys), "name": name}
-        await self._run(db, {"createIndexes": collection, "indexes": [index]})
+        await self._run(db, {"createIndexes": collection, "indexes": [index]}, collection_id)
 
     async def drop_index(self, db: str, collection: str, name: str) -> None:
         """Remove an index; raises `NotFound` when there is none of that name."""
@@ -59,7 +66,7 @@ class Administration:
         check_database(db)
         await self._run(db, {"dropDatabase": 1})
 
-    async def _run(self, db: str, command: Document) -> None:
+    async def _run(self, db: str, command: Document, collection_id: bytes | None = None) -> None:
         client = self._store.client
         if self._concern is not None:
             concern = choose_concern(self._concern, client.topology_description)
@@ -67,7 +74,10 @@ class Administration:
                 command["writeConcern"] = concern.document
         database = client.get_database(db)
         seconds = self._commands.budget(Deadline.never())
+
+        async def run() -> None:
+            async with pinned(client, collection_id) as session:
+                await database.command(dict(command), session=session)
+
         with Observed(db, command):
-            await self._commands.within(
-                seconds, lambda: database.command(dict(command)), writing=True
-            )
+            await self._commands.within(seconds, run, writing=True)

@@ -1,8 +1,8 @@
 """Writes that are tried again when another writer was faster.
 
-What is checked as a whole is read, changed in memory and replaced by its etag. Writers of one worker
-stand in line (`Call.turn`), so that only those of other workers and instances can be faster; the
-number of tries is bounded in any case.
+What is checked as a whole is read, changed in memory and replaced by its etag. Writers of one
+worker stand in line (`Call.turn`), so that only those of other workers and instances can be faster;
+the number of tries is bounded in any case.
 """
 
 from __future__ import annotations

@@ -40,8 +40,10 @@ from docgraph.exchange.errors import (
 __all__ = [
     "DRIVER_ERRORS",
     "AnswerTooLarge",
+    "CollectionGone",
     "explain",
     "find_unconfirmed",
+    "is_collection_gone",
     "translate",
     "translated",
 ]
@@ -53,6 +55,10 @@ DRIVER_ERRORS = (PyMongoError, BSONError, OverflowError, RecursionError, Unicode
 
 class AnswerTooLarge(StoreRejected):
     """The database has more to say than is read at once."""
+
+
+class CollectionGone(NotFound):
+    """The collection that was checked is not there any more, whatever has its name now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,8 @@ _RESUME = _Rule(
     "the change stream cannot be resumed from this token",
     "start it again without one",
 )
+
+_OTHER_COLLECTION = 361  # CollectionUUIDMismatch
 
 # The names of the codes are the server's own.
 _RULES: dict[int, _Rule] = {
@@ -180,6 +188,7 @@ _RULES: dict[int, _Rule] = {
         StoreRejected, "no index helps to answer this query, and it needs one"
     ),
     292: _MEMORY,  # QueryExceededMemoryLimitNoDiskUseAllowed
+    _OTHER_COLLECTION: _Rule(CollectionGone, "the collection does not exist any more"),
     9001: _UNREACHABLE,  # SocketException
     10334: _Rule(StoreRejected, "the document is too large"),  # BSONObjectTooLarge
     11000: _DUPLICATE,  # DuplicateKey
@@ -233,8 +242,16 @@ def translate(error: BaseException) -> DocgraphError:
 
 def _code_of(error: OperationFailure) -> int:
     if isinstance(error, BulkWriteError):
+        if is_collection_gone(error):
+            return _OTHER_COLLECTION
         return find_unconfirmed(error) or 0
     return error.code or 0
+
+
+def is_collection_gone(error: BulkWriteError) -> bool:
+    """Whether the collection was dropped before all of many were written."""
+    failed = error.details.get("writeErrors", ())
+    return any(one.get("code") == _OTHER_COLLECTION for one in failed)
 
 
 def find_unconfirmed(error: BulkWriteError) -> int | None:
