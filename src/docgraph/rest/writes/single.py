@@ -121,17 +121,19 @@ async def delete(call: Call) -> Answer:
 async def target_of(call: Call, id: Any) -> Target:
     """The document of that id, with the demands of the request."""
     restriction = (call.parameters.shardkey, call.parameters.filter)
+    if call.request.method != "DELETE" and call.mode is WriteMode.INSERT:
+        condition = find_exclusion(call.request.headers)  # no version of it is demanded
+    else:
+        condition = await condition_of(call)
     return Target(
         id,
-        await condition_of(call),
+        condition,
         tuple(one for one in restriction if one is not None),
     )
 
 
 async def condition_of(call: Call) -> Condition | None:
     """What the request, or the policy of the collection, demands of the etag of a document."""
-    if call.request.method != "DELETE" and call.mode is WriteMode.INSERT:
-        return find_exclusion(call.request.headers)  # what is there already has no say
     demanded = call.parameters.check_etag or is_demanded(
         [
             (await call.find_metadata(call.collection) or {}).get("etagDocPolicy"),
