@@ -217,6 +217,8 @@ def _check_place(db: str | None, collection: str | None) -> None:
         _refuse_other_case(collection)
         if not collection or not _COLLECTION_FORBIDS.isdisjoint(collection):
             raise RequestError("illegal collection name: it may hold neither NUL nor '$'")
+        if not all(collection.split(".")):
+            raise RequestError("illegal collection name: on both sides of a '.' stands something")
 
 
 def is_reserved_database(name: str) -> bool:

@@ -69,9 +69,9 @@ async def execute(
 ) -> WriteResult:
     """Run the write and tell what it did."""
     seconds = commands.budget(deadline)
-    target = _target(commands, db, collection, _MAJORITY if majority else write.concern)
 
     async def run() -> WriteResult:
+        target = _target(commands, db, collection, _MAJORITY if majority else write.concern)
         # Writes have no option for the time on the server; the driver derives it from this.
         with pymongo.timeout(seconds):
             async with pinned(commands.client, write.collection_id) as session:
