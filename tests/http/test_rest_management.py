@@ -432,3 +432,24 @@ async def test_docs_is_left_to_a_collection(api: Api) -> None:
     """Decision 46."""
     assert (await api.put("/docs")).status == 201
     assert (await api.get("/docs")).json == []
+
+
+@pytest.mark.parametrize("name", ["checkContentSize", "addRequestProperties"])
+async def test_properties_that_would_have_no_effect_are_refused(api: Api, name: str) -> None:
+    made = await api.put("/made", {name: {"max": 10}})
+    patched = await api.patch("/things", {name: {"max": 10}})
+
+    for reply in (made, patched):
+        assert (reply.status, reply.json["code"]) == (501, "not-supported")
+        assert name in reply.json["message"]
+    assert "made" not in (await api.get("/")).json
+
+
+async def test_such_a_property_that_is_stored_can_be_taken_away(api: Api) -> None:
+    stored = {"_id": "_properties.things", "checkContentSize": {"max": 10}, "a": 1}
+    api.mongo[api.db]["_properties"].insert_one(stored)
+
+    reply = await api.patch("/things", {"$unset": {"checkContentSize": ""}})
+
+    assert reply.status == 200
+    assert "checkContentSize" not in (await api.get("/things/_meta")).json

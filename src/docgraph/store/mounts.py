@@ -32,6 +32,7 @@ __all__ = [
     "is_reserved_collection",
     "is_reserved_database",
     "is_reserved_id",
+    "is_reserved_in_other_case",
     "split_mount",
 ]
 
@@ -197,9 +198,14 @@ def check_names(resource: Resource) -> None:
         _refuse_other_case(resource.id)
 
 
+def is_reserved_in_other_case(name: str) -> bool:
+    """Whether the name is no reserved one only because of its case."""
+    return name[:1] == "_" and name not in _RESERVED and name.lower() in _RESERVED
+
+
 def _refuse_other_case(name: str) -> None:
     """Reserved names are exact: `_SIZE` is neither the size nor a name of its own."""
-    if name[:1] == "_" and name not in _RESERVED and name.lower() in _RESERVED:
+    if is_reserved_in_other_case(name):
         raise ReservedResource(f"reserved resource: {name.lower()} is written in lower case")
 
 
