@@ -166,7 +166,7 @@ class Call:
             raise NotFound("Schema Store does not exist")
         raise NotFound(
             f"Collection '{self.collection}' does not exist",
-            hint="PUT on the path of the collection makes it",
+            hint=_FOREIGN.get(self.collection, "PUT on the path of the collection makes it"),
         )
 
     def find_id(self, resource: Resource) -> bytes | None:
@@ -189,4 +189,9 @@ class Call:
 Handler = Callable[[Call], Awaitable[Answer]]
 Handlers = dict[tuple[ResourceType, str], Handler]
 
+# Where other systems of this kind have services: a request to one is not about a collection.
+_FOREIGN = {
+    "csv": "CSV is not supported: POST documents as JSON to the path of a collection",
+    "ic": "there is no cache to clear: ?nocache reads metadata anew",
+}
 _UNLIMITED = (1 << 31) - 2

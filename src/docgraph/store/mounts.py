@@ -50,6 +50,7 @@ _LISTS = {
 }
 _RESERVED = frozenset({_SIZE, _META, SCHEMA_STORE, "_sessions", *_LISTS})
 _OWN_COLLECTIONS = frozenset({METADATA_STORE, REVOCATION_STORE, NONCE_STORE})
+_OF_FILES = (".files", ".chunks")
 _SERVER_DATABASES = frozenset({"admin", "config", "local"})
 _DATABASE_FORBIDS = frozenset('/\\. "$\0')
 _COLLECTION_FORBIDS = frozenset("$\0")
@@ -234,7 +235,7 @@ def is_reserved_database(name: str) -> bool:
 
 def is_reserved_collection(name: str) -> bool:
     """Whether the collection belongs to the server, to a file store or to docgraph itself."""
-    return name.startswith("system.") or name.endswith(".chunks") or name in _OWN_COLLECTIONS
+    return name.startswith("system.") or name.endswith(_OF_FILES) or name in _OWN_COLLECTIONS
 
 
 def check_reserved(collection: str) -> None:
