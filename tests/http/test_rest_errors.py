@@ -44,6 +44,7 @@ async def test_an_error_has_the_keys_of_the_data_service(api: Api) -> None:
         (b'{"a":' * 250 + b"1" + b"}" * 250, 400, "Invalid JSON. "),
         (b'{"a":{"$oid":"x"}}', 400, "Invalid JSON. "),
         (b'{"a":1,"a":2}', 400, "Invalid JSON. "),
+        (b'{"x":[{"a":1,"a":2}]}', 400, "Invalid JSON. "),
         (b"7", 400, "request data must be either a json object or an array, got INT32"),
         (b'{"_id":[1]}', 400, "the type of _id in request data is not supported: ARRAY"),
     ],

@@ -41,6 +41,8 @@ async def serve(exchange: Exchange, route: Route | None) -> Answer:
         raise MethodNotAllowed(method, allowed)
     if exchange.parsed is not None and exchange.parsed.refusal is not None:
         raise exchange.parsed.refusal
+    if exchange.request.query_string:
+        exchange.request.check_query()  # also where the service does not look at it
     return await route.service.handle(exchange)
 
 
