@@ -44,7 +44,7 @@ _CONSISTENCY = ("readPreference", "readConcern")
 _READING = ("filter", "keys", "hint", "shardkey", "jsonMode", *_CONSISTENCY)
 _LIST = (*_PAGING, "after", "sort", *_READING, "count", "nocache")
 _OF_ONE = ("id_type", "filter", "shardkey")
-_WRITING = ("If-Match", "checkEtag", "writeConcern")
+_WRITING = ("If-Match", "If-None-Match", "checkEtag", "writeConcern")
 _WRITE_ONE = (*_OF_ONE, "wm", *_WRITING, "Prefer")
 
 _MADE = {200: "Written", 201: "Created"}

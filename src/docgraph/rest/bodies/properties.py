@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from docgraph.codec import escape_keys, unescape_keys
 from docgraph.exchange.data import Document
-from docgraph.exchange.errors import DefinitionError
+from docgraph.exchange.errors import DefinitionError, NotSupported
 from docgraph.rest.bodies.pipelines import inspect_aggregations
 from docgraph.store import Policy
 from docgraph.variables import Flaw
@@ -24,6 +24,10 @@ __all__ = ["check_properties", "from_stored", "to_stored", "unescape"]
 
 _POLICIES: Final = ("REQUIRED", "REQUIRED_FOR_DELETE", "OPTIONAL")
 _SCHEMA_KEYS: Final = ("schemaId", "schemaStoreDb", "skipNotSupported")
+_UNSUPPORTED: Final = {
+    "checkContentSize": "mongo.max-body-size bounds all bodies, and a JSON schema what is stored",
+    "addRequestProperties": "mergeRequest of a permission adds values to what is written",
+}
 _OURS: Final = frozenset({"_id", "_etag"})
 
 
@@ -46,6 +50,8 @@ def check_properties(
     properties: Mapping[str, Any], *, db: str, policy: Policy, of_collection: bool
 ) -> None:
     """Raise one error for everything that cannot work."""
+    if of_collection:
+        _refuse_unsupported(properties)
     flaws = list(_inspect(properties, db, policy, of_collection))
     if not flaws:
         return
@@ -55,6 +61,16 @@ def check_properties(
         hint=first.hint,
         details=[f"{flaw.where}: {flaw.what}" for flaw in flaws],
     )
+
+
+def _refuse_unsupported(properties: Mapping[str, Any]) -> None:
+    """501 for what other systems of this kind do to writes: nobody shall rely on it here."""
+    for name in _UNSUPPORTED:
+        if name in properties:
+            raise NotSupported(
+                f"the property {name} of a collection is not supported",
+                hint=_UNSUPPORTED[name],
+            )
 
 
 def _inspect(

@@ -13,6 +13,7 @@ from docgraph.rest.handlers.metadata import (
     patch_metadata,
     put_metadata,
     read_properties,
+    refuse_existing,
 )
 from docgraph.rest.schemas.store import load_schema
 from docgraph.rest.service_paths import check_reachable
@@ -24,6 +25,8 @@ __all__ = ["HANDLERS"]
 async def _put(call: Call) -> Answer:
     properties = await read_properties(call)
     created = await _ensure_collection(call)
+    if not created and (refusal := await refuse_existing(call)) is not None:
+        return refusal
     etag = ObjectId()
     condition = None if created else await find_etag_condition(call)
     refusal = await put_metadata(call, properties, etag, condition)
