@@ -4,7 +4,7 @@ A stored aggregation or a GraphQL app reads collections for whoever may run it. 
 the root role can write one only about collections that a plain `GET` of theirs would show them
 whole: without `readFilter` and `projectResponse`. Nor can they name a hidden property, such as the
 password, in an aggregation, an app, a stream or a schema. What was stored before and stays as it
-is, they may leave there.
+is, they may leave there: an entry of the metadata, or an app, as a whole.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from docgraph.access.database import AUTHORIZER, DbAclAuthorizer
 from docgraph.access.definitions.imagined import Imagination
 from docgraph.access.full import FullAuthorizer
 from docgraph.codec import unescape_keys
+from docgraph.codec.equality import is_equal
 from docgraph.config.section import PluginConfig, Section
 from docgraph.exchange import (
     Consistency,
@@ -48,6 +49,7 @@ _PRIMARY: Final = Consistency(preference="primary")
 _REST: Final = "mongo"
 _PIPELINES: Final = ("aggrs", "streams")
 _LOOK_MS: Final = 10_000
+_FREE: Final = ("description", "enabled")  # of a descriptor: they let nobody see more
 _HINT: Final = "only the root role may"
 
 Namespace = tuple[str, str]
@@ -170,7 +172,7 @@ class DefinitionLimits(DataInterceptor):
 
     async def _check_app(self, exchange: Exchange, document: Document) -> None:
         stored = await self._find(self._graphql.db, self._graphql.collection, document.get("_id"))
-        if document.get("mappings") == stored.get("mappings"):
+        if _shows_no_more(document, stored):
             return
         for place, namespace, mapping in _find_mapped(document.get("mappings")):
             if not await self._may_read(exchange, namespace):
@@ -250,8 +252,31 @@ def _refuse_name(place: str, name: str) -> SecurityViolation:
 def _new_entries(property: str, entries: Any, stored: Any) -> Iterator[tuple[str, Document]]:
     known = stored if isinstance(stored, list) else []
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-        if isinstance(entry, dict) and entry not in known:
+        if isinstance(entry, dict) and not any(is_equal(entry, one) for one in known):
             yield f"{property}[{index}]", entry
+
+
+def _shows_no_more(app: Document, stored: Document) -> bool:
+    """Whether an app is what it was, or was switched off.
+
+    Its address and `@visible` say who gets what it maps, so that they count as much as mappings.
+    """
+    was_served, is_served = (_enabled(one) is not False for one in (stored, app))
+    return is_equal(_served(app), _served(stored)) and (was_served or not is_served)
+
+
+def _enabled(app: Document) -> Any:
+    descriptor = app.get("descriptor")
+    return descriptor.get("enabled") if isinstance(descriptor, dict) else None
+
+
+def _served(app: Document) -> Document:
+    """What an app answers with, and where."""
+    descriptor = app.get("descriptor")
+    if isinstance(descriptor, dict):
+        descriptor = {key: one for key, one in descriptor.items() if key not in _FREE}
+    parts = {"schema": app.get("schema"), "mappings": app.get("mappings")}
+    return {**parts, "descriptor": descriptor or None}
 
 
 def _find_mapped(mappings: Any) -> Iterator[tuple[str, Namespace, Document]]:
