@@ -35,6 +35,7 @@ from docgraph.store.catalog import Catalog
 from docgraph.store.driver.pinned import FoundCollection
 from docgraph.store.metadata import Metadata
 from docgraph.store.mounts import SCHEMA_STORE
+from docgraph.store.names import namespace_of
 from docgraph.variables import Resolvers
 
 __all__ = ["JSON", "Call", "Context", "Handler", "Handlers"]
@@ -92,6 +93,14 @@ class Call:
         """The row filters that the caller was admitted under."""
         permission = self.exchange.permission
         return permission.read_filters if permission is not None else None
+
+    @property
+    def write_filter(self) -> Mapping[str, Any] | None:
+        """What a document of the collection has to match for this caller to change it."""
+        permission = self.exchange.permission
+        if permission is None or permission.namespace != namespace_of(self.db, self.collection):
+            return None
+        return permission.write_filter
 
     @property
     def mode(self) -> WriteMode:

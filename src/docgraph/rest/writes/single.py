@@ -43,6 +43,7 @@ __all__ = [
     "check_missing_id",
     "condition_of",
     "delete",
+    "explain_collision",
     "explain_miss",
     "post_document",
     "put_document",
@@ -161,6 +162,16 @@ async def explain_miss(call: Call, target: Target) -> Answer:
     )
 
 
+async def explain_collision(call: Call, target: Target, conflict: Conflict) -> Answer:
+    """Why an insertion collided: an upsert inserts what it did not find by a wrong etag."""
+    if target.condition is None:
+        raise conflict
+    try:
+        return await explain_miss(call, target)
+    except NotFound:
+        raise conflict from None
+
+
 async def announce(call: Call, id: Any, etag: ObjectId, result: WriteResult) -> Answer:
     """The answer to a write that succeeded: empty, unless there is something to tell."""
     created = bool(result.inserted or result.upserted)
@@ -192,11 +203,9 @@ async def _create(call: Call, body: Document) -> Answer:
     id = document["_id"]
     try:
         result = await call.write(Write(WriteKind.INSERT, (document,)))
-    except Conflict:
+    except Conflict as conflict:
         target = Target(id, find_exclusion(call.request.headers))
-        if target.condition is None:
-            raise
-        return await _explain_collision(call, target)
+        return await explain_collision(call, target, conflict)
     return await announce(call, id, etag, result)
 
 
@@ -216,23 +225,13 @@ async def _run(call: Call, write: Write, target: Target, etag: ObjectId) -> Answ
     await rehearse_representation(call)
     try:
         result = await call.write(write)
-    except Conflict:
-        if write.upsert and target.condition is not None:
-            return await _explain_collision(call, target)
-        raise
+    except Conflict as conflict:
+        if not write.upsert:
+            raise
+        return await explain_collision(call, target, conflict)
     if not result.matched and not result.upserted:
         return await explain_miss(call, target)
     return await announce(call, target.id, etag, result)
-
-
-async def _explain_collision(call: Call, target: Target) -> Answer:
-    """Why an insertion collided: an upsert inserts what it did not find by a wrong etag."""
-    try:
-        return await explain_miss(call, target)
-    except NotFound:
-        raise Conflict(
-            "duplicate key: the write collides with an existing _id or a unique index"
-        ) from None
 
 
 async def _represent(
