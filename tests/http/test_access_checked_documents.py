@@ -176,3 +176,78 @@ async def test_definitions_of_others_are_not_told_by_their_checks(service: Servi
         told = [tell(await patch(service, path, body, filter=one)) for one in (matching, other)]
         assert told[0] == told[1]
         assert told[0][0] == 404, path
+
+
+# --- hidden properties ----------------------------------------------------------------------------
+
+HIDING: dict[str, Document] = {
+    "but": {"salary": 0, "tags": 0, "home.street": 0, "notes": 0},
+    "only": {"name": 1, "kind": 1, "home.city": 1},
+}
+TELLING: tuple[Document, ...] = (
+    {"$inc": {"salary": 1}},
+    {"$inc": {"salary": 40_001}},
+    {"$inc": {"salary": -5.5}},
+    {"$mul": {"salary": 2}},
+    {"$max": {"salary": 70_000}},
+    {"$min": {"salary": 200_000}},
+    {"$addToSet": {"tags": "blue"}},
+    {"$addToSet": {"tags": {"$each": ["blue", "green"]}}},
+    {"$push": {"tags": "green"}},
+    {"$push": {"tags": {"$each": ["blue"], "$slice": 2}}},
+    {"$pull": {"tags": "blue"}},
+    {"$pullAll": {"tags": ["blue"]}},
+    {"$pop": {"tags": 1}},
+    {"$rename": {"salary": "name"}},
+    {"$rename": {"home": "kind"}},
+    {"tags.0": "red"},
+    {"$set": {"tags.1": "blue"}},
+    {"$set": {"salary.x": 1}},
+    {"$unset": {"tags.0": 1}},
+    {"$unset": {"home.street.x": 1}},
+    {"$currentDate": {"tags.0": True}},
+    {"name": "New", "$inc": {"salary": 1}},
+)
+
+
+@pytest.mark.parametrize("hiding", HIDING)
+@pytest.mark.parametrize("body", TELLING, ids=str)
+async def test_no_check_tells_what_is_hidden(service: Service, body: Document, hiding: str) -> None:
+    mongo = {"projectResponse": HIDING[hiding], **FLAGS}
+    await allow(service, "path-prefix('/box')", "user", mongo=mongo)
+    for query in ({}, {"wm": "upsert"}):
+        reply = await patch(service, "/box/x", body, **query)
+        assert (reply.status, reply.json["code"]) == (403, "security-violation"), reply.text
+    assert service.mongo[service.db]["box"].find_one("x") == X
+
+
+@pytest.mark.parametrize("hiding", HIDING)
+@pytest.mark.parametrize(
+    "body, status",
+    [
+        ({"salary": 1}, 200),
+        ({"salary": 200_000}, 400),
+        ({"$set": {"tags": ["a", "b"]}}, 200),
+        ({"$set": {"tags": ["a", "a"]}}, 400),
+        ({"$unset": {"salary": 1, "tags": 1}}, 200),
+        ({"home": {"city": "Pisa"}}, 200),
+        ({"home.city": "Pisa"}, 200),
+        ({"$unset": {"home": 1}}, 200),
+        ({"$set": {"name": "New", "notes": [1]}}, 200),
+        ({"name": 5}, 400),
+        ({"kind": "a"}, 200),
+    ],
+    ids=str,
+)
+async def test_what_is_replaced_as_a_whole_or_shown_is_checked(
+    service: Service, body: Document, status: int, hiding: str
+) -> None:
+    mongo = {"projectResponse": HIDING[hiding], **FLAGS}
+    await allow(service, "path-prefix('/box')", "user", mongo=mongo)
+    reply = await patch(service, "/box/x", body)
+    assert reply.status == status, reply.text
+
+
+async def test_without_a_schema_small_steps_tell_nothing(service: Service) -> None:
+    await allow(service, "path-prefix('/plain')", "user", mongo={"projectResponse": {"salary": 0}})
+    assert (await patch(service, "/plain/x", {"$inc": {"salary": 1}})).status == 200
