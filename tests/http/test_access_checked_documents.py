@@ -223,7 +223,7 @@ async def test_no_check_tells_what_is_hidden(service: Service, body: Document, h
 
 @pytest.mark.parametrize("hiding", HIDING)
 @pytest.mark.parametrize(
-    "body, status",
+    ("body", "status"),
     [
         ({"salary": 1}, 200),
         ({"salary": 200_000}, 400),

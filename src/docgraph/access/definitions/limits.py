@@ -23,6 +23,7 @@ from docgraph.exchange import (
     Deadline,
     Document,
     Exchange,
+    Permission,
     Resource,
     ResourceType,
     Write,
@@ -49,6 +50,7 @@ _PRIMARY: Final = Consistency(preference="primary")
 _REST: Final = "mongo"
 _PIPELINES: Final = ("aggrs", "streams")
 _LOOK_MS: Final = 10_000
+_MOST_BOUND: Final = 10_000
 _FREE: Final = ("description", "enabled")  # of a descriptor: they let nobody see more
 _HINT: Final = "only the root role may"
 
@@ -113,6 +115,7 @@ class DefinitionLimits(DataInterceptor):
             await self._check_app(exchange, document)
         elif resource.collection == SCHEMA_STORE:
             self._check_schema(db, document)
+            await self._check_bound(exchange, db)
         else:
             await self._check_metadata(exchange, db, document)
 
@@ -128,7 +131,9 @@ class DefinitionLimits(DataInterceptor):
             for place, entry in _new_entries(property, document.get(property), before):
                 stages = flatten_stages(entry.get("stages"), REST.optional)
                 await self._check_pipeline(exchange, (db, collection), stages, place)
-        self._check_binding(db, collection, document.get("jsonSchema"), stored.get("jsonSchema"))
+        binding = document.get("jsonSchema")
+        if binding is not None and not is_equal(binding, stored.get("jsonSchema")):
+            await self._check_binding(exchange, (db, collection), binding)
 
     async def _check_pipeline(
         self, exchange: Exchange, own: Namespace, stages: list[Any], place: str
@@ -146,17 +151,41 @@ class DefinitionLimits(DataInterceptor):
         if hidden and (name := find_named(stages, hidden)):
             raise _refuse_name(f"{place}.stages", name)
 
-    def _check_binding(self, db: str, collection: str, setting: Any, stored: Any) -> None:
+    async def _check_binding(self, exchange: Exchange, namespace: Namespace, binding: Any) -> None:
         """The schema of a collection with hidden properties is one of its own database.
 
         Those of other databases may name what is hidden here.
         """
-        other = setting.get("schemaStoreDb", db) if isinstance(setting, dict) else db
-        if setting != stored and other != db and self._hidden({(db, collection)}):
+        db, collection = namespace
+        other = binding.get("schemaStoreDb", db) if isinstance(binding, dict) else db
+        if other != db and self._hidden({namespace}):
             raise SecurityViolation(
                 f"jsonSchema.schemaStoreDb: the schema of '{collection}' must be of its database",
                 hint=_HINT,
             )
+        permission = exchange.permission
+        is_partial = permission is not None and not _is_whole(permission, namespace)
+        if is_partial or await self._sees_part(exchange, namespace):
+            raise _refuse_schema("jsonSchema", collection)
+
+    async def _check_bound(self, exchange: Exchange, db: str) -> None:
+        """Whoever sees a collection in part does not choose what is checked there.
+
+        Schemas refer to others, so that any of them counts.
+        """
+        bound = await self._store.find(
+            db,
+            METADATA_STORE,
+            {"jsonSchema": {"$exists": True}},
+            projection={"_id": 1},
+            limit=_MOST_BOUND,
+            deadline=Deadline.after_ms(_LOOK_MS),
+            consistency=_PRIMARY,
+        )
+        for metadata in bound:
+            collection = str(metadata["_id"]).removeprefix(f"{METADATA_STORE}.")
+            if await self._sees_part(exchange, (db, collection)):
+                raise _refuse_schema("the schema", collection)
 
     def _check_schema(self, db: str, document: Document) -> None:
         hidden = tuple(
@@ -189,16 +218,26 @@ class DefinitionLimits(DataInterceptor):
 
     async def _may_read(self, exchange: Exchange, namespace: Namespace) -> bool:
         """Whether a plain GET of the collection shows the caller all of it, at one of its paths."""
-        paths = self._find_paths(exchange, namespace)
-        if not paths:
+        if not self._find_paths(exchange, namespace):
             # No request reads it, but who may do everything anyway need not be kept from it.
             known = self._registry.of_kind(Kind.AUTHORIZER)
             return any(isinstance(one, FullAuthorizer) for one in known)
-        for path in paths:
+        decisions = await self._decide_reads(exchange, namespace)
+        return any(_shows_all(one, namespace) for one in decisions)
+
+    async def _sees_part(self, exchange: Exchange, namespace: Namespace) -> bool:
+        """Whether GETs show the caller something of the collection, and none of them all of it."""
+        decisions = await self._decide_reads(exchange, namespace)
+        return bool(decisions) and not any(_shows_all(one, namespace) for one in decisions)
+
+    async def _decide_reads(self, exchange: Exchange, namespace: Namespace) -> list[Decision]:
+        """What admits plain GETs of the collection, at all its paths."""
+        decisions = []
+        for path in self._find_paths(exchange, namespace):
             service, decision = await self._imagination.decide_get(exchange, path)
-            if service == _REST and decision is not None and _shows_all(decision, namespace):
-                return True
-        return False
+            if service == _REST and decision is not None:
+                decisions.append(decision)
+        return decisions
 
     def _find_paths(self, exchange: Exchange, namespace: Namespace) -> list[tuple[str, ...]]:
         """Where the collection is mounted, and its place beside the resource of the request.
@@ -237,11 +276,21 @@ class DefinitionLimits(DataInterceptor):
 
 
 def _shows_all(decision: Decision, namespace: Namespace) -> bool:
-    permission = decision.permission
-    if permission is None:
-        return True
+    return decision.permission is None or _is_whole(decision.permission, namespace)
+
+
+def _is_whole(permission: Permission, namespace: Namespace) -> bool:
+    """Whether a permission for the collection shows all of it."""
     return not permission.project_response and namespace_of(*namespace) not in (
         permission.read_filters
+    )
+
+
+def _refuse_schema(place: str, collection: str) -> SecurityViolation:
+    return SecurityViolation(
+        f"{place}: what is checked in the collection '{collection}' may not be chosen by somebody "
+        "who sees only a part of it",
+        hint=_HINT,
     )
 
 
