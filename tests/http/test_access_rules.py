@@ -383,6 +383,32 @@ async def test_merged_values_override_those_of_the_caller(service: Service) -> N
 
 
 @pytest.mark.parametrize(
+    ("update", "expected"),
+    [
+        ({"by": {"c": 1}}, {"c": 1, "name": "ada"}),
+        ({"$set": {"by": {"name": "eve", "c": 1}}}, {"c": 1, "name": "ada"}),
+        ({"by": "eve"}, {"name": "ada"}),
+        ({"$unset": {"by": ""}}, {"name": "ada"}),
+        ({"$setOnInsert": {"by": {"c": 1}}}, {"name": "ada"}),
+        ({"$rename": {"by": "was"}}, {"name": "ada"}),
+        ([{"$set": {"by": {"c": 1}}}], {"c": 1, "name": "ada"}),
+    ],
+    ids=str,
+)
+async def test_merged_paths_reach_into_objects_of_a_patch_as_of_a_post(
+    service: Service, update: Any, expected: Any
+) -> None:
+    mongo = {"mergeRequest": {"by.name": "@user._id"}, "allowBulkPatch": True}
+    await allow(service, "path-prefix('/books')", "user", mongo=mongo)
+    assert await status(service, "PATCH", "/books/2", ADA, json=update) == 200
+    assert service.mongo[service.db]["books"].find_one("2")["by"] == expected
+    if isinstance(update, dict):
+        several = '/books/*?filter={"_id":"1"}'
+        assert await status(service, "PATCH", several, ADA, json=update) == 200
+        assert service.mongo[service.db]["books"].find_one("1")["by"] == expected
+
+
+@pytest.mark.parametrize(
     ("shown", "keys"),
     [
         ({"price": 0, "_etag": 0}, {"_id", "title", "team", "owner"}),
