@@ -25,7 +25,7 @@ from tests.http.access_harness import (
     remove_rules,
     write_rules,
 )
-from tests.http.harness import Service, listening, names_of
+from tests.http.harness import Reply, Service, listening, names_of
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -434,6 +434,71 @@ async def test_a_write_does_not_give_back_what_reads_hide(service: Service) -> N
     assert "price" not in shown.json
     hidden = await service.request("PATCH", "/books/2", headers=who, json={"x": 1})
     assert hidden.text == ""
+
+
+WRITES: dict[str, tuple[str, str, Any]] = {
+    "patch": ("PATCH", "/books/1", {"x": 1}),
+    "pipeline": ("PATCH", "/books/1", [{"$set": {"x": 1}}]),
+    "put": ("PUT", "/books/1", {"x": 1}),
+    "upsert": ("PUT", "/books/new?wm=upsert", {"x": 1}),
+    "post": ("POST", "/books", {"x": 1}),
+    "typed": ("POST", "/books", {"_id": 7, "x": 1}),
+    "update": ("POST", "/books?wm=update", {"_id": "1", "x": 1}),
+    "no path": ("POST", "/books", {"_id": {"a": 1}, "x": 1}),
+}
+
+
+async def write_back(service: Service, way: str, keys: str = "") -> Reply:
+    method, path, body = WRITES[way]
+    if keys:
+        path += ("&" if "?" in path else "?") + f"keys={keys}"
+    who = {**ADA, "Prefer": "return=representation"}
+    return await service.request(method, path, headers=who, json=body)
+
+
+@pytest.mark.parametrize("way", WRITES)
+async def test_a_permission_to_write_is_none_to_read(service: Service, way: str) -> None:
+    writing = "path-prefix('/books') and method(PATCH, PUT, POST)"
+    await allow(service, writing, "user", mongo={"allowWriteMode": True})
+    for keys in ("", '{"title":1}'):
+        reply = await write_back(service, way, keys)
+        assert reply.status in (200, 201), reply.text
+        assert reply.text == ""
+        assert "preference-applied" not in reply.headers
+        assert reply.headers["etag"]
+        service.mongo[service.db]["books"].delete_many({"_id": {"$in": [7, "new", {"a": 1}]}})
+
+
+@pytest.mark.parametrize("way", WRITES)
+async def test_a_write_gives_back_what_a_read_would(service: Service, way: str) -> None:
+    writing = "path-prefix('/books') and method(PATCH, PUT, POST)"
+    await allow(service, writing, "user", mongo={"allowWriteMode": True}, priority=9)
+    reading = "path-prefix('/books') and method(GET)"
+    await allow(service, reading, "user", mongo={"projectResponse": {"x": 1}})
+    reply = await write_back(service, way)
+    assert reply.json == {"x": 1}, reply.text
+    assert reply.headers["preference-applied"] == "return=representation"
+
+
+async def test_a_read_that_only_some_documents_admit_gives_back_these(service: Service) -> None:
+    await allow(service, "path-prefix('/books') and method(PATCH)", "user")
+    await allow(service, "path('/books/1') and method(GET)", "user")
+    await allow(service, "path-template('/books/{id}') and equals(${id}, 7)", "user")
+    service.insert("books", {"_id": 7})
+    who = {**ADA, "Prefer": "return=representation"}
+    for path, shown in (("/books/1", True), ("/books/2", False), ("/books/7?id_type=number", True)):
+        reply = await service.request("PATCH", path, headers=who, json={"x": 1})
+        assert (reply.status, bool(reply.text)) == (200, shown), path
+
+
+async def test_row_filters_of_reads_hold_for_what_a_write_gives_back(service: Service) -> None:
+    await allow(service, "path-prefix('/books') and method(PATCH)", "user", priority=9)
+    reading = "path-prefix('/books') and method(GET)"
+    await allow(service, reading, "user", mongo={"readFilter": {"team": "blue"}})
+    who = {**ADA, "Prefer": "return=representation"}
+    for path, shown in (("/books/1", True), ("/books/2", False)):
+        reply = await service.request("PATCH", path, headers=who, json={"x": 1})
+        assert (reply.status, bool(reply.text)) == (200, shown), path
 
 
 # --- flags ----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from docgraph.codec import JsonMode, decode, encode
 from docgraph.exchange import (
@@ -24,7 +24,7 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import NotFound
-from docgraph.plugins.kinds import DataInterceptor
+from docgraph.plugins.kinds import DataInterceptor, Decision
 from docgraph.rest.parameters.concerns import FROM_PRIMARY
 from docgraph.rest.parameters.modes import default_mode
 from docgraph.rest.parameters.parameters import Parameters
@@ -38,9 +38,17 @@ from docgraph.store.mounts import SCHEMA_STORE
 from docgraph.store.names import namespace_of
 from docgraph.variables import Resolvers
 
-__all__ = ["JSON", "Call", "Context", "Handler", "Handlers"]
+__all__ = ["JSON", "Call", "Context", "Foresight", "Handler", "Handlers"]
 
 JSON = "application/json"
+
+
+class Foresight(Protocol):
+    """Knows what would become of another request of the same caller."""
+
+    async def decide_get(self, exchange: Exchange, path: str) -> tuple[str, Decision | None]:
+        """The service of a plain GET, and its decision; None: denied."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,7 @@ class Context:
     store: Store
     catalog: Catalog
     metadata: Metadata
+    foresight: Foresight
     base_url: str | None = None
     writers: tuple[DataInterceptor, ...] = ()
     services: tuple[tuple[str, ...], ...] = ()

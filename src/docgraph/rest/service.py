@@ -26,7 +26,7 @@ from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.points import stands_at
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.bodies.bodies import parse_large
-from docgraph.rest.call import Call, Context, Handler, Handlers
+from docgraph.rest.call import Call, Context, Foresight, Handler, Handlers
 from docgraph.rest.handlers import (
     aggregations,
     bulk,
@@ -94,6 +94,7 @@ class MongoService(Service):
         registry: PluginRegistry,
         generations: Generations,
         configuration: Mapping[str, Section],
+        imagined_requests: Foresight,
         core: Core,
         blocking: Blocking,
     ) -> None:
@@ -109,6 +110,7 @@ class MongoService(Service):
             store=store,
             catalog=Catalog(store, generations, ttl=ttl),
             metadata=Metadata(store, generations, ttl=ttl),
+            foresight=imagined_requests,
             base_url=core.base_url,
         )
 

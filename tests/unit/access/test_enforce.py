@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from docgraph.access.enforce import (
+from docgraph.access.enforcing.enforce import (
     RequestMerger,
     ResponseProjector,
     WriteFilter,
     project,
     restrict,
 )
-from docgraph.access.merging import merge_into
+from docgraph.access.enforcing.merging import merge_into
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Exchange, Permission, Resource, ResourceType, Write, WriteKind
 from tests.unit.access.harness import make_exchange

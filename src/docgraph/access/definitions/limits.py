@@ -9,7 +9,7 @@ is, they may leave there: an entry of the metadata, or an app, as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from docgraph.access.database import AUTHORIZER, DbAclAuthorizer
@@ -17,7 +17,7 @@ from docgraph.access.definitions.imagined import Imagination
 from docgraph.access.full import FullAuthorizer
 from docgraph.codec import unescape_keys
 from docgraph.codec.equality import is_equal
-from docgraph.config.section import PluginConfig, Section
+from docgraph.config.section import PluginConfig
 from docgraph.exchange import (
     Consistency,
     Deadline,
@@ -29,6 +29,7 @@ from docgraph.exchange import (
     Write,
 )
 from docgraph.exchange.errors import DocgraphError, SecurityViolation
+from docgraph.exchange.path import encode_path
 from docgraph.graphql.sections import Graphql
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
@@ -70,7 +71,7 @@ class DefinitionLimits(DataInterceptor):
         config: PluginConfig,
         *,
         registry: PluginRegistry,
-        configuration: Mapping[str, Section],
+        imagined_requests: Imagination,
         store: Store,
         graphql: Graphql,
         mongo: Mongo,
@@ -80,7 +81,7 @@ class DefinitionLimits(DataInterceptor):
         self._graphql = graphql
         self._mongo = mongo
         self._mounts = Mounts(mongo.mongo_mounts, mongo.uri)
-        self._imagination = Imagination(registry, configuration)
+        self._imagination = imagined_requests
 
     async def provision(self) -> None:
         """Tell the guard of the store which role is above it."""
@@ -234,7 +235,7 @@ class DefinitionLimits(DataInterceptor):
         """What admits plain GETs of the collection, at all its paths."""
         decisions = []
         for path in self._find_paths(exchange, namespace):
-            service, decision = await self._imagination.decide_get(exchange, path)
+            service, decision = await self._imagination.decide_get(exchange, encode_path(path))
             if service == _REST and decision is not None:
                 decisions.append(decision)
         return decisions

@@ -25,12 +25,12 @@ from docgraph.rest.parameters.ids import show_id
 from docgraph.rest.writes.attempts import attempts
 from docgraph.rest.writes.etags import ETAG
 from docgraph.rest.writes.patch import apply_update
+from docgraph.rest.writes.representation import rehearse_representation
 from docgraph.rest.writes.single import (
     Target,
     announce,
     explain_collision,
     explain_miss,
-    rehearse_representation,
     target_of,
 )
 
@@ -56,7 +56,7 @@ async def patch_whole_document(call: Call, update: Document, etag: ObjectId) -> 
     target = await target_of(call, call.resource.id)
     # The read below ignores what the caller may see; so we check here that they may read it.
     await call.rehearse_read(Read(filter=target.filter_without_etag, limit=1))
-    await rehearse_representation(call)
+    await rehearse_representation(call, target.id)
     try:
         async with call.turn(call.collection, target.id):
             result = await _patch(call, target, update)

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from docgraph.access.hidden import check_copies, reads_hidden, writes_by_hidden
-from docgraph.access.merging import merge_into
+from docgraph.access.enforcing.hidden import check_copies, reads_hidden, writes_by_hidden
+from docgraph.access.enforcing.merging import merge_into
 from docgraph.exchange import (
     Document,
     Exchange,
