@@ -408,6 +408,36 @@ async def test_merged_paths_reach_into_objects_of_a_patch_as_of_a_post(
         assert service.mongo[service.db]["books"].find_one("1")["by"] == expected
 
 
+@pytest.mark.parametrize("body", [{}, {"_id": "eve"}, {"_id": 5, "x": 1}], ids=str)
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+async def test_an_id_that_is_merged_is_the_one_that_is_told(
+    service: Service, body: Any, mode: str
+) -> None:
+    mongo = {"mergeRequest": {"_id": "@user._id"}, "allowWriteMode": True}
+    await allow(service, "path-prefix('/books')", "user", mongo=mongo)
+    path, who = f"/books?wm={mode}", {**ADA, "Prefer": "return=representation"}
+    reply = await service.request("POST", path, headers=who, json=body)
+    assert (reply.status, reply.json["_id"]) == (201, "ada"), reply.text
+    assert reply.headers["location"].endswith("/books/ada")
+    assert service.mongo[service.db]["books"].find_one("ada") is not None
+    again = await service.request("POST", path, headers=who, json=body)
+    assert again.status == (409 if mode == "insert" else 200)
+    excluded = await service.request("POST", path, headers={**ADA, "If-None-Match": "*"}, json=body)
+    assert excluded.status == 412
+
+
+async def test_an_id_that_is_merged_into_an_array_is_the_one_that_is_told(
+    service: Service,
+) -> None:
+    mongo = {"mergeRequest": {"_id": "@user._id"}, "allowWriteMode": True}
+    await allow(service, "path-prefix('/books')", "user", mongo=mongo)
+    reply = await service.request("POST", "/books", headers=ADA, json=[{"_id": 5}])
+    assert (reply.status, reply.json["links"]) == (200, ["/books/ada"]), reply.text
+    assert reply.json["results"] == [{"index": 0, "httpStatus": 201, "link": "/books/ada"}]
+    reply = await service.request("POST", "/books?wm=upsert", headers=ADA, json=[{"x": 1}])
+    assert reply.json["results"] == [{"index": 0, "httpStatus": 200, "link": "/books/ada"}]
+
+
 @pytest.mark.parametrize(
     ("shown", "keys"),
     [

@@ -15,6 +15,7 @@ from docgraph.exchange import (
     Deadline,
     Document,
     Exchange,
+    Permission,
     Read,
     Request,
     Resource,
@@ -106,10 +107,16 @@ class Call:
     @property
     def write_filter(self) -> Mapping[str, Any] | None:
         """What a document of the collection has to match for this caller to change it."""
+        permission = self._own_permission
+        return None if permission is None else permission.write_filter
+
+    @property
+    def _own_permission(self) -> Permission | None:
+        """The permission, where it is about this collection."""
         permission = self.exchange.permission
         if permission is None or permission.namespace != namespace_of(self.db, self.collection):
             return None
-        return permission.write_filter
+        return permission
 
     @property
     def mode(self) -> WriteMode:
@@ -122,6 +129,17 @@ class Call:
         if self.request.method in ("GET", "HEAD"):
             return self.parameters.consistency
         return FROM_PRIMARY
+
+    def identify(self, body: Document) -> Document:
+        """The body with the `_id` that the permission puts into whatever the caller writes, if any.
+
+        Told here already, so that the answer is about the document that is written.
+        """
+        permission = self._own_permission
+        merged = (permission.merge_request if permission is not None else None) or {}
+        if "_id" not in merged:
+            return body
+        return {"_id": merged["_id"], **{key: one for key, one in body.items() if key != "_id"}}
 
     async def read(self, read: Read) -> list[Document]:
         """Documents of the resource, as this caller may see them."""

@@ -82,6 +82,7 @@ class Target:
 
 async def post_document(call: Call, body: Document) -> Answer:
     """POST of one document to a collection."""
+    body = call.identify(body)
     if "_id" not in body:
         check_missing_id(call)
         return await _create(call, {"_id": ObjectId(), **body})
