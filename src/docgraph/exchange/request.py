@@ -5,7 +5,7 @@ Nothing of the body is read until somebody asks, it is read once, and parsed onc
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
@@ -15,9 +15,11 @@ from docgraph.exchange.errors import BodyTooLarge, RequestError
 from docgraph.exchange.headers import Headers
 from docgraph.exchange.path import parse_path, render_path
 
-__all__ = ["Connection", "Parser", "QueryParameters", "Request"]
+__all__ = ["BodyReader", "Connection", "Parser", "QueryParameters", "Request"]
 
 Parser = Callable[[bytes, str], Any]
+# Reads a body to its end, or until there is more of it than the limit that it is called with.
+BodyReader = Callable[[int], Awaitable[bytes]]
 _UNPARSED = object()
 
 
@@ -75,7 +77,7 @@ class Request:
         *,
         query_string: bytes = b"",
         headers: Headers | None = None,
-        body: Callable[[], AsyncIterator[bytes]] | None = None,
+        body: BodyReader | None = None,
         connection: Connection | None = None,
     ) -> None:
         self.method = method
@@ -88,7 +90,7 @@ class Request:
         self.body_limit = 0  # set by the pipeline from the service; 0: no body is read
         self.max_parameters = 200
         self.parser: Parser = _raw_bytes
-        self._chunks = body
+        self._reader = body
         self._body: bytes | None = None
         self._content: Any = _UNPARSED
         self._parameters: QueryParameters | None = None
@@ -130,17 +132,13 @@ class Request:
     parseContent = parse_content
 
     async def _read(self) -> bytes:
-        if self._chunks is None:
+        if self._reader is None:
             return b""
         self._refuse_announced_excess()
-        chunks: list[bytes] = []
-        size = 0
-        async for chunk in self._chunks():
-            size += len(chunk)
-            if size > self.body_limit:
-                raise self._too_large()
-            chunks.append(chunk)
-        return b"".join(chunks)
+        body = await self._reader(self.body_limit)
+        if len(body) > self.body_limit:
+            raise self._too_large()
+        return body
 
     def _refuse_announced_excess(self) -> None:
         length = self.headers.get("content-length")

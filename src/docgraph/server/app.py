@@ -58,6 +58,10 @@ class Docgraph:
         """Give everything back, last first."""
         await self._stack.aclose()
 
+    def is_probe(self, exchange: Exchange) -> bool:
+        """Whether this request asks how the server is: it is answered however many wait."""
+        return self._pipeline.is_probe(exchange)
+
     async def answer(self, exchange: Exchange) -> Answer:
         """One request."""
         return await self._pipeline.answer(exchange)

@@ -49,6 +49,11 @@ class Pipeline:
         self._interceptors = interceptors
         self._parser = parser
 
+    def is_probe(self, exchange: Exchange) -> bool:
+        """Whether the service that is asked says how the server is."""
+        route = self._routes.match(exchange.request.segments)
+        return route is not None and getattr(route.service, "is_probe", False)
+
     async def answer(self, exchange: Exchange) -> Answer:
         """The answer, whatever happens on the way."""
         route = self._routes.match(exchange.request.segments)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -18,11 +17,11 @@ pytestmark = pytest.mark.anyio
 
 
 def _request(body: bytes, content_type: str | None = "application/json") -> Request:
-    async def chunks() -> AsyncIterator[bytes]:
-        yield body
+    async def read(limit: int) -> bytes:
+        return body
 
     fields = {} if content_type is None else {"content_type": content_type}
-    request = Request("POST", b"/things", headers=Headers.of(**fields), body=chunks)
+    request = Request("POST", b"/things", headers=Headers.of(**fields), body=read)
     request.body_limit = 1000
     request.parser = lambda raw, _: decode(raw)
     return request

@@ -23,8 +23,8 @@ from typing import Any
 from docgraph.exchange import StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import ServerStopping, WorkerLost, WorkerStarted
-from docgraph.server.http.asgi import Application
-from docgraph.server.process.serving import HttpServer, Stop, serve_process
+from docgraph.server.http.exchanges import Application
+from docgraph.server.process.serving import Stop, build_server, serve_process
 from docgraph.server.process.sockets import Listener
 from docgraph.server.settings import ServerSettings
 
@@ -263,5 +263,5 @@ async def _serve(
 
     loop.add_reader(channel.fileno(), parent_is_gone)
     application = make_application(number)
-    server = HttpServer(application, settings, counts, number - 1)
+    server = build_server(application, settings, counts, number - 1)
     await serve_process(application, server, listeners, stop, lambda: channel.send(_READY))

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from docgraph.exchange import DocgraphError
-from docgraph.server.cors import RawHeaders
+from docgraph.server.http.before.cors import RawHeaders
 from docgraph.server.http.framing import Head
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from urllib.parse import unquote_to_bytes
 
 from docgraph.exchange import Takeover, Upgrade
 from docgraph.exchange.errors import NotSupported
-from docgraph.server.cors import RawHeaders
+from docgraph.server.http.before.cors import RawHeaders
+from docgraph.server.http.before.respond import Head
 from docgraph.server.http.handshake import UpgradeRequired
-from docgraph.server.respond import Head
 
 __all__ = ["Channel", "HttpChannel", "Message", "Outcome", "Receive", "Scope", "Send", "WsChannel"]
 

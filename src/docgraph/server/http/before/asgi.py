@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import perf_counter
 from typing import Protocol
 from uuid import uuid4
@@ -30,8 +30,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import RequestFailed, RequestFinished, RequestStarted
 from docgraph.runtime import Gate
 from docgraph.server.compress import check_accepts_compression
-from docgraph.server.cors import CorsPolicy
-from docgraph.server.http.channel import (
+from docgraph.server.http.before.channel import (
     Channel,
     HttpChannel,
     Outcome,
@@ -40,9 +39,10 @@ from docgraph.server.http.channel import (
     Send,
     WsChannel,
 )
-from docgraph.server.http.trace import RequestIds
+from docgraph.server.http.before.cors import CorsPolicy
+from docgraph.server.http.before.respond import Caller, Offload, Responder, error_body
+from docgraph.server.http.before.trace import RequestIds
 from docgraph.server.proxies import TrustedProxies
-from docgraph.server.respond import Caller, Offload, Responder, error_body
 from docgraph.server.settings import ServerSettings
 
 __all__ = ["Application", "AsgiAdapter"]
@@ -151,7 +151,7 @@ class AsgiAdapter:
                 scope["raw_path"],
                 query_string=scope["query_string"],
                 headers=headers,
-                body=lambda: _read_chunks(receive),
+                body=partial(_read, receive),
                 connection=connection,
             )
         except DocgraphError as error:
@@ -254,6 +254,15 @@ class AsgiAdapter:
 
 # The requests of one connection share it; the cache has room for all connections.
 _connection = lru_cache(maxsize=4096)(Connection)
+
+
+async def _read(receive: Receive, limit: int) -> bytes:
+    body = b""
+    async for chunk in _read_chunks(receive):
+        body += chunk
+        if len(body) > limit:
+            break
+    return body
 
 
 async def _read_chunks(receive: Receive) -> AsyncIterator[bytes]:

@@ -1,0 +1,42 @@
+"""Request ids: taken from a tracing header of the caller, or short ones of our own."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable, Sequence
+from itertools import count
+
+from docgraph.server.http.before.cors import RawHeaders
+
+__all__ = ["RequestIds"]
+
+# What a caller sends ends in logs and headers: short, and nothing that could break out of them.
+_SAFE = re.compile(rb"[A-Za-z0-9._:/+=@,;\-]{1,128}")
+_OWN = b"x-request-id"
+
+
+class RequestIds:
+    """Gives every request of this process its id."""
+
+    def __init__(self, tracing_headers: Sequence[str] = ()) -> None:
+        self._names = tuple(name.lower().encode("ascii") for name in tracing_headers)
+        self._prefix = secrets.token_hex(4)
+        self._numbers = count(1)
+
+    def generate(self) -> str:
+        """A short id that no other process has, nor this one again."""
+        return f"{self._prefix}-{next(self._numbers):x}"
+
+    def trace(self, headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, RawHeaders]:
+        """The id of a request, and the fields that go back with the response.
+
+        Every tracing header goes back; the first one listed that is there gives the id.
+        """
+        if not self._names:
+            id = self.generate()
+            return id, [(_OWN, id.encode())]
+        found = {n: v for n, v in headers if n in self._names and _SAFE.fullmatch(v)}
+        echoed = [(name, found[name]) for name in self._names if name in found]
+        id = echoed[0][1].decode("ascii") if echoed else self.generate()
+        return id, [(_OWN, id.encode()), *((n, v) for n, v in echoed if n != _OWN)]

@@ -1,0 +1,198 @@
+"""Bytes → request heads and bodies: llhttp with bounds, and one reading of everything.
+
+The parser is `httptools`; what it lets pass and we do not is in `framing.py`. A reader knows
+nothing of transports and time: it is fed, tells a listener what it has read, and says what is wrong
+with the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import httptools
+
+from docgraph.exchange import DocgraphError
+from docgraph.exchange.errors import BodyTooLarge, RequestError
+from docgraph.server.fields import RawHeaders
+from docgraph.server.http.framing import (
+    HeadersTooLarge,
+    RequestHead,
+    UrlTooLong,
+    check_size,
+    explain_refusal,
+    read_head,
+)
+from docgraph.server.http.handshake import check_handshake, wants_websocket, without_upgrade
+from docgraph.server.settings import Limits
+
+__all__ = ["SLICE", "Listener", "Reader"]
+
+# The parser is fed in slices, so that a head that never ends, or a thousand pipelined requests in
+# one packet, are noticed before they are in memory as objects.
+SLICE = 4096
+_CHUNK_OVERHEAD = 16 * 1024  # bytes of chunk framing and trailers beside 8 per byte of content
+
+
+class Listener(Protocol):
+    """The connection: hears what was read, in the order of the bytes."""
+
+    def on_request_begin(self) -> None:
+        """The first byte of a request."""
+
+    def on_request(self, head: RequestHead, headers: RawHeaders, *, keep_alive: bool) -> None:
+        """A complete head; its body follows."""
+
+    def on_websocket(self, head: RequestHead, headers: RawHeaders, rest: bytes) -> bool:
+        """The handshake of a WebSocket; whether it is taken as one."""
+        ...
+
+    def on_body(self, data: bytes) -> None:
+        """The next part of the body."""
+
+    def on_request_end(self) -> None:
+        """The body is complete."""
+
+
+class Reader:
+    """Reads the requests of one connection."""
+
+    __slots__ = (
+        "_content",
+        "_fed",
+        "_framing",
+        "_head",
+        "_limits",
+        "_listener",
+        "_most_fed",
+        "_parser",
+        "headers",
+        "in_body",
+        "target",
+    )
+
+    def __init__(self, listener: Listener, limits: Limits) -> None:
+        self._listener = listener
+        self._limits = limits
+        self._most_fed = limits.headers_size + limits.url_size + 2 * SLICE
+        self._parser = self._new_parser()
+        self._head: RequestHead | None = None  # of an upgrade that is not decided yet
+        self._fed = 0  # bytes of an unfinished head or chunk size that the parser holds
+        self._content = 0  # bytes of the body
+        self._framing = 0  # bytes of a chunked body that are not content
+        self.target = b""
+        self.headers: RawHeaders = []
+        self.in_body = False
+
+    @property
+    def method(self) -> str:
+        """The method of the request that is being read; empty before it is known."""
+        return self._parser.get_method().decode("ascii") if self.target else ""
+
+    def feed(self, data: bytes) -> DocgraphError | None:
+        """Read on; what is wrong with it, if something is. Nothing may be fed after that."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            return self._upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            reason = error.__context__
+            if isinstance(reason, DocgraphError):
+                return reason
+            if isinstance(error, httptools.HttpParserCallbackError) and reason is not None:
+                raise reason from None  # a fault of ours
+            return explain_refusal(error, data)
+        self._fed += len(data)
+        if self._fed > self._most_fed:
+            return self._explain_excess()
+        return None
+
+    def _new_parser(self) -> httptools.HttpRequestParser:
+        parser = httptools.HttpRequestParser(self)
+        # Requests behind one that closes the connection are not answered, but no error either.
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return parser
+
+    def _explain_excess(self) -> DocgraphError:
+        """What it is that never ends; what ends is measured when it is complete."""
+        if self.in_body:
+            return RequestError("the framing of the body is too long")
+        if len(self.target) > self._limits.url_size:
+            return UrlTooLong(f"the URL exceeds {self._limits.url_size} bytes")
+        return HeadersTooLarge(f"the headers exceed {self._limits.headers_size} bytes in all")
+
+    def _upgrade(self, rest: bytes) -> DocgraphError | None:
+        """A WebSocket is handed over; any other protocol is ignored, as RFC 9110 7.8 allows.
+
+        llhttp takes everything behind such a head for the other protocol. It is fed again without
+        the upgrade, so that its body is a body and not the next request.
+        """
+        head = self._head
+        assert head is not None  # noqa: S101 - an upgrade is noticed behind a complete head
+        is_websocket = wants_websocket(self.headers)
+        if is_websocket and self._listener.on_websocket(head, self.headers, rest):
+            return None
+        again = without_upgrade(head.method.encode(), head.version, self.target, self.headers)
+        self._parser = self._new_parser()
+        refusal = self.feed(again)
+        return self.feed(rest) if rest and refusal is None else refusal
+
+    # --- what the parser calls --------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        self._fed = 0
+        self.target = b""
+        self.headers = []
+        self._listener.on_request_begin()
+
+    def on_url(self, part: bytes) -> None:
+        """The target, or a part of it."""
+        self.target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field of the head; behind a body it is a trailer: counted, never merged."""
+        if self.in_body:
+            self._count_framing(len(name) + len(value))
+        else:
+            self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """The end of the head."""
+        parser = self._parser
+        method, version = parser.get_method().decode("ascii"), parser.get_http_version()
+        check_size(self.target, self.headers, self._limits)
+        head = read_head(method, version, self.target, self.headers)
+        if parser.should_upgrade():
+            if wants_websocket(self.headers):
+                check_handshake(method, version, head.length, self.headers)
+            self._head = head  # `_upgrade` goes on
+            return
+        self.in_body = True
+        self._content = self._framing = 0
+        keep_alive = version == "1.1" and parser.should_keep_alive()
+        self._listener.on_request(head, self.headers, keep_alive=keep_alive)
+
+    def on_chunk_header(self) -> None:
+        """The size of the next chunk."""
+        self._fed = 0
+        self._count_framing(8)
+
+    def on_body(self, data: bytes) -> None:
+        """A part of the body."""
+        self._fed = 0
+        self._content += len(data)
+        if self._content > self._limits.body_size:
+            raise BodyTooLarge(f"the body is larger than {self._limits.body_size} bytes")
+        self._listener.on_body(data)
+
+    def on_message_complete(self) -> None:
+        """The end of the request."""
+        if self.in_body:  # else an upgrade: `_upgrade` goes on
+            self.in_body = False
+            self._fed = 0
+            self._listener.on_request_end()
+
+    def _count_framing(self, size: int) -> None:
+        self._framing += size
+        if self._framing > _CHUNK_OVERHEAD + 8 * self._content:
+            raise RequestError("the body has more framing than content")
