@@ -70,6 +70,13 @@ class Connection:
 class Request:
     """One request: method, path as segments, parameters, headers, and a body on demand."""
 
+    account: Account | None = None  # who is calling, once that is known
+    max_parameters = 200
+    body_limit = 0  # set by the pipeline from the service; 0: no body is read
+    _body: bytes | None = None
+    _content: Any = _UNPARSED
+    _parameters: QueryParameters | None = None
+
     def __init__(
         self,
         method: str,
@@ -86,14 +93,8 @@ class Request:
         self.query_string = query_string
         self.headers = headers or Headers()
         self.connection = connection or Connection()
-        self.account: Account | None = None  # who is calling, once that is known
-        self.body_limit = 0  # set by the pipeline from the service; 0: no body is read
-        self.max_parameters = 200
         self.parser: Parser = _raw_bytes
         self._reader = body
-        self._body: bytes | None = None
-        self._content: Any = _UNPARSED
-        self._parameters: QueryParameters | None = None
 
     @property
     def path(self) -> str:
@@ -115,7 +116,13 @@ class Request:
     async def read_body(self) -> bytes:
         """The bytes of the body, read at the first call and kept."""
         if self._body is None:
-            self._body = await self._read()
+            if self._reader is None:
+                return b""
+            self._refuse_announced_excess()
+            body = await self._reader(self.body_limit)
+            if len(body) > self.body_limit:
+                raise self._too_large()
+            self._body = body
         return self._body
 
     async def parse_content(self) -> Any:
@@ -130,15 +137,6 @@ class Request:
 
     getContent = get_content  # the specification's names
     parseContent = parse_content
-
-    async def _read(self) -> bytes:
-        if self._reader is None:
-            return b""
-        self._refuse_announced_excess()
-        body = await self._reader(self.body_limit)
-        if len(body) > self.body_limit:
-            raise self._too_large()
-        return body
 
     def _refuse_announced_excess(self) -> None:
         length = self.headers.get("content-length")

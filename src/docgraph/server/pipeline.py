@@ -133,8 +133,10 @@ async def _serve(exchange: Exchange, route: Route | None) -> Answer:
     """Stage 5: the methods that every service answers alike, then the service itself."""
     if route is None:
         raise NotFound("nothing is served at this path")
-    method = exchange.request.method
-    allowed = _complete(route.service.allowed_methods(exchange))
+    method, own = exchange.request.method, route.service.allowed_methods(exchange)
+    if method in own and method != "OPTIONS":
+        return await route.service.handle(exchange)
+    allowed = _complete(own)
     if method == "OPTIONS":
         return Body(200, headers=[("Allow", ", ".join(allowed)), *preflight_headers(allowed)])
     if method not in allowed:

@@ -115,10 +115,8 @@ class Call:
 
     # --- the response -----------------------------------------------------------------------------
 
-    async def send(self, head: Head, content: bytes) -> None:
+    def send(self, head: Head, content: bytes) -> None:
         """A complete response."""
-        if not self.wire.is_writable:
-            await self.wire.wait_writable()
         if self.is_aborted:
             return
         parts = self._start(head)

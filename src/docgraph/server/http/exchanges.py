@@ -94,7 +94,12 @@ class Exchanges:
         task = asyncio.get_running_loop().create_task(self._run(call), context=self._context.copy())
         call.task = task
         self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+
+    def give_up(self, call: Call) -> None:
+        """The client of a call is gone: end the work for it."""
+        if call.task is not None:  # which may end before it has begun
+            call.task.add_done_callback(self.tasks.discard)
+        call.abandon()
 
     async def _run(self, call: Call) -> None:
         id, trace = self._ids.trace(call.headers)
@@ -118,6 +123,7 @@ class Exchanges:
         finally:
             self._finish(exchange, call)
             call.close()
+            self.tasks.discard(call.task)
 
     # --- in ---------------------------------------------------------------------------------------
 
@@ -146,12 +152,11 @@ class Exchanges:
     def _find_connection(self, call: Call, headers: Headers) -> Connection:
         """The connection of the wire, unless proxies, an old client or a WebSocket change it."""
         known = call.wire.connection
+        if not self._proxies and not call.is_handshake and call.request.version == "1.1":
+            return known
         scheme = _SOCKET_SCHEMES[known.scheme] if call.is_handshake else known.scheme
         client, scheme = self._proxies.resolve(known.client, scheme, headers)
-        version = call.request.version
-        if client is known.client and scheme == known.scheme and version == known.http_version:
-            return known
-        return replace(known, client=client, scheme=scheme, http_version=version)
+        return replace(known, client=client, scheme=scheme, http_version=call.request.version)
 
     async def _answer(self, call: Call, exchange: Exchange) -> Answer:
         """Ask the application, when it is our turn."""
@@ -177,7 +182,7 @@ class Exchanges:
     async def _read_body(self, call: Call, incoming: Incoming, limit: int) -> bytes:
         """The body; whoever waits for it gives his place away, and takes another one after it."""
         if incoming.is_complete:
-            return await incoming.read(limit)
+            return incoming.take()
         had_place = call.has_place
         self._leave(call)
         body = await incoming.read(limit)
@@ -199,7 +204,9 @@ class Exchanges:
         if isinstance(answer, Body):
             if len(answer.content) >= SMALLEST:
                 answer = await self._responder.encode(answer, exchange)
-            await call.send(*self._responder.render_body(answer, exchange, trace))
+            if not call.wire.is_writable:
+                await call.wire.wait_writable()
+            call.send(*self._responder.render_body(answer, exchange, trace))
         elif isinstance(answer, Stream):
             await self._stream(answer, call, exchange, trace)
         elif isinstance(answer, Upgrade):
@@ -213,7 +220,7 @@ class Exchanges:
         head, chunks = self._responder.render_stream(answer, exchange, trace)
         try:
             if exchange.request.method == "HEAD":
-                await call.send(head, b"")
+                call.send(head, b"")
             else:
                 await call.send_stream(head, chunks)
         finally:
@@ -271,7 +278,7 @@ class Exchanges:
         call.error = error.code
         if not call.status:
             head, content = self._responder.render_body(error_body(error), exchange, trace)
-            await call.send(head, content)
+            call.send(head, content)
 
     def _finish(self, exchange: Exchange, call: Call) -> None:
         request, account = exchange.request, exchange.account

@@ -122,15 +122,16 @@ class Incoming:
         """All of it, or as much as has arrived when that is more than `limit`."""
         while not self.is_complete and self.failure is None and self.received <= limit:
             await self._wait(limit)
-        return self._take()
+        return self.take()
 
     async def read_part(self) -> bytes:
         """What has arrived since the last call; empty at the end only."""
         while not self._data and not self.is_complete and self.failure is None:
             await self._wait(self.received)
-        return self._take()
+        return self.take()
 
-    def _take(self) -> bytes:
+    def take(self) -> bytes:
+        """What has arrived, without waiting for more."""
         if self.failure is not None:
             raise self.failure
         data, self._data = bytes(self._data), b""

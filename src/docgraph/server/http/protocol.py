@@ -91,7 +91,7 @@ class HttpProtocol(asyncio.Protocol):
         self._waiting.clear()
         active, self._active = self._active, None
         if active is not None:
-            active.abandon()
+            self._state.exchanges.give_up(active)
         elif self._incoming is not None:
             self._incoming.drop()
         self.resume_writing()
@@ -141,6 +141,8 @@ class HttpProtocol(asyncio.Protocol):
             refusal = InternalError("the request could not be read", details={"id": id})
         if refusal is not None:
             self._give_up(refusal)
+        elif self._reader.in_head and self._phase is not Phase.HEAD:
+            self._await_head()
 
     def _pause_reading(self) -> None:
         if self._is_reading:
@@ -153,13 +155,6 @@ class HttpProtocol(asyncio.Protocol):
             self.transport.resume_reading()
 
     # --- requests, as the reader tells of them ----------------------------------------------------
-
-    def on_request_begin(self) -> None:
-        """The first byte of a request."""
-        if self._phase is Phase.NEW:
-            self._phase = Phase.HEAD  # its time runs since the connection was made
-        elif self._phase in (Phase.IDLE, Phase.WORK):
-            self._enter(Phase.HEAD, self._limits.header_time)
 
     def on_request(self, head: RequestHead, headers: RawHeaders, *, keep_alive: bool) -> None:
         """A complete head: answer it, or let it wait for those before it."""
@@ -219,6 +214,13 @@ class HttpProtocol(asyncio.Protocol):
         """Wait until the peer has taken most of what was written."""
         if self._writable is not None:
             await self._writable.wait()
+
+    def _await_head(self) -> None:
+        """A head has begun: it has so much time to its end, the first one since its connection."""
+        if self._phase is Phase.NEW:
+            self._phase = Phase.HEAD
+        elif self._phase in (Phase.IDLE, Phase.WORK):
+            self._enter(Phase.HEAD, self._limits.header_time)
 
     def await_body(self, incoming: Incoming) -> None:
         """The application asks for the body of the request it answers: now its time runs."""

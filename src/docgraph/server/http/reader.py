@@ -36,9 +36,6 @@ _CHUNK_OVERHEAD = 16 * 1024  # bytes of chunk framing and trailers beside 8 per 
 class Listener(Protocol):
     """The connection: hears what was read, in the order of the bytes."""
 
-    def on_request_begin(self) -> None:
-        """The first byte of a request."""
-
     def on_request(self, head: RequestHead, headers: RawHeaders, *, keep_alive: bool) -> None:
         """A complete head; its body follows."""
 
@@ -65,8 +62,10 @@ class Reader:
         "_listener",
         "_most_fed",
         "_parser",
+        "_size",
         "headers",
         "in_body",
+        "in_head",
         "target",
     )
 
@@ -79,8 +78,10 @@ class Reader:
         self._fed = 0  # bytes of an unfinished head or chunk size that the parser holds
         self._content = 0  # bytes of the body
         self._framing = 0  # bytes of a chunked body that are not content
+        self._size = 0  # bytes of the headers
         self.target = b""
         self.headers: RawHeaders = []
+        self.in_head = False
         self.in_body = False
 
     @property
@@ -93,18 +94,13 @@ class Reader:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            return self._upgrade(data[upgrade.args[0] :])
+            rest = data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
-            reason = error.__context__
-            if isinstance(reason, DocgraphError):
-                return reason
-            if isinstance(error, httptools.HttpParserCallbackError) and reason is not None:
-                raise reason from None  # a fault of ours
-            return explain_refusal(error, data)
-        self._fed += len(data)
-        if self._fed > self._most_fed:
-            return self._explain_excess()
-        return None
+            return _find_reason(error, data)
+        else:
+            self._fed += len(data)
+            return self._explain_excess() if self._fed > self._most_fed else None
+        return self._upgrade(rest)  # not above: an error in it would have the upgrade as its reason
 
     def _new_parser(self) -> httptools.HttpRequestParser:
         parser = httptools.HttpRequestParser(self)
@@ -140,10 +136,10 @@ class Reader:
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
-        self._fed = 0
+        self._fed = self._size = 0
         self.target = b""
         self.headers = []
-        self._listener.on_request_begin()
+        self.in_head = True
 
     def on_url(self, part: bytes) -> None:
         """The target, or a part of it."""
@@ -155,19 +151,22 @@ class Reader:
             self._count_framing(len(name) + len(value))
         else:
             self.headers.append((name.lower(), value))
+            self._size += len(name) + len(value)
 
     def on_headers_complete(self) -> None:
         """The end of the head."""
         parser = self._parser
         method, version = parser.get_method().decode("ascii"), parser.get_http_version()
-        check_size(self.target, self.headers, self._limits)
+        if self._is_large():
+            check_size(self.target, self.headers, self._limits)
         head = read_head(method, version, self.target, self.headers)
         if parser.should_upgrade():
             if wants_websocket(self.headers):
                 check_handshake(method, version, head.length, self.headers)
+            self.in_head = False
             self._head = head  # `_upgrade` goes on
             return
-        self.in_body = True
+        self.in_head, self.in_body = False, True
         self._content = self._framing = 0
         keep_alive = version == "1.1" and parser.should_keep_alive()
         self._listener.on_request(head, self.headers, keep_alive=keep_alive)
@@ -192,7 +191,28 @@ class Reader:
             self._fed = 0
             self._listener.on_request_end()
 
+    def _is_large(self) -> bool:
+        """Whether a bound of the head may be exceeded; nearly never, so that it is seldom asked."""
+        limits, count = self._limits, len(self.headers)
+        size = self._size + 2 * count  # with colons and spaces
+        return (
+            size > limits.header_size
+            or size > limits.headers_size
+            or count > limits.headers
+            or len(self.target) > limits.url_size
+        )
+
     def _count_framing(self, size: int) -> None:
         self._framing += size
         if self._framing > _CHUNK_OVERHEAD + 8 * self._content:
             raise RequestError("the body has more framing than content")
+
+
+def _find_reason(error: httptools.HttpParserError, data: bytes) -> DocgraphError:
+    """What is wrong: our own reason where a callback raised it, else the parser's."""
+    reason = error.__context__
+    if isinstance(reason, DocgraphError):
+        return reason
+    if isinstance(error, httptools.HttpParserCallbackError) and reason is not None:
+        raise reason from None  # a fault of ours
+    return explain_refusal(error, data)
