@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from docgraph.exchange import Exchange, StartupError
-from docgraph.exchange.errors import RequestError, StoreError, Unauthenticated
+from docgraph.exchange.errors import Overloaded, RequestError, StoreError, Unauthenticated
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
@@ -114,7 +114,7 @@ async def ask(authorizer: Authorizer, exchange: Exchange) -> Decision:
 async def _ask(authorizer: Authorizer, exchange: Exchange) -> Decision:
     try:
         return await authorizer.decide(exchange)
-    except StoreError:
+    except (StoreError, Overloaded):
         raise
     except RequestError as error:  # what it was asked to look at cannot be read
         return Decision(False, error.message)
