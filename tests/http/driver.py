@@ -7,14 +7,14 @@ from contextlib import suppress
 from typing import Any
 
 
-async def settle(client: Any, seconds: float = 2.0) -> None:
+async def settle(client: Any) -> None:
     """Wait until a client does not connect any more.
 
     The driver forgets a socket when it is closed while it connects: it would be found unclosed by
     the garbage collector. A client whose server is away always connects, so the wait is bounded.
     """
     with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(2.0 if is_away(client) else 30.0):
             while _is_connecting(client):  # noqa: ASYNC110 - the driver tells nobody
                 await asyncio.sleep(0.005)
 

@@ -10,10 +10,9 @@ import pytest
 
 from docgraph.access.database import DbAclAuthorizer
 from docgraph.access.rulebook import RuleBook
+from docgraph.access.sections import DbAclAuthorizer as DbAclAuthorizerConfig
 from docgraph.codec import decode
-from docgraph.config.sections import DbAclAuthorizer as DbAclAuthorizerConfig
-from docgraph.observe.events import PluginFailed
-from docgraph.store.mounts import Mounts
+from docgraph.observe.events import FilterPassed, PluginFailed
 from docgraph.variables import Resolvers
 from tests.http.access_harness import (
     ADA,
@@ -127,6 +126,8 @@ async def test_a_rule_of_another_role_admits_nobody(service: Service) -> None:
     assert await status(service, "GET", "/books", caller("eve", "user", "editor")) == 200
 
 
+ROWS = {"user": "1", "$authenticated": "2", "$unauthenticated": "3"}
+
 # --- order ----------------------------------------------------------------------------------------
 
 
@@ -137,6 +138,110 @@ async def test_the_higher_number_decides_over_all_roles_of_the_caller(service: S
     await allow(service, "path-prefix('/books')", "second", priority=2, mongo=high)
     for roles in (("first", "second"), ("second", "first")):
         assert await rows(service, "/books", caller("x", *roles)) == ["1"]
+
+
+async def test_a_public_rule_never_narrows_a_privileged_caller(service: Service) -> None:
+    """Decision 38: held roles first, then known callers, then everybody, whatever the numbers."""
+    filters = {role: {"readFilter": {"_id": row}} for role, row in ROWS.items()}
+    for role, priority in (("$unauthenticated", 100), ("$authenticated", 50), ("user", None)):
+        rule = {"priority": priority, "mongo": filters[role]}
+        await allow(service, "path-prefix('/books')", role, **rule)
+    assert await rows(service, "/books", ADA) == ["1"]
+    assert await rows(service, "/books", caller("zoe", "guest")) == ["2"]
+    assert await rows(service, "/books", NOBODY) == ["3"]
+
+
+async def test_a_rule_for_a_role_and_for_everybody_comes_as_the_more_special_one(
+    service: Service,
+) -> None:
+    """Decision 38."""
+    both = {"readFilter": {"_id": "1"}}
+    await allow(service, "path-prefix('/books')", "user", "$unauthenticated", mongo=both)
+    known = {"priority": 9, "mongo": {"readFilter": {"_id": "2"}}}
+    await allow(service, "path-prefix('/books')", "$authenticated", **known)
+    assert await rows(service, "/books", ADA) == ["1"]
+    assert await rows(service, "/books", caller("zoe")) == ["2"]
+
+
+async def test_a_general_rule_counts_when_the_flag_of_the_special_one_fails(
+    service: Service,
+) -> None:
+    """Decision 38: a rule whose flag fails does not match."""
+    await allow(service, "path-prefix('/books')", "user")
+    assert await status(service, "PATCH", "/books/1?wm=upsert", ADA, json={"a": 1}) == 403
+    await allow(service, "path-prefix('/books')", "$authenticated", mongo={"allowWriteMode": True})
+    assert await status(service, "PATCH", "/books/1?wm=upsert", ADA, json={"a": 1}) == 200
+
+
+async def test_the_start_names_general_rules_whose_filters_are_passed(
+    mongo_client: Any, mongo_uri: str
+) -> None:
+    """Decision 38."""
+    hide = {"projectResponse": '{"email": 0}'}
+    rules = [
+        {"role": "user", "predicate": "path-prefix('/books')"},
+        {"role": "$unauthenticated", "predicate": "path('/books')", "mongo": hide},
+        {"role": "$unauthenticated", "predicate": "path('/open')", "mongo": hide},
+        {"role": "$authenticated", "predicate": "path('/books')"},
+    ]
+    with listening(FilterPassed) as heard:
+        async with guarded(mongo_client, mongo_uri, file_rules=rules):
+            pass
+    assert [(one.rule, one.passed_by) for one in heard] == [
+        ("permissions[1] (file)", ("permissions[0] (file)",))
+    ]
+
+
+# --- one reading ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/books?filter={",
+        "/books?sort=[x&filter=1",
+        "/books?page=0",
+        "/books/1?id_type=nonsense",
+        "/books/x?id_type=OID",
+        "/books?filter=%7B%7D&keys=[",
+    ],
+)
+async def test_what_cannot_be_read_is_told_only_to_those_who_may_ask(
+    service: Service, path: str
+) -> None:
+    """Decisions 21 and 39: unknown callers 401, those who may not 403, others 400."""
+    assert await status(service, "GET", path, NOBODY) == 401
+    assert await status(service, "GET", path, ADA) == 403
+    await allow(service, "path-prefix('/books')", "user")
+    assert await status(service, "GET", path, ADA) == 400
+    assert await status(service, "GET", path, NOBODY) == 401
+
+
+@pytest.mark.parametrize("path", ["/books/_SIZE", "/books/_Aggrs/x", "/books/_INDEXES"])
+async def test_another_spelling_of_a_reserved_name_passes_no_rule_about_it(
+    service: Service, path: str
+) -> None:
+    """Decision 39."""
+    await allow(
+        service,
+        "path-prefix('/books') and not path('/books/_size') and not path-prefix('/books/_aggrs')"
+        " and not path-prefix('/books/_indexes')",
+        "user",
+        mongo={"allowManagementRequests": True},
+    )
+    assert await status(service, "GET", "/books", ADA) == 200
+    assert await status(service, "GET", path, ADA) in (403, 404)
+    assert await status(service, "GET", path, ADMIN) in (403, 404)
+
+
+async def test_the_id_of_a_rule_is_the_one_that_is_looked_for(service: Service) -> None:
+    """Decision 39: by `id_type` nobody reaches another document than the rule has seen."""
+    service.insert("books", {"_id": None, "team": "none"})
+    await allow(service, "path-template('/books/{id}') and equals(@user._id, ${id})", "user")
+    service.insert("books", {"_id": "ada", "team": "own"})
+    assert await status(service, "GET", "/books/ada", ADA) == 200
+    for id_type in ("NULL", "null", "MINKEY", "MAXKEY", "BOOLEAN", "NUMBER"):
+        assert await status(service, "GET", f"/books/ada?id_type={id_type}", ADA) == 403
 
 
 async def test_a_rule_without_a_number_comes_last(service: Service) -> None:
@@ -408,7 +513,7 @@ async def test_another_worker_of_the_instance_knows_with_its_next_request(
     """Decision 44: by the generation, however long rules are kept."""
     values = service.app.plugins.values
     knowledge = values["acl-rules"].knowledge
-    book = RuleBook(Mounts([]), lambda: knowledge, lambda: Resolvers(decode))
+    book = RuleBook(lambda: knowledge, lambda: Resolvers(decode))
     kept = DbAclAuthorizerConfig(acl_db=service.db, cache_ttl=86_400_000)
     worker = DbAclAuthorizer(kept, service.app.store, values["generations"], book)
     seen = []

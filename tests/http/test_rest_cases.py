@@ -83,9 +83,13 @@ def refused(parameter: str, value: str, message: str) -> list[Ask]:
 
 RESOURCES: dict[str, list[Ask]] = {
     # --- 1.1 --------------------------------------------------------------------------------------
-    "special names match in any case": [
-        get("/things/_SIZE", equals={"_size": 4}),
-        get("/things/_Indexes", has={}),
+    "special names are exact": [
+        get("/things/_size", equals={"_size": 4}),
+        get("/things/_SIZE", 403, message="reserved resource: _size is written in lower case"),
+        get(
+            "/things/_Indexes", 403, message="reserved resource: _indexes is written in lower case"
+        ),
+        get("/things/_AGGRS/x", 404),
     ],
     "an aggregation without a name takes no method": [
         get("/things/_aggrs", 405, message="method GET not allowed"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -15,12 +14,6 @@ from tests.http.rest_harness import Api, serving
 pytestmark = pytest.mark.anyio
 
 NOW, OTHER = ObjectId("1" * 24), "2" * 24
-
-
-@pytest.fixture
-async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
-    async with serving(mongo_client, mongo_uri) as api:
-        yield api
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,9 @@ from docgraph.access.rule import Rule, Source, roles_of
 from docgraph.access.rulebook import RuleBook, RuleSet
 from docgraph.codec import decode
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import MongoMount
 from docgraph.exchange import Exchange
 from docgraph.exchange.errors import DocgraphError, StoreUnavailable
 from docgraph.plugins.kinds import VariableResolver
-from docgraph.store.mounts import Mounts
 from docgraph.variables import Resolvers
 from tests.unit.access.harness import ADA, make_exchange
 
@@ -98,8 +96,7 @@ class Fixed:
 
 
 def make_book(documents: list[dict[str, Any]]) -> RuleBook:
-    mounts = Mounts([MongoMount(what="/db", where="/")])
-    book = RuleBook(mounts, lambda: KNOWLEDGE, lambda: RESOLVERS)
+    book = RuleBook(lambda: KNOWLEDGE, lambda: RESOLVERS)
     read = [
         read_rule({"_id": number, **one}, Source.DATABASE, KNOWLEDGE)
         for number, one in enumerate(documents)

@@ -16,7 +16,7 @@ from docgraph.server.http.state import build_state
 from docgraph.server.settings import ServerSettings
 from tests.connections import Peer, build_request
 from tests.process.test_framing import REFUSED, UNDERSTOOD
-from tests.unit.server.test_exchanges import App
+from tests.unit.server.http.test_exchanges import App
 
 VARYING = re.compile(rb"(Date|X-Request-Id): [^\r]*")
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"

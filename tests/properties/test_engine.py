@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from pymongo import MongoClient
 
 from docgraph.codec import decode
-from docgraph.config.sections import AggregationSecurity, Graphql, MClient
 from docgraph.exchange import Exchange, Request
 from docgraph.graphql import errors
 from docgraph.graphql.apps.app import VisibleApp, build_app
@@ -22,7 +21,9 @@ from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.execute import joined
 from docgraph.graphql.execute.execute import execute
 from docgraph.graphql.plan.plan import build_plan
+from docgraph.graphql.sections import Graphql
 from docgraph.store import Store, open_store
+from docgraph.store.sections import AggregationSecurity, MClient
 from docgraph.variables import Resolvers
 from tests.properties.engine_cases import make_case
 from tests.properties.engine_queries import QueryMaker

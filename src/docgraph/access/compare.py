@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from docgraph.access.rulebook import RuleBook
 from docgraph.codec import unescape_keys
-from docgraph.config.sections import Graphql, Mongo
 from docgraph.exchange import (
     Deadline,
     Document,
@@ -22,6 +21,9 @@ from docgraph.exchange import (
     ResourceType,
 )
 from docgraph.exchange.path import encode_path, parse_path
+from docgraph.graphql.sections import Graphql
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.rest.sections import Mongo
 from docgraph.store import Store
 from docgraph.store.mounts import find_paths
 from docgraph.store.names import namespace_of
@@ -36,7 +38,15 @@ _JOINS: Final = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"
 class Comparison:
     """Looks at the same rows through both doors."""
 
-    def __init__(self, graphql: Graphql, mongo: Mongo, store: Store, acl_rules: RuleBook) -> None:
+    def __init__(
+        self,
+        graphql: Graphql,
+        mongo: Mongo,
+        store: Store,
+        acl_rules: RuleBook,
+        registry: PluginRegistry,
+    ) -> None:
+        self._registry = registry
         self._graphql = graphql
         self._mongo = mongo
         self._store = store
@@ -82,7 +92,10 @@ class Comparison:
             return None
         request = Request(method, path.encode())
         other = Exchange(request, exchange.id, account=exchange.account)
-        other.service = service
+        server = self._registry.find(service)
+        if server is None:
+            return None
+        other.service, other.parsed = service, server.parse(other)
         match = await self._book.match(other)
         return match.permission if match is not None else None
 

@@ -55,6 +55,7 @@ class Conditions:
     flags: frozenset[str] = frozenset()
     properties: Mapping[str, Any] = field(init=False)  # what of the block is the same for everybody
     has_filters: bool = field(init=False)
+    narrow: bool = field(init=False)  # whether somebody would get more without them
 
     def __post_init__(self) -> None:
         properties: dict[str, Any] = {flag: flag in self.flags for flag in FLAGS}
@@ -64,6 +65,7 @@ class Conditions:
         has_filters = bool(self.read_filters) or any(one is not None for one in templates)
         object.__setattr__(self, "properties", MappingProxyType(properties))
         object.__setattr__(self, "has_filters", has_filters)
+        object.__setattr__(self, "narrow", has_filters or self.project_response is not None)
 
 
 def find_flag(view: RequestView) -> str | None:

@@ -188,7 +188,9 @@ class Explainer:
         request.account = caller
         service = self._find_service(request.segments)
         exchange = Exchange(request, "explain", account=caller)
-        exchange.service = service.name if service else ""
+        if service is not None:
+            exchange.service = service.name
+            exchange.parsed = service.parse(exchange)
         section = self._configuration.get(exchange.service)
         return exchange, is_secured(service, section) if service else True
 

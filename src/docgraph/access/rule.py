@@ -19,6 +19,7 @@ __all__ = ["AUTHENTICATED", "UNAUTHENTICATED", "Rule", "Source", "roles_of"]
 
 UNAUTHENTICATED: Final = "$unauthenticated"  # everybody
 AUTHENTICATED: Final = "$authenticated"  # every known caller
+_GENERAL: Final = {AUTHENTICATED: 1, UNAUTHENTICATED: 2}
 
 
 class Source(StrEnum):
@@ -48,11 +49,24 @@ class Rule:
     def __str__(self) -> str:
         return self.label
 
+    def rank_for(self, roles: tuple[str, ...]) -> tuple[Any, ...]:
+        """Decision 38: rules for held roles first, then for known callers, then for everybody."""
+        return (min(map(_generality, self.roles.intersection(roles))), *self.rank)
+
+    @property
+    def is_general(self) -> bool:
+        """Whether the rule is only for callers as such, whatever roles they hold."""
+        return all(map(_generality, self.roles))
+
     @property
     def rank(self) -> tuple[Any, ...]:
         """Decision 38: higher numbers first, none last; then the database, then by `_id`."""
         number = math.inf if self.priority is None else -self.priority
         return (number, self.source is Source.FILE, *_order(self.id), self.position)
+
+
+def _generality(role: str) -> int:
+    return _GENERAL.get(role, 0)
 
 
 def _order(id: Any) -> tuple[int, Any]:

@@ -1,8 +1,9 @@
 """All permission rules as one list, and the one of them that admits a request.
 
-Rules of the file and of the database stand in one order (decision 38). The lists are kept per set
-of roles and indexed by path and method, so that a request looks only at rules that could concern
-its caller and what it asks for.
+Rules of the file and of the database stand in one order (decision 38): those for roles that the
+caller holds, then those for every known caller, then those for everybody, so that a general rule
+never narrows a special one. The lists are kept per set of roles and indexed by path and method, so
+that a request looks only at rules that could concern its caller and what it asks for.
 """
 
 from __future__ import annotations
@@ -19,15 +20,13 @@ from docgraph.access.reading import Knowledge
 from docgraph.access.rule import Rule, Source, roles_of
 from docgraph.codec import decode
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import Mongo
-from docgraph.exchange import Exchange, Permission, Resource
+from docgraph.exchange import Exchange, Permission
 from docgraph.exchange.errors import DocgraphError
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import Decision, Kind, Provider
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.store import Store
-from docgraph.store.mounts import Mounts
 from docgraph.variables import Resolvers
 
 __all__ = ["Match", "RuleBook", "RuleBookProvider", "RuleSet", "RuleSource"]
@@ -83,9 +82,8 @@ class RuleBook:
     """Finds the rule for a request; sources are added by the authorizers that own them."""
 
     def __init__(
-        self, mounts: Mounts, knowledge: Callable[[], Knowledge], resolvers: Callable[[], Resolvers]
+        self, knowledge: Callable[[], Knowledge], resolvers: Callable[[], Resolvers]
     ) -> None:
-        self._mounts = mounts
         self._knowledge = knowledge
         self._resolvers = resolvers
         self._sources: list[RuleSource] = []
@@ -103,14 +101,7 @@ class RuleBook:
 
     def view(self, exchange: Exchange) -> RequestView:
         """The request as predicates see it."""
-        return RequestView(exchange, self._resolvers(), self.find_resource(exchange))
-
-    def find_resource(self, exchange: Exchange) -> Resource | None:
-        """What a request to the REST API addresses; None for those to other services."""
-        if exchange.service != "mongo":
-            return None
-        request = exchange.request
-        return self._mounts.resolve(request.segments, request.headers.get("host") or "")
+        return RequestView(exchange, self._resolvers())
 
     async def find_rules(self, roles: tuple[str, ...]) -> RuleIndex:
         """The rules of callers with these roles, in the order they are looked at."""
@@ -120,12 +111,16 @@ class RuleBook:
             self._lists.move_to_end(roles)
             return known.index
         found = (rule for one in sets for rule in one.of_roles(roles))
-        index = RuleIndex(tuple(sorted(found, key=lambda rule: rule.rank)))
+        index = RuleIndex(tuple(sorted(found, key=lambda rule: rule.rank_for(roles))))
         self._lists[roles] = _List(sets, index)
         self._lists.move_to_end(roles)
         while len(self._lists) > self.kept_lists:
             self._lists.popitem(last=False)
         return index
+
+    async def find_all(self) -> list[Rule]:
+        """The rules of all sources."""
+        return [rule for source in self._sources for rule in (await source.load()).rules]
 
     async def find_ignored(self) -> list[str]:
         """The rules of all sources that cannot be read, each with the reason."""
@@ -134,18 +129,17 @@ class RuleBook:
     async def match(self, exchange: Exchange) -> Match | None:
         """The first rule that matches; None when none does."""
         index = await self.find_rules(roles_of(exchange.account))
-        request = exchange.request
-        concerning = index.select(request.method, request.segments)
+        view = self.view(exchange)
+        concerning = index.select(view.request.method, view.segments)
         if not concerning:
             return None
-        view = self.view(exchange)
         flag = find_flag(view)
         for _, rule in concerning:
             if flag is not None and flag not in rule.conditions.flags:
                 continue
             view.bound.clear()
             try:
-                met = rule.predicate.test(view)
+                met = rule.predicate.test(view) is True
             except Exception:  # it asks for a value, or fails: `is_met` finds out
                 met = await self.is_met(rule, view)
             if met:
@@ -195,13 +189,11 @@ class RuleBookProvider(Provider):
         config: PluginConfig,
         store: Store,
         registry: PluginRegistry,
-        mongo: Mongo,
     ) -> None:
         self._store = store
         self._registry = registry
         self._resolvers: Resolvers | None = None
-        mounts = Mounts(mongo.mongo_mounts, mongo.uri)
-        self._book = RuleBook(mounts, self._know, self._find_resolvers)
+        self._book = RuleBook(self._know, self._find_resolvers)
 
     def get(self) -> RuleBook:
         """The same for everybody."""

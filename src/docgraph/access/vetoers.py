@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from docgraph.access.language.paths import parse_template
-from docgraph.codec import decode
-from docgraph.config.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
-from docgraph.config.sections import OriginVetoer as OriginVetoerConfig
-from docgraph.exchange import Exchange, StartupError
-from docgraph.exchange.errors import RequestError
+from docgraph.access.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
+from docgraph.access.sections import OriginVetoer as OriginVetoerConfig
+from docgraph.exchange import DataRequest, Exchange, StartupError
 from docgraph.exchange.wildcards import Wildcard
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
 from docgraph.store.guard.stages import has_key
@@ -76,14 +74,10 @@ class FilterOperatorsBlacklist(Authorizer):
         self._refused = frozenset(one.lower() for one in config.blacklist)
 
     async def decide(self, exchange: Exchange) -> Decision:
-        """What cannot be read passes: the service tells what is wrong with it."""
-        if exchange.service != "mongo" or not exchange.request.query_string:
-            return _PASSED
-        try:
-            query = exchange.request.query
-            for text in (*query.get_list("filter"), *query.get_list("shardkey")):
-                if has_key(decode(text), self._refused):
+        """What the service has refused passes: it is not carried out whatever is in it."""
+        parsed = exchange.parsed
+        if isinstance(parsed, DataRequest):
+            for filter in (parsed.parameters.filter, parsed.parameters.shardkey):
+                if filter is not None and has_key(filter, self._refused):
                     return Decision(False, "the filter holds an operator that is refused")
-        except RequestError:
-            return _PASSED
         return _PASSED

@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 import bcrypt
 
+from docgraph.auth.authenticators.sections import BCRYPT_HASH
 from docgraph.exchange.errors import RequestError
 from docgraph.runtime import AFTER_READ, Blocking, Lane, LoadingCache, count_cores, run_blocking
 
@@ -38,7 +39,6 @@ __all__ = [
 MAX_BYTES: Final = 72  # bcrypt does not look at what comes after
 MAX_COST: Final = 20  # a check of such a hash takes a minute; more would only block the lane
 _QUEUE: Final = 32
-_HASH: Final = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
 _ALPHABET: Final = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _DIGEST_CHARACTERS: Final = 31
 _LOWEST_COST: Final = 4
@@ -207,7 +207,7 @@ def _matches(given: bytes, expected: str, decoy: str) -> bool:
 
 
 def _is_usable(stored: str) -> bool:
-    shape = _HASH.fullmatch(stored)
+    shape = BCRYPT_HASH.fullmatch(stored)
     return shape is not None and _LOWEST_COST <= int(shape[1]) <= MAX_COST
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import orjson
 
-from docgraph.cli.options import configured
+from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import notice, print_table
-from docgraph.config import Sources, load
-from docgraph.config.sections import Graphql
+from docgraph.config import Sources
 from docgraph.exchange import (
     Deadline,
     Document,
@@ -24,8 +23,10 @@ from docgraph.exchange import (
     Write,
     WriteKind,
 )
-from docgraph.server.app import Docgraph
-from docgraph.server.prepare import prepare
+from docgraph.graphql.sections import Graphql
+
+if TYPE_CHECKING:
+    from docgraph.server.app import Docgraph
 
 __all__ = ["apps"]
 
@@ -51,7 +52,7 @@ def check(sources: Sources, path: Path, as_json: bool) -> None:
     """
     from docgraph.cli.definitions import check_path, report
 
-    checked = check_path(prepare(load(sources)), path)
+    checked = check_path(prepare_sources(sources), path)
     report(checked, as_json=as_json)
     sys.exit(1 if any(one.errors for one in checked) else 0)
 
@@ -64,7 +65,7 @@ def apply(sources: Sources, path: Path) -> None:
     from docgraph.cli.definitions import check_path, report
     from docgraph.graphql.apps.cache_plugins import ensure_index
 
-    checked = check_path(prepare(load(sources)), path)
+    checked = check_path(prepare_sources(sources), path)
     report(checked, as_json=False)
     if any(one.errors for one in checked):
         raise StartupError("nothing was stored", hint="mend the definitions named above")
@@ -89,11 +90,7 @@ def list_(sources: Sources, as_json: bool) -> None:
         documents = await bench.read(Read(sort=[("_id", 1)], limit=_MAX_APPS))
         return [_summarise(document, bench) for document in documents]
 
-    rows = _run(sources, read_all)
-    if rows or as_json:
-        print_table(rows, as_json=as_json)
-    else:
-        notice("no apps are stored")
+    print_table(_run(sources, read_all), as_json=as_json, if_empty="no apps are stored")
 
 
 @apps.command()
@@ -161,7 +158,7 @@ def _run(sources: Sources, work: Callable[[_Definitions], Awaitable[_T]]) -> _T:
     """Do something with the definitions of the configured database."""
     from docgraph.cli.workbench import work_on
 
-    prepared = prepare(load(sources))
+    prepared = prepare_sources(sources)
     return work_on(prepared, lambda app: work(_Definitions(app, prepared.config.get(Graphql))))
 
 

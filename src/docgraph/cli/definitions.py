@@ -9,13 +9,14 @@ from typing import Any
 
 from docgraph.cli.terminal import notice, print_table
 from docgraph.codec import decode
-from docgraph.config.sections import AggregationSecurity, Graphql
 from docgraph.exchange import DocgraphError, Document, StartupError
 from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.definition.definition import Finding, decode_definition
+from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import Kind
 from docgraph.server.prepare import Prepared
 from docgraph.store import Policy
+from docgraph.store.sections import AggregationSecurity
 from docgraph.variables import BUILT_IN
 
 __all__ = ["Checked", "check_path", "report"]

@@ -18,6 +18,7 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import ConfigError, DocgraphError, Problem, StartupError
 from docgraph.exchange.exchange import Exchange, Permission
 from docgraph.exchange.headers import Headers
+from docgraph.exchange.parsed import DataParameters, DataRequest, Parsed, WriteMode
 from docgraph.exchange.request import Connection, Request
 from docgraph.exchange.response import Answer, Body, Socket, Stream, Takeover, Upgrade
 
@@ -28,12 +29,15 @@ __all__ = [
     "ConfigError",
     "Connection",
     "Consistency",
+    "DataParameters",
     "DataPoint",
+    "DataRequest",
     "Deadline",
     "DocgraphError",
     "Document",
     "Exchange",
     "Headers",
+    "Parsed",
     "Permission",
     "Problem",
     "Read",
@@ -49,5 +53,6 @@ __all__ = [
     "WriteConcern",
     "WriteFailure",
     "WriteKind",
+    "WriteMode",
     "WriteResult",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 
 from docgraph.exchange.account import Account
 from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.parsed import Parsed
 from docgraph.exchange.request import Request
 from docgraph.exchange.response import Answer
 
@@ -49,6 +50,7 @@ class Exchange:
     app: str = ""  # the GraphQL app, where one was asked
     error: str = ""  # the code of the error that became the answer
     account: Account | None = None
+    parsed: Parsed | None = None  # the request as the service will carry it out
     permission: Permission | None = None
     answer: Answer | None = None
     headers: list[tuple[str, str]] = field(default_factory=list)

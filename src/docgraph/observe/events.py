@@ -28,6 +28,7 @@ __all__ = [
     "DatabaseLost",
     "Event",
     "FastPathOff",
+    "FilterPassed",
     "InterceptorFailed",
     "Level",
     "LinesDropped",
@@ -320,6 +321,15 @@ class AccessDenied(Event, frozen=True):
     path: str = ""
 
 
+class FilterPassed(Event, frozen=True):
+    """A rule for all callers has filters that do not hold for callers of these rules for roles."""
+
+    level: ClassVar[Level] = Level.WARNING
+    rule: str
+    passed_by: tuple[str, ...]
+    hint: str = "rules for roles come first: repeat the filters in those that need them"
+
+
 # --- the process itself ---------------------------------------------------------------------------
 
 
@@ -386,6 +396,7 @@ EVENTS: tuple[type[Event], ...] = (
     DatabaseLost,
     DatabaseFound,
     FastPathOff,
+    FilterPassed,
     PluginLoaded,
     PluginFailed,
     InterceptorFailed,

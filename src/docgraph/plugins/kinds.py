@@ -24,6 +24,7 @@ from docgraph.exchange import (
     DocgraphError,
     Document,
     Exchange,
+    Parsed,
     Permission,
     Read,
     Resource,
@@ -117,6 +118,14 @@ class Service(Plugin, Protocol):
     secured: ClassVar[bool] = True
     is_probe: ClassVar[bool] = False  # answered at once, however many requests wait for their turn
     max_body_size: int = 1 << 20
+
+    def parse(self, exchange: Exchange) -> Parsed | None:
+        """The request as `handle` will carry it out, for rules to judge; it is `exchange.parsed`.
+
+        Runs for every caller, before authorization: no I/O, nothing of the body. What is raised
+        here is answered after authorization, in place of `handle`.
+        """
+        return None
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Answer; raise a `DocgraphError` for what cannot be answered."""

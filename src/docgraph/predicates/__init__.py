@@ -4,6 +4,7 @@ from docgraph.predicates.compile import (
     Arguments,
     Parameter,
     Predicate,
+    Truth,
     Vocabulary,
     Word,
     bind_arguments,
@@ -12,13 +13,15 @@ from docgraph.predicates.compile import (
     place_in_order,
 )
 from docgraph.predicates.parse import parse_predicate
-from docgraph.predicates.tokens import PredicateError
+from docgraph.predicates.tokens import PredicateError, Quoted
 
 __all__ = [
     "Arguments",
     "Parameter",
     "Predicate",
     "PredicateError",
+    "Quoted",
+    "Truth",
     "Vocabulary",
     "Word",
     "bind_arguments",

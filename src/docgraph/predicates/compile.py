@@ -1,8 +1,10 @@
 """From the tree of a predicate to a function, with the vocabulary that its user brings.
 
-`compile_tree` and `bind_arguments` are what all users share. A user with words of its own kind, or
-with conditions that may be neither true nor false, brings a function that compiles one condition;
-for plain words `compile_predicate` is enough.
+`compile_tree` and `bind_arguments` are what all users share. A user with words of its own kind
+brings a function that compiles one condition; for plain words `compile_predicate` is enough.
+
+A condition is true, false or unknown (None), and so is what is made of it: `not unknown` is
+unknown, `false and unknown` is false, `true or unknown` is true.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ __all__ = [
     "Parameter",
     "Place",
     "Predicate",
+    "Truth",
     "Vocabulary",
     "Word",
     "bind_arguments",
@@ -29,7 +32,8 @@ __all__ = [
 
 S = TypeVar("S")
 
-Predicate = Callable[[Any], bool]
+Truth = bool | None
+Predicate = Callable[[Any], Truth]
 Arguments = Mapping[str, tuple[str, ...]]
 
 
@@ -69,7 +73,7 @@ Vocabulary = Mapping[str, Word]
 def compile_predicate(text: str, vocabulary: Vocabulary) -> Predicate:
     """A function of the subject; raises `PredicateError` with the column of what is wrong."""
 
-    def compile_call(call: Call, is_negated: bool) -> Predicate:
+    def compile_call(call: Call) -> Predicate:
         word = vocabulary.get(call.name)
         if word is None:
             known = ", ".join(sorted(vocabulary))
@@ -85,13 +89,17 @@ def compile_predicate(text: str, vocabulary: Vocabulary) -> Predicate:
 
 def compile_tree(
     node: Node,
-    compile_call: Callable[[Call, bool], Callable[[S], bool]],
+    compile_call: Callable[[Call], Callable[[S], Truth]],
     *,
     is_negated: bool = False,
-) -> Callable[[S], bool]:
-    """The function of a tree; each condition is compiled knowing whether `not`s turn it round."""
+) -> Callable[[S], Truth]:
+    """The function of a tree.
 
-    def compile_all(nodes: Sequence[Node]) -> tuple[Callable[[S], bool], ...]:
+    Only whether the whole is true matters: what can no longer make it so is not looked at, and for
+    that each part has to know whether `not`s turn it round.
+    """
+
+    def compile_all(nodes: Sequence[Node]) -> tuple[Callable[[S], Truth], ...]:
         return tuple(compile_tree(one, compile_call, is_negated=is_negated) for one in nodes)
 
     match node:
@@ -99,21 +107,45 @@ def compile_tree(
             return lambda subject: value
         case Not(part):
             inner = compile_tree(part, compile_call, is_negated=not is_negated)
-            return lambda subject: not inner(subject)
+            return _negate(inner)
         case All(parts):
-            every = compile_all(parts)
-            return lambda subject: all(test(subject) for test in every)
+            return _join(compile_all(parts), deciding=False, is_unknown_enough=not is_negated)
         case AnyOf(parts):
-            some = compile_all(parts)
-            return lambda subject: any(test(subject) for test in some)
+            return _join(compile_all(parts), deciding=True, is_unknown_enough=is_negated)
         case Call():
-            return compile_call(node, is_negated)
+            return compile_call(node)
+
+
+def _negate(test: Callable[[S], Truth]) -> Callable[[S], Truth]:
+    def negated(subject: S) -> Truth:
+        truth = test(subject)
+        return None if truth is None else not truth
+
+    return negated
+
+
+def _join(
+    tests: Sequence[Callable[[S], Truth]], *, deciding: bool, is_unknown_enough: bool
+) -> Callable[[S], Truth]:
+    """`and` (a false part decides) or `or` (a true part decides)."""
+
+    def joined(subject: S) -> Truth:
+        outcome: Truth = not deciding
+        for test in tests:
+            truth = test(subject)
+            if truth is deciding or (truth is None and is_unknown_enough):
+                return truth
+            if truth is None:
+                outcome = None
+        return outcome
+
+    return joined
 
 
 def bind_arguments(call: Call, parameters: Sequence[Parameter], place: Place) -> Arguments:
     """The texts of each parameter that was given; raises `PredicateError` for what does not fit."""
     known = {one.name: one for one in parameters}
-    given = dict(call.named)
+    given = {name: values for name, values in call.named if values}
     given.update(place(call, parameters))
     for name, values in given.items():
         if name not in known:

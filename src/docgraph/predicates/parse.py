@@ -5,12 +5,15 @@
     args   := value ("," value)* | "{" value ("," value)* "}" | name "=" value ("," …)*
     value  := word | 'single quoted' | "double quoted"
 
+An empty list, `name={}`, counts as not given.
+
 `not` binds tighter than `and`, `and` tighter than `or`. Nesting is bounded, so that no text can
 exhaust the stack.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from docgraph.predicates.tokens import Kind, PredicateError, Token, tokenize
@@ -63,9 +66,9 @@ class AnyOf:
 Node = Literal | Call | Not | All | AnyOf
 
 
-def parse_predicate(text: str) -> Node:
-    """The tree of a predicate; raises `PredicateError`."""
-    parser = _Parser(tokenize(text))
+def parse_predicate(text: str, words: re.Pattern[str] | None = None) -> Node:
+    """The tree of a predicate; raises `PredicateError`. `words` as in `tokenize`."""
+    parser = _Parser(tokenize(text, words))
     node = parser.parse_any(0)
     parser.expect_end()
     return node
@@ -139,6 +142,8 @@ class _Parser:
         start = self._token
         found = self._parse_value()
         if not self._token.is_mark("="):
+            if not found:
+                raise PredicateError(start.column, "an empty list needs a name: name={}")
             if named:
                 raise PredicateError(start.column, "a value without name after one with a name")
             values.extend(found)
@@ -155,6 +160,9 @@ class _Parser:
         if not self._token.is_mark("{"):
             return (self._parse_text(),)
         self._advance()
+        if self._token.is_mark("}"):
+            self._advance()
+            return ()
         values = [self._parse_text()]
         while self._token.is_mark(","):
             self._advance()

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Kind", "PredicateError", "Token", "tokenize"]
+__all__ = ["Kind", "PredicateError", "Quoted", "Token", "tokenize"]
 
 MAX_TOKENS = 2_000
 
@@ -29,6 +29,12 @@ class PredicateError(ValueError):
         super().__init__(f"column {column}: {what}")
         self.column = column
         self.what = what
+
+
+class Quoted(str):
+    """A text that stood in quotes: whatever it looks like, it is a text and nothing else."""
+
+    __slots__ = ()
 
 
 class Kind(StrEnum):
@@ -60,17 +66,21 @@ class Token:
         return self.kind is Kind.WORD and self.value == word
 
 
-def tokenize(text: str) -> list[Token]:
-    """Every token and the end; raises `PredicateError` for what is none."""
+def tokenize(text: str, words: re.Pattern[str] | None = None) -> list[Token]:
+    """Every token and the end; raises `PredicateError` for what is none.
+
+    `words` are spellings that count as one word though punctuation is in them.
+    """
     tokens: list[Token] = []
     position = 0
     while position < len(text):
-        match = _TOKEN.match(text, position)
+        special = words.match(text, position) if words is not None else None
+        match = special or _TOKEN.match(text, position)
         column = position + 1
         if match is None:
             raise PredicateError(column, f"the quote {text[position]} is not closed")
         position = match.end()
-        token = _read(match, column)
+        token = Token(Kind.WORD, match[0], column) if special else _read(match, column)
         if token is not None:
             _refuse_glued_quote(token, text, position)
             tokens.append(token)
@@ -93,7 +103,7 @@ def _read(match: re.Match[str], column: int) -> Token | None:
     quote, inner = value[0], value[1:-1]
     if not inner:
         raise PredicateError(column, "a quoted text cannot be empty")
-    return Token(Kind.TEXT, inner.replace(f"\\{quote}", quote), column)
+    return Token(Kind.TEXT, Quoted(inner.replace(f"\\{quote}", quote)), column)
 
 
 def _refuse_glued_quote(token: Token, text: str, end: int) -> None:

@@ -12,9 +12,15 @@ from typing import ClassVar
 
 from docgraph.codec import decode
 from docgraph.config.section import Section
-from docgraph.config.sections import Core, Mongo
-from docgraph.exchange import Answer, DataPoint, Deadline, Exchange, Resource, ResourceType
-from docgraph.exchange.errors import NotFound, NotSupported, StoreError
+from docgraph.exchange import (
+    Answer,
+    DataPoint,
+    DataRequest,
+    Deadline,
+    Exchange,
+    ResourceType,
+)
+from docgraph.exchange.errors import NotFound, StoreError
 from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.points import stands_at
@@ -33,15 +39,16 @@ from docgraph.rest.handlers import (
     names,
     sizes,
 )
-from docgraph.rest.parameters.ids import parse_id
-from docgraph.rest.parameters.parameters import Parameters, parse_parameters
+from docgraph.rest.parameters.parameters import Parameters
+from docgraph.rest.parse import RequestParser
 from docgraph.rest.rejections import find_rejection
 from docgraph.rest.schemas import schemas
+from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, Generations
+from docgraph.runtime.sections import Core
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog
 from docgraph.store.metadata import Metadata
-from docgraph.store.mounts import Mounts, check_names
 from docgraph.variables import Resolvers
 
 __all__ = ["HANDLERS", "MongoService"]
@@ -67,8 +74,6 @@ _TAKEN: dict[ResourceType, tuple[str, ...]] = {
 }
 # Of these there is no list: without a name they take no method.
 _NAMED = frozenset({ResourceType.AGGREGATION, ResourceType.STREAM})
-_SESSIONS = "_sessions"
-_RESOURCE = "mongo.resource"
 
 
 class MongoService(Service):
@@ -93,8 +98,7 @@ class MongoService(Service):
     ) -> None:
         self.max_body_size = config.max_body_size
         self._config = config
-        self._mounts = Mounts(config.mongo_mounts, config.uri)
-        self._defaults = Parameters(pagesize=min(config.default_pagesize, config.max_pagesize))
+        self._parser = RequestParser(config)
         self._registry = registry
         self._configuration = configuration
         self._lane = blocking.lane("bodies")
@@ -122,10 +126,18 @@ class MongoService(Service):
         """Give up what is being read for callers."""
         await self._context.metadata.close()
 
+    def parse(self, exchange: Exchange) -> DataRequest:
+        """Which resource, by which id, with which parameters."""
+        return self._parser.parse(exchange.request)
+
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
         """Those of the resource; a path without one takes any, and then there is nothing."""
-        resource = self._resolve(exchange)
-        if resource is None or self._is_session(exchange):
+        parsed = exchange.parsed
+        if isinstance(parsed, DataRequest):
+            resource = parsed.resource
+        else:  # OPTIONS is not parsed
+            resource = self._parser.locate(exchange.request)
+        if resource is None:
             return _METHODS
         if resource.type in _NAMED and resource.id is None:
             return ()
@@ -133,19 +145,11 @@ class MongoService(Service):
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Answer by the handler of the resource and the method."""
-        if self._is_session(exchange):
-            raise NotSupported("sessions and transactions are not supported")
-        request = exchange.request
-        resource = self._resolve(exchange)
-        if resource is None:
-            raise NotFound(f"No MongoDB resource bound for {request.path}")
-        check_names(resource)
-        parameters = self._defaults
-        if request.query_string:
-            parameters = parse_parameters(request.query, self._config, self._defaults)
-        if resource.type is ResourceType.DOCUMENT:
-            id = parse_id(resource.id, parameters.id_type)
-            resource = Resource(resource.type, resource.db, resource.collection, id)
+        request, parsed = exchange.request, exchange.parsed
+        assert isinstance(parsed, DataRequest)  # noqa: S101 - `parse` made it
+        resource, parameters = parsed.resource, parsed.parameters
+        assert resource is not None  # noqa: S101 - there is no refusal
+        assert isinstance(parameters, Parameters)  # noqa: S101 - `parse` made them
         method = "GET" if request.method == "HEAD" else request.method
         if method == "GET":
             exchange.deadline = Deadline.after_ms(self._config.query_time_limit)
@@ -159,20 +163,6 @@ class MongoService(Service):
             if rejection is None:
                 raise
             raise rejection from error.__cause__
-
-    def _resolve(self, exchange: Exchange) -> Resource | None:
-        """The resource of the path; found once, though it is asked for twice."""
-        if _RESOURCE not in exchange.attributes:
-            request = exchange.request
-            host = request.headers.get("host") or ""
-            exchange.attributes[_RESOURCE] = self._mounts.resolve(request.segments, host)
-        found: Resource | None = exchange.attributes[_RESOURCE]
-        return found
-
-    def _is_session(self, exchange: Exchange) -> bool:
-        """`/_sessions` is known whatever the mounts are."""
-        first = exchange.request.segments[:1]
-        return bool(first) and first[0].lower() == _SESSIONS
 
     def _find_path(self, service: Service) -> tuple[str, ...]:
         return bound_path(service, self._configuration.get(service.name))

@@ -12,6 +12,7 @@ from docgraph.access.enforce import (
 )
 from docgraph.access.file import FileAclAuthorizer
 from docgraph.access.full import FullAuthorizer
+from docgraph.access.order_check import RulesCheck
 from docgraph.access.registry import ACLRegistryAllower, ACLRegistryProvider, ACLRegistryVetoer
 from docgraph.access.root import RootRoleGuard
 from docgraph.access.rulebook import RuleBookProvider
@@ -115,6 +116,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     FileAclAuthorizer,
     DbAclAuthorizer,
     AclWatcher,
+    RulesCheck,
     FullAuthorizer,
     OriginVetoer,
     FilterOperatorsBlacklist,

@@ -1,33 +1,28 @@
 """The request, top to bottom; the only place where the stages meet.
 
-    1 route   2 authenticate   3 authorize   4 interceptors   5 service   6 interceptors   7 respond
+    1 route   2 authenticate   3 parse   4 authorize   5 interceptors   6 service   7 interceptors
+    8 respond
 
-An unknown caller learns nothing before stage 3: only callers with the permission see whether a
-path, a method or an app exists (decision 21). Stage 7 is `respond.py`; it sees errors as well.
+An unknown caller learns nothing before stage 4: only callers with the permission see whether a
+path, a method or an app exists (decision 21), and what of their request cannot be read. Rules judge
+the request as its service has parsed it. Stage 8 is `respond.py`; it sees errors as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from uuid import uuid4
 
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange
-from docgraph.exchange.errors import (
-    Forbidden,
-    InternalError,
-    MethodNotAllowed,
-    NotFound,
-    Unauthenticated,
-)
+from docgraph.exchange.errors import Forbidden, Unauthenticated
 from docgraph.exchange.request import Parser
 from docgraph.observe import emit
-from docgraph.observe.events import AccessDenied, RequestFailed
+from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Interceptor, Point
-from docgraph.server.cors import preflight_headers
 from docgraph.server.respond import error_body
 from docgraph.server.routes import Route, Routes
+from docgraph.server.serve import hide, parse, serve
 
 __all__ = ["Pipeline"]
 
@@ -69,12 +64,14 @@ class Pipeline:
         early = await self._intercept(Point.BEFORE_AUTH, exchange)
         if early is not None:
             return early
+        await self._identify(exchange)
+        exchange.parsed = parse(exchange, route)
         await self._admit(exchange, secured=route is None or route.secured)
         early = await self._intercept(Point.AFTER_AUTH, exchange)
         if early is not None:
             return early
         try:
-            exchange.answer = await _serve(exchange, route)
+            exchange.answer = await serve(exchange, route)
         except Exception as error:
             exchange.answer = self._render(error, exchange, route)
         return await self._intercept(Point.RESPONSE, exchange) or exchange.answer
@@ -85,13 +82,17 @@ class Pipeline:
             exchange.service = route.service.name
             exchange.request.body_limit = route.service.max_body_size
 
+    async def _identify(self, exchange: Exchange) -> None:
+        """Stage 2: who is calling."""
+        if exchange.request.method == "OPTIONS":
+            return
+        authentication = await self._authenticator.authenticate(exchange)
+        exchange.account = exchange.request.account = authentication.account
+        if authentication.refused:
+            await self._refuse(exchange, self._authenticator.challenge(exchange))
+
     async def _admit(self, exchange: Exchange, *, secured: bool) -> None:
-        """Stages 2 and 3: who is calling, and may they."""
-        if exchange.request.method != "OPTIONS":
-            authentication = await self._authenticator.authenticate(exchange)
-            exchange.account = exchange.request.account = authentication.account
-            if authentication.refused:
-                await self._refuse(exchange, self._authenticator.challenge(exchange))
+        """Stage 4: may they."""
         veto = await self._authorization.find_veto(exchange)
         if veto is not None:
             emit(AccessDenied(exchange.id, veto.authorizer, veto.reason))
@@ -124,34 +125,6 @@ class Pipeline:
         if isinstance(error, Unauthenticated) and not error.headers:
             error = self._authenticator.challenge(exchange)
         if not isinstance(error, DocgraphError):
-            error = _hide(error, exchange)
+            error = hide(error, exchange)
         exchange.error = error.code
         return (route and route.service.render_error(error)) or error_body(error)
-
-
-async def _serve(exchange: Exchange, route: Route | None) -> Answer:
-    """Stage 5: the methods that every service answers alike, then the service itself."""
-    if route is None:
-        raise NotFound("nothing is served at this path")
-    method, own = exchange.request.method, route.service.allowed_methods(exchange)
-    if method in own and method != "OPTIONS":
-        return await route.service.handle(exchange)
-    allowed = _complete(own)
-    if method == "OPTIONS":
-        return Body(200, headers=[("Allow", ", ".join(allowed)), *preflight_headers(allowed)])
-    if method not in allowed:
-        raise MethodNotAllowed(method, allowed)
-    return await route.service.handle(exchange)
-
-
-def _complete(methods: Sequence[str]) -> tuple[str, ...]:
-    """What a service takes; with GET also HEAD, and always OPTIONS."""
-    head = ("HEAD",) if "GET" in methods and "HEAD" not in methods else ()
-    return (*methods, *head, "OPTIONS")
-
-
-def _hide(error: Exception, exchange: Exchange) -> InternalError:
-    """A fault of ours: the log gets all of it, the caller an id to find it by."""
-    id, request = uuid4().hex[:12], exchange.request
-    emit(RequestFailed(id, exchange.id, error, request.method, request.path, exchange.service))
-    return InternalError("the request could not be handled", details={"id": id})

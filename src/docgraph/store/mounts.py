@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from docgraph.config.sections import MongoMount
 from docgraph.exchange.data import Resource, ResourceType
 from docgraph.exchange.errors import RequestError, StartupError
 from docgraph.exchange.path import parse_path
+from docgraph.store.sections import MongoMount
 
 __all__ = [
     "METADATA_STORE",
@@ -46,6 +46,7 @@ _LISTS = {
     "_aggrs": (ResourceType.AGGREGATION, ResourceType.AGGREGATION),
     "_streams": (ResourceType.STREAM, ResourceType.STREAM),
 }
+_RESERVED = frozenset({_SIZE, _META, SCHEMA_STORE, "_sessions", *_LISTS})
 _OWN_COLLECTIONS = frozenset({METADATA_STORE, REVOCATION_STORE, NONCE_STORE})
 _SERVER_DATABASES = frozenset({"admin", "config", "local"})
 _DATABASE_FORBIDS = frozenset('/\\. "$\0')
@@ -99,7 +100,7 @@ class Mounts:
         self._templates = [mount for mount in parsed if mount.is_template]
         if self._templates and len(self._templates) != len(parsed):
             raise StartupError(
-                "of mongo.mongo-mounts some have a path template as `where` and some have not",
+                "of mongo.mongo-mounts some are templates and some are not",
                 hint="make all of them templates, or none",
             )
         # The longest first; of two that are as long, the one with more literal segments.
@@ -145,20 +146,18 @@ def classify(path: Segments) -> Resource | None:
             return _classify_in_database(*path)
         case 1:
             (name,) = path
-            is_size = name.lower() == _SIZE
+            is_size = name == _SIZE
             return Resource(ResourceType.SIZE) if is_size else Resource(ResourceType.DATABASE, name)
         case 0:
             return Resource(ResourceType.ROOT)
-        case 4 if path[1].lower() != SCHEMA_STORE and path[2].lower() in _LISTS:
+        case 4 if path[1] != SCHEMA_STORE and path[2] in _LISTS:
             db, collection, list_name, name = path
-            return Resource(_LISTS[list_name.lower()][1], db, collection, name)
+            return Resource(_LISTS[list_name][1], db, collection, name)
     return None
 
 
 def _classify_in_database(db: str, name: str) -> Resource:
-    if name[:1] != "_":
-        return Resource(ResourceType.COLLECTION, db, name)
-    match name.lower():
+    match name:
         case "_size":
             return Resource(ResourceType.SIZE, db)
         case "_meta":
@@ -169,22 +168,19 @@ def _classify_in_database(db: str, name: str) -> Resource:
 
 
 def _classify_in_collection(db: str, collection: str, name: str) -> Resource:
-    in_schemas = collection[:1] == "_" and collection.lower() == SCHEMA_STORE
+    in_schemas = collection == SCHEMA_STORE
     if not in_schemas and name[:1] not in "_*":
         return Resource(ResourceType.DOCUMENT, db, collection, name)
-    if in_schemas:
-        collection = SCHEMA_STORE
-    special = name.lower() if name[:1] == "_" else name
-    if special == _SIZE:
+    if name == _SIZE:
         return Resource(ResourceType.SIZE, db, collection)
-    if special == _META:
+    if name == _META:
         return Resource(ResourceType.METADATA, db, collection)
     if in_schemas:
         return Resource(ResourceType.SCHEMA, db, collection, name)
-    if special == _ALL:
+    if name == _ALL:
         return Resource(ResourceType.BULK, db, collection)
-    if special in _LISTS:
-        return Resource(_LISTS[special][0], db, collection)
+    if name in _LISTS:
+        return Resource(_LISTS[name][0], db, collection)
     return Resource(ResourceType.DOCUMENT, db, collection, name)
 
 
@@ -194,8 +190,16 @@ def _classify_in_collection(db: str, collection: str, name: str) -> Resource:
 def check_names(resource: Resource) -> None:
     """Refuse names that cannot be, and those that nobody reaches by this API."""
     _check_place(resource.db, resource.collection)
-    if resource.type is ResourceType.DOCUMENT and is_reserved_id(resource.id):
-        raise ReservedResource
+    if resource.type in (ResourceType.DOCUMENT, ResourceType.SCHEMA):
+        if is_reserved_id(resource.id):
+            raise ReservedResource
+        _refuse_other_case(resource.id)
+
+
+def _refuse_other_case(name: str) -> None:
+    """Reserved names are exact: `_SIZE` is neither the size nor a name of its own."""
+    if name[:1] == "_" and name not in _RESERVED and name.lower() in _RESERVED:
+        raise ReservedResource(f"reserved resource: {name.lower()} is written in lower case")
 
 
 @lru_cache(maxsize=4096)
@@ -204,10 +208,12 @@ def _check_place(db: str | None, collection: str | None) -> None:
     if db is not None:
         if is_reserved_database(db):
             raise ReservedResource
+        _refuse_other_case(db)
         _check_database(db)
     if collection is not None:
         if is_reserved_collection(collection):
             raise ReservedResource
+        _refuse_other_case(collection)
         if not collection or not _COLLECTION_FORBIDS.isdisjoint(collection):
             raise RequestError("illegal collection name: it may hold neither NUL nor '$'")
 
@@ -240,7 +246,7 @@ def _check_database(name: str) -> None:
 def split_mount(mount: MongoMount) -> SplitMount:
     """The two paths of a mount as segments."""
     where = parse_path(mount.where.encode())
-    is_template = _VARIABLE.search(mount.where) is not None
+    is_template = _VARIABLE.search(mount.where + mount.what) is not None
     if is_template and where[-1:] == ("*",):
         where = where[:-1]  # what follows a `where` belongs to it, with or without saying so
     what = () if mount.what == "*" else parse_path(mount.what.encode())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from docgraph.exchange import Exchange
+from docgraph.exchange import DataRequest, Exchange
 from docgraph.exchange.errors import BodyError, DocgraphError, RequestError, StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
@@ -143,6 +143,10 @@ class _RequestVariables:
         return UNBOUND if value is None else value
 
     def _filter(self) -> Any:
+        parsed = self._exchange.parsed
+        if isinstance(parsed, DataRequest):
+            filter = parsed.parameters.filter
+            return UNBOUND if filter is None else mark_caller(filter)
         texts = self._exchange.request.query.get_list("filter")
         if not texts:
             return UNBOUND

@@ -9,10 +9,13 @@ from docgraph.access.language import RequestView, compile_predicate, holds
 from docgraph.access.reading import Knowledge
 from docgraph.codec import JsonMode, decode, encode
 from docgraph.exchange import Account, Connection, Exchange, Headers, Request
+from docgraph.rest.parse import RequestParser
+from docgraph.rest.sections import Mongo
 from docgraph.variables import Resolvers
 
 RESOLVERS = Resolvers(decode)
 KNOWLEDGE = Knowledge(RESOLVERS.variables)
+PARSER = RequestParser(Mongo())
 ADA = Account("ada", ("user", "editor"), {"_id": "ada", "team": "blue", "age": 36, "gone": None})
 
 
@@ -47,6 +50,7 @@ def make_exchange(
     request.account = account
     exchange = Exchange(request, "1", account=account)
     exchange.service = service
+    exchange.parsed = PARSER.parse(request) if service == "mongo" else None
     return exchange
 
 

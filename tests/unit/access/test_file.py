@@ -10,11 +10,9 @@ import pytest
 
 from docgraph.access.file import FileAclAuthorizer
 from docgraph.access.rulebook import RuleBook
-from docgraph.config.sections import FileAclAuthorizer as FileAclAuthorizerConfig
-from docgraph.config.sections import MongoMount
+from docgraph.access.sections import FileAclAuthorizer as FileAclAuthorizerConfig
 from docgraph.exchange import Account, ConfigError
 from docgraph.runtime import Blocking
-from docgraph.store.mounts import Mounts
 from tests.unit.access.harness import KNOWLEDGE, RESOLVERS, make_exchange
 
 pytestmark = pytest.mark.anyio
@@ -28,8 +26,7 @@ async def blocking() -> AsyncIterator[Blocking]:
 
 
 async def open_file(blocking: Blocking, **options: Any) -> FileAclAuthorizer:
-    mounts = Mounts([MongoMount(what="/db", where="/")])
-    book = RuleBook(mounts, lambda: KNOWLEDGE, lambda: RESOLVERS)
+    book = RuleBook(lambda: KNOWLEDGE, lambda: RESOLVERS)
     authorizer = FileAclAuthorizer(FileAclAuthorizerConfig(**options), book, blocking)
     await authorizer.provision()
     return authorizer
@@ -48,7 +45,7 @@ async def test_rules_of_a_file(blocking: Blocking, tmp_path: Path) -> None:
     decision = await authorizer.decide(make_exchange("GET", "/books"))
     assert decision.allowed
     assert decision.permission is not None
-    assert decision.permission.read_filters == {"db.books": {"owner": "ada"}}
+    assert decision.permission.read_filters == {"docgraph.books": {"owner": "ada"}}
     assert decision.permission.rule == "permissions[0] (file)"
     stranger = make_exchange("GET", "/books", account=Account("eve"))
     assert not (await authorizer.decide(stranger)).allowed

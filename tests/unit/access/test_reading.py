@@ -11,7 +11,7 @@ from docgraph.access.language import RequestView
 from docgraph.access.reading import describe_flaw, read_rule
 from docgraph.access.rule import Rule, Source
 from docgraph.codec.types import ObjectId
-from docgraph.exchange import Account, Permission, Resource, ResourceType
+from docgraph.exchange import Account, DataRequest, Permission, Resource, ResourceType
 from tests.unit.access.harness import ADA, KNOWLEDGE, RESOLVERS, make_exchange
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,9 @@ def flaws(**changes: Any) -> list[str]:
 
 
 async def resolve(mongo: Any, *how: Any, resource: Any = BOOKS, **request: Any) -> Permission:
-    view = RequestView(make_exchange(*how, **request), RESOLVERS, resource)
+    exchange = make_exchange(*how, **request)
+    exchange.parsed = None if resource is None else DataRequest(None, resource)
+    view = RequestView(exchange, RESOLVERS)
     return await resolve_conditions(read(mongo=mongo).conditions, "r", view)
 
 
@@ -241,4 +243,5 @@ def test_which_flag_a_request_needs(
     type: ResourceType, method: str, query: str, flag: str | None
 ) -> None:
     exchange = make_exchange(method, f"/x?{query}", account=ADA)
-    assert find_flag(RequestView(exchange, RESOLVERS, Resource(type, "db", "c"))) == flag
+    exchange.parsed = DataRequest(None, Resource(type, "db", "c"))
+    assert find_flag(RequestView(exchange, RESOLVERS)) == flag

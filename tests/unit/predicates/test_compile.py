@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from docgraph.predicates import (
     Arguments,
     Parameter,
     Predicate,
     PredicateError,
+    Truth,
     Word,
     bind_arguments,
     compile_predicate,
@@ -69,20 +74,62 @@ def test_wrong_words_and_arguments_are_refused(text: str, words: str) -> None:
     assert words in str(error.value)
 
 
-def test_a_condition_is_told_whether_it_is_turned_round() -> None:
-    told: dict[str, bool] = {}
+TRUTHS: dict[str, Truth] = {"t": True, "f": False, "u": None}
+TREES = st.recursive(
+    st.sampled_from(["t", "f", "u", "u"]),
+    lambda inner: st.one_of(
+        inner.map(lambda one: f"not ({one})"),
+        st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(
+            lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"
+        ),
+    ),
+    max_leaves=8,
+)
 
-    def compile_call(call: Call, is_negated: bool) -> Predicate:
-        told[call.name] = is_negated
-        return lambda subject: call.name in subject
 
-    tree = parse_predicate("a and not (b or not c) or not (not (d))")
-    test = compile_tree(tree, compile_call)
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("u", None),
+        ("not u", None),
+        ("not (not u)", None),
+        ("t and u", None),
+        ("u and t", None),
+        ("u or f", None),
+        ("u or t", True),
+        ("t or u", True),
+        ("f and u", False),
+        ("not (u and f)", True),
+        ("not (f and u)", True),
+        ("not (u and t)", None),
+        ("not (u or f)", None),
+        ("not (not u or f)", None),
+        ("t and not (u and not t)", True),
+        ("not (u and u) or f", None),
+    ],
+)
+def test_a_condition_that_nobody_can_tell_stays_unknown(text: str, expected: Truth) -> None:
+    def compile_call(call: Call) -> Predicate:
+        return lambda subject: TRUTHS[call.name]
 
-    assert told == {"a": False, "b": True, "c": False, "d": False}
-    assert test({"a", "c"})
-    assert not test({"a", "b", "c"})
-    assert test({"d"})
+    assert compile_tree(parse_predicate(text), compile_call)(None) is expected
+
+
+@given(TREES)
+def test_a_tree_is_true_exactly_when_it_is_so_whatever_the_unknown_turns_out_to_be(
+    tree: str,
+) -> None:
+    """Each unknown is a condition of its own: two of them do not have to turn out alike."""
+    first, *others = tree.split("u")
+    text = first + "".join(f"u{number}{rest}" for number, rest in enumerate(others))
+    names = [f"u{number}" for number in range(len(others))]
+
+    def evaluate(values: tuple[Truth, ...]) -> Truth:
+        truths = TRUTHS | dict(zip(names, values, strict=True))
+        return compile_tree(parse_predicate(text), lambda call: lambda _: truths[call.name])(None)
+
+    certain = all(evaluate(values) for values in product((True, False), repeat=len(names)))
+    assert (evaluate((None,) * len(names)) is True) == certain
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from docgraph.config.sections import MongoMount
 from docgraph.exchange import Resource, ResourceType, StartupError
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.path import parse_path
 from docgraph.store.mounts import Mounts, ReservedResource, check_names
+from docgraph.store.sections import MongoMount
 
 T = ResourceType
 DEFAULT = (MongoMount(what="/docgraph", where="/"),)
@@ -55,21 +55,33 @@ def test_paths_address_resources(path: str, expected: Resource | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "type"),
+    "path",
     [
-        ("/db/coll/_SIZE", T.SIZE),
-        ("/db/coll/_Meta", T.METADATA),
-        ("/db/coll/_Indexes", T.INDEXES),
-        ("/db/coll/_AGGRS/x", T.AGGREGATION),
-        ("/db/_Schemas", T.SCHEMA_STORE),
-        ("/db/_SCHEMAS/x", T.SCHEMA),
+        "/_SIZE",
+        "/_Sessions",
+        "/db/_Size",
+        "/db/_META",
+        "/db/_Schemas",
+        "/db/coll/_SIZE",
+        "/db/coll/_Meta",
+        "/db/coll/_Indexes",
+        "/db/coll/_AGGRS",
+        "/db/coll/_Streams",
+        "/db/_schemas/_SIZE",
     ],
 )
-def test_special_names_match_in_any_case(path: str, type: ResourceType) -> None:
+def test_reserved_names_are_exact_and_other_spellings_refused(path: str) -> None:
+    """Decision 39: a rule sees a path as it stands, and so does the service."""
     resource = _resolve(path)
 
     assert resource is not None
-    assert resource.type is type
+    with pytest.raises(ReservedResource, match="is written in lower case"):
+        check_names(resource)
+
+
+@pytest.mark.parametrize("path", ["/db/coll/_AGGRS/x", "/db/coll/_INDEXES/x", "/db/_SCHEMAS/a/b"])
+def test_nothing_is_below_a_reserved_name_in_another_spelling(path: str) -> None:
+    assert _resolve(path) is None
 
 
 def test_the_default_mount_serves_one_database_at_the_root() -> None:
@@ -128,6 +140,13 @@ def test_a_template_can_use_the_host() -> None:
         T.COLLECTION, "acme-a", "c"
     )
     assert _resolve("/a/c", mounts, host="") is None
+
+
+def test_the_host_alone_can_choose_the_database() -> None:
+    mounts = (MongoMount(what="/{host[0]}", where="/"),)
+
+    assert _resolve("/c", mounts, host="acme.example.org") == Resource(T.COLLECTION, "acme", "c")
+    assert _resolve("/", mounts, host="acme.example.org") == Resource(T.DATABASE, "acme")
 
 
 @pytest.mark.parametrize(

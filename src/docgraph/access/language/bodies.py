@@ -1,7 +1,8 @@
-"""Words about the documents in the body of a request to the REST API.
+"""Words about what a request to the REST API writes.
 
-`written.py` tells what a body writes. Where that is open (`$rename`, `$push`, …), or true of a part
-of its documents, a word does not hold and neither does its `not`: rules are written both ways.
+`written.py` tells what that is. Where it is open (`$rename`, `$push`, …), or true of a part of the
+documents, a word is unknown: rules are written both ways, with `not` and without. So is one that
+compares a property which is not written.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from docgraph.access.language.texts import NoValue
 from docgraph.access.language.values import Value, items_of
-from docgraph.access.language.view import BODY, NoValue, RequestView
-from docgraph.access.language.word import Arguments, Parameter, Test, Word
+from docgraph.access.language.view import RequestView
+from docgraph.access.language.word import Arguments, Parameter, Test, Word, is_variable
 from docgraph.access.language.written import (
+    Changes,
     Steps,
     Written,
     contains_key,
@@ -29,21 +32,21 @@ __all__ = ["BODY_WORDS"]
 Values = Callable[[RequestView], list[Any]]
 
 
-def _on_body(test: Callable[[Any], bool]) -> Test:
-    """A test of the body; other services than the REST API have none to look at."""
-    return lambda view: view.has_document and test(view.get(BODY))
+def _on_changes(test: Callable[[Changes], bool]) -> Test:
+    """A test of what is written; requests to other services than the REST API write nothing."""
+    return lambda view: view.data is not None and test(view.get_changes())
 
 
 def _on_property(arguments: Arguments, test: Callable[[Any, list[Any]], bool], name: str) -> Test:
-    """A test of every value that the body stores at the key, against those of the rule."""
+    """A test of every value that is stored at the key, against those of the rule."""
     key, expected = split_key(arguments.text("key") or ""), _read_values(arguments, name)
 
     def test_property(view: RequestView) -> bool:
-        if not view.has_document:
+        if view.data is None:
             return False
-        stored = find_written(view.get(BODY), key)
+        stored = find_written(view.get_changes(), key)
         if not stored.found:
-            return False
+            raise NoValue("absent")
         values = expected(view)
         fitting = [test(value, values) for value in stored.found]
         return _settle(
@@ -55,7 +58,7 @@ def _on_property(arguments: Arguments, test: Callable[[Any, list[Any]], bool], n
 
 
 def _settle(*, holds: bool, fails: bool) -> bool:
-    """What is true of a part of a body, or cannot be told, is neither so nor not so."""
+    """What is true of a part of the documents, or cannot be told, is neither so nor not so."""
     if not holds and not fails:
         raise NoValue("it depends")
     return holds
@@ -64,42 +67,42 @@ def _settle(*, holds: bool, fails: bool) -> bool:
 def _build_contains(arguments: Arguments) -> Test:
     keys = [split_key(key) for key in arguments.texts["keys"]]
 
-    def contains(body: Any, written: Sequence[Written], key: Steps) -> bool:
+    def contains(changes: Changes, written: Sequence[Written], key: Steps) -> bool:
         return _settle(
-            holds=contains_key(body, key),
+            holds=contains_key(changes, key),
             fails=not any(one.may_touch(key) for one in written),
         )
 
-    def test(body: Any) -> bool:
-        written = tuple(written_paths(body))
-        return all(contains(body, written, key) for key in keys)
+    def test(changes: Changes) -> bool:
+        written = tuple(written_paths(changes))
+        return all(contains(changes, written, key) for key in keys)
 
-    return _on_body(test)
+    return _on_changes(test)
 
 
 def _build_blacklist(arguments: Arguments) -> Test:
     keys = [split_key(key) for key in arguments.texts["keys"]]
 
-    def test(body: Any) -> bool:
-        written = tuple(written_paths(body))
+    def test(changes: Changes) -> bool:
+        written = tuple(written_paths(changes))
         return _settle(
             holds=not any(one.may_touch(key) for one in written for key in keys),
             fails=any(one.is_within(key) for one in written for key in keys),
         )
 
-    return _on_body(test)
+    return _on_changes(test)
 
 
 def _build_whitelist(arguments: Arguments) -> Test:
     keys = [split_key(key) for key in arguments.texts.get("keys", ())]
 
-    def test(body: Any) -> bool:
+    def test(changes: Changes) -> bool:
         outside = [
-            one for one in written_paths(body) if not any(one.is_within(key) for key in keys)
+            one for one in written_paths(changes) if not any(one.is_within(key) for key in keys)
         ]
         return _settle(holds=not outside, fails=any(one.is_exact for one in outside))
 
-    return _on_body(test)
+    return _on_changes(test)
 
 
 def _build_equals(arguments: Arguments) -> Test:
@@ -130,7 +133,7 @@ def _read_values(arguments: Arguments, name: str) -> Values:
     """JSON texts, variables and `${…}`; of a list of values, an array gives its items."""
     texts = arguments.texts.get(name, ())
     readers = [
-        value if text[:1] == "@" or "${" in text else _constant(_decode(text))
+        value if is_variable(text) or "${" in text else _constant(_decode(text))
         for text, value in zip(texts, arguments.values.get(name, ()), strict=True)
     ]
     if name == "value":
@@ -138,7 +141,7 @@ def _read_values(arguments: Arguments, name: str) -> Values:
     return lambda view: [
         item
         for text, read in zip(texts, readers, strict=True)
-        for item in (items_of(read(view)) if text[:1] == "@" else [read(view)])
+        for item in (items_of(read(view)) if is_variable(text) else [read(view)])
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from docgraph.access.language.reach import EVERYWHERE, Reach, Segments, reach_of
 from docgraph.access.language.values import text_of
 from docgraph.access.language.view import RequestView
-from docgraph.access.language.word import Arguments, Parameter, Test, Texts, Word
+from docgraph.access.language.word import Arguments, Parameter, Test, Texts, Word, is_variable
 
 __all__ = ["PATH_WORDS", "PathTemplate", "parse_template", "split_path"]
 
@@ -102,7 +102,7 @@ def _starts(view: RequestView, prefix: Segments) -> bool:
     length = len(prefix)
     if view.segments[:length] != prefix:
         return False
-    view.bound["remaining"] = "/" + "/".join(view.segments[length:])
+    view.bind({"remaining": "/" + "/".join(view.segments[length:])})
     return True
 
 
@@ -129,7 +129,7 @@ def _build_template(arguments: Arguments) -> Test:
         for template in templates:
             found = template.match(view.segments)
             if found is not None:
-                view.bound.update(found)
+                view.bind(found)
                 return True
         return False
 
@@ -137,7 +137,9 @@ def _build_template(arguments: Arguments) -> Test:
 
 
 def _are_fixed(texts: tuple[str, ...]) -> bool:
-    return not any("${" in text or "%{" in text or text[:1] in "@%" for text in texts)
+    return not any(
+        "${" in text or "%{" in text or text[:1] == "%" or is_variable(text) for text in texts
+    )
 
 
 def _reach_paths(texts: Texts) -> Reach | None:

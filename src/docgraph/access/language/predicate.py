@@ -1,12 +1,14 @@
 """From the text of a predicate to a test of requests.
 
-What has no value is neither true nor false: a condition on it does not hold, and neither does its
-contrary, so that `not equals(@user.team, 'a')` admits nobody of whom no team is known. The compiler
-knows under how many `not`s a condition stands and lets it come out on the side that denies.
+A predicate is true, false or unknown. What has no value is neither so nor not so: a condition on it
+is unknown and so is its contrary, so that `not equals(@user.team, 'a')` admits nobody of whom no
+team is known. A rule matches only where its predicate is true.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import reduce
@@ -14,13 +16,14 @@ from operator import or_
 from typing import Final
 
 from docgraph.access.language.reach import EVERYWHERE, NOWHERE, Reach
-from docgraph.access.language.spelling import respell
-from docgraph.access.language.view import NoValue, RequestView, Wanted
+from docgraph.access.language.texts import NoValue
+from docgraph.access.language.view import RequestView, Wanted
 from docgraph.access.language.vocabulary import VOCABULARY
 from docgraph.access.language.word import Arguments, Scope, Test
 from docgraph.exchange.errors import RequestError
 from docgraph.predicates import (
     PredicateError,
+    Truth,
     bind_arguments,
     compile_tree,
     parse_predicate,
@@ -31,6 +34,16 @@ from docgraph.predicates.parse import All, AnyOf, Call, Literal, Node, Not
 __all__ = ["Predicate", "compile_predicate", "holds"]
 
 MAX_TEXT: Final = 64 * 1024
+# Variables and paths that need no quotes: @qparams['x'], @rnd(8), ${id}, %{i,Accept}, /users/{id}
+_WORDS: Final = re.compile(
+    r"""
+    @ [\w.-]+ (?: \[ (?: \d+ | '[^']*' | "[^"]*" ) \] | \( \d+ \) ) (?: \.[\w.-]+ | \[\d+\] )*
+    | [^\s()\[\]{},=;'"]+ (?: \{ [^{}'"]* \} [^\s()\[\]{},=;'"]* )+
+    """,
+    re.VERBOSE,
+)
+
+Outcome = Callable[[RequestView], Truth]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +51,7 @@ class Predicate:
     """A compiled predicate; `variables` are the `@…` that it may ask for."""
 
     text: str
-    test: Test = field(repr=False)
+    test: Outcome = field(repr=False)
     variables: frozenset[str] = frozenset()
     reach: Reach = EVERYWHERE
 
@@ -47,15 +60,9 @@ def compile_predicate(text: str, variables: frozenset[str]) -> Predicate:
     """Raises `PredicateError` with the column of what is wrong; `variables` are the known ones."""
     if len(text) > MAX_TEXT:
         raise PredicateError(1, f"longer than {MAX_TEXT} characters")
-    spelling = respell(text)
     scope = Scope(variables)
-    try:
-        node = parse_predicate(spelling.text)
-        test = compile_tree(
-            node, lambda call, is_negated: _decide(_compile_call(call, scope), unknown=is_negated)
-        )
-    except PredicateError as error:
-        raise PredicateError(spelling.find_column(error.column), error.what) from None
+    node = parse_predicate(text, _WORDS)
+    test = compile_tree(node, lambda call: _compile_call(call, scope))
     return Predicate(text, test, frozenset(scope.used), _find_reach(node)[0])
 
 
@@ -64,12 +71,12 @@ async def holds(predicate: Predicate, view: RequestView) -> bool:
     while True:
         view.bound = {}
         try:
-            return predicate.test(view)
+            return predicate.test(view) is True
         except Wanted as wanted:
             await view.supply(wanted.name)
 
 
-def _compile_call(call: Call, scope: Scope) -> Test:
+def _compile_call(call: Call, scope: Scope) -> Outcome:
     word = VOCABULARY.get(call.name)
     if word is None:
         raise PredicateError(call.column, f"unknown predicate {call.name}{_suggest(call.name)}")
@@ -81,19 +88,22 @@ def _compile_call(call: Call, scope: Scope) -> Test:
             for name, texts in given.items()
             if name not in fixed
         }
-        return word.build(Arguments(values, given, scope))
+        test = word.build(Arguments(values, given, scope))
+        return _tell(test) if word.reach(given) is None else test
     except ValueError as error:
         raise PredicateError(call.column, f"{call.name}: {error}") from None
 
 
-def _decide(test: Test, *, unknown: bool) -> Test:
-    def decide(view: RequestView) -> bool:
+def _tell(test: Test) -> Outcome:
+    """The test with a third outcome: what has no value, or cannot be read, is unknown."""
+
+    def tell(view: RequestView) -> Truth:
         try:
             return test(view)
         except (NoValue, RequestError):
-            return unknown
+            return None
 
-    return decide
+    return tell
 
 
 def _find_reach(node: Node) -> tuple[Reach, bool]:

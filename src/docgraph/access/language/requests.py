@@ -8,8 +8,16 @@ from operator import ge, gt, le, lt
 from typing import Any, Final
 
 from docgraph.access.language.reach import Reach
-from docgraph.access.language.values import are_equal, attribute, items_of, number_of, text_of
-from docgraph.access.language.view import NoValue, Repeated, RequestView
+from docgraph.access.language.texts import NoValue, Repeated
+from docgraph.access.language.values import (
+    are_equal,
+    attribute,
+    is_any_equal,
+    items_of,
+    number_of,
+    text_of,
+)
+from docgraph.access.language.view import RequestView
 from docgraph.access.language.word import Arguments, Parameter, Test, Texts, Word
 from docgraph.codec.patterns import BadPattern, Pattern, Untriable
 
@@ -54,9 +62,7 @@ def _build_in(arguments: Arguments) -> Test:
 
     def test(view: RequestView) -> bool:
         wanted = value(view)
-        if wanted is None:
-            raise NoValue("absent")
-        return any(are_equal(wanted, item) for one in array for item in items_of(one(view)))
+        return is_any_equal([wanted], [item for one in array for item in items_of(one(view))])
 
     return test
 
@@ -67,12 +73,11 @@ def _build_contains(arguments: Arguments) -> Test:
     def test(view: RequestView) -> bool:
         found = value(view)
         searched = [item for one in wanted for item in items_of(one(view))]
-        if found is None or None in searched:
-            raise NoValue("absent")
         if isinstance(found, list):
-            return any(are_equal(item, one) for item in found for one in searched)
+            return is_any_equal(found, searched)
         text = text_of(found)
-        return any(text_of(one) in text for one in searched)
+        texts = [text_of(one) for one in searched]
+        return any(one in text for one in texts)
 
     return test
 
@@ -113,7 +118,7 @@ def _build_regex(arguments: Arguments) -> Test:
             raise NoValue(str(error)) from None
         if groups is None:
             return False
-        view.bound.update((str(n), one) for n, one in enumerate(groups) if one is not None)
+        view.bind({str(n): one for n, one in enumerate(groups) if one is not None})
         return True
 
     return test

@@ -14,7 +14,8 @@ from decimal import Decimal, InvalidOperation
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
-from docgraph.access.language.view import NoValue, Repeated, RequestView
+from docgraph.access.language.texts import NoValue, Repeated, Text
+from docgraph.access.language.view import RequestView
 from docgraph.codec.equality import is_equal_unordered
 from docgraph.codec.types import Decimal128, ObjectId
 
@@ -23,6 +24,7 @@ __all__ = [
     "are_equal",
     "attribute",
     "find_parameter",
+    "is_any_equal",
     "items_of",
     "number_of",
     "text_of",
@@ -42,21 +44,22 @@ def attribute(text: str) -> Value | None:
         return None
     kind, name = match[1], match[2].strip()
     if kind == "i":
-        return lambda view: _take_one(view.request.headers.get_list(name))
+        return lambda view: take_one(view.request.headers.get_list(name))
     if kind == "q":
         return lambda view: find_parameter(view, name)
-    return lambda view: _take_one(_find_cookies(view, name))
+    return lambda view: take_one(_find_cookies(view, name))
 
 
-def find_parameter(view: RequestView, name: str) -> str | None:
+def find_parameter(view: RequestView, name: str) -> Text | None:
     """The one value of a query parameter; raises `Repeated` when there are several."""
-    return _take_one(view.request.query.get_list(name))
+    return take_one(view.request.query.get_list(name))
 
 
-def _take_one(found: Sequence[str]) -> str | None:
+def take_one(found: Sequence[str]) -> Text | None:
+    """The one value of what may be given several times; raises `Repeated` for different ones."""
     if len(set(found)) > 1:
         raise Repeated("several values")
-    return found[0] if found else None
+    return Text(found[0]) if found else None
 
 
 def _find_user(view: RequestView) -> str:
@@ -69,12 +72,12 @@ def _find_user(view: RequestView) -> str:
 def _find_path(view: RequestView) -> str:
     """The path as text; what is a slash inside a segment must not look like one between two."""
     quoted = (one.replace("%", "%25").replace("/", "%2F") for one in view.segments)
-    return "/" + "/".join(quoted)
+    return Text("/" + "/".join(quoted))
 
 
 def _find_address(view: RequestView) -> str | None:
     client = view.request.connection.client
-    return client[0] if client else None
+    return Text(client[0]) if client else None
 
 
 def _find_cookies(view: RequestView, name: str) -> list[str]:
@@ -94,19 +97,31 @@ def _read_cookie(part: str, name: str) -> str | None:
 _ATTRIBUTES: Mapping[str, Value] = {
     "%u": _find_user,
     "%R": _find_path,
-    "%m": lambda view: view.request.method,
+    "%m": lambda view: Text(view.request.method),
     "%h": _find_address,
 }
 
 
 def are_equal(left: Any, right: Any) -> bool:
-    """Equality of two values; a text equals a number, date or id that is written like it."""
+    """Equality of two values; a `Text` equals a number, date or id that is written like it.
+
+    Raises `NoValue` where one of them is absent: nothing is equal to it, and nothing is not.
+    """
     if left is None or right is None:
-        return left is right
+        raise NoValue("absent")
     if isinstance(left, str) == isinstance(right, str):
         return is_equal_unordered(left, right)
     text, other = (left, right) if isinstance(left, str) else (right, left)
-    return text in _spellings(other)
+    return isinstance(text, Text) and text in _spellings(other)
+
+
+def is_any_equal(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Whether a value of the one is one of the other; raises `NoValue` where that is unknown."""
+    if any(are_equal(a, b) for a in left for b in right if a is not None and b is not None):
+        return True
+    if None in left or None in right:
+        raise NoValue("absent")
+    return False
 
 
 def items_of(value: Any) -> list[Any]:

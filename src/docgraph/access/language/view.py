@@ -1,4 +1,4 @@
-"""A request as predicates see it: path, method, parameters, and values that are found on demand.
+"""A request as predicates see it: what its service has parsed, and values that are found on demand.
 
 Predicates are plain functions, so that a hundred rules cost next to nothing. One that needs a value
 which has to be awaited (a variable, the body) raises `Wanted`; whoever evaluates it finds the value
@@ -7,26 +7,21 @@ and asks again. Nothing is read, and nothing resolved, for a predicate that is n
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
+from docgraph.access.language.seeds import find_seeds
+from docgraph.access.language.texts import NoValue, Text
+from docgraph.access.language.written import Changes
 from docgraph.codec.documents import read_documents
-from docgraph.exchange import Exchange, Resource
+from docgraph.exchange import DataRequest, Exchange, Resource, ResourceType
 from docgraph.exchange.errors import RequestError
+from docgraph.exchange.path import render_path
 from docgraph.variables import UNBOUND, Resolvers, Variables
 
-__all__ = ["BODY", "NoValue", "Repeated", "RequestView", "Wanted"]
+__all__ = ["RequestView", "Wanted"]
 
-BODY = "the body"  # not the name of any variable
-_DOCUMENTS = "mongo"  # the service whose bodies are documents
-_MODES, _UPDATE = ("wm", "writeMode"), "update"
-_CONDITIONS = ("filter", "shardkey")
-
-_OF_RESOURCE = {
-    "@request.db": "db",
-    "@request.collection": "collection",
-    "@request._id": "id",
-    "@request.resourceType": "type",
-}
+_BODY: Final = "the body"  # not the name of any variable
 
 
 class Wanted(Exception):
@@ -37,38 +32,29 @@ class Wanted(Exception):
         self.name = name
 
 
-class NoValue(Exception):
-    """Something has no value, so that a condition on it neither holds nor fails."""
+class RequestView:
+    """One request; `bound` are the `${…}` of the rule that is being looked at.
 
-
-class Repeated(NoValue):
-    """Something is there more than once, with different values.
-
-    Which one counts is up to whoever serves the request; a rule that looked at another one would
-    let the caller choose between them.
+    `data` is what the REST API will carry out; None for requests to other services. `segments` are
+    the path that is really served.
     """
 
+    __slots__ = ("_known", "_resolvers", "bound", "data", "exchange", "request", "segments")
 
-class RequestView:
-    """One request; `bound` are the `${…}` of the rule that is being looked at."""
-
-    __slots__ = ("_known", "_resolvers", "bound", "exchange", "request", "resource", "segments")
-
-    def __init__(
-        self, exchange: Exchange, resolvers: Resolvers, resource: Resource | None = None
-    ) -> None:
+    def __init__(self, exchange: Exchange, resolvers: Resolvers) -> None:
+        parsed = exchange.parsed
         self.exchange = exchange
         self.request = exchange.request
-        self.segments = exchange.request.segments
-        self.resource = resource
-        self.bound: dict[str, str] = {}
+        self.data = parsed if isinstance(parsed, DataRequest) else None
+        self.segments = exchange.request.segments if self.data is None else self.data.segments
+        self.bound: dict[str, Any] = {}
         self._known: dict[str, Any] = {}
         self._resolvers = resolvers
 
     @property
-    def has_document(self) -> bool:
-        """Whether the body, if there is one, holds documents: not so for GraphQL."""
-        return self.exchange.service == _DOCUMENTS
+    def resource(self) -> Resource | None:
+        """What a request to the REST API addresses."""
+        return None if self.data is None else self.data.resource
 
     def get(self, name: str) -> Any:
         """The value of `@…` or of the body; raises `Wanted` or `NoValue`."""
@@ -80,12 +66,22 @@ class RequestView:
             raise NoValue(name)
         return value
 
-    def get_bound(self, name: str) -> str:
+    def get_changes(self) -> Changes:
+        """What the request writes; raises `Wanted` or `NoValue`."""
+        changes: Changes = self.get(_BODY)
+        return changes
+
+    def bind(self, found: Mapping[str, str]) -> None:
+        """Keep parts of the path or of other texts, for `${…}` further to the right."""
+        for name, text in found.items():
+            self.bound[name] = self.find_id() if self._is_id(text) else Text(text)
+
+    def get_bound(self, name: str) -> Any:
         """The value of `${…}`."""
-        try:
-            return self.bound[name]
-        except KeyError:
-            raise NoValue(name) from None
+        value = self.bound.get(name)
+        if value is None:
+            raise NoValue(name)
+        return value
 
     async def supply(self, name: str) -> None:
         """Find a value; what cannot be read has none. A null counts as none, too."""
@@ -93,7 +89,7 @@ class RequestView:
             value = await self._find(name)
         except RequestError:
             value = UNBOUND
-        self._known[name] = UNBOUND if value is None and name != BODY else value
+        self._known[name] = UNBOUND if value is None else value
 
     async def supply_all(self, names: frozenset[str]) -> Variables:
         """Those values, found where need be, for a template to be rendered with."""
@@ -103,22 +99,41 @@ class RequestView:
         return Variables({name: self._known[name] for name in names})
 
     async def _find(self, name: str) -> Any:
-        if name == BODY:
-            return UNBOUND if self._may_store_filter() else await read_documents(self.request)
-        attribute = _OF_RESOURCE.get(name)
-        if attribute is not None:
-            return None if self.resource is None else getattr(self.resource, attribute)
+        if name == _BODY:
+            return await self._read_changes()
+        if name in _OF_DATA and self.data is not None:
+            return _OF_DATA[name](self)
         found = await self._resolvers.resolve_all([name], self.exchange)
         value = found[name]
         return value() if callable(value) else value
 
-    def _may_store_filter(self) -> bool:
-        """Whether the database could put conditions of the filter into a new document.
+    async def _read_changes(self) -> Any:
+        if self.data is None or self.data.refusal is not None:
+            return UNBOUND
+        method = self.request.method
+        return Changes(
+            await read_documents(self.request),
+            is_update=method == "PATCH",
+            seeds=tuple(find_seeds(method, self.data)),
+        )
 
-        An update that creates its document begins with the equalities of the filter, so that what
-        is stored is not only what the body says.
-        """
-        query = self.request.query
-        creates = any(mode.lower() != _UPDATE for name in _MODES for mode in query.get_list(name))
-        filters = any(name in query for name in _CONDITIONS)
-        return self.request.method == "PATCH" and creates and filters
+    def _is_id(self, text: str) -> bool:
+        """Whether the text is the last segment of a document's path."""
+        resource = self.resource
+        is_document = resource is not None and resource.type is ResourceType.DOCUMENT
+        return is_document and text == self.segments[-1]
+
+    def find_id(self) -> Any:
+        """The id that the service looks for, as the value that it is; None: nobody knows it."""
+        if self.data is None or self.data.resource is None or self.data.refusal is not None:
+            return None
+        return self.data.resource.id
+
+
+_OF_DATA: Final[Mapping[str, Callable[[RequestView], Any]]] = {
+    "@request.db": lambda view: view.resource and view.resource.db,
+    "@request.collection": lambda view: view.resource and view.resource.collection,
+    "@request.resourceType": lambda view: view.resource and view.resource.type,
+    "@request._id": RequestView.find_id,
+    "@request.relativePath": lambda view: render_path(view.segments),
+}

@@ -8,20 +8,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docgraph.access.language.reach import Reach
+from docgraph.access.language.texts import NoValue, Text
 from docgraph.access.language.values import Value, attribute, find_parameter, text_of
-from docgraph.access.language.view import NoValue, RequestView
+from docgraph.access.language.view import RequestView
 from docgraph.predicates import Arguments as Texts
-from docgraph.predicates import Parameter
+from docgraph.predicates import Parameter, Quoted
 from docgraph.variables.names import parse_expression
 from docgraph.variables.paths import parse_path
 
-__all__ = ["Arguments", "Parameter", "Scope", "Test", "Texts", "Word"]
+__all__ = ["Arguments", "Parameter", "Scope", "Test", "Texts", "Word", "is_variable"]
 
 Test = Callable[[RequestView], bool]
 
 _EMBEDDED = re.compile(r"(\$\{[^{}]+\}|%\{[^{}]+\})")
 _NAME = re.compile(r"\$\{([\w.-]+)\}")
 _CLOSED = frozenset({"dbPermissions"})  # it is what the rule is about to become
+
+
+def is_variable(text: str) -> bool:
+    """Whether the text is `@…`; in quotes it is a text like any other."""
+    return text[:1] == "@" and not isinstance(text, Quoted)
 
 
 @dataclass(slots=True)
@@ -34,13 +40,13 @@ class Scope:
 
     def read(self, text: str) -> Value:
         """The value that a text of the rule stands for; raises ValueError."""
-        if text.startswith("@"):
+        if is_variable(text):
             return self._read_variable(text)
         parts = [part for part in _EMBEDDED.split(text) if part]
         values = [self._read_part(part) for part in parts]
         if len(values) == 1:
             return values[0]
-        return lambda view: "".join(_text(value(view)) for value in values)
+        return lambda view: Text("".join(_text(value(view)) for value in values))
 
     def _read_part(self, part: str) -> Value:
         name = _NAME.fullmatch(part)
@@ -59,11 +65,12 @@ class Scope:
                 f"unknown attribute {part} (known: %u, %R, %m, %h, %{{i,Header}}, %{{q,name}}, "
                 "%{c,cookie})"
             )
-        return lambda view: part
+        literal = Text(part)
+        return lambda view: literal
 
     def _read_variable(self, text: str) -> Value:
         if text.startswith("@@"):
-            literal = text[1:]
+            literal = Text(text[1:])
             return lambda view: literal
         head, _ = parse_expression(text)
         if head in _CLOSED:
@@ -80,13 +87,10 @@ class Scope:
 def _read_parameter(text: str) -> Value:
     """`@qparams['x']`, which stands for the first of several values, where there is only one."""
     _, *path = parse_path(text[1:])
-    name = ".".join(path)
-
-    def read(view: RequestView) -> Any:
-        find_parameter(view, name)
-        return view.get(text)
-
-    return read
+    if len(path) != 1:
+        raise ValueError(f"{text}: write @qparams['name']")
+    (name,) = path
+    return lambda view: find_parameter(view, name)
 
 
 def _text(value: Any) -> str:

@@ -1,18 +1,22 @@
-"""What the body of a request writes: which paths, and which values there.
+"""What a request writes: which paths, and which values there.
 
-A body says it in several ways: nested or in dot notation, plainly or inside update operators, as
-one document, as many, or as a pipeline. Whatever cannot be named exactly counts as writing
-everything, and a value that only the database can find out is unclear.
+Its body says it in several ways: nested or in dot notation, plainly or inside update operators, as
+one document, as many, or as a pipeline; and the filter of an update that creates its document adds
+to that (`seeds.py`). Whatever cannot be named exactly counts as writing everything, and a value
+that only the database can find out is unclear.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from docgraph.access.language.view import NoValue
+from docgraph.access.language.seeds import UNCLEAR, Seed
+from docgraph.access.language.texts import NoValue
 
 __all__ = [
+    "Changes",
     "Steps",
     "Values",
     "Written",
@@ -30,6 +34,25 @@ _STORING: Final = frozenset({"$set", "$setOnInsert", "$push", "$addToSet", "$min
 _TAKING: Final = frozenset({"$unset", "$rename", "$pull", "$pullAll", "$pop"})
 _CHANGING: Final = frozenset({_NOW, "$inc", "$mul", "$bit"})
 _SETTING_STAGES: Final = frozenset({"$set", "$addFields"})
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a request writes; of a body that is an array, the service says what its elements are."""
+
+    body: Any
+    is_update: bool = False
+    seeds: tuple[Seed, ...] = ()
+
+    @property
+    def parts(self) -> list[Any]:
+        """The documents, operators or stages of the body."""
+        return self.body if isinstance(self.body, list) else [self.body]
+
+    @property
+    def is_pipeline(self) -> bool:
+        """Whether the parts are stages."""
+        return self.is_update and isinstance(self.body, list)
 
 
 class Written(NamedTuple):
@@ -59,13 +82,17 @@ def split_key(key: str) -> Steps:
 # --- paths ----------------------------------------------------------------------------------------
 
 
-def written_paths(body: Any) -> Iterator[Written]:
-    """Every leaf that the body writes; operators themselves do not count."""
-    for part in body if isinstance(body, list) else [body]:
+def written_paths(changes: Changes) -> Iterator[Written]:
+    """Every leaf that is written; operators themselves do not count."""
+    for path, value in changes.seeds:
+        steps = split_key(path)
+        is_clear = value is not UNCLEAR
+        yield from _leaves(value, steps) if is_clear else [Written(steps, is_exact=False)]
+    for part in changes.parts:
         if not isinstance(part, dict):
             yield EVERYTHING
-        elif isinstance(body, list) and _is_stage(part):
-            yield from _find_in_stage(*next(iter(part.items())))
+        elif changes.is_pipeline:
+            yield from _find_in_stage(part)
         else:
             for key, value in part.items():
                 if key[:1] == "$":
@@ -74,13 +101,9 @@ def written_paths(body: Any) -> Iterator[Written]:
                     yield from _leaves(value, split_key(key))
 
 
-def _is_stage(part: Mapping[str, Any]) -> bool:
-    """Whether an element of an array is a stage of an update pipeline, not a document."""
-    return len(part) == 1 and all(key[:1] == "$" and key != _NOW for key in part)
-
-
-def _find_in_stage(name: str, value: Any) -> Iterator[Written]:
+def _find_in_stage(stage: Mapping[str, Any]) -> Iterator[Written]:
     """Stages other than these write whole documents (`$replaceWith`, `$project`), or are none."""
+    name, value = next(iter(stage.items())) if len(stage) == 1 else ("", None)
     if name in _SETTING_STAGES and isinstance(value, dict):
         yield from _find_in_fields(value, lambda content, path: _leaves(content, path, stage=True))
     elif name == "$unset" and isinstance(value, str):
@@ -140,30 +163,28 @@ def _is_expression(value: Any) -> bool:
 
 # --- values ---------------------------------------------------------------------------------------
 
-_UNCLEAR: Final = object()
-
 
 class Values(NamedTuple):
-    """The values that a body stores at a key; `is_everywhere`: every document of it has one."""
+    """The values that are stored at a key; `is_everywhere`: every document gets one."""
 
     found: tuple[Any, ...]
     is_everywhere: bool
 
 
-def find_written(body: Any, steps: Steps) -> Values:
-    """Every value that the body stores at the key; raises `NoValue` where that cannot be told."""
-    parts = body if isinstance(body, list) else [body]
-    found = [_find_in_part(part, steps, in_list=isinstance(body, list)) for part in parts]
-    values = tuple(value for several in found for value in several)
-    if any(value is _UNCLEAR for value in values):
-        raise NoValue("what is stored cannot be told from the body")
-    return Values(values, bool(found) and all(found))
+def find_written(changes: Changes, steps: Steps) -> Values:
+    """Every value that is stored at the key; raises `NoValue` where that cannot be told."""
+    seeded = [value for seed in changes.seeds for value in _find_plain(dict([seed]), steps)]
+    found = [_find_in_part(part, steps, changes) for part in changes.parts]
+    values = (*seeded, *(value for several in found for value in several))
+    if any(value is UNCLEAR for value in values):
+        raise NoValue("what is stored cannot be told from the request")
+    return Values(values, bool(seeded) or (bool(found) and all(found)))
 
 
-def _find_in_part(part: Any, steps: Steps, *, in_list: bool) -> list[Any]:
+def _find_in_part(part: Any, steps: Steps, changes: Changes) -> list[Any]:
     if not isinstance(part, dict):
-        return [_UNCLEAR]
-    if in_list and _is_stage(part):
+        return [UNCLEAR]
+    if changes.is_pipeline:
         return list(_find_in_set_stage(part, steps))
     return list(_find_in(part, steps))
 
@@ -175,7 +196,7 @@ def _find_in(document: dict[str, Any], steps: Steps) -> Iterator[Any]:
         if key == "$set" and isinstance(value, dict):
             yield from _find_plain(value, steps)
         elif key[:1] == "$" and _may_write(key, value, steps):
-            yield _UNCLEAR
+            yield UNCLEAR
 
 
 def _may_write(operator: str, fields: Any, steps: Steps) -> bool:
@@ -184,12 +205,12 @@ def _may_write(operator: str, fields: Any, steps: Steps) -> bool:
 
 def _find_in_set_stage(stage: dict[str, Any], steps: Steps) -> Iterator[Any]:
     """Values that the stage takes as they are; an object is merged into what is there."""
-    ((name, fields),) = stage.items()
+    name, fields = next(iter(stage.items())) if len(stage) == 1 else ("", None)
     if name not in _SETTING_STAGES or not isinstance(fields, dict):
-        yield _UNCLEAR
+        yield UNCLEAR
         return
     for value in _find_plain(fields, steps):
-        yield value if _is_constant(value) else _UNCLEAR
+        yield value if _is_constant(value) else UNCLEAR
 
 
 def _is_constant(value: Any) -> bool:
@@ -204,7 +225,7 @@ def _find_plain(value: Any, steps: Steps, *, top: bool = True) -> Iterator[Any]:
     elif isinstance(value, dict):
         concerned = [key for key in value if _overlap(split_key(key), steps)]
         if len(concerned) > 1:  # `{"a.b": 1, "a": 2}`: which of them stays is up to the service
-            yield _UNCLEAR
+            yield UNCLEAR
             return
         for key in concerned:
             own = split_key(key)
@@ -212,7 +233,7 @@ def _find_plain(value: Any, steps: Steps, *, top: bool = True) -> Iterator[Any]:
             # object a key with a dot is a name like any other.
             is_exact = own == steps[: len(own)] and len(own) == len(key.split("."))
             if not is_exact or (not top and len(own) > 1):
-                yield _UNCLEAR
+                yield UNCLEAR
             else:
                 yield from _find_plain(value[key], steps[len(own) :], top=False)
     elif isinstance(value, list):
@@ -220,17 +241,18 @@ def _find_plain(value: Any, steps: Steps, *, top: bool = True) -> Iterator[Any]:
             yield from _find_plain(item, steps, top=False)
 
 
-def contains_key(body: Any, steps: Steps) -> bool:
-    """Whether the key is there, flat or nested, in every document that the body holds."""
-    if isinstance(body, list):
-        return bool(body) and all(_part_contains(part, steps) for part in body)
-    return _contains(body, steps)
+def contains_key(changes: Changes, steps: Steps) -> bool:
+    """Whether the key is there, flat or nested, in every document that is written."""
+    if any(value is not UNCLEAR and _contains({key: value}, steps) for key, value in changes.seeds):
+        return True
+    parts = changes.parts
+    return bool(parts) and all(_part_contains(part, steps, changes) for part in parts)
 
 
-def _part_contains(part: Any, steps: Steps) -> bool:
-    if isinstance(part, dict) and _is_stage(part):
-        values = _find_in_part(part, steps, in_list=True)
-        return bool(values) and all(value is not _UNCLEAR for value in values)
+def _part_contains(part: Any, steps: Steps, changes: Changes) -> bool:
+    if isinstance(part, dict) and changes.is_pipeline:
+        values = _find_in_part(part, steps, changes)
+        return bool(values) and all(value is not UNCLEAR for value in values)
     return _contains(part, steps)
 
 
@@ -244,6 +266,8 @@ def _contains(value: Any, steps: Steps, *, top: bool = True) -> bool:
         return False
     for key, inner in value.items():
         own = split_key(key)
+        if own[: len(steps)] == steps:  # `status.a` writes a part of `status`
+            return True
         if steps[: len(own)] == own and _contains(inner, steps[len(own) :], top=False):
             return True
         is_operator = key in _STORING or key in _CHANGING

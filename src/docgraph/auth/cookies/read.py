@@ -14,8 +14,8 @@ from typing import ClassVar, Final
 
 from docgraph.auth.cookies.cookie import Cookie, find_values, read_authorization
 from docgraph.auth.cookies.forgery import check_forgery
+from docgraph.auth.cookies.sections import AuthCookieHandler, AuthCookieSetter
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import AuthCookieHandler, AuthCookieSetter, Cors
 from docgraph.exchange import Answer, Exchange, Headers
 from docgraph.plugins.kinds import (
     ABSENT,
@@ -27,6 +27,7 @@ from docgraph.plugins.kinds import (
     Rejected,
 )
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime.sections import Cors
 
 __all__ = ["CookieClearer", "CookieClearerOnRefusal", "CookieHandler"]
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from docgraph.auth.cookies.cookie import Cookie
+from docgraph.auth.cookies.sections import AuthCookieRemover, AuthCookieSetter
 from docgraph.auth.tokens.ending import end_session
 from docgraph.auth.tokens.headers import find_manager, withdraw_token
 from docgraph.auth.tokens.revocation import Revocations
-from docgraph.config.sections import AuthCookieRemover, AuthCookieSetter
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.plugins.kinds import Service, TokenManager

@@ -10,9 +10,9 @@ import time
 from typing import ClassVar, Final
 
 from docgraph.auth.cookies.cookie import Cookie, CookieTooLarge
+from docgraph.auth.cookies.sections import AuthCookieSetter
 from docgraph.auth.headers import BasicCredentials, BearerToken
 from docgraph.auth.tokens.headers import find_token
-from docgraph.config.sections import AuthCookieSetter
 from docgraph.exchange import Answer, Exchange
 from docgraph.exchange.errors import NotSupported
 from docgraph.plugins.kinds import Interceptor, Point

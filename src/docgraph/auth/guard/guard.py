@@ -16,9 +16,9 @@ from typing import ClassVar, Final, cast
 from weakref import WeakValueDictionary
 
 from docgraph.auth.guard.attempts import Attempt, Attempts, group_address
+from docgraph.auth.guard.sections import BruteForceAttackGuard
 from docgraph.auth.headers import Credentials, read_claimed_user, read_credentials
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import BruteForceAttackGuard
 from docgraph.exchange import Answer, Exchange, StartupError
 from docgraph.exchange.errors import TooManyRequests
 from docgraph.observe import emit

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from docgraph.auth.mechanisms.refusal import TokenRefused
-from docgraph.config.sections import JwtAuthenticationMechanism
+from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
 from docgraph.exchange import Account
 
 __all__ = ["Claims", "Verified"]

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import ClassVar, Protocol, cast
 from urllib.parse import urlsplit
 
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.auth.headers import (
     AuthenticationInfo,
     DigestChallenge,
@@ -29,7 +30,7 @@ from docgraph.auth.mechanisms.counts import (
 from docgraph.auth.mechanisms.digests import compute_response, compute_rspauth
 from docgraph.auth.mechanisms.nonces import Nonce, Nonces
 from docgraph.auth.mechanisms.realm import require_authenticator
-from docgraph.config.sections import DbRealmAuthenticator, DigestAuthMechanism
+from docgraph.auth.mechanisms.sections import DigestAuthMechanism
 from docgraph.exchange import Account, Exchange, Request, StartupError
 from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Outcome, Rejected
 from docgraph.plugins.registry import PluginRegistry

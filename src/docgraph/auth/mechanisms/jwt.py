@@ -26,8 +26,9 @@ from docgraph.auth.jwt.claims import Claims, Verified
 from docgraph.auth.jwt.jwks import FixedKey, KeySet, KeySource
 from docgraph.auth.jwt.jws import decode_object, parse_jws, unwrap_base64
 from docgraph.auth.mechanisms.refusal import TokenRefused
+from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
 from docgraph.auth.tokens.claims import is_own, restore_account
-from docgraph.config.sections import JwtAuthenticationMechanism, JwtTokenManager
+from docgraph.auth.tokens.sections import JwtTokenManager
 from docgraph.exchange import Account, Exchange, StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed, ConfigWarning

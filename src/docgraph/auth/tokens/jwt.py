@@ -17,12 +17,13 @@ from docgraph.auth.jwt.claims import Claims
 from docgraph.auth.jwt.jwks import FixedKey
 from docgraph.auth.mechanisms.jwt import TokenVerifier
 from docgraph.auth.mechanisms.refusal import TokenRefused
+from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
 from docgraph.auth.tokens.claims import build_claims, is_own, restore_account
 from docgraph.auth.tokens.issued import Ended, Issued, IssuedTokens
 from docgraph.auth.tokens.realms import Realms
 from docgraph.auth.tokens.revocation import Revocations
+from docgraph.auth.tokens.sections import JwtTokenManager
 from docgraph.auth.tokens.token import AccountMemo, Token, TokenAccount
-from docgraph.config.sections import JwtAuthenticationMechanism, JwtTokenManager
 from docgraph.exchange import Account, StartupError
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.plugins.kinds import TokenManager

@@ -15,8 +15,8 @@ from typing import ClassVar, Final
 from docgraph.auth.tokens.issued import ID_BYTES, Ended, Issued, IssuedTokens
 from docgraph.auth.tokens.realms import Realms
 from docgraph.auth.tokens.revocation import Revocations
+from docgraph.auth.tokens.sections import RndTokenManager
 from docgraph.auth.tokens.token import Token
-from docgraph.config.sections import RndTokenManager
 from docgraph.exchange import Account
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.plugins.kinds import TokenManager

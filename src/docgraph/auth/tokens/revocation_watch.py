@@ -10,10 +10,10 @@ import asyncio
 from datetime import datetime
 from typing import Any, ClassVar, Final
 
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.auth.tokens.revocation import COLLECTION, Revocations
 from docgraph.auth.tokens.stamps import EPOCH, EVERYONE, name_user
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.exchange import Answer, Document, Exchange
 from docgraph.exchange.errors import StoreError
 from docgraph.observe import emit

@@ -22,8 +22,8 @@ from docgraph.auth.tokens.headers import (
     withdraw_token,
 )
 from docgraph.auth.tokens.revocation import Revocations
+from docgraph.auth.tokens.sections import AuthTokenService
 from docgraph.auth.tokens.token import Token
-from docgraph.config.sections import AuthTokenService
 from docgraph.exchange import Account, Answer, Body, Exchange
 from docgraph.exchange.errors import NotFound
 from docgraph.plugins.binding import bound_path

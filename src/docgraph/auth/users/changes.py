@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Protocol, cast
 
 from docgraph.auth.authenticators.database import REALM, DatabaseRealm
 from docgraph.auth.authenticators.record import find_value
+from docgraph.auth.mechanisms.sections import DigestAuthMechanism
 from docgraph.auth.passwords import build_ha1
 from docgraph.auth.users.writes import (
     NewPassword,
@@ -24,7 +25,6 @@ from docgraph.auth.users.writes import (
     put_passwords,
 )
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import DigestAuthMechanism
 from docgraph.exchange import (
     Deadline,
     Document,

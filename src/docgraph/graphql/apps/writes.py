@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 from docgraph.codec import escape_keys, unescape_keys
 from docgraph.codec.types import ObjectId
-from docgraph.config.sections import Graphql
 from docgraph.exchange import (
     Deadline,
     Document,
@@ -28,6 +27,7 @@ from docgraph.graphql.apps.apps import known_variables
 from docgraph.graphql.apps.stored_definitions import find_claims
 from docgraph.graphql.definition.check import Report, check_definition
 from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, run_blocking

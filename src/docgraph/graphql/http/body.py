@@ -14,10 +14,11 @@ from typing import Any
 
 import orjson
 
+from docgraph.codec import decode
 from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.graphql.definition.scalars import ExactFloat
 
-__all__ = ["GraphqlRequest", "parse_body"]
+__all__ = ["GraphqlRequest", "parse_body", "read_content"]
 
 _MAX_NESTING = 64
 _MAX_LIST = 1_000
@@ -51,6 +52,12 @@ def parse_body(body: bytes, content_type: str) -> GraphqlRequest:
             hint='send one operation per request: {"query": "…"}',
         )
     return _read(content)
+
+
+def read_content(body: bytes, content_type: str) -> Any:
+    """The body as variables and plugins see it: only what `parse_body` takes, and query text."""
+    request = parse_body(body, content_type)
+    return request.query if content_type == "application/graphql" else decode(body)
 
 
 def _read(content: dict[str, Any]) -> GraphqlRequest:

@@ -13,19 +13,20 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+from docgraph.access.sections import DbAclAuthorizer
 from docgraph.codec import decode
-from docgraph.config.sections import DbAclAuthorizer, Graphql
-from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange
+from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange, Parsed
 from docgraph.exchange.errors import NotFound, StoreError, TimeLimitExceeded
 from docgraph.graphql.apps.app import App
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.execute.answers import Answers
 from docgraph.graphql.execute.execute import Result, execute
 from docgraph.graphql.execute.report import report_failure
-from docgraph.graphql.http.body import GraphqlRequest, parse_body
+from docgraph.graphql.http.body import GraphqlRequest, parse_body, read_content
 from docgraph.graphql.http.operations import Operations, may_introspect
 from docgraph.graphql.http.shape import render_error, render_result
 from docgraph.graphql.plan.plan import Plan
+from docgraph.graphql.sections import Graphql
 from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
@@ -57,6 +58,13 @@ class Ran:
             "commands": [command.as_dict() for command in self.result.commands],
             "documents": self.result.documents,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class AppRequest(Parsed):
+    """A request to the app with this uri; which operation, its body says."""
+
+    uri: str = ""
 
 
 class GraphqlService(Service):
@@ -97,6 +105,15 @@ class GraphqlService(Service):
         await self._operations.close()
         await self._answers.close()
 
+    def parse(self, exchange: Exchange) -> AppRequest:
+        """Which app; the body is read when somebody asks for it, in one way for all."""
+        exchange.request.parser = read_content
+        segments = exchange.request.segments[self._base :]
+        # An escaped slash is no separator: rules of access saw another path.
+        if not segments or any("/" in segment for segment in segments):
+            return AppRequest(NotFound("GraphQL app not found"))
+        return AppRequest(uri="/".join(segments))
+
     async def handle(self, exchange: Exchange) -> Answer:
         """Run one operation."""
         spent = time.perf_counter() - exchange.started
@@ -114,14 +131,10 @@ class GraphqlService(Service):
         """GraphQL-shaped, whatever went wrong."""
         return render_error(error)
 
-    async def _find_app(self, segments: tuple[str, ...]) -> App:
-        # An escaped slash is no separator: rules of access saw another path.
-        if not segments or any("/" in segment for segment in segments):
-            raise NotFound("GraphQL app not found")
-        return await self._apps.find("/".join(segments))
-
     async def _handle(self, exchange: Exchange) -> Answer:
-        app = await self._find_app(exchange.request.segments[self._base :])
+        parsed = exchange.parsed
+        assert isinstance(parsed, AppRequest)  # noqa: S101 - `parse` made it
+        app = await self._apps.find(parsed.uri)
         exchange.app = str(app.definition.id)
         body = await exchange.request.read_body()
         request = parse_body(body, exchange.request.content_type)

@@ -18,6 +18,7 @@ from docgraph.exchange import (
     Write,
     WriteFailure,
     WriteKind,
+    WriteMode,
     WriteResult,
 )
 from docgraph.exchange.errors import DocgraphError, RequestError
@@ -25,7 +26,6 @@ from docgraph.rest.bodies.bodies import read_object
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.links import document_path
 from docgraph.rest.parameters.ids import check_id
-from docgraph.rest.parameters.modes import WriteMode
 from docgraph.rest.rejections import reject
 from docgraph.rest.writes.etags import ETAG
 from docgraph.rest.writes.flatten import prepare_document

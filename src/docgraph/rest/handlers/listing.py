@@ -9,6 +9,7 @@ from typing import Any, Final
 from docgraph.codec.documents import read_documents
 from docgraph.exchange import Answer, Document, Read, ResourceType
 from docgraph.exchange.data import SORT_KEY
+from docgraph.exchange.parsed import Order
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.handlers.bulk import insert_many
 from docgraph.rest.handlers.sizes import count_documents
@@ -21,7 +22,6 @@ from docgraph.rest.parameters.keyset import (
     render_token,
     with_tiebreak,
 )
-from docgraph.rest.parameters.parameters import Order
 from docgraph.rest.writes.etags import etag_headers
 from docgraph.rest.writes.single import post_document
 from docgraph.runtime.concurrent import concurrently

@@ -13,7 +13,15 @@ from docgraph.codec.types import DatetimeMS, Int64, MaxKey, MinKey, ObjectId, Re
 from docgraph.exchange.errors import RequestError
 from docgraph.store.mounts import ReservedResource, is_reserved_id
 
-__all__ = ["IdType", "check_id", "parse_id", "parse_id_type", "render_id", "show_id"]
+__all__ = [
+    "IdType",
+    "check_id",
+    "parse_id",
+    "parse_id_type",
+    "render_id",
+    "served_segment",
+    "show_id",
+]
 
 
 class IdType(StrEnum):
@@ -98,6 +106,12 @@ def render_id(id: Any) -> str | None:
         case MaxKey():
             return "_MaxKey"
     return None
+
+
+def served_segment(segment: str, id: Any) -> str:
+    """The segment as it is really served: values that have one name only have that name."""
+    is_named = id is None or isinstance(id, bool | MinKey | MaxKey)
+    return (is_named and render_id(id)) or segment
 
 
 def show_id(id: Any) -> str:

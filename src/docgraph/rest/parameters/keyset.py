@@ -40,7 +40,7 @@ from docgraph.codec.types import (
     Timestamp,
 )
 from docgraph.exchange.errors import BodyError, RequestError
-from docgraph.rest.parameters.parameters import Order
+from docgraph.exchange.parsed import Order
 
 __all__ = ["EMPTY", "Key", "behind", "parse_token", "render_token", "with_tiebreak"]
 

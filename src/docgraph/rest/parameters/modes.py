@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from docgraph.exchange import WriteMode
 
-__all__ = ["WriteMode", "default_mode", "parse_mode"]
-
-
-class WriteMode(StrEnum):
-    """`insert` only creates, `update` only changes, `upsert` does what is needed."""
-
-    INSERT = "insert"
-    UPDATE = "update"
-    UPSERT = "upsert"
+__all__ = ["default_mode", "parse_mode"]
 
 
 _DEFAULTS = {"POST": WriteMode.INSERT, "PUT": WriteMode.UPDATE, "PATCH": WriteMode.UPDATE}

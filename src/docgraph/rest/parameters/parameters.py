@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from docgraph.codec import JsonMode, decode
-from docgraph.config.sections import Mongo
-from docgraph.exchange import Consistency, WriteConcern
+from docgraph.exchange import Consistency, DataParameters, WriteConcern
 from docgraph.exchange.errors import BodyError, NotSupported, RequestError
 from docgraph.exchange.request import QueryParameters
 from docgraph.rest.parameters.concerns import (
@@ -19,11 +18,10 @@ from docgraph.rest.parameters.concerns import (
     parse_write_concern,
 )
 from docgraph.rest.parameters.ids import IdType, parse_id_type
-from docgraph.rest.parameters.modes import WriteMode, parse_mode
+from docgraph.rest.parameters.modes import parse_mode
+from docgraph.rest.sections import Mongo
 
-__all__ = ["Count", "Order", "Parameters", "parse_parameters"]
-
-Order = tuple[tuple[str, Any], ...]
+__all__ = ["Count", "Parameters", "parse_parameters"]
 
 _MOST_SKIPPED = (1 << 63) - 1
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
@@ -41,25 +39,18 @@ class Count(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(DataParameters):
     """What the query string says, with defaults for what it leaves open.
 
-    `sort` None means the default order; `after` is None without keyset paging and empty for its
-    first page.
+    `after` is None without keyset paging and empty for its first page.
     """
 
     page: int = 1
     pagesize: int = 100
-    filter: Mapping[str, Any] | None = None
-    shardkey: Mapping[str, Any] | None = None
-    sort: Order | None = None
-    keys: Mapping[str, Any] | None = None
-    hint: Any = None
     count: Count | None = None
     after: str | None = None
     json_mode: JsonMode = JsonMode.STANDARD
     id_type: IdType = IdType.STRING_OID
-    mode: WriteMode | None = None
     check_etag: bool = False
     no_cache: bool = False
     read_preference: str | None = None

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from docgraph.codec.types import ObjectId
-from docgraph.exchange import Answer, Document, Read, Write, WriteKind
+from docgraph.exchange import Answer, Document, Read, Write, WriteKind, WriteMode
 from docgraph.exchange.errors import Conflict, RequestError
 from docgraph.rest.call import Call
 from docgraph.rest.parameters.ids import show_id
-from docgraph.rest.parameters.modes import WriteMode
 from docgraph.rest.writes.etags import ETAG
 from docgraph.rest.writes.patch import apply_update
 from docgraph.rest.writes.single import (

@@ -20,13 +20,13 @@ from docgraph.exchange import (
     ResourceType,
     Write,
     WriteKind,
+    WriteMode,
     WriteResult,
 )
 from docgraph.exchange.errors import Conflict, NotFound, RequestError
 from docgraph.rest.call import Call
 from docgraph.rest.links import build_location, document_path
 from docgraph.rest.parameters.ids import IdType, check_id, show_id
-from docgraph.rest.parameters.modes import WriteMode
 from docgraph.rest.writes.etags import ETAG, Condition, etag_headers, find_condition, is_demanded
 from docgraph.rest.writes.flatten import prepare_document
 

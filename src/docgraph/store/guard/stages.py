@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple
 from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 from bson.timestamp import Timestamp
 
-from docgraph.config.sections import AggregationSecurity
 from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.store.guard.references import (
     READING_MORE,
@@ -28,6 +27,7 @@ from docgraph.store.guard.references import (
     read_reference,
 )
 from docgraph.store.names import check_database, check_namespace
+from docgraph.store.sections import AggregationSecurity
 
 __all__ = [
     "READ_STAGES",

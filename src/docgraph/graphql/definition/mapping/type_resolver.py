@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from docgraph.predicates import Predicate
 
 __all__ = ["TypeResolver"]
 
@@ -14,7 +15,7 @@ class TypeResolver:
     """The first predicate that holds, in the order of the definition, names the type."""
 
     abstract_type: str
-    predicates: tuple[tuple[str, Callable[[Any], bool]], ...]
+    predicates: tuple[tuple[str, Predicate], ...]
     needed_paths: frozenset[str]  # "": the whole value
 
     def resolve(self, value: Any) -> str | None:

@@ -1,0 +1,53 @@
+"""The one reading of a request to the REST API: which resource, by which id, which parameters.
+
+It needs nothing but the request and the configuration, and comes before authorization: what it
+gives is what rules judge and what handlers carry out.
+"""
+
+from __future__ import annotations
+
+from docgraph.exchange import DataRequest, DocgraphError, Request, Resource, ResourceType
+from docgraph.exchange.errors import NotFound, NotSupported
+from docgraph.rest.parameters.ids import parse_id, served_segment
+from docgraph.rest.parameters.parameters import Parameters, parse_parameters
+from docgraph.rest.sections import Mongo
+from docgraph.store.mounts import Mounts, check_names
+
+__all__ = ["RequestParser"]
+
+_SESSIONS = "_sessions"
+
+
+class RequestParser:
+    """Reads requests by the mounts and bounds of the configuration."""
+
+    def __init__(self, config: Mongo) -> None:
+        self._config = config
+        self._mounts = Mounts(config.mongo_mounts, config.uri)
+        self._defaults = Parameters(pagesize=min(config.default_pagesize, config.max_pagesize))
+
+    def parse(self, request: Request) -> DataRequest:
+        """The request as it will be carried out, or what is wrong with it."""
+        segments, resource = request.segments, self.locate(request)
+        try:
+            if segments[:1] == (_SESSIONS,):  # known whatever the mounts are
+                raise NotSupported("sessions and transactions are not supported")
+            if resource is None:
+                raise NotFound(f"No MongoDB resource bound for {request.path}")
+            check_names(resource)
+            parameters = self._defaults
+            if request.query_string:
+                parameters = parse_parameters(request.query, self._config, self._defaults)
+            if resource.type is ResourceType.DOCUMENT:
+                id = parse_id(resource.id, parameters.id_type)
+                segments = (*segments[:-1], served_segment(resource.id, id))
+                resource = Resource(resource.type, resource.db, resource.collection, id)
+        except DocgraphError as error:
+            return DataRequest(error, resource, segments, self._defaults)
+        return DataRequest(None, resource, segments, parameters)
+
+    def locate(self, request: Request) -> Resource | None:
+        """The resource of the path, its id as it is written; None: nothing is mounted there."""
+        if request.segments[:1] == (_SESSIONS,):
+            return None
+        return self._mounts.resolve(request.segments, request.headers.get("host") or "")

@@ -1,0 +1,56 @@
+"""The two stages of a request that its service has a part in: `parse` and `serve`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import uuid4
+
+from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Parsed
+from docgraph.exchange.errors import InternalError, MethodNotAllowed, NotFound
+from docgraph.observe import emit
+from docgraph.observe.events import RequestFailed
+from docgraph.server.cors import preflight_headers
+from docgraph.server.routes import Route
+
+__all__ = ["hide", "parse", "serve"]
+
+
+def parse(exchange: Exchange, route: Route | None) -> Parsed | None:
+    """Stage 3: what the service will carry out, or its refusal."""
+    if route is None or exchange.request.method == "OPTIONS":
+        return None
+    try:
+        return route.service.parse(exchange)
+    except DocgraphError as error:
+        return Parsed(error)
+    except Exception as error:
+        return Parsed(hide(error, exchange))
+
+
+async def serve(exchange: Exchange, route: Route | None) -> Answer:
+    """Stage 6: the methods that every service answers alike, then the service itself."""
+    if route is None:
+        raise NotFound("nothing is served at this path")
+    method, own = exchange.request.method, route.service.allowed_methods(exchange)
+    if method == "OPTIONS" or method not in own:
+        allowed = _complete(own)
+        if method == "OPTIONS":
+            return Body(200, headers=[("Allow", ", ".join(allowed)), *preflight_headers(allowed)])
+        if method not in allowed:
+            raise MethodNotAllowed(method, allowed)
+    if exchange.parsed is not None and exchange.parsed.refusal is not None:
+        raise exchange.parsed.refusal
+    return await route.service.handle(exchange)
+
+
+def _complete(methods: Sequence[str]) -> tuple[str, ...]:
+    """What a service takes; with GET also HEAD, and always OPTIONS."""
+    head = ("HEAD",) if "GET" in methods and "HEAD" not in methods else ()
+    return (*methods, *head, "OPTIONS")
+
+
+def hide(error: Exception, exchange: Exchange) -> InternalError:
+    """A fault of ours: the log gets all of it, the caller an id to find it by."""
+    id, request = uuid4().hex[:12], exchange.request
+    emit(RequestFailed(id, exchange.id, error, request.method, request.path, exchange.service))
+    return InternalError("the request could not be handled", details={"id": id})
