@@ -22,6 +22,12 @@ class Source(Protocol):
     def await_body(self, incoming: Incoming) -> None:
         """Somebody waits for this body: its time runs from now on."""
 
+    def hold_body(self, incoming: Incoming) -> None:
+        """There are too many bodies on their way: read it later, without its time running."""
+
+    def go_on_with_body(self, incoming: Incoming) -> None:
+        """Read it again."""
+
 
 class Incoming:
     """Filled by the connection, read by the service; nothing is awaited until somebody asks.
@@ -94,6 +100,14 @@ class Incoming:
             self._data = b""
             self._uncount()
             self._wake()
+
+    def hold(self) -> None:
+        """Do not read it for the time being."""
+        self._source.hold_body(self)
+
+    def go_on(self) -> None:
+        """Read it again."""
+        self._source.go_on_with_body(self)
 
     def drop(self) -> None:
         """Nobody will read it any more."""

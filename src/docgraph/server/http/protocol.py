@@ -50,6 +50,8 @@ class HttpProtocol(asyncio.Protocol):
         self._phase = Phase.NEW
         self._expires = inf
         self._since = 0.0  # when the application asked for the body
+        self._held_at: float | None = None  # when too many others came, and it was not read on
+        self._left = 0.0  # seconds that it had then
         self._active: Call | None = None  # the one that is being answered
         self._last: Call | None = None  # the one that was read last
         self._incoming: Incoming | None = None  # its body, if it has one
@@ -159,7 +161,7 @@ class HttpProtocol(asyncio.Protocol):
     def on_request(self, head: RequestHead, headers: RawHeaders, *, keep_alive: bool) -> None:
         """A complete head: answer it, or let it wait for those before it."""
         self._enter(Phase.WORK, inf)
-        self._incoming = None
+        self._incoming = self._held_at = None
         if head.length != 0:
             self._incoming = Incoming(
                 self, self._state.bodies, head.length, expects_continue=head.expects_continue
@@ -232,7 +234,24 @@ class HttpProtocol(asyncio.Protocol):
         if incoming.expects_continue:
             incoming.expects_continue = False
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        if not self._waiting:
+        if not self._waiting and self._held_at is None:
+            self._resume_reading()
+
+    def hold_body(self, incoming: Incoming) -> None:
+        """There are too many bodies on their way: read it later, without its time running."""
+        if incoming is self._incoming:
+            self._held_at = self._loop.time()
+            self._left = self._expires - self._held_at
+            self._expires = self._held_at + self._limits.body_time
+            self._pause_reading()
+
+    def go_on_with_body(self, incoming: Incoming) -> None:
+        """Read it again."""
+        if incoming is self._incoming and self._held_at is not None:
+            now = self._loop.time()
+            self._since += now - self._held_at
+            self._expires = now + self._left
+            self._held_at = None
             self._resume_reading()
 
     def on_response_complete(self, call: Call) -> None:
@@ -359,7 +378,8 @@ class HttpProtocol(asyncio.Protocol):
         elif now >= self._expires:
             self._expire(now)
         elif self._phase is Phase.BODY and self._is_reading and self._is_body_slow(now):
-            self._fail_body(f"the body is slower than {self._limits.body_rate} bytes per second")
+            rate = self._limits.body_rate
+            self._fail_body(RequestTimeout(f"the body is slower than {rate} bytes per second"))
 
     def _expire(self, now: float) -> None:
         if self._phase is Phase.HEAD:
@@ -368,10 +388,12 @@ class HttpProtocol(asyncio.Protocol):
             else:
                 self._expires = now + 1.0  # earlier answers are due first
         elif self._phase is Phase.BODY:
-            if self._is_reading:
-                self._fail_body("the body did not arrive in time")
+            if self._held_at is not None:
+                self._fail_body(Overloaded("too many bodies are on their way"))
+            elif self._is_reading:
+                self._fail_body(RequestTimeout("the body did not arrive in time"))
             else:
-                self._expires = now + 1.0  # it is the application that lets the client wait
+                self._expires = now + 1.0  # it is not the client who is late
         else:
             self._expires = inf
             self.transport.close()
@@ -381,11 +403,11 @@ class HttpProtocol(asyncio.Protocol):
         received = self._incoming.received if self._incoming else 0
         return elapsed > self._limits.body_grace and received < self._limits.body_rate * elapsed
 
-    def _fail_body(self, reason: str) -> None:
+    def _fail_body(self, error: DocgraphError) -> None:
         self._ignores_input = True
         self._enter(Phase.WORK, inf)
         if self._incoming is not None:
-            self._incoming.fail(RequestTimeout(reason, headers=[("Connection", "close")]))
+            self._incoming.fail(error)
 
 
 def _address(name: Any) -> tuple[str, int] | None:

@@ -138,30 +138,63 @@ async def test_probes_do_not_wait_behind_others() -> None:
     assert (await service.get().read()).status == 200
 
 
-async def test_one_body_too_many_of_an_address_ends_its_oldest() -> None:
+async def finish(peer: Peer, size: int = 9) -> None:
+    peer.send(b"a" * size)
+    assert (await peer.read()).body == b"10"
+
+
+def is_held(peer: Peer) -> bool:
+    return not peer.transport.is_reading()
+
+
+async def test_one_body_too_many_of_an_address_holds_up_its_oldest() -> None:
     service = Service(max_uploads_per_address=2)
     elsewhere = await service.upload(address="10.0.0.1")
     first, second, third = [await service.upload() for _ in range(3)]
+    assert [is_held(peer) for peer in (elsewhere, first, second, third)] == [
+        False,
+        True,
+        False,
+        False,
+    ]
 
-    refused = await first.read()
+    first.send(b"a" * 9)
+    await finish(third)
 
-    assert (refused.status, refused["retry-after"]) == (503, "1")
-    assert refused["connection"] == "close"
-    for peer in (elsewhere, second, third):
-        peer.send(b"a" * 9)
-        assert (await peer.read()).body == b"10"
+    assert (await first.read()).body == b"10"
+    await finish(second)
+    await finish(elsewhere)
     assert service.state.bodies.count == 0
 
 
-async def test_one_body_too_many_ends_the_oldest_where_most_come_from() -> None:
+async def test_one_body_too_many_holds_up_the_oldest_where_most_come_from() -> None:
     service = Service(max_uploads=3)
     elsewhere = await service.upload(address="10.0.0.1")
     first, second, third = [await service.upload() for _ in range(3)]
+    assert [is_held(peer) for peer in (elsewhere, first, second, third)] == [
+        False,
+        True,
+        False,
+        False,
+    ]
 
-    assert (await first.read()).status == 503
-    for peer in (elsewhere, second, third):
-        peer.send(b"a" * 9)
-        assert (await peer.read()).body == b"10"
+    await finish(elsewhere)
+
+    assert not is_held(first)
+    for peer in (first, second, third):
+        await finish(peer)
+
+
+async def test_the_address_that_is_read_least_goes_on_first() -> None:
+    service = Service(max_uploads=2)
+    one, two = [await service.upload(address="10.0.0.1") for _ in range(2)]
+    first = await service.upload(address="10.0.0.2")
+    second = await service.upload(address="10.0.0.2")
+    assert [is_held(peer) for peer in (one, two, first, second)] == [True, False, True, False]
+
+    await finish(second)
+
+    assert [is_held(peer) for peer in (one, two, first)] == [True, False, False]
 
 
 async def test_the_addresses_of_one_customer_count_as_one() -> None:
@@ -169,9 +202,34 @@ async def test_the_addresses_of_one_customer_count_as_one() -> None:
     first = await service.upload(address="2001:db8::1")
     second = await service.upload(address="2001:db8::2")
 
-    assert (await first.read()).status == 503
-    second.send(b"a" * 9)
-    assert (await second.read()).status == 200
+    assert [is_held(peer) for peer in (first, second)] == [True, False]
+
+
+async def test_the_time_of_a_body_that_is_held_up_stands_still_but_not_for_ever() -> None:
+    service = Service(max_uploads=1, body_timeout_ms=30_000, min_body_rate=0)
+    first, second = [await service.upload() for _ in range(2)]
+    now = asyncio.get_running_loop().time()
+
+    first.protocol.sweep(now + 29)
+    assert not first.transport.output
+    first.protocol.sweep(now + 31)
+    refused = await first.read()
+    second.protocol.sweep(now + 31)
+    late = await second.read()
+
+    assert (refused.status, refused["retry-after"], refused["connection"]) == (503, "1", "close")
+    assert (late.status, late["connection"]) == (408, "close")
+
+
+async def test_who_is_held_up_and_leaves_is_forgotten() -> None:
+    service = Service(max_uploads=1)
+    first, second = [await service.upload() for _ in range(2)]
+
+    first.leave()
+    await first.wait_lost()
+    await finish(second)
+
+    assert (service.state.bodies.count, service.state.bodies.size) == (0, 0)
 
 
 @pytest.mark.parametrize("option", ["max_uploads_size", "max_uploads_size_per_address"])
