@@ -64,11 +64,11 @@ format: $(VENV)/.dev ## format the code and mend what can be mended
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.dev ## measure docgraph beside a hand-written twin (ARGS="--only W1 W3")
+bench: $(VENV)/.bench ## measure docgraph beside a hand-written twin (ARGS="--only W1 W3")
 	@$(BIN)/python -m bench.run $(ARGS)
 
 $(VENV)/.bench: $(VENV)/.dev pyproject.toml constraints.txt
-	@echo "installing the rivals of the bench that are in Python"
+	@echo "installing what the bench measures us against"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,dev,bench]'
 	@touch $@
 

@@ -139,7 +139,7 @@ class ConnectionOptions(Section, frozen=True):
     max_uploads: Annotated[
         int,
         Meta(
-            description="request bodies on their way; with one more the oldest is given up: 503",
+            description="request bodies of the instance that are read at a time; more wait",
             ge=1,
             le=1_000_000,
         ),
@@ -149,7 +149,7 @@ class ConnectionOptions(Section, frozen=True):
     ] = 256
     max_uploads_size: Annotated[
         Size,
-        Meta(description="bytes of these bodies; with more the largest is given up: 503"),
+        Meta(description="bytes of bodies on their way; with more the largest is given up: 503"),
     ] = 268_435_456
     max_uploads_size_per_address: Annotated[Size, Meta(description="the same for one address")] = (
         67_108_864

@@ -21,7 +21,6 @@ from docgraph.exchange.errors import (
 from docgraph.server.settings import Limits
 
 __all__ = [
-    "Head",
     "HeadersTooLarge",
     "RequestHead",
     "UrlTooLong",
@@ -45,9 +44,6 @@ class RequestHead(NamedTuple):
     query: bytes
     length: int | None
     expects_continue: bool
-
-
-Head = RequestHead
 
 
 def check_size(target: bytes, headers: list[tuple[bytes, bytes]], limits: Limits) -> None:

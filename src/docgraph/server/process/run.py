@@ -14,7 +14,7 @@ from docgraph import __version__
 from docgraph.observe import emit
 from docgraph.observe.events import ServerStarted, ServerStopped, ServerStopping
 from docgraph.server.http.exchanges import Application
-from docgraph.server.process.serving import Stop, build_server, serve_process
+from docgraph.server.process.serving import HttpServer, Stop, serve_process
 from docgraph.server.process.sockets import Listener, open_listeners
 from docgraph.server.process.tls import build_context
 from docgraph.server.process.workers import Supervisor, WorkerForker, new_loop
@@ -75,5 +75,5 @@ async def _serve_alone(
     stop = Stop(on_stop=lambda reason: emit(ServerStopping(reason)))
     stop.on_signals(signal.SIGTERM, signal.SIGINT)
     application = make_application(0)
-    server = build_server(application, settings, [0])
+    server = HttpServer(application, settings, [0])
     await serve_process(application, server, listeners, stop, on_listening)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import signal
 import ssl
 from collections.abc import Callable, MutableSequence, Sequence
@@ -26,7 +25,7 @@ from docgraph.server.process.sockets import Listener, raise_descriptor_limit
 from docgraph.server.process.tls import build_context
 from docgraph.server.settings import ServerSettings
 
-__all__ = ["HttpServer", "Stop", "build_server", "serve_process"]
+__all__ = ["HttpServer", "Stop", "serve_process"]
 
 _SWEEP = 0.25
 _TLS_SHUTDOWN_SECONDS = 5.0
@@ -138,20 +137,6 @@ class HttpServer:
         while True:
             await asyncio.sleep(_SWEEP)
             self._state.sweep(loop.time())
-
-
-def build_server(
-    application: Application,
-    settings: ServerSettings,
-    counts: MutableSequence[int],
-    worker: int = 0,
-) -> Any:
-    """The server of this process; the one before this for comparison, when the environment says."""
-    if os.environ.get("DOCGRAPH_HTTP") == "before":
-        from docgraph.server.http.before import serving
-
-        return serving.HttpServer(application, settings, counts, worker)
-    return HttpServer(application, settings, counts, worker)
 
 
 async def serve_process(

@@ -26,7 +26,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import ServerStopping, WorkerLost, WorkerStarted
 from docgraph.server.http.exchanges import Application
 from docgraph.server.process.forker import ForkedProcess, Forker
-from docgraph.server.process.serving import Stop, build_server, serve_process
+from docgraph.server.process.serving import HttpServer, Stop, serve_process
 from docgraph.server.process.sockets import Listener
 from docgraph.server.settings import ServerSettings
 
@@ -265,5 +265,5 @@ async def _serve(
 
     loop.add_reader(channel.fileno(), parent_is_gone)
     application = make_application(number)
-    server = build_server(application, settings, counts, number - 1)
+    server = HttpServer(application, settings, counts, number - 1)
     await serve_process(application, server, listeners, stop, lambda: channel.send(_READY))
