@@ -38,6 +38,8 @@ class Headers:
     def get_list(self, name: str) -> list[str]:
         """Every value of that name, in order."""
         wanted = _encode_name(name)
+        if wanted not in self._first:
+            return []
         return [value.decode("latin-1") for key, value in self._raw if key == wanted]
 
     @property

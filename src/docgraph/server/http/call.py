@@ -10,8 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from docgraph.exchange import Connection, Socket
-from docgraph.server.fields import RawHeaders
+from docgraph.exchange import Connection, Headers, Socket
 from docgraph.server.http.framing import RequestHead
 from docgraph.server.http.incoming import Incoming
 from docgraph.server.respond import Head, phrase_of
@@ -65,31 +64,23 @@ class Wire(Protocol):
 class Call:
     """A request as the connection read it, and what has become of it so far, for the log."""
 
-    __slots__ = (
-        "_chunked",
-        "_left",
-        "_over",
-        "error",
-        "has_place",
-        "headers",
-        "incoming",
-        "is_aborted",
-        "is_answered",
-        "is_endless",
-        "is_handshake",
-        "keep_alive",
-        "request",
-        "sent",
-        "status",
-        "task",
-        "wire",
-    )
+    task: asyncio.Task[None] | None = None
+    has_place = False  # among the requests in flight
+    status = 0  # nothing went out yet
+    sent = 0  # bytes of content
+    error = ""  # the code of what was refused here
+    is_aborted = False  # the client was gone before the response was out
+    is_answered = False
+    is_endless = False
+    _chunked = False
+    _left: int | None = None  # bytes of content that are still due
+    _over: asyncio.Event | None = None  # made by the first that waits for it
 
     def __init__(
         self,
         wire: Wire,
         request: RequestHead,
-        headers: RawHeaders,
+        headers: Headers,
         incoming: Incoming | None,
         *,
         keep_alive: bool,
@@ -101,17 +92,6 @@ class Call:
         self.incoming = incoming  # None: there is no body
         self.keep_alive = keep_alive
         self.is_handshake = is_handshake  # of a WebSocket
-        self.has_place = False  # among the requests in flight
-        self.task: asyncio.Task[None] | None = None
-        self.status = 0  # nothing went out yet
-        self.sent = 0  # bytes of content
-        self.error = ""  # the code of what was refused here
-        self.is_aborted = False  # the client was gone before the response was out
-        self.is_answered = False
-        self.is_endless = False
-        self._chunked = False
-        self._left: int | None = None  # bytes of content that are still due
-        self._over: asyncio.Event | None = None  # made by the first that waits for it
 
     # --- the response -----------------------------------------------------------------------------
 

@@ -102,7 +102,7 @@ class Exchanges:
         call.abandon()
 
     async def _run(self, call: Call) -> None:
-        id, trace = self._ids.trace(call.headers)
+        id, trace = self._ids.trace(call.headers.raw)
         exchange, flaw = self._open(call, id)
         emit(RequestStarted(id))
         try:
@@ -129,7 +129,7 @@ class Exchanges:
 
     def _open(self, call: Call, id: str) -> tuple[Exchange, DocgraphError | None]:
         """The exchange; and what is wrong with the request, if it cannot be understood."""
-        head, headers = call.request, Headers.of_lower_case(call.headers)
+        head, headers = call.request, call.headers
         connection = self._find_connection(call, headers)
         incoming = call.incoming
         if incoming is not None and not incoming.is_complete and connection.client is not None:

@@ -36,21 +36,15 @@ class Incoming:
     for the count of bodies on their way, which it enters when somebody waits for it.
     """
 
-    __slots__ = (
-        "_bodies",
-        "_data",
-        "_enough",
-        "_is_counted",
-        "_is_dropped",
-        "_source",
-        "_waiter",
-        "address",
-        "expects_continue",
-        "failure",
-        "is_complete",
-        "length",
-        "received",
-    )
+    address = ""
+    received = 0
+    is_complete = False
+    failure: DocgraphError | None = None
+    _data: bytes | bytearray = b""  # what no reader has taken yet
+    _waiter: asyncio.Future[None] | None = None
+    _enough = 0  # the reader is woken when more than so many bytes are received
+    _is_counted = False
+    _is_dropped = False
 
     def __init__(
         self, source: Source, bodies: Bodies, length: int | None, *, expects_continue: bool
@@ -59,15 +53,6 @@ class Incoming:
         self._bodies = bodies
         self.length = length
         self.expects_continue = expects_continue  # and has not been told to go on
-        self.address = ""
-        self.received = 0
-        self.is_complete = False
-        self.failure: DocgraphError | None = None
-        self._data: bytes | bytearray = b""  # what no reader has taken yet
-        self._waiter: asyncio.Future[None] | None = None
-        self._enough = 0  # the reader is woken when more than so many bytes are received
-        self._is_counted = False
-        self._is_dropped = False
 
     # --- the connection's side --------------------------------------------------------------------
 
@@ -84,14 +69,15 @@ class Incoming:
             self._data = bytearray(self._data + data)
         if self._is_counted:
             self._bodies.grow(self, len(data))
-        if self.received > self._enough:
+        if self._waiter is not None and self.received > self._enough:
             self._wake()
 
     def finish(self) -> None:
         """All of it has arrived."""
         self.is_complete = True
-        self._uncount()
-        self._wake()
+        if self._is_counted:
+            self._uncount()
+            self._wake()
 
     def fail(self, error: DocgraphError) -> None:
         """It ends with an error, which its reader will raise; the first one counts."""

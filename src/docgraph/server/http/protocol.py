@@ -13,11 +13,10 @@ from math import inf
 from typing import Any
 from uuid import uuid4
 
-from docgraph.exchange import Connection, DocgraphError
+from docgraph.exchange import Connection, DocgraphError, Headers
 from docgraph.exchange.errors import InternalError, Overloaded, RequestTimeout
 from docgraph.observe import emit
 from docgraph.observe.events import RequestFailed
-from docgraph.server.fields import RawHeaders
 from docgraph.server.http.call import Call, render_head
 from docgraph.server.http.framing import RequestHead
 from docgraph.server.http.incoming import DRAINABLE, Incoming
@@ -158,9 +157,9 @@ class HttpProtocol(asyncio.Protocol):
 
     # --- requests, as the reader tells of them ----------------------------------------------------
 
-    def on_request(self, head: RequestHead, headers: RawHeaders, *, keep_alive: bool) -> None:
+    def on_request(self, head: RequestHead, headers: Headers, *, keep_alive: bool) -> None:
         """A complete head: answer it, or let it wait for those before it."""
-        self._enter(Phase.WORK, inf)
+        self._phase, self._expires = Phase.WORK, inf
         self._incoming = self._held_at = None
         if head.length != 0:
             self._incoming = Incoming(
@@ -173,7 +172,7 @@ class HttpProtocol(asyncio.Protocol):
             self._pause_reading()
             self._waiting.append(call)
 
-    def on_websocket(self, head: RequestHead, headers: RawHeaders, rest: bytes) -> bool:
+    def on_websocket(self, head: RequestHead, headers: Headers, rest: bytes) -> bool:
         """A handshake; behind a request that is not answered yet it is one like any other."""
         if self._active is not None:
             return False
@@ -281,8 +280,8 @@ class HttpProtocol(asyncio.Protocol):
 
     def open_socket(self, call: Call, head: Head) -> WebSocket:
         """Speak WebSocket from now on."""
-        key = next(value for name, value in call.headers if name == b"sec-websocket-key")
-        self.write(render_handshake(head, key, self._state.date))
+        key = call.headers.get("sec-websocket-key") or ""  # there is one: it was checked
+        self.write(render_handshake(head, key.encode("latin-1"), self._state.date))
         socket = WebSocket(self._state, self.transport, call)
         self._active = None
         self._state.connections.discard(self)

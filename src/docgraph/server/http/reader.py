@@ -7,11 +7,11 @@ with the rest.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import httptools
 
-from docgraph.exchange import DocgraphError
+from docgraph.exchange import DocgraphError, Headers
 from docgraph.exchange.errors import BodyTooLarge, RequestError
 from docgraph.server.fields import RawHeaders
 from docgraph.server.http.framing import (
@@ -36,10 +36,10 @@ _CHUNK_OVERHEAD = 16 * 1024  # bytes of chunk framing and trailers beside 8 per 
 class Listener(Protocol):
     """The connection: hears what was read, in the order of the bytes."""
 
-    def on_request(self, head: RequestHead, headers: RawHeaders, *, keep_alive: bool) -> None:
+    def on_request(self, head: RequestHead, headers: Headers, *, keep_alive: bool) -> None:
         """A complete head; its body follows."""
 
-    def on_websocket(self, head: RequestHead, headers: RawHeaders, rest: bytes) -> bool:
+    def on_websocket(self, head: RequestHead, headers: Headers, rest: bytes) -> bool:
         """The handshake of a WebSocket; whether it is taken as one."""
         ...
 
@@ -50,6 +50,14 @@ class Listener(Protocol):
         """The body is complete."""
 
 
+class _Read(NamedTuple):
+    """A head that was read and checked."""
+
+    target: bytes
+    head: RequestHead
+    headers: Headers
+
+
 class Reader:
     """Reads the requests of one connection."""
 
@@ -57,7 +65,7 @@ class Reader:
         "_content",
         "_fed",
         "_framing",
-        "_head",
+        "_last",
         "_limits",
         "_listener",
         "_most_fed",
@@ -74,7 +82,7 @@ class Reader:
         self._limits = limits
         self._most_fed = limits.headers_size + limits.url_size + 2 * SLICE
         self._parser = self._new_parser()
-        self._head: RequestHead | None = None  # of an upgrade that is not decided yet
+        self._last: _Read | None = None
         self._fed = 0  # bytes of an unfinished head or chunk size that the parser holds
         self._content = 0  # bytes of the body
         self._framing = 0  # bytes of a chunked body that are not content
@@ -122,10 +130,9 @@ class Reader:
         llhttp takes everything behind such a head for the other protocol. It is fed again without
         the upgrade, so that its body is a body and not the next request.
         """
-        head = self._head
-        assert head is not None  # noqa: S101 - an upgrade is noticed behind a complete head
-        is_websocket = wants_websocket(self.headers)
-        if is_websocket and self._listener.on_websocket(head, self.headers, rest):
+        assert self._last is not None  # noqa: S101 - an upgrade is noticed behind a complete head
+        _, head, headers = self._last
+        if wants_websocket(self.headers) and self._listener.on_websocket(head, headers, rest):
             return None
         again = without_upgrade(head.method.encode(), head.version, self.target, self.headers)
         self._parser = self._new_parser()
@@ -155,21 +162,33 @@ class Reader:
 
     def on_headers_complete(self) -> None:
         """The end of the head."""
-        parser = self._parser
-        method, version = parser.get_method().decode("ascii"), parser.get_http_version()
-        if self._is_large():
-            check_size(self.target, self.headers, self._limits)
-        head = read_head(method, version, self.target, self.headers)
-        if parser.should_upgrade():
+        _, head, headers = self._last = self._check_head()
+        self.in_head = False
+        if self._parser.should_upgrade():
             if wants_websocket(self.headers):
-                check_handshake(method, version, head.length, self.headers)
-            self.in_head = False
-            self._head = head  # `_upgrade` goes on
-            return
-        self.in_head, self.in_body = False, True
+                check_handshake(head.method, head.version, head.length, self.headers)
+            return  # `_upgrade` goes on
+        self.in_body = True
         self._content = self._framing = 0
-        keep_alive = version == "1.1" and parser.should_keep_alive()
-        self._listener.on_request(head, self.headers, keep_alive=keep_alive)
+        keep_alive = head.version == "1.1" and self._parser.should_keep_alive()
+        self._listener.on_request(head, headers, keep_alive=keep_alive)
+
+    def _check_head(self) -> _Read:
+        """The head; one that is the same as that before it on this connection was checked then."""
+        method, version = self._parser.get_method().decode("ascii"), self._parser.get_http_version()
+        last, target = self._last, self.target
+        if (
+            last is not None
+            and last.headers.raw == self.headers
+            and last.target == target
+            and last.head.method == method
+            and last.head.version == version
+        ):
+            return last
+        if self._is_large():
+            check_size(target, self.headers, self._limits)
+        head = read_head(method, version, target, self.headers)
+        return _Read(target, head, Headers.of_lower_case(self.headers))
 
     def on_chunk_header(self) -> None:
         """The size of the next chunk."""
