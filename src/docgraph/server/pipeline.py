@@ -74,6 +74,8 @@ class Pipeline:
             exchange.answer = await serve(exchange, route)
         except Exception as error:
             exchange.answer = self._render(error, exchange, route)
+        if not self._interceptors[Point.RESPONSE]:
+            return exchange.answer
         return await self._intercept(Point.RESPONSE, exchange) or exchange.answer
 
     def _prepare(self, exchange: Exchange, route: Route | None) -> None:

@@ -72,6 +72,7 @@ class Call:
     is_aborted = False  # the client was gone before the response was out
     is_answered = False
     is_endless = False
+    _is_bodiless = False  # whatever content there is, the response has none
     _chunked = False
     _left: int | None = None  # bytes of content that are still due
     _over: asyncio.Event | None = None  # made by the first that waits for it
@@ -126,7 +127,7 @@ class Call:
         """The next part of the content."""
         if not self.wire.is_writable:
             await self.wire.wait_writable()
-        if self.is_aborted or not data:
+        if self.is_aborted or self._is_bodiless or not data:
             return
         if self._left is not None:
             self._left -= len(data)
@@ -163,7 +164,7 @@ class Call:
             self.keep_alive = False
         lines = [_STATUS_LINES[head.status], self.wire.render_date(), *head.lines]
         if request.method == "HEAD" or head.status in _BODILESS:
-            self._left = None
+            self._is_bodiless = True
         elif head.length is not None:
             self._left = head.length
         elif request.version == "1.1":

@@ -146,7 +146,7 @@ class HttpProtocol(asyncio.Protocol):
             self._await_head()
 
     def _pause_reading(self) -> None:
-        if self._is_reading:
+        if self._is_reading and not self.transport.is_closing():
             self._is_reading = False
             self.transport.pause_reading()
 

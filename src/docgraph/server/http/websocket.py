@@ -186,8 +186,7 @@ class WebSocket(asyncio.Protocol):
             empty: str | bytes = "" if isinstance(data, str) else b""
             self._messages.append(empty.join(self._parts))  # type: ignore[arg-type]
             self._parts, self._size = [], 0
-            self._is_reading = False  # one at a time: a handler that is slow slows its peer
-            self.transport.pause_reading()
+            self._pause_reading()  # one at a time: a handler that is slow slows its peer
             self._heard.set()
 
     def _handle_close(self, event: CloseConnection) -> None:
@@ -219,6 +218,11 @@ class WebSocket(asyncio.Protocol):
     def _write(self, event: Event) -> None:
         if not self.transport.is_closing():
             self.transport.write(self._frames.send(event))
+
+    def _pause_reading(self) -> None:
+        if self._is_reading and not self.transport.is_closing():
+            self._is_reading = False
+            self.transport.pause_reading()
 
     def _resume_reading(self) -> None:
         if not self._is_reading and not self.transport.is_closing():

@@ -287,6 +287,22 @@ async def test_a_takeover_reads_a_body_in_the_parts_it_comes_in() -> None:
     assert response["connection"] == "close"
 
 
+async def test_a_takeover_of_head_sends_no_content() -> None:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"content-length", b"5")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"other"})
+
+    async def handler(exchange: Exchange) -> Answer:
+        return Takeover(application)
+
+    peer = connect(handler)
+    peer.send(build_request("HEAD") + build_request("HEAD"))
+
+    for _ in range(2):
+        assert (await peer.read("HEAD"))["content-length"] == "5"
+
+
 async def test_a_takeover_hears_that_its_client_has_left() -> None:
     seen: list[Any] = []
     asked = asyncio.Event()
