@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -91,7 +92,7 @@ class Request:
         self.raw_path = raw_path
         self.segments = parse_path(raw_path)
         self.query_string = query_string
-        self.headers = headers or Headers()
+        self.headers = Headers() if headers is None else headers
         self.connection = connection or Connection()
         self.parser: Parser = _raw_bytes
         self._reader = body
@@ -111,7 +112,7 @@ class Request:
     @property
     def content_type(self) -> str:
         """The media type in lower case without its parameters; empty when there is none."""
-        return (self.headers.get("content-type") or "").split(";", 1)[0].strip().lower()
+        return _media_type(self.headers.get("content-type") or "")
 
     async def read_body(self) -> bytes:
         """The bytes of the body, read at the first call and kept."""
@@ -148,6 +149,11 @@ class Request:
             f"the body is larger than {self.body_limit} bytes",
             headers=[("Connection", "close")],
         )
+
+
+@lru_cache(maxsize=256)
+def _media_type(content_type: str) -> str:
+    return content_type.split(";", 1)[0].strip().lower()
 
 
 def _raw_bytes(body: bytes, content_type: str) -> bytes:
