@@ -12,7 +12,6 @@ import hashlib
 import hmac
 import re
 import secrets
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
@@ -22,6 +21,7 @@ import bcrypt
 from docgraph.auth.authenticators.sections import BCRYPT_HASH
 from docgraph.exchange.errors import RequestError
 from docgraph.runtime import AFTER_READ, Blocking, Lane, LoadingCache, count_cores, run_blocking
+from docgraph.runtime.clock import elapsed
 
 __all__ = [
     "MAX_BYTES",
@@ -86,7 +86,7 @@ class BcryptPasswords:
         cost: int,
         size: int,
         ttl: float,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = elapsed,
     ) -> None:
         self._lane = lane
         self._secret = secret

@@ -47,6 +47,11 @@ class Headers:
         """Names in lower case and values as they came; not to be changed."""
         return self._raw
 
+    def without(self, name: str) -> Headers:
+        """The same fields but those of that name."""
+        wanted = _encode_name(name)
+        return Headers((key, value) for key, value in self._raw if key != wanted)
+
     def __contains__(self, name: str) -> bool:
         return _encode_name(name) in self._first
 

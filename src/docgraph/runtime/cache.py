@@ -7,13 +7,13 @@ what happens while a loader waits: see `invalidate`.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from docgraph.exchange.errors import Overloaded
+from docgraph.runtime.clock import elapsed
 from docgraph.runtime.tasks import cancel_until_over, is_being_cancelled
 
 __all__ = ["AFTER_READ", "AFTER_WRITE", "Expiry", "LoadingCache", "close_all"]
@@ -47,7 +47,7 @@ class LoadingCache(Generic[K, V]):
         ttl: float | None = None,
         policy: Expiry = AFTER_WRITE,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = elapsed,
     ) -> None:
         self._limit = size
         self._ttl = ttl

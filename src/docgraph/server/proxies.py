@@ -34,6 +34,12 @@ class TrustedProxies:
             scheme = claimed[-1].strip().lower()
         return self._find_caller(headers) or peer, scheme
 
+    def find_host(self, peer: Address | None, headers: Headers) -> str | None:
+        """The host that the first proxy was asked for, if a trusted one says so."""
+        if not self._networks or peer is None or not self._is_trusted(peer[0]):
+            return None
+        return (headers.get("x-forwarded-host") or "").partition(",")[0].strip() or None
+
     def _find_caller(self, headers: Headers) -> Address | None:
         """The right-most hop that is not ours; what stands left of it anybody may have written."""
         hops = [hop for field in headers.get_list("x-forwarded-for") for hop in field.split(",")]

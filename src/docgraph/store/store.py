@@ -23,6 +23,7 @@ from docgraph.exchange.exchange import Exchange
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime.units import Units
+from docgraph.store.clock import DatabaseClock
 from docgraph.store.driver.availability import Availability
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
@@ -77,6 +78,7 @@ class Store:
         self._availability = Availability(client)
         self._commands = Commands(client, ceiling_ms=ceiling_ms)
         self._units = Units()
+        self.clock = DatabaseClock()
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -108,6 +110,10 @@ class Store:
     async def ping(self, timeout: float, db: str = "admin") -> None:  # noqa: ASYNC109 - its point
         """Return when the database answers, within that many seconds."""
         await self._commands.ping(timeout, db=db)
+
+    async def set_clock(self, timeout: float) -> None:  # noqa: ASYNC109 - its point
+        """Let `clock` show the time of the database, which is asked within that many seconds."""
+        await self.clock.set(self._commands.read_time(timeout))
 
     # --- reading ----------------------------------------------------------------------------------
 

@@ -109,6 +109,8 @@ jwtTokenManager:
   srv-uri: /tokens                                        # built-in default
   issuer: docgraph                                        # built-in default
   audience: null                                          # built-in default
+  account-properties-claims: []                           # built-in default
+  max-session-age: 0                                      # built-in default
 """)
 
 

@@ -151,6 +151,8 @@ TABLES: dict[str, dict[str, Any]] = {
         "ttl": 15,
         "srv-uri": "/tokens",
         "issuer": "docgraph",
+        "account-properties-claims": [],
+        "max-session-age": 0,
     },
     "authTokenService": {"enabled": True},
     "roles": {"enabled": True, "uri": "/roles"},

@@ -81,8 +81,11 @@ class DigestMechanism(AuthMechanism):
         self._lane = blocking.lane("digest", concurrency=1)
         self._tasks = tasks
         self._db = users.users_db  # where users are, there are the nonces they have used
-        self._nonces = Nonces(
-            config.key.encode() if config.key else instance.secret("digest nonces")
+        # The clock of everybody who has the key: of the instances, or of the workers of this one.
+        self._nonces = (
+            Nonces(config.key.encode(), clock=store.clock)
+            if config.key
+            else Nonces(instance.secret("digest nonces"))
         )
         # The same everywhere: a client that an unknown instance sent here gets `stale`, no refusal.
         self._opaque = sha256(f"docgraph {config.realm}".encode()).hexdigest()[:32]

@@ -43,6 +43,23 @@ class JwtTokenManager(PluginConfig, frozen=True):
     audience: Annotated[
         Name | tuple[str, ...] | None, Meta(description="audience named in tokens")
     ] = None
+    account_properties_claims: Annotated[
+        tuple[Name, ...],
+        Meta(
+            description="properties of the user that tokens carry beside id and roles: names, "
+            "or paths such as `/address/city` and `address.city`"
+        ),
+    ] = ()
+    max_session_age: Annotated[
+        int,
+        Meta(
+            description="minutes after which a login by password is not prolonged any more; "
+            "0 for no end",
+            ge=0,
+            le=525_600,
+            extra={"unit": "minutes"},
+        ),
+    ] = 0
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
         """Decisions 29 and 31: one manager, and a key that is not shorter than the hash."""

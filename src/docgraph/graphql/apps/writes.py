@@ -13,10 +13,14 @@ from typing import Any, ClassVar
 
 from docgraph.codec import escape_keys, unescape_keys
 from docgraph.codec.types import ObjectId
+from docgraph.config.locate import CONFIGURATION
 from docgraph.exchange import (
+    ConfigError,
     Deadline,
+    DocgraphError,
     Document,
     Exchange,
+    Problem,
     Resource,
     Write,
     WriteKind,
@@ -31,7 +35,7 @@ from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, run_blocking
-from docgraph.store import Store
+from docgraph.store import Key, Store
 
 __all__ = ["URIS", "DefinitionChecker", "DefinitionNotifier", "DefinitionReader", "OnDefinitions"]
 
@@ -71,6 +75,7 @@ class DefinitionChecker(OnDefinitions):
     ) -> None:
         super().__init__(config, graphql)
         self._store = store
+        self._key = _hide_claims(store, graphql)
         self._registry = registry
         self._lane = blocking.lane("definitions", concurrency=1, queue=64)
 
@@ -157,7 +162,17 @@ class DefinitionChecker(OnDefinitions):
             projection={"_id": 1},
             limit=1,
             deadline=Deadline.after_ms(_LOOK_MS),
+            reveal=(self._key,),
         )
+
+
+def _hide_claims(store: Store, graphql: Graphql) -> Key:
+    """No read shows them, asks for them or joins them; every definition makes its own anew."""
+    try:
+        return store.guard.hide(graphql.db, graphql.collection, URIS, remade=True)
+    except DocgraphError as error:
+        problem = f"apps cannot be kept there: {error}".rstrip(".")
+        raise ConfigError([Problem(CONFIGURATION, "/graphql", problem)]) from error
 
 
 class DefinitionNotifier(OnDefinitions):

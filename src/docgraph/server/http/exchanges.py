@@ -156,7 +156,13 @@ class Exchanges:
             return known
         scheme = _SOCKET_SCHEMES[known.scheme] if call.is_handshake else known.scheme
         client, scheme = self._proxies.resolve(known.client, scheme, headers)
-        return replace(known, client=client, scheme=scheme, http_version=call.request.version)
+        return replace(
+            known,
+            client=client,
+            scheme=scheme,
+            http_version=call.request.version,
+            host=self._proxies.find_host(known.client, headers),
+        )
 
     async def _answer(self, call: Call, exchange: Exchange) -> Answer:
         """Ask the application, when it is our turn."""

@@ -1,14 +1,12 @@
-"""The cookie as text, and requests that a foreign page sends with it (decision 30, A13, A18)."""
+"""The cookie as text (decision 30, A13)."""
 
 from http.cookies import SimpleCookie
 
 import pytest
 
 from docgraph.auth.cookies.cookie import Cookie, CookieTooLarge, find_values, read_authorization
-from docgraph.auth.cookies.forgery import check_forgery
 from docgraph.auth.cookies.sections import AuthCookieSetter
-from docgraph.exchange import Headers, Request, StartupError
-from docgraph.exchange.errors import Forbidden
+from docgraph.exchange import Headers, StartupError
 
 NOW = 1_767_225_600.0
 
@@ -143,57 +141,3 @@ def test_the_value_with_underscore_or_space_is_understood(value, authorization):
 )
 def test_only_cookies_of_that_very_name_count(field, values):
     assert find_values(Headers.of(cookie=field), "dg_auth") == values
-
-
-def make_request(method="POST", **headers):
-    return Request(method, b"/", headers=Headers.of(**{"host": "api.example.org", **headers}))
-
-
-ALLOWED = frozenset({"https://app.example.org"})
-JSON = {"content_type": "application/json"}
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        make_request(**JSON),
-        make_request(origin="https://api.example.org", **JSON),
-        make_request(origin="https://app.example.org", **JSON),
-        make_request(origin="http://api.example.org:8080", host="api.example.org:8080", **JSON),
-        make_request(origin="https://api.example.org", host="api.example.org:443", **JSON),
-        make_request(content_type="application/graphql"),
-        make_request(),
-        make_request(content_length="0"),
-        make_request("GET"),
-        make_request("GET", content_type="text/plain"),
-    ],
-)
-def test_own_pages_and_pages_on_the_list_may_send_the_cookie(request_):
-    check_forgery(request_, ALLOWED)
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        make_request(origin="https://evil.org", **JSON),
-        make_request(origin="null", **JSON),
-        make_request(origin="", **JSON),
-        make_request(origin="https://api.example.org.evil.org", **JSON),
-        make_request(origin="https://api.example.org:8443", **JSON),
-        make_request(origin="https://[", **JSON),
-        make_request(origin="chrome-extension://api.example.org", **JSON),
-        make_request("GET", origin="https://evil.org"),
-        make_request("DELETE", origin="https://evil.org"),
-        make_request(content_type="text/plain"),
-        make_request(content_type="text/plain;charset=UTF-8"),
-        make_request(content_type="application/x-www-form-urlencoded"),
-        make_request(content_type="multipart/form-data; boundary=x"),
-        make_request(content_type="Text/Plain", origin="https://api.example.org"),
-        make_request(content_length="5"),
-        make_request(transfer_encoding="chunked"),
-    ],
-)
-def test_foreign_pages_and_forms_are_refused(request_):
-    """A18: as form, as text/plain, from a foreign Origin."""
-    with pytest.raises(Forbidden):
-        check_forgery(request_, ALLOWED)

@@ -448,7 +448,8 @@ async def test_verified_tokens_are_checked_once_and_whether_they_have_ended_ever
     verify = mechanism._verifier._check
     mechanism._verifier._check = lambda text: (checks.append(text), verify(text))[1]
     revoked.revoked.add("two")  # the end of another one changes nothing
-    accepted = Accepted(Account("ada", ("user",), json.loads(decode(token.split(".")[1])), "jwt"))
+    said = json.loads(decode(token.split(".")[1]))
+    accepted = Accepted(Account("ada", ("user",), {**said, "_id": "ada", "userid": "ada"}, "jwt"))
     assert [await send(mechanism, token) for _ in range(2)] == [accepted] * 2
     revoked.revoked.add("one")
     assert await send(mechanism, token) == Rejected("revoked-token")
@@ -469,3 +470,42 @@ async def test_refused_tokens_are_not_remembered(build):
     mechanism = await build(**C3)
     await send(mechanism, make_token(claims(), "x" * 64))
     assert len(mechanism._verifier._remembered._entries) == 0
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"sub":"ada","sub":"bob",%s}',
+        b'{"sub":"ada","sub":"ada",%s}',
+        b'{"sub":"ada","\\u0073ub":"bob",%s}',
+        b'{"sub":"ada", "x": {"y": 1, "y" : 2},%s}',
+        b'{"sub":"ada","x":[{"y":":","y":1}],%s}',
+        b'{"roles":[],"sub":"ada",%s,"roles":["admin"]}',
+        b'{"sub":"ada",%s,"exp":99999999999}',
+    ],
+)
+async def test_a_member_that_stands_twice_is_refused(build, payload):
+    """Others may read the other one (RFC 7519 4)."""
+    mechanism = await build(**C3)
+    rest = json.dumps({name: claims()[name] for name in ("iss", "aud", "exp")})[1:-1].encode()
+    token = make_token(payload % rest)
+    assert await send(mechanism, token) == Rejected("malformed")
+    right = json.dumps({**claims(), "x": {"y": ":", "z": [{"y": 1}, {"y": 2}]}}).encode()
+    assert isinstance(await send(mechanism, make_token(right)), Accepted)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b'{"alg":"HS256","alg":"none","typ":"JWT"}',
+        b'{"alg":"none","alg":"HS256"}',
+        b'{"alg":"HS256","kid":"a","kid":"b"}',
+        b'{"alg":"HS256","x":{"a":1,"a":1}}',
+    ],
+)
+async def test_a_member_that_stands_twice_in_the_header_is_refused(build, header):
+    mechanism = await build(**C3)
+    token = make_token(claims(), raw_header=header)
+    assert await send(mechanism, token) == Rejected("malformed")
+    once = make_token(claims(), raw_header=b'{"alg":"HS256"}')
+    assert isinstance(await send(mechanism, once), Accepted)

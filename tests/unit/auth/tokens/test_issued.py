@@ -36,8 +36,14 @@ class Ends:
 
     stamp = 0.0
 
+    def __init__(self, clock):
+        self.clock = clock
+
     def is_revoked(self, jti, user, issued_at):
         return issued_at <= self.stamp
+
+    def date(self, user):
+        return max(self.clock(), self.stamp + 0.001)
 
 
 class World:
@@ -46,7 +52,8 @@ class World:
     def __init__(self, directory):
         create_generations(directory / "generations")
         self.directory = directory
-        self.clock, self.ends = Clock(), Ends()
+        self.clock = Clock()
+        self.ends = Ends(self.clock)
         self.users = {"ada": ADA}
         self.read = []
         self.opened = []
@@ -55,7 +62,7 @@ class World:
         self.read.append(account.name)
         return self.users.get(account.name)
 
-    async def open(self):
+    async def open(self, **options):
         blocking = Blocking(2)
         generations = Generations(self.directory / "generations")
         worker = IssuedTokens(
@@ -66,6 +73,7 @@ class World:
             revocations=self.ends,
             read_again=self.read_again,
             clock=self.clock,
+            **options,
         )
         await worker.open()
         self.opened.append((worker, generations, blocking))
@@ -254,3 +262,68 @@ async def test_a_caller_who_leaves_while_a_token_is_taken_away_leaves_no_half(wo
     await workers[0].find(b"x" * 24)  # waits for its turn behind the work that goes on
 
     assert await workers[1].find(issued.id) is None
+
+
+async def test_the_time_of_day_may_be_set_and_no_token_lives_longer_or_shorter(world):
+    """Lifetimes are measured; what is told of them is the time of day."""
+    day = Clock()
+    day.now = 1_800_000_000.0
+    worker = await world.open(wall=day)
+    issued = await worker.current(ADA)
+    assert worker.find_end(issued) == day.now + LIFE
+    for jump in (3600.0, -7200.0):
+        day.now += jump
+        assert (await worker.find(issued.id)).id == issued.id
+        assert (await worker.current(ADA)).id == issued.id
+        assert worker.find_end(issued) == day.now + LIFE
+    world.clock.now += LIFE
+    assert await worker.find(issued.id) is None
+
+
+async def test_the_end_that_is_told_does_not_flicker(world):
+    day = Clock()
+    worker = await world.open(wall=day)
+    issued = await worker.current(ADA)
+    told = worker.find_end(issued)
+    for late in (0.3, 0.9, -0.7):  # the two clocks are not read at the same moment
+        day.now = 1_000_000.0 + late
+        assert worker.find_end(issued) == told
+
+
+async def test_stamps_are_compared_with_the_time_of_the_database(world):
+    """A token that is made after a stamp is known is younger than it, whatever the clocks say."""
+    worker = await world.open()
+    old = await worker.current(ADA)
+    world.ends.stamp = world.clock.now + 5  # the clock of the database is ahead
+    assert await worker.find(old.id) is None
+    new = await worker.current(ADA)
+    assert await worker.find(new.id) is not None
+    assert (await worker.current(ADA)).id == new.id
+
+
+async def test_who_comes_with_a_token_stays_in_its_session_where_sessions_have_an_age(world):
+    workers = [await world.open(max_session_age=3000.0) for _ in range(2)]
+    first = (await workers[0].current(ADA)).account
+    assert (await workers[1].current(first)).account.token_id == first.token_id
+    world.clock.now += 100
+    second = (await workers[1].renew(ADA)).account
+    assert second.session_since > first.session_since
+    for worker in workers:
+        assert (await worker.current(first)).account.session_since == first.session_since
+        assert (await worker.current(second)).account.token_id == second.token_id
+    assert not workers[0].is_too_old(first)
+    world.clock.now += 2901
+    assert workers[0].is_too_old(first)
+    assert not workers[0].is_too_old(second)
+    assert not workers[0].is_too_old(ADA)
+
+
+async def test_a_password_gets_a_session_that_has_half_of_its_age_before_it(world):
+    worker = await world.open(max_session_age=120.0)
+    old = await worker.current(ADA)
+    world.clock.now += 60
+    assert (await worker.current(ADA)).id == old.id
+    world.clock.now += 1
+    new = await worker.current(ADA)
+    assert new.id != old.id
+    assert new.account.session_since == world.clock.now

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from docgraph.auth.tokens.stamps import Stamps, name_token, name_user
+from docgraph.auth.tokens.stamps import Stamps, name_token, name_user, name_users
 
 
 def make_stamps(*documents):
@@ -44,8 +44,8 @@ def test_a_stamp_for_everyone():
 def test_an_older_stamp_does_not_take_the_place_of_a_younger_one():
     stamps = make_stamps({"_id": "user:ada", "at": 100.5}, {"_id": "user:ada", "at": 50.0})
     assert stamps.end("a", "ada", 100.0)
-    assert stamps.reach("ada", 100.0)
-    assert not stamps.reach("ada", 101.0)
+    assert stamps.find("ada") == 100.5
+    assert stamps.find("bob") == 0
 
 
 @pytest.mark.parametrize("name", ["a:b", "token:x", "everyone", ""])
@@ -63,8 +63,26 @@ def test_the_stamp_of_a_long_id_stays_small():
     assert not stamps.end("x" * 99_999, "ada", 5.0)
 
 
+def test_one_stamp_ends_the_tokens_of_many_each_by_its_own_time():
+    stamps = make_stamps({"_id": name_users(), "users": ["ada", "bob:x"], "times": [100, 50.5]})
+    assert stamps.end("a", "ada", 100.0)
+    assert not stamps.end("a", "ada", 100.1)
+    assert stamps.end("a", "bob:x", 50.5)
+    assert not stamps.end("a", "bob:x", 51.0)
+    assert not stamps.end("a", "bob", 1.0)
+
+
 @pytest.mark.parametrize(
-    "stamp", [{}, {"_id": 5}, {"_id": "user:a", "at": "x"}, {"_id": "token:a"}]
+    "stamp",
+    [
+        {},
+        {"_id": 5},
+        {"_id": "user:a", "at": "x"},
+        {"_id": "token:a"},
+        {"_id": "users:x", "at": 5},
+        {"_id": "users:x", "users": ["a"], "times": "5"},
+        {"_id": "users:x", "users": ["a", 5], "times": ["5", 5]},
+    ],
 )
 def test_a_document_of_another_shape_changes_nothing(stamp):
     assert not make_stamps(stamp).end("a", "a", 1.0)

@@ -2,13 +2,15 @@
 
 from datetime import datetime
 
+import orjson
 import pytest
 
-from docgraph.auth.tokens.claims import build_claims, is_own, restore_account
+from docgraph.auth.jwt.claims import Claims
+from docgraph.auth.tokens.claims import PropertyNames, build_claims, is_own, restore
 from docgraph.auth.tokens.headers import render_instant
 from docgraph.auth.tokens.snapshot import decode_account, encode_account
 from docgraph.auth.tokens.table import Row, TokenTable
-from docgraph.auth.tokens.token import AccountMemo, LoginNames
+from docgraph.auth.tokens.token import AccountMemo, LoginNames, TokenAccount
 from docgraph.codec.types import Decimal128, Int64, ObjectId
 from docgraph.exchange import Account
 
@@ -23,39 +25,135 @@ RICH = {
 }
 
 
-@pytest.mark.parametrize(
-    "account",
-    [
-        Account("ada", ("user",), RICH, "database"),
-        Account("zoë", (), {"userid": "zoë", "roles": [], "team": "blue"}, "file"),
-        Account("ada", ("admin",), {"userid": "ada", "roles": ["admin"]}, "identity"),
-        Account("ada", ("a",), {"_id": "ada", "roles": {"main": ["a"]}}, "database"),
-        Account("ada", (), {"sub": "1", "iss": "them", "exp": 5, "email": "a@b"}, "jwt"),
-        Account("ada", (), {}, "identity"),
-    ],
-    ids=["database", "file", "identity", "roles elsewhere", "foreign token", "bare"],
-)
-def test_an_account_keeps_its_properties_in_claims_and_in_snapshots(account):
-    """Decision 19: token accounts keep the properties of the login that made them."""
-    claims = {**build_claims(account), "iss": "docgraph", "exp": 1, "iat": 0.5, "jti": "x"}
-    seen = Account(account.name, account.roles, claims, "jwt")
-    assert is_own(seen)
-    assert restore_account(seen) == account
+ACCOUNTS = {
+    "database": Account("ada", ("user",), RICH, "database"),
+    "file": Account("zoë", (), {"userid": "zoë", "roles": [], "team": "blue"}, "file"),
+    "identity": Account("ada", ("admin",), {"userid": "ada", "roles": ["admin"]}, "identity"),
+    "roles elsewhere": Account("ada", ("a",), {"_id": "ada", "roles": {"main": ["a"]}}, "database"),
+    "foreign token": Account("ada", (), {"sub": "1", "iss": "them", "email": "a@b"}, "jwt"),
+    "bare": Account("ada", (), {}, "identity"),
+}
+
+
+def sign(account, listed=(), **more):
+    """The claims of a token of the account, as they would be signed."""
+    login = TokenAccount(
+        account.name, account.roles, account.properties, account.kind, token_made_at=7.5, **more
+    )
+    own = build_claims(login, PropertyNames(listed), tells_session=bool(more))
+    return {**own, "iss": "docgraph", "exp": 9, "iat": 0.5, "jti": "x"}
+
+
+def read(claims, text="the text"):
+    """What a token with these claims is taken for."""
+    rules = Claims("sub", "roles", (), None, None, require_exp=True, leeway=0)
+    return restore(rules.read(orjson.loads(orjson.dumps(claims)), 1.0), text)
+
+
+@pytest.mark.parametrize("account", ACCOUNTS.values(), ids=ACCOUNTS)
+def test_an_account_keeps_everything_in_snapshots(account):
+    """Decision 19: random tokens have all of the login that made them."""
     assert decode_account(encode_account(account)) == account
 
 
-def test_claims_name_user_and_roles_and_show_properties_to_other_programs():
-    claims = build_claims(Account("ada", ("user",), RICH, "database"))
-    assert (claims["sub"], claims["roles"], claims["_id"]) == ("ada", ["user"], "ada")
+@pytest.mark.parametrize("account", ACCOUNTS.values(), ids=ACCOUNTS)
+def test_a_signed_token_carries_id_and_roles_and_nothing_else_unless_listed(account):
+    """Decision 19."""
+    claims = sign(account)
+    assert claims.keys() == {"sub", "roles", "docgraph", "iss", "exp", "iat", "jti"}
+    assert claims["docgraph"] == {"kind": account.kind, "at": 7.5}
+    restored = read(claims).account
+    assert (restored.name, restored.roles, restored.kind) == (
+        account.name,
+        account.roles,
+        account.kind,
+    )
+    ids = dict.fromkeys(("sub", "_id", "userid"), account.name)
+    assert restored.properties == {**ids, "roles": list(account.roles)}
+
+
+@pytest.mark.parametrize("account", ACCOUNTS.values(), ids=ACCOUNTS)
+def test_listed_properties_come_back_as_they_were(account):
+    restored = read(sign(account, account.properties)).account
+    for name, value in account.properties.items():
+        assert restored.properties[name] == value
+        assert type(restored.properties[name]) is type(value)
+
+
+def test_an_id_that_is_not_the_name_is_always_carried():
+    """`@user._id` means the same by password and by token."""
+    id = ObjectId("64b7f0a1c2d3e4f5a6b7c8d9")
+    claims = sign(Account("ada@example.org", (), {"_id": id, "userid": 7, "team": "x"}, "database"))
+    assert claims["_id"] == {"$oid": str(id)}
+    assert read(claims).account.properties == {
+        "sub": "ada@example.org",
+        "_id": id,
+        "userid": 7,
+        "roles": [],
+    }
+
+
+def test_a_part_of_a_property_can_be_listed_by_its_path():
+    properties = {"address": {"city": "Ulm", "zip": {"code": 5, "x": 1}}, "team": {"a": 1}}
+    account = Account("ada", (), properties, "database")
+    for listed, expected in (
+        (["/address/city"], {"address": {"city": "Ulm"}}),
+        (["address.city", "/address/zip/code"], {"address": {"city": "Ulm", "zip": {"code": 5}}}),
+        (["address", "/address/city", "team"], properties),
+        (["/address/city", "address"], {"address": properties["address"]}),
+        (["/team/a/b", "/address/none", "none", "/none/at/all"], {}),
+    ):
+        names = PropertyNames(listed)
+        assert names.select(account.properties) == expected, listed
+
+
+def test_what_tokens_carry_is_known_by_path():
+    names = PropertyNames(["team", "/address/city"])
+    carried = ["team", "team.x", "address", "address.city", "address.city.x"]
+    carried += ["sub", "_id", "_id.x", "userid", "roles"]
+    for path in carried:
+        assert names.carry(tuple(path.split("."))), path
+    for path in ("teams", "address.zip", "email", "exp"):
+        assert not names.carry(tuple(path.split("."))), path
+
+
+def test_a_restored_account_knows_its_token_and_the_time_that_stamps_are_compared_with():
+    verified = read(sign(ACCOUNTS["database"]))
+    account = verified.account
+    assert (account.token_id, account.token_text) == ("x", "the text")
+    assert (account.token_issued_at, account.token_expires_at) == (0.5, 9.0)
+    assert (verified.issued, account.token_made_at) == (7.5, 7.5)
+    assert "the text" not in repr(account)
+
+
+def test_a_session_begins_when_the_password_was_shown():
+    assert read(sign(ACCOUNTS["database"], session_since=0.25)).account.session_since == 0.25
+    assert read(sign(ACCOUNTS["database"])).account.session_since == 0.5  # as old as the token
+
+
+def test_claims_show_listed_properties_to_other_programs():
+    claims = sign(ACCOUNTS["database"], ["team", "since"])
+    assert (claims["sub"], claims["roles"]) == ("ada", ["user"])
     assert claims["team"] == {"$oid": "64b7f0a1c2d3e4f5a6b7c8d9"}
+    assert "count" not in claims
 
 
 def test_properties_that_would_not_fit_into_a_cookie_are_left_out_the_largest_first():
     properties = {"_id": "ada", "note": "x" * 5000, "email": "ada@example.org"}
-    restored = restore_account(
-        Account("ada", (), build_claims(Account("ada", (), properties, "database")), "jwt")
-    )
-    assert restored.properties == {"_id": "ada", "email": "ada@example.org"}
+    restored = read(sign(Account("ada", (), properties, "database"), properties)).account
+    assert restored.properties["email"] == "ada@example.org"
+    assert "note" not in restored.properties
+
+
+def test_an_account_of_a_foreign_token_has_an_id_under_every_name():
+    rules = Claims("email", "roles", (), None, None, require_exp=False, leeway=0)
+    for claims, expected in (
+        ({}, {"sub": "a@b", "_id": "a@b", "userid": "a@b"}),
+        ({"sub": "1", "userid": None}, {"sub": "1", "_id": "a@b", "userid": "a@b"}),
+        ({"_id": {"$oid": "x"}}, {"sub": "a@b", "_id": {"$oid": "x"}, "userid": "a@b"}),
+    ):
+        account = rules.read({"email": "a@b", **claims}, 1.0).account
+        assert account.properties == {"email": "a@b", **expected}
 
 
 def test_a_foreign_token_is_not_taken_for_ours():

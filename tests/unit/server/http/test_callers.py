@@ -90,3 +90,21 @@ def test_the_scheme_is_believed_from_a_trusted_proxy_only() -> None:
     assert _resolve(["10.0.0.1"], "10.0.0.1", proto="https")[1] == "https"
     assert _resolve(["10.0.0.1"], "10.0.0.1", proto="gopher")[1] == "http"
     assert _resolve(["10.0.0.1"], "10.0.0.2", proto="https")[1] == "http"
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "expected"),
+    [
+        ("10.0.0.1", "www.example.org", "www.example.org"),
+        ("10.0.0.1", "www.example.org:8443, inner", "www.example.org:8443"),
+        ("10.0.0.1", " ", None),
+        ("10.0.0.1", None, None),
+        ("10.0.0.2", "www.example.org", None),
+    ],
+)
+def test_the_host_is_believed_from_a_trusted_proxy_only(
+    peer: str, forwarded: str | None, expected: str | None
+) -> None:
+    headers = Headers([(b"x-forwarded-host", forwarded.encode())] if forwarded else [])
+    assert TrustedProxies(["10.0.0.1"]).find_host((peer, 4711), headers) == expected
+    assert TrustedProxies([]).find_host((peer, 4711), headers) is None
