@@ -116,10 +116,8 @@ class GraphqlService(Service):
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Run one operation."""
+        spent = time.perf_counter() - exchange.started
         try:
-            if self._config.query_time_limit <= 0:
-                return await self._handle(exchange)
-            spent = time.perf_counter() - exchange.started
             return await self._in_time(exchange, self._handle(exchange), spent)
         except StoreError as error:
             report_failure(error, exchange)
