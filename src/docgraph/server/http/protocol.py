@@ -10,19 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from math import inf
-from typing import Any
-from uuid import uuid4
 
 from docgraph.exchange import Connection, DocgraphError, Headers
-from docgraph.exchange.errors import InternalError, Overloaded, RequestTimeout
-from docgraph.observe import emit
-from docgraph.observe.events import RequestFailed
+from docgraph.exchange.errors import Overloaded, RequestTimeout
 from docgraph.server.http.call import Call, render_head
 from docgraph.server.http.framing import RequestHead
 from docgraph.server.http.incoming import DRAINABLE, Incoming
+from docgraph.server.http.peer import describe_peer
 from docgraph.server.http.phase import Phase
 from docgraph.server.http.reader import SLICE, Reader
-from docgraph.server.http.refuse import PartialRequest
+from docgraph.server.http.refuse import PartialRequest, report_fault
 from docgraph.server.http.stall import StallWatch
 from docgraph.server.http.state import ProcessState
 from docgraph.server.http.websocket import WebSocket, render_handshake
@@ -69,11 +66,7 @@ class HttpProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, unless there are too many connections."""
         self.transport = transport
-        self.connection = Connection(
-            _address(transport.get_extra_info("peername")),
-            _address(transport.get_extra_info("sockname")),
-            "https" if transport.get_extra_info("sslcontext") else "http",
-        )
+        self.connection = describe_peer(transport)
         self._stall = StallWatch(transport, self._limits.write_time)
         self._state.connections.add(self)
         self._enter(Phase.NEW, self._limits.header_time)
@@ -137,9 +130,7 @@ class HttpProtocol(asyncio.Protocol):
         try:
             refusal = self._reader.feed(data)
         except Exception as error:
-            id = uuid4().hex[:12]
-            emit(RequestFailed(id, "", error))
-            refusal = InternalError("the request could not be read", details={"id": id})
+            refusal = report_fault(error)
         if refusal is not None:
             self._give_up(refusal)
         elif self._reader.in_head and self._phase is not Phase.HEAD:
@@ -407,8 +398,3 @@ class HttpProtocol(asyncio.Protocol):
         self._enter(Phase.WORK, inf)
         if self._incoming is not None:
             self._incoming.fail(error)
-
-
-def _address(name: Any) -> tuple[str, int] | None:
-    """Host and port of a name of a socket; those of this machine alone have none."""
-    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None

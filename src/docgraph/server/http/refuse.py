@@ -7,15 +7,17 @@ because what follows on it can no longer be trusted.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 from docgraph.exchange import DocgraphError, Exchange, Headers, Request
+from docgraph.exchange.errors import InternalError
 from docgraph.observe import emit
-from docgraph.observe.events import RequestRefused
+from docgraph.observe.events import RequestFailed, RequestRefused
 from docgraph.server.fields import RawHeaders
 from docgraph.server.http.trace import RequestIds
 from docgraph.server.respond import Head, Responder, error_body
 
-__all__ = ["PartialRequest", "Refusals"]
+__all__ = ["PartialRequest", "Refusals", "report_fault"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +53,10 @@ class Refusals:
         headers = Headers.of_lower_case(request.headers)
         exchange = Exchange(Request(request.method, b"/", headers=headers), id)
         return self._responder.render_body(error_body(error), exchange, trace)
+
+
+def report_fault(error: Exception) -> DocgraphError:
+    """A fault of ours while a request was read: the log gets all of it, the caller an id."""
+    id = uuid4().hex[:12]
+    emit(RequestFailed(id, "", error))
+    return InternalError("the request could not be read", details={"id": id})

@@ -236,6 +236,44 @@ async def test_pipelined_requests_see_nothing_of_each_other() -> None:
     assert [(await peer.read()).body for _ in range(3)] == [b"nothing"] * 3
 
 
+async def test_a_fault_while_a_request_is_read_is_told_and_answered(
+    events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("secret detail")
+
+    monkeypatch.setattr("docgraph.server.http.reader.read_head", fail)
+
+    response = await _ask(_pong)
+
+    assert response.status == 500
+    assert b"secret" not in response.body
+    assert any(isinstance(event, RequestFailed) for event in events)
+
+
+async def test_a_head_that_comes_again_is_read_as_the_first_time() -> None:
+    async def handler(exchange: Exchange) -> Answer:
+        request = exchange.request
+        return Body(200, f"{request.method} {request.path} {dict(request.headers)}".encode())
+
+    peer = connect(handler)
+    requests = [
+        build_request("GET", "/a"),
+        build_request("GET", "/a"),
+        build_request("GET", "/b"),
+        build_request("PUT", "/b"),
+        build_request("PUT", "/b", x="1"),
+        b"PUT /b HTTP/1.0\r\nhost: test\r\nx: 1\r\n\r\n",
+    ]
+    seen = [(await peer.ask(data)).body.decode() for data in requests]
+
+    assert [text.partition(" {")[0] for text in seen] == [
+        *["GET /a", "GET /a", "GET /b", "PUT /b", "PUT /b", "PUT /b"]
+    ]
+    assert ["'x': '1'" in text for text in seen] == [False, False, False, False, True, True]
+    assert peer.transport.has_ended
+
+
 # --- other applications ---------------------------------------------------------------------------
 
 
