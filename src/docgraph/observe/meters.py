@@ -258,14 +258,16 @@ class Meters:
 
     def _count_arrival(self, event: events.RequestStarted) -> None:
         self._in_flight += 1
-        self._share()
+        if self._shared:
+            self._share()
 
     def _count_request(self, event: events.RequestFinished) -> None:
         self._in_flight -= 1
         self._answers.append(event)
         if len(self._answers) >= BULK:
             self._tally()
-        self._share()
+        if self._shared:
+            self._share()
 
     def _tally(self) -> None:
         """Add up the requests that were answered since the last time."""
@@ -278,13 +280,12 @@ class Meters:
     def _count_command(self, event: events.CommandFinished) -> None:
         labels = (event.command, "true" if event.ok else "false")
         self._commands.add(labels, event.duration)
-        self._share()
+        if self._shared:
+            self._share()
 
     def _share(self) -> None:
         """Let other processes see the numbers: at once with little to do, else now and then."""
-        if self._shared and (
-            self._in_flight <= 1 or time.monotonic() - self._flushed > FLUSH_SECONDS
-        ):
+        if self._in_flight <= 1 or time.monotonic() - self._flushed > FLUSH_SECONDS:
             self._flush()
 
     def _flush(self) -> None:

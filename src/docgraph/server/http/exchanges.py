@@ -183,24 +183,24 @@ class Exchanges:
         try:
             return await self._application.answer(exchange)
         finally:
-            self._leave(call)
+            if call.has_place:
+                self._leave(call)
 
     async def _read_body(self, call: Call, incoming: Incoming, limit: int) -> bytes:
         """The body; whoever waits for it gives his place away, and takes another one after it."""
         if incoming.is_complete:
             return incoming.take()
-        had_place = call.has_place
+        if not call.has_place:
+            return await incoming.read(limit)
         self._leave(call)
         body = await incoming.read(limit)
-        if had_place:
-            await self._gate.enter()
-            call.has_place = True
+        await self._gate.enter()
+        call.has_place = True
         return body
 
     def _leave(self, call: Call) -> None:
-        if call.has_place:
-            call.has_place = False
-            self._gate.leave()
+        call.has_place = False
+        self._gate.leave()
 
     # --- out --------------------------------------------------------------------------------------
 

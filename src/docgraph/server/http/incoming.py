@@ -56,11 +56,11 @@ class Incoming:
 
     # --- the connection's side --------------------------------------------------------------------
 
-    def feed(self, data: bytes) -> None:
-        """The next part has arrived."""
+    def feed(self, data: bytes) -> bool:
+        """The next part has arrived; whether it is enough for a reader who has not asked yet."""
         self.received += len(data)
         if self._is_dropped or self.failure is not None:
-            return
+            return False
         if not self._data:
             self._data = data
         elif isinstance(self._data, bytearray):
@@ -69,8 +69,11 @@ class Incoming:
             self._data = bytearray(self._data + data)
         if self._is_counted:
             self._bodies.grow(self, len(data))
-        if self._waiter is not None and self.received > self._enough:
+        if self._waiter is None:
+            return len(self._data) > _HIGH_WATER
+        if self.received > self._enough:
             self._wake()
+        return False
 
     def finish(self) -> None:
         """All of it has arrived."""
@@ -100,11 +103,6 @@ class Incoming:
         self._is_dropped = True
         self._data = b""
         self._uncount()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there is enough of it for a reader who has not asked yet."""
-        return self._waiter is None and len(self._data) > _HIGH_WATER
 
     @property
     def is_drainable(self) -> bool:

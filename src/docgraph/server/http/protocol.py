@@ -176,11 +176,8 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         """The next part of a body."""
-        incoming = self._incoming
-        if incoming is not None:
-            incoming.feed(data)
-            if incoming.is_full:
-                self._pause_reading()
+        if self._incoming is not None and self._incoming.feed(data):
+            self._pause_reading()
 
     def on_request_end(self) -> None:
         """A body is complete."""
@@ -264,7 +261,8 @@ class HttpProtocol(asyncio.Protocol):
                 self._enter(Phase.DRAIN, self._limits.header_time)
             else:
                 self._enter(Phase.IDLE, self._limits.idle_time)
-        self._resume_reading()
+        if not self._is_reading:
+            self._resume_reading()
         if self._backlog:
             data, self._backlog = self._backlog, b""
             self._feed_slices(data)
