@@ -140,6 +140,11 @@ class Request:
             self._content = await self.parse_content()
         return self._content
 
+    @property
+    def is_parsed(self) -> bool:
+        """Whether the body was parsed, and the result kept."""
+        return self._content is not _UNPARSED
+
     getContent = get_content  # the specification's names
     parseContent = parse_content
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from docgraph.codec import decode
-from docgraph.codec.documents import read_documents
+from docgraph.codec.documents import parse_large, read_documents
 from docgraph.exchange import DocgraphError, Headers, Request
-from docgraph.rest.bodies.bodies import parse_large, read_object
+from docgraph.rest.bodies.bodies import read_object
 from docgraph.runtime import Blocking
 
 pytestmark = pytest.mark.anyio
