@@ -113,7 +113,10 @@ async def ask(authorizer: Authorizer, exchange: Exchange) -> Decision:
 
 async def _ask(authorizer: Authorizer, exchange: Exchange) -> Decision:
     try:
-        return await authorizer.decide(exchange)
+        decision: object = await authorizer.decide(exchange)
+        if not isinstance(decision, Decision):
+            raise TypeError(f"`decide` returned {decision!r}, which is no Decision")
+        return decision
     except StoreError:
         raise
     except RequestError as error:  # what it was asked to look at cannot be read

@@ -18,6 +18,7 @@ import orjson
 
 from docgraph.exchange import Body, DocgraphError, Exchange, Stream
 from docgraph.exchange.errors import Forbidden, Overloaded, Unauthenticated
+from docgraph.server.answers import pass_bytes
 from docgraph.server.compress import (
     LARGE,
     SMALLEST,
@@ -114,7 +115,7 @@ class Responder:
     ) -> tuple[Head, AsyncIterator[bytes]]:
         """An answer of unknown length."""
         headers = self._common(stream.headers, caller, exchange)
-        chunks = stream.chunks
+        chunks = pass_bytes(stream.chunks)
         if stream.media_type is not None:
             headers.append((b"content-type", _content_type(stream.media_type)))
             if is_compressible(stream.media_type):

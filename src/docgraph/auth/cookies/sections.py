@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism, TokenBasicAuthMechanism
 from docgraph.auth.tokens.sections import JwtTokenManager, RndTokenManager
-from docgraph.config.section import PluginConfig, Uri, View
+from docgraph.config.section import PluginConfig, ServiceConfig, Uri, View
 from docgraph.exchange.errors import Problem
 
 __all__ = ["AuthCookieHandler", "AuthCookieRemover", "AuthCookieSetter"]
@@ -64,7 +64,7 @@ class AuthCookieHandler(PluginConfig, frozen=True):
     enabled: Annotated[bool, Meta(description="whether the cookie is read")] = False
 
 
-class AuthCookieRemover(PluginConfig, frozen=True):
+class AuthCookieRemover(ServiceConfig, frozen=True):
     """Clears the cookie and ends the token."""
 
     section_name: ClassVar[str] = "authCookieRemover"
@@ -73,6 +73,9 @@ class AuthCookieRemover(PluginConfig, frozen=True):
         bool, Meta(description="whether the request to log out must itself be authenticated")
     ] = False
     uri: Annotated[Uri, Meta(description="path of the service")] = "/logout"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
+        False
+    )
 
 
 _COOKIES: Final = (AuthCookieSetter, AuthCookieHandler, AuthCookieRemover)
