@@ -139,9 +139,9 @@ async def test_typed_values_can_be_described_with_and_without_underscore(api: Ap
     )
     await store_schema(api, "escaped", escaped)
 
-    for id in ("plain", "escaped"):
+    for id, written in (("plain", plain), ("escaped", escaped)):
         read = await api.get(f"/_schemas/{id}")
-        assert read.json["properties"] == plain["properties"]
+        assert read.json["properties"] == written["properties"]
 
 
 async def test_schemas_cannot_be_patched(api: Api) -> None:

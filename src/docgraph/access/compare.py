@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
 from docgraph.access.rulebook import RuleBook
-from docgraph.codec import unescape_keys
+from docgraph.codec import as_meant
 from docgraph.exchange import (
     Deadline,
     Document,
@@ -20,6 +20,7 @@ from docgraph.exchange import (
     Resource,
     ResourceType,
 )
+from docgraph.exchange.data import ESCAPING
 from docgraph.exchange.path import encode_path, parse_path
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.registry import PluginRegistry
@@ -113,11 +114,11 @@ class Comparison:
             self._graphql.db,
             self._graphql.collection,
             {"descriptor.enabled": {"$ne": False}},
-            projection={"descriptor": 1, "mappings": 1},
+            projection={"descriptor": 1, "mappings": 1, ESCAPING: 1},
             limit=_MOST_APPS,
             deadline=Deadline.after_ms(_READ_MS),
         )
-        return [(_find_uri(one), unescape_keys(one)) for one in documents]
+        return [(_find_uri(one), as_meant(one)) for one in documents]
 
 
 def _find_uri(document: Document) -> str:

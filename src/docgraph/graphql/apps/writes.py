@@ -11,12 +11,13 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from docgraph.codec import escape_keys, unescape_keys
+from docgraph.codec import as_written, to_stored
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import (
     Deadline,
     Document,
     Exchange,
+    Read,
     Resource,
     Write,
     WriteKind,
@@ -32,6 +33,7 @@ from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, run_blocking
 from docgraph.store import Store
+from docgraph.store.guard.marker import refuse_marker, refuse_marker_in_filter
 
 __all__ = ["URIS", "DefinitionChecker", "DefinitionNotifier", "DefinitionReader", "OnDefinitions"]
 
@@ -79,6 +81,7 @@ class DefinitionChecker(OnDefinitions):
     ) -> Write:
         """All documents or none; an update in place could not be checked before it happened."""
         _warnings.set(())
+        refuse_marker_in_filter(write.filter)
         if write.kind is WriteKind.DELETE:
             return write
         if write.kind is WriteKind.UPDATE:
@@ -110,8 +113,8 @@ class DefinitionChecker(OnDefinitions):
         )
 
     async def _check(self, document: Document, place: str) -> Document:
-        document = unescape_keys(document)
-        report = await self._examine(document)
+        stored = to_stored({key: value for key, value in document.items() if key != URIS})
+        report = await self._examine(stored)
         if report.errors:
             raise DefinitionError(
                 f"Wrong GraphQL App definition{place}: {report.errors[0].where}: "
@@ -120,9 +123,8 @@ class DefinitionChecker(OnDefinitions):
                 details=[f"{one.where}: {one.what}" for one in report.errors],
             )
         _warnings.set((*_warnings.get(), *map(str, report.warnings)))
-        stored = escape_keys({key: value for key, value in document.items() if key != URIS})
         stored.setdefault("_etag", ObjectId())
-        stored[URIS] = find_claims(document["_id"], decode_definition(document).uri)
+        stored[URIS] = find_claims(document["_id"], decode_definition(stored).uri)
         return stored
 
     async def _refuse_collision(self, document: Document, taken: set[str], place: str) -> None:
@@ -192,11 +194,16 @@ class DefinitionReader(OnDefinitions):
     name: ClassVar[str] = "graphAppDefinitionReader"
     description: ClassVar[str] = "unescapes app definitions that are read"
 
+    async def before_read(self, exchange: Exchange | None, resource: Resource, read: Read) -> Read:
+        """The read as it is, unless it asks for what is never shown."""
+        refuse_marker(read)
+        return read
+
     async def after_read(
         self, exchange: Exchange | None, resource: Resource, documents: list[Document]
     ) -> list[Document]:
         """The documents without escapes and without what only we need."""
         return [
-            unescape_keys({key: value for key, value in one.items() if key != URIS})
+            as_written({key: value for key, value in one.items() if key != URIS})
             for one in documents
         ]

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 
 import orjson
 
-from docgraph.codec import JsonMode, encode, unescape_keys
+from docgraph.codec import JsonMode, as_meant, encode
 from docgraph.codec.types import ObjectId
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
@@ -186,11 +186,11 @@ class Validator:
 
 
 async def load_schema(store: Store, db: str, id: Any) -> Document | None:
-    """A schema as it was written, or None."""
+    """A schema with plain keys, or None."""
     found = await store.find_one(
         db, SCHEMA_STORE, {"_id": id}, deadline=Deadline.after_ms(_LOAD_MS)
     )
-    return unescape_keys(found) if found is not None else None
+    return as_meant(found) if found is not None else None
 
 
 class Schemas:
