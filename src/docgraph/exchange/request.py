@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from docgraph.exchange.account import Account
+from docgraph.exchange.coding import inflate, is_coded, is_compressed
 from docgraph.exchange.errors import BodyTooLarge, RequestError
 from docgraph.exchange.headers import Headers
 from docgraph.exchange.path import parse_path, render_path
@@ -94,6 +95,7 @@ class Request:
         self.parser: Parser = _raw_bytes
         self._chunks = body
         self._body: bytes | None = None
+        self._flaw: RequestError | None = None  # why the body could not be read
         self._content: Any = _UNPARSED
         self._parameters: QueryParameters | None = None
 
@@ -114,10 +116,21 @@ class Request:
         """The media type in lower case without its parameters; empty when there is none."""
         return (self.headers.get("content-type") or "").split(";", 1)[0].strip().lower()
 
+    @property
+    def is_coded(self) -> bool:
+        """Whether the body has a content coding: its length is not the `Content-Length` then."""
+        return is_coded(self.headers)
+
     async def read_body(self) -> bytes:
-        """The bytes of the body, read at the first call and kept."""
+        """The bytes of the body without their content coding, read at the first call and kept."""
+        if self._flaw is not None:
+            raise self._flaw  # what is left of it is not the body
         if self._body is None:
-            self._body = await self._read()
+            try:
+                self._body = await self._read()
+            except RequestError as error:
+                self._flaw = error
+                raise
         return self._body
 
     async def parse_content(self) -> Any:
@@ -136,15 +149,20 @@ class Request:
     async def _read(self) -> bytes:
         if self._chunks is None:
             return b""
+        compressed = is_compressed(self.headers)
         self._refuse_announced_excess()
-        chunks: list[bytes] = []
+        chunks = self._bound(self._chunks())
+        if compressed:
+            chunks = self._bound(inflate(chunks))
+        return b"".join([chunk async for chunk in chunks])
+
+    async def _bound(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         size = 0
-        async for chunk in self._chunks():
+        async for chunk in chunks:
             size += len(chunk)
             if size > self.body_limit:
                 raise self._too_large()
-            chunks.append(chunk)
-        return b"".join(chunks)
+            yield chunk
 
     def _refuse_announced_excess(self) -> None:
         length = self.headers.get("content-length")

@@ -22,6 +22,7 @@ from docgraph.variables import UNBOUND, Resolvers, Variables
 __all__ = ["RequestView", "Wanted"]
 
 _BODY: Final = "the body"  # not the name of any variable
+_LENGTH: Final = "the length of the body"
 
 
 class Wanted(Exception):
@@ -71,6 +72,16 @@ class RequestView:
         changes: Changes = self.get(_BODY)
         return changes
 
+    def get_length(self) -> int:
+        """The length of the body as its service sees it; raises `Wanted` or `NoValue`."""
+        if self.request.is_coded:
+            inflated: int = self.get(_LENGTH)
+            return inflated
+        announced = self.request.headers.get("content-length")
+        if announced is None or not announced.isdigit():
+            raise NoValue("the length is not announced")
+        return int(announced)
+
     def bind(self, found: Mapping[str, str]) -> None:
         """Keep parts of the path or of other texts, for `${…}` further to the right."""
         for name, text in found.items():
@@ -101,6 +112,8 @@ class RequestView:
     async def _find(self, name: str) -> Any:
         if name == _BODY:
             return await self._read_changes()
+        if name == _LENGTH:
+            return len(await self.request.read_body())
         if name in _OF_DATA and self.data is not None:
             return _OF_DATA[name](self)
         found = await self._resolvers.resolve_all([name], self.exchange)

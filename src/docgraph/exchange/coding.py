@@ -1,0 +1,68 @@
+"""The content coding of request bodies (RFC 9110 8.4): gzip, inflated piece by piece.
+
+Whoever reads the pieces counts them: no more is ever inflated than one piece beyond his bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+from docgraph.exchange.errors import BodyError, UnsupportedMediaType
+from docgraph.exchange.headers import Headers
+
+__all__ = ["inflate", "is_coded", "is_compressed"]
+
+_PIECE: Final = 64 * 1024  # inflated in a fraction of a millisecond; then others have their turn
+_GZIP: Final = frozenset(("gzip", "x-gzip"))
+_WINDOW_BITS: Final = 16 + zlib.MAX_WBITS  # a gzip header and trailer
+
+
+def is_coded(headers: Headers) -> bool:
+    """Whether the bytes that are sent are others than those that are meant."""
+    return bool(_find_codings(headers))
+
+
+def is_compressed(headers: Headers) -> bool:
+    """Whether the body is in gzip; raises `UnsupportedMediaType` for anything else but plain."""
+    codings = _find_codings(headers)
+    if len(codings) > 1 or not _GZIP.issuperset(codings):
+        raise UnsupportedMediaType(
+            f"Content-Encoding {', '.join(codings)} is not supported",
+            hint="send the body plain, or in gzip once",
+            headers=[("Accept-Encoding", "gzip")],
+        )
+    return bool(codings)
+
+
+def _find_codings(headers: Headers) -> list[str]:
+    listed = ",".join(headers.get_list("content-encoding")).lower().split(",")
+    return [one.strip() for one in listed if one.strip() not in ("", "identity")]
+
+
+async def inflate(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The pieces that compressed chunks hold, in one gzip member or several; none of none."""
+    member: zlib._Decompress | None = None
+    async for chunk in chunks:
+        rest = chunk
+        while rest:
+            if member is None:
+                member = zlib.decompressobj(_WINDOW_BITS)
+            piece = _inflate(member, rest)
+            while piece:
+                yield piece
+                await asyncio.sleep(0)
+                piece = _inflate(member, member.unconsumed_tail)
+            rest = member.unused_data
+            member = None if member.eof else member
+    if member is not None:
+        raise BodyError("the body ends in the middle of its gzip data")
+
+
+def _inflate(member: zlib._Decompress, data: bytes) -> bytes:
+    try:
+        return member.decompress(data, _PIECE)
+    except zlib.error:
+        raise BodyError("the body is not valid gzip data") from None
