@@ -56,6 +56,19 @@ class AuthCookieSetter(PluginConfig, frozen=True):
         yield from _have_a_token(view)
         yield from _agree_on_tokens(view)
 
+    def give_advice(self, view: View) -> Iterator[Problem]:
+        """All three option sets have the token-basic mechanism on; set 1 works without it."""
+        if not self.enabled or not view.knows(TokenBasicAuthMechanism):
+            return
+        signed = view.on(JwtTokenManager) and view.on(JwtAuthenticationMechanism)
+        if signed and not view.on(TokenBasicAuthMechanism):
+            yield view.blame(
+                "/tokenBasicAuthMechanism/enabled",
+                "cookies work without it, but it is a part of their option set 1: callers who send "
+                "their token in the place of a password are not known",
+                "set it to true, unless all callers send cookies or bearers",
+            )
+
 
 class AuthCookieHandler(PluginConfig, frozen=True):
     """Reads the cookie and takes it as an `Authorization` header."""
