@@ -38,6 +38,8 @@ def is_compressed(headers: Headers) -> bool:
 
 
 def _find_codings(headers: Headers) -> list[str]:
+    if "content-encoding" not in headers:
+        return []
     listed = ",".join(headers.get_list("content-encoding")).lower().split(",")
     return [one.strip() for one in listed if one.strip() not in ("", "identity")]
 
