@@ -215,13 +215,24 @@ async def test_nobody_asks_for_the_marker(
 
 
 async def test_keys_do_not_show_the_marker(service: Service) -> None:
-    await send(service, "PUT", "/gql-apps/shop", definition(service, {"_$z": 1}))
+    await send(service, "PUT", "/_schemas/keys", {"title": "x"})
 
-    only = await send(service, "GET", "/gql-apps", keys='{"_escaping": 1}')
-    some = await send(service, "GET", "/gql-apps", keys='{"_escaping": 1, "notes": 1}')
+    refused = await service.request("GET", "/gql-apps", params={"keys": '{"_escaping": 1}'})
+    shown = await send(service, "GET", "/_schemas", keys='{"_escaping": 1, "title": 1}')
 
-    assert only == [{"_id": "shop"}]
-    assert some == [{"_id": "shop", "notes": {"_$z": 1}}]
+    assert refused.status == 403
+    assert shown == [{"_id": "keys", "title": "x"}]
+
+
+async def test_no_aggregation_shows_the_marker(service: Service) -> None:
+    await send(service, "PUT", "/gql-apps/shop", definition(service, {}))
+    project = {"$project": {"kept": {"$objectToArray": "$$ROOT"}}}
+    await send(service, "PUT", "/gql-apps", {"aggrs": [{"uri": "all", "stages": [project]}]})
+
+    (row,) = await send(service, "GET", "/gql-apps/_aggrs/all")
+
+    assert {"_id", "schema"} <= {one["k"] for one in row["kept"]}
+    assert ESCAPING not in {one["k"] for one in row["kept"]}
 
 
 async def test_nothing_is_deleted_by_the_marker(service: Service) -> None:

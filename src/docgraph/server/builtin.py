@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from docgraph.access.database import AclWatcher, DbAclAuthorizer
+from docgraph.access.definitions.limits import DefinitionLimits
 from docgraph.access.enforce import (
     HiddenReads,
     HiddenWrites,
@@ -130,6 +131,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     WriteFilter,
     RequestMerger,
     ResponseProjector,
+    DefinitionLimits,
     AccessExplain,
     # GraphQL apps
     GraphqlService,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from docgraph.exchange.data import Resource, ResourceType
-from docgraph.exchange.errors import RequestError, StartupError
+from docgraph.exchange.errors import RequestError, SecurityViolation, StartupError
 from docgraph.exchange.path import parse_path
 from docgraph.store.sections import MongoMount
 
@@ -27,6 +27,7 @@ __all__ = [
     "ReservedResource",
     "SplitMount",
     "check_names",
+    "check_reserved",
     "find_paths",
     "is_reserved_collection",
     "is_reserved_database",
@@ -226,6 +227,12 @@ def is_reserved_database(name: str) -> bool:
 def is_reserved_collection(name: str) -> bool:
     """Whether the collection belongs to the server, to a file store or to docgraph itself."""
     return name.startswith("system.") or name.endswith(".chunks") or name in _OWN_COLLECTIONS
+
+
+def check_reserved(collection: str) -> None:
+    """Refuse joins and mappings of what nobody reads directly."""
+    if is_reserved_collection(collection):
+        raise SecurityViolation(f"the collection {collection!r} is reserved and not accessible")
 
 
 def is_reserved_id(id: object) -> bool:

@@ -25,7 +25,7 @@ from docgraph.variables.compilation import (
 )
 from docgraph.variables.errors import BadValue
 from docgraph.variables.expressions import CONDITION_EXPRESSION
-from docgraph.variables.plain import VALUE, build_parts, take_value
+from docgraph.variables.plain import LITERAL, VALUE, build_parts, take_value
 from docgraph.variables.scope import Scope
 from docgraph.variables.values import (
     NOTHING,
@@ -138,6 +138,8 @@ def _position_of(key: str) -> Position:
         return _ALTERNATIVES if key != "$and" else _CONJUNCTION
     if key == "$expr":
         return CONDITION_EXPRESSION
+    if key == "$jsonSchema":
+        return LITERAL  # nearly every value in it is the name of a field, or a condition on one
     return VALUE if key.startswith("$") else CONDITION
 
 

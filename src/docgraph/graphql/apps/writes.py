@@ -13,11 +13,14 @@ from typing import Any, ClassVar
 
 from docgraph.codec import as_written, to_stored
 from docgraph.codec.types import ObjectId
+from docgraph.config.locate import CONFIGURATION
 from docgraph.exchange import (
+    ConfigError,
     Deadline,
+    DocgraphError,
     Document,
     Exchange,
-    Read,
+    Problem,
     Resource,
     Write,
     WriteKind,
@@ -32,8 +35,8 @@ from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, run_blocking
-from docgraph.store import Store
-from docgraph.store.guard.marker import refuse_marker, refuse_marker_in_filter
+from docgraph.store import Key, Store
+from docgraph.store.guard.marker import hide_marker
 
 __all__ = ["URIS", "DefinitionChecker", "DefinitionNotifier", "DefinitionReader", "OnDefinitions"]
 
@@ -73,6 +76,7 @@ class DefinitionChecker(OnDefinitions):
     ) -> None:
         super().__init__(config, graphql)
         self._store = store
+        self._key = _hide_ours(store, graphql)
         self._registry = registry
         self._lane = blocking.lane("definitions", concurrency=1, queue=64)
 
@@ -81,7 +85,6 @@ class DefinitionChecker(OnDefinitions):
     ) -> Write:
         """All documents or none; an update in place could not be checked before it happened."""
         _warnings.set(())
-        refuse_marker_in_filter(write.filter)
         if write.kind is WriteKind.DELETE:
             return write
         if write.kind is WriteKind.UPDATE:
@@ -159,7 +162,18 @@ class DefinitionChecker(OnDefinitions):
             projection={"_id": 1},
             limit=1,
             deadline=Deadline.after_ms(_LOOK_MS),
+            reveal=(self._key,),
         )
+
+
+def _hide_ours(store: Store, graphql: Graphql) -> Key:
+    """No read shows, asks for or joins what is ours; every definition makes it anew."""
+    try:
+        hide_marker(store.guard, graphql.db, graphql.collection)
+        return store.guard.hide(graphql.db, graphql.collection, URIS, remade=True)
+    except DocgraphError as error:
+        problem = f"apps cannot be kept there: {error}".rstrip(".")
+        raise ConfigError([Problem(CONFIGURATION, "/graphql", problem)]) from error
 
 
 class DefinitionNotifier(OnDefinitions):
@@ -193,11 +207,6 @@ class DefinitionReader(OnDefinitions):
 
     name: ClassVar[str] = "graphAppDefinitionReader"
     description: ClassVar[str] = "unescapes app definitions that are read"
-
-    async def before_read(self, exchange: Exchange | None, resource: Resource, read: Read) -> Read:
-        """The read as it is, unless it asks for what is never shown."""
-        refuse_marker(read)
-        return read
 
     async def after_read(
         self, exchange: Exchange | None, resource: Resource, documents: list[Document]

@@ -18,6 +18,7 @@ from docgraph.graphql.definition.mapping import (
     QueryMapping,
 )
 from docgraph.store.guard.stages import Policy, check_filter, check_pipeline
+from docgraph.store.mounts import check_reserved
 from docgraph.store.names import check_namespace
 from docgraph.variables import (
     BUILT_IN,
@@ -129,6 +130,7 @@ class _FieldChecker:
             return
         try:
             namespace = check_namespace(*names)
+            check_reserved(names[1])
         except (QueryError, SecurityViolation) as error:
             self._error("db", error.message)
             return

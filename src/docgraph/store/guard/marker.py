@@ -1,4 +1,8 @@
-"""The marker of documents that are stored escaped: nobody asks for what nobody gets to see."""
+"""The marker of documents that are stored escaped: nobody asks for what nobody gets to see.
+
+In a collection that is known it is hidden like anything else that is ours. Schema stores are in
+every database: there, reads are looked at before they are made.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from docgraph.exchange.data import ESCAPING, Read
-from docgraph.store.guard.rows import refuse
+from docgraph.store.guard.rows import Guard, Key, refuse
 
-__all__ = ["refuse_marker", "refuse_marker_in_filter"]
+__all__ = ["hide_marker", "refuse_marker", "refuse_marker_in_filter"]
+
+
+def hide_marker(guard: Guard, db: str, collection: str) -> Key:
+    """Hide the marker in a collection; the key is for those who have to understand documents."""
+    return guard.hide(db, collection, ESCAPING, remade=True)
 
 
 def refuse_marker(read: Read) -> None:

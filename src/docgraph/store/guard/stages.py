@@ -26,6 +26,7 @@ from docgraph.store.guard.references import (
     nested_pipelines,
     read_reference,
 )
+from docgraph.store.mounts import check_reserved
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.sections import AggregationSecurity
 
@@ -204,6 +205,7 @@ def _has_sound_stages(pipeline: Any, db: str, allowed: frozenset[str]) -> bool:
                 if reference.db != db or reference.dotted is not None:
                     return False
                 check_namespace(db, reference.collection)
+                check_reserved(reference.collection)
             for _, nested in nested_pipelines(name, body):
                 if not _has_sound_stages(nested, db, allowed):
                     return False
@@ -264,6 +266,7 @@ def _check_reference(name: str, reference: Reference, scope: _Scope, policy: Pol
         raise _violation("CROSS_DATABASE_ACCESS", name, scope.location, reason)
     try:
         check_namespace(reference.db, reference.collection)
+        check_reserved(reference.collection)
         check_database(other)
     except SecurityViolation as error:
         raise _violation("CROSS_DATABASE_ACCESS", name, scope.location, error.message) from None
