@@ -16,6 +16,7 @@ from docgraph.exchange.headers import Headers
 __all__ = ["inflate", "is_coded", "is_compressed"]
 
 _PIECE: Final = 64 * 1024  # inflated in a fraction of a millisecond; then others have their turn
+_MOST_MEMBERS: Final = 100  # empty ones cost time and hold nothing
 _GZIP: Final = frozenset(("gzip", "x-gzip"))
 _WINDOW_BITS: Final = 16 + zlib.MAX_WBITS  # a gzip header and trailer
 
@@ -44,14 +45,18 @@ def _find_codings(headers: Headers) -> list[str]:
     return [one.strip() for one in listed if one.strip() not in ("", "identity")]
 
 
-async def inflate(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The pieces that compressed chunks hold, in one gzip member or several; none of none."""
+async def inflate(data: bytes) -> AsyncIterator[bytes]:
+    """The pieces that the data holds, in one gzip member or a few; none of none."""
     member: zlib._Decompress | None = None
-    async for chunk in chunks:
-        rest = chunk
+    members = 0
+    # In slices, as the library copies what it leaves over.
+    for start in range(0, len(data), _PIECE):
+        rest = data[start : start + _PIECE]
         while rest:
             if member is None:
-                member = zlib.decompressobj(_WINDOW_BITS)
+                member, members = zlib.decompressobj(_WINDOW_BITS), members + 1
+            if members > _MOST_MEMBERS:
+                raise BodyError(f"the body has more than {_MOST_MEMBERS} gzip members")
             piece = _inflate(member, rest)
             while piece:
                 yield piece

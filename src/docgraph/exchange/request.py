@@ -127,7 +127,9 @@ class Request:
             raise self._flaw  # what is left of it is not the body
         if self._body is None:
             try:
-                self._body = await self._read()
+                compressed = is_compressed(self.headers)
+                body = await self._read()
+                self._body = await self._inflate(body) if compressed else body
             except RequestError as error:
                 self._flaw = error
                 raise
@@ -149,20 +151,26 @@ class Request:
     async def _read(self) -> bytes:
         if self._chunks is None:
             return b""
-        compressed = is_compressed(self.headers)
         self._refuse_announced_excess()
-        chunks = self._bound(self._chunks())
-        if compressed:
-            chunks = self._bound(inflate(chunks))
-        return b"".join([chunk async for chunk in chunks])
-
-    async def _bound(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        chunks: list[bytes] = []
         size = 0
-        async for chunk in chunks:
+        async for chunk in self._chunks():
             size += len(chunk)
             if size > self.body_limit:
                 raise self._too_large()
-            yield chunk
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    async def _inflate(self, body: bytes) -> bytes:
+        """Piece by piece: what is too large is never inflated first."""
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in inflate(body):
+            size += len(piece)
+            if size > self.body_limit:
+                raise self._too_large()
+            pieces.append(piece)
+        return b"".join(pieces)
 
     def _refuse_announced_excess(self) -> None:
         length = self.headers.get("content-length")

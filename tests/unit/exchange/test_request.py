@@ -1,6 +1,7 @@
 """A request reads its body when asked, once, and never beyond its limit."""
 
 import gzip
+import random
 
 import pytest
 
@@ -160,6 +161,21 @@ async def test_compressed_bytes_count_too():
     with pytest.raises(BodyTooLarge):
         await request.read_body()
     assert len(reads) < 10
+
+
+async def test_many_members_are_refused():
+    """Each costs time, and an empty one is bounded by nothing that it holds."""
+    request, _ = make_request([gzip.compress(b"") * 1000], content_encoding="gzip")
+    request.body_limit = 1 << 20
+    with pytest.raises(BodyError, match="more than 100 gzip members"):
+        await request.read_body()
+
+
+async def test_a_large_body_in_gzip_is_read_whole():
+    content = random.Random(1).randbytes(300_000) + bytes(300_000)
+    request, _ = make_request([gzip.compress(content)], content_encoding="gzip")
+    request.body_limit = 1 << 20
+    assert await request.read_body() == content
 
 
 async def test_a_body_may_be_as_long_as_the_bound_and_no_longer():
