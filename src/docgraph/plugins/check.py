@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -54,10 +55,11 @@ _Flaw = tuple[str, str]  # what is wrong, and the way out
 
 def check_plugin(found: Found, plugin: Plugin, section: object) -> None:
     """Raise `StartupError` for the first thing that cannot work."""
-    for message, hint in _find_flaws(plugin, section):
+    for message, hint in _find_flaws(found, plugin, section):
         raise StartupError(f"{found.title} {message}", hint=hint)
 
 
+@cache
 def methods_of(kind: Kind) -> dict[str, Callable[..., Any]]:
     """The methods that a plugin of that kind is called by, as the kind declares them."""
     protocol = _PROTOCOLS[kind]
@@ -76,8 +78,9 @@ def is_async(method: Callable[..., Any]) -> bool:
     )
 
 
-def _find_flaws(plugin: Plugin, section: object) -> Iterator[_Flaw]:
-    for name, declared in methods_of(plugin.kind).items():
+def _find_flaws(found: Found, plugin: Plugin, section: object) -> Iterator[_Flaw]:
+    # The methods of our own are checked before they are shipped; a start need not wait for it.
+    for name, declared in () if found.is_builtin else methods_of(plugin.kind).items():
         yield from _check_method(plugin, name, declared)
     if plugin.kind is Kind.SERVICE:
         yield from _check_service(plugin, section)
@@ -86,22 +89,26 @@ def _find_flaws(plugin: Plugin, section: object) -> Iterator[_Flaw]:
 
 def _check_method(plugin: Plugin, name: str, declared: Callable[..., Any]) -> Iterator[_Flaw]:
     method = getattr(plugin, name, None)
-    form = f"`{'async ' if is_async(declared) else ''}def {name}({_parameters(declared)})`"
-    if not callable(method):
-        title = _PROTOCOLS[plugin.kind].__name__
-        yield f"has no method `{name}`", f"write {form}, or subclass `docgraph.{title}`"
-        return
     function = getattr(method, "__func__", method)
-    if function is declared:
-        if name in _NEEDED[plugin.kind]:
-            yield f"has no method `{name}`", f"write {form}"
+    if function is declared and name not in _NEEDED[plugin.kind]:
+        return
+    if function is declared or not callable(function) or not callable(method):
+        title = _PROTOCOLS[plugin.kind].__name__
+        hint = "" if function is declared else f", or subclass `docgraph.{title}`"
+        yield f"has no method `{name}`", f"{_advise(name, declared)}{hint}"
         return
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         yield f"has a `{name}` that is a generator", "return a value in place of `yield`"
     elif is_async(function) and not is_async(declared):
-        yield f"has an `async def {name}`, which nobody would await", f"write {form}"
+        yield f"has an `async def {name}`, which nobody would await", _advise(name, declared)
     if not _takes(method, declared):
-        yield f"has a `{name}({_parameters(function)})` that cannot be called", f"write {form}"
+        shown = f"`{name}({_parameters(function)})`"
+        yield f"has a {shown} that cannot be called", _advise(name, declared)
+
+
+def _advise(name: str, declared: Callable[..., Any]) -> str:
+    colour = "async " if is_async(declared) else ""
+    return f"write `{colour}def {name}({_parameters(declared)})`"
 
 
 def _parameters(function: Callable[..., Any]) -> str:
@@ -114,14 +121,20 @@ def _takes(method: Callable[..., Any], declared: Callable[..., Any]) -> bool:
         signature = inspect.signature(method)
     except (TypeError, ValueError):  # one that is not written in Python
         return True
-    parameters = list(inspect.signature(declared).parameters.values())[1:]
-    positional = [one for one in parameters if one.kind is not one.KEYWORD_ONLY]
-    by_name = {one.name: None for one in parameters if one.kind is one.KEYWORD_ONLY}
+    positional, by_name = _arguments_of(declared)
     try:
         signature.bind(*positional, **by_name)
     except TypeError:
         return False
     return True
+
+
+@cache
+def _arguments_of(declared: Callable[..., Any]) -> tuple[tuple[None, ...], dict[str, None]]:
+    """What stands for the arguments of a call, without the plugin itself."""
+    parameters = list(inspect.signature(declared).parameters.values())[1:]
+    by_name = {one.name: None for one in parameters if one.kind is one.KEYWORD_ONLY}
+    return (None,) * (len(parameters) - len(by_name)), by_name
 
 
 def _check_service(service: Any, section: object) -> Iterator[_Flaw]:

@@ -24,8 +24,9 @@ from docgraph import (
     VariableResolver,
 )
 from docgraph.plugins import Found, PluginSet, assemble
-from docgraph.plugins.check import methods_of
+from docgraph.plugins.check import _check_method, methods_of
 from docgraph.plugins.options import section_struct
+from docgraph.server.builtin import BUILTIN
 
 
 class Hall(Service):
@@ -235,3 +236,18 @@ def test_the_section_of_a_service_is_still_injected_by_its_own_struct() -> None:
     found = [Found(hall, "hall.py"), Found(Guest, "hall.py")]
     plugins = assemble(found, {"hall": section}, {})
     assert plugins.find("guest").cup is section
+
+
+# --- our own --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plugin", BUILTIN, ids=lambda plugin: plugin.name)
+def test_built_in_plugins_have_the_methods_of_their_kinds(plugin: type[Plugin]) -> None:
+    """They are not looked at when a server starts."""
+    bare: Plugin = object.__new__(plugin)
+    flaws = [
+        flaw
+        for name, declared in methods_of(plugin.kind).items()
+        for flaw in _check_method(bare, name, declared)
+    ]
+    assert flaws == []
