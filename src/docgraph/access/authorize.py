@@ -114,7 +114,9 @@ class Authorization:
 async def ask(authorizer: Authorizer, exchange: Exchange) -> Decision:
     """The decision of one authorizer, with its name; a fault is a denial."""
     try:
-        decision = await authorizer.decide(exchange)
+        decision: object = await authorizer.decide(exchange)
+        if not isinstance(decision, Decision):
+            raise TypeError(f"`decide` returned {decision!r}, which is no Decision")
     except Exception as error:
         decision = _judge(error, authorizer)
     return _sign(decision, authorizer)

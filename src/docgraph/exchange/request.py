@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from docgraph.exchange.account import Account
+from docgraph.exchange.coding import inflate, is_coded, is_compressed
 from docgraph.exchange.errors import BodyTooLarge, RequestError
 from docgraph.exchange.headers import Headers
 from docgraph.exchange.path import parse_path, render_path
@@ -79,6 +80,7 @@ class Request:
     max_parameters = 200
     body_limit = 0  # set by the pipeline from the service; 0: no body is read
     _body: bytes | None = None
+    _flaw: RequestError | None = None  # why the body could not be read
     _content: Any = _UNPARSED
     _parameters: QueryParameters | None = None
 
@@ -118,16 +120,23 @@ class Request:
         """The media type in lower case without its parameters; empty when there is none."""
         return _media_type(self.headers.get("content-type") or "")
 
+    @property
+    def is_coded(self) -> bool:
+        """Whether the body has a content coding: its length is not the `Content-Length` then."""
+        return is_coded(self.headers)
+
     async def read_body(self) -> bytes:
-        """The bytes of the body, read at the first call and kept."""
+        """The bytes of the body without their content coding, read at the first call and kept."""
+        if self._flaw is not None:
+            raise self._flaw  # what is left of it is not the body
         if self._body is None:
-            if self._reader is None:
-                return b""
-            self._refuse_announced_excess()
-            body = await self._reader(self.body_limit)
-            if len(body) > self.body_limit:
-                raise self._too_large()
-            self._body = body
+            try:
+                compressed = is_compressed(self.headers)
+                body = await self._read()
+                self._body = await self._inflate(body) if compressed else body
+            except RequestError as error:
+                self._flaw = error
+                raise
         return self._body
 
     async def parse_content(self) -> Any:
@@ -147,6 +156,26 @@ class Request:
 
     getContent = get_content  # the specification's names
     parseContent = parse_content
+
+    async def _read(self) -> bytes:
+        if self._reader is None:
+            return b""
+        self._refuse_announced_excess()
+        body = await self._reader(self.body_limit)
+        if len(body) > self.body_limit:
+            raise self._too_large()
+        return body
+
+    async def _inflate(self, body: bytes) -> bytes:
+        """Piece by piece: what is too large is never inflated first."""
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in inflate(body):
+            size += len(piece)
+            if size > self.body_limit:
+                raise self._too_large()
+            pieces.append(piece)
+        return b"".join(pieces)
 
     def _refuse_announced_excess(self) -> None:
         length = self.headers.get("content-length")

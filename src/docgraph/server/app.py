@@ -23,6 +23,7 @@ from docgraph.runtime import Blocking, Instance, Tasks, watch_loop
 from docgraph.runtime.sections import Core
 from docgraph.server.content import parse_content
 from docgraph.server.pipeline import Pipeline
+from docgraph.server.plain_methods import run_plain_methods_in_threads
 from docgraph.server.prepare import Prepared
 from docgraph.server.routes import Routes, bind
 from docgraph.store import Store, open_store
@@ -99,6 +100,7 @@ class Docgraph:
             },
         )
         self._stack.push_async_callback(self.plugins.close)
+        run_plain_methods_in_threads(self.plugins.plugins, blocking)
         # Writes that outlive their requests need the plugins for what follows them.
         self._stack.push_async_callback(self.store.settle)
         self._stack.push_async_callback(self._tasks.close)

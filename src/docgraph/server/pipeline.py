@@ -20,6 +20,7 @@ from docgraph.exchange.request import Parser
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Interceptor, Point
+from docgraph.server.answers import check_answer
 from docgraph.server.respond import error_body
 from docgraph.server.routes import Route, Routes
 from docgraph.server.serve import hide, parse, serve
@@ -117,9 +118,11 @@ class Pipeline:
             if interceptor.resolve(exchange):
                 answer = await interceptor.handle(exchange)
                 if answer is not None:
-                    exchange.answer = answer
+                    exchange.answer = check_answer(answer, interceptor)
                     if point is not Point.RESPONSE:
                         return answer
+                elif point is Point.RESPONSE:
+                    check_answer(exchange.answer, interceptor)  # it may have changed that one
         return exchange.answer if point is Point.RESPONSE else None
 
     def _render(self, error: Exception, exchange: Exchange, route: Route | None) -> Body:
@@ -129,4 +132,8 @@ class Pipeline:
         if not isinstance(error, DocgraphError):
             error = hide(error, exchange)
         exchange.error = error.code
-        return (route and route.service.render_error(error)) or error_body(error)
+        own = route.service.render_error(error) if route else None
+        if route is None or own is None:
+            return error_body(error)
+        check_answer(own, route.service)
+        return own

@@ -17,6 +17,7 @@ import orjson
 
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Stream, Takeover, Upgrade
 from docgraph.exchange.errors import Forbidden, Overloaded, Unauthenticated
+from docgraph.server.answers import pass_bytes
 from docgraph.server.compress import (
     LARGE,
     choose_encoding,
@@ -127,7 +128,7 @@ class Responder:
         self, stream: Stream, exchange: Exchange, trace: list[bytes]
     ) -> tuple[Head, AsyncIterator[bytes]]:
         """An answer of unknown length."""
-        head, chunks = self._render(stream, exchange, trace), stream.chunks
+        head, chunks = self._render(stream, exchange, trace), pass_bytes(stream.chunks)
         if stream.media_type is not None:
             head.lines.append(_content_type(stream.media_type))
             head.is_endless = stream.media_type.startswith(_EVENTS)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from docgraph.config.section import ServiceConfig
 from docgraph.exchange import StartupError
 from docgraph.plugins.binding import bound_path, is_secured
 from docgraph.plugins.kinds import Service
@@ -53,7 +52,4 @@ class Routes:
 
 def bind(service: Service, config: object) -> Route:
     """A service at the `uri` of its section, or at its own default."""
-    uri = (config.uri if isinstance(config, ServiceConfig) else None) or service.uri
-    if not uri.startswith("/"):
-        raise StartupError(f"the uri {uri!r} of {service.name!r} does not start with a slash")
     return Route(service, bound_path(service, config), is_secured(service, config))

@@ -9,6 +9,8 @@ from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Parsed
 from docgraph.exchange.errors import InternalError, MethodNotAllowed, NotFound
 from docgraph.observe import emit
 from docgraph.observe.events import RequestFailed
+from docgraph.plugins.kinds import Service
+from docgraph.server.answers import check_answer
 from docgraph.server.cors import preflight_headers
 from docgraph.server.routes import Route
 
@@ -20,7 +22,7 @@ def parse(exchange: Exchange, route: Route | None) -> Parsed | None:
     if route is None or exchange.request.method == "OPTIONS":
         return None
     try:
-        return route.service.parse(exchange)
+        return _check_parsed(route.service.parse(exchange), route.service)
     except DocgraphError as error:
         return Parsed(error)
     except Exception as error:
@@ -40,7 +42,16 @@ async def serve(exchange: Exchange, route: Route | None) -> Answer:
             raise MethodNotAllowed(method, allowed)
     if exchange.parsed is not None and exchange.parsed.refusal is not None:
         raise exchange.parsed.refusal
-    return await route.service.handle(exchange)
+    return check_answer(await route.service.handle(exchange), route.service)
+
+
+def _check_parsed(parsed: object, service: Service) -> Parsed | None:
+    if parsed is None or isinstance(parsed, Parsed):
+        return parsed
+    raise TypeError(
+        f"`parse` of the service {service.name!r} returned a {type(parsed).__name__}, "
+        "which is neither None nor a Parsed"
+    )
 
 
 def _complete(methods: Sequence[str]) -> tuple[str, ...]:

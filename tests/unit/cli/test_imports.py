@@ -12,6 +12,7 @@ from docgraph.cli import COMMANDS
 
 for name in COMMANDS:
     import_module(f"docgraph.cli.{name}")
+import_module("docgraph.cli.extra").list_plugin_commands()
 heavy = {"pymongo", "bson", "graphql", "httptools", "wsproto", "jwt", "cryptography", "bcrypt"}
 heavy |= {"structlog"}
 print(*sorted(heavy & set(sys.modules)))

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from docgraph.exchange import Account, Body, Exchange, Headers, Request
+from docgraph.exchange import Account, Body, Exchange, Headers, Request, Stream
 from docgraph.exchange.errors import (
     BodyError,
     Forbidden,
@@ -244,3 +244,18 @@ def test_a_forbidden_stage_is_explained() -> None:
 def test_the_headers_of_an_error_are_kept() -> None:
     assert error_body(MethodNotAllowed("PUT", ["GET"])).headers == [("Allow", "GET")]
     assert error_body(Overloaded("busy")).headers == [("Retry-After", "1")]
+
+
+@pytest.mark.parametrize("encoding", [None, "gzip"])
+async def test_a_chunk_that_is_text_ends_the_stream_with_a_clear_error(
+    responder: Responder, encoding: str | None
+) -> None:
+    async def chunks() -> Any:
+        yield b"bytes, "
+        yield "text"
+
+    stream = Stream(chunks(), media_type="text/plain")
+    _, sent = responder.render_stream(stream, _exchange(encoding), [])
+
+    with pytest.raises(TypeError, match="a chunk of a Stream is str, not bytes: encode it"):
+        [chunk async for chunk in sent]

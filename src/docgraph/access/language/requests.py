@@ -182,14 +182,7 @@ def _build_size(arguments: Arguments) -> Test:
 def _build_length(compare: Callable[[int, int], bool]) -> Callable[[Arguments], Test]:
     def build(arguments: Arguments) -> Test:
         bound = _read_number(arguments.text("value"))
-
-        def test(view: RequestView) -> bool:
-            length = view.request.headers.get("content-length")
-            if length is None or not length.isdigit():
-                raise NoValue("the length is not announced")
-            return compare(int(length), bound)
-
-        return test
+        return lambda view: compare(view.get_length(), bound)
 
     return build
 

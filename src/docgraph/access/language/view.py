@@ -31,6 +31,7 @@ _FILTERED_READS: Final = frozenset(
 )
 _FILTERED_WRITES: Final = frozenset({ResourceType.DOCUMENT, ResourceType.BULK})
 _READS: Final = frozenset({"GET", "HEAD"})
+_LENGTH: Final = "the length of the body"
 
 
 class Wanted(Exception):
@@ -103,6 +104,16 @@ class RequestView:
         changes: Changes = self.get(_BODY)
         return changes
 
+    def get_length(self) -> int:
+        """The length of the body as its service sees it; raises `Wanted` or `NoValue`."""
+        if self.request.is_coded:
+            inflated: int = self.get(_LENGTH)
+            return inflated
+        announced = self.request.headers.get("content-length")
+        if announced is None or not announced.isdigit():
+            raise NoValue("the length is not announced")
+        return int(announced)
+
     def bind(self, found: Mapping[str, str]) -> None:
         """Keep parts of the path or of other texts, for `${…}` further to the right.
 
@@ -139,6 +150,8 @@ class RequestView:
     async def _find(self, name: str) -> Any:
         if name == _BODY:
             return await self._read_changes()
+        if name == _LENGTH:
+            return len(await self.request.read_body())
         if self.data is not None:
             if name in _OF_DATA:
                 return _OF_DATA[name](self)
