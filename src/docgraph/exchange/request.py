@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 from docgraph.exchange.account import Account
 from docgraph.exchange.errors import BodyTooLarge, RequestError
 from docgraph.exchange.headers import Headers
+from docgraph.exchange.pages import Page, Pages
 from docgraph.exchange.path import parse_path, render_path
 
 __all__ = ["Connection", "Parser", "QueryParameters", "Request"]
@@ -101,6 +102,13 @@ class Request:
     def path(self) -> str:
         """The decoded path, `/` for the root."""
         return render_path(self.segments)
+
+    pages = Pages()  # the pipeline sets those of the configuration
+
+    @property
+    def page(self) -> Page:
+        """Whose page made a browser send this, as far as that is known."""
+        return self.pages.judge(self.headers, self.connection.scheme, self.connection.host)
 
     @property
     def query(self) -> QueryParameters:

@@ -13,12 +13,13 @@ from functools import partial
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Exchange
+from docgraph.exchange.pages import Pages
 from docgraph.observe import emit
 from docgraph.observe.events import ConfigWarning, PluginLoaded
 from docgraph.plugins import PluginSet, assemble, is_enabled
 from docgraph.plugins.kinds import Initializer, Interceptor, Kind, Point
 from docgraph.runtime import Blocking, Instance, Tasks, watch_loop
-from docgraph.runtime.sections import Core
+from docgraph.runtime.sections import Core, Cors
 from docgraph.server.content import parse_content
 from docgraph.server.pipeline import Pipeline
 from docgraph.server.prepare import Prepared
@@ -110,6 +111,7 @@ class Docgraph:
             Authorization(self.plugins.of_kind(Kind.AUTHORIZER)),
             interceptors,
             parse_content,
+            Pages(self._prepared.config.get(Cors).allow_origins),
         )
 
     async def _initialize(self, initializer: Initializer) -> None:
