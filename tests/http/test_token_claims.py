@@ -173,10 +173,31 @@ async def test_a_cookie_of_an_old_session_is_not_renewed(session: Worker) -> Non
     renewed = await session.ask("/whoami?set-auth-cookie&renew-auth-token", cookie=cookie)
     cookie = renewed.headers["set-cookie"].partition(";")[0]
     at(session, 35)
-    again = await session.ask("/whoami?set-auth-cookie&renew-auth-token", cookie=cookie)
-    assert again.status_code == 200
-    assert again.headers["auth-token-valid-until"] == renewed.headers["auth-token-valid-until"]
-    assert again.headers["set-cookie"].partition(";")[0] == cookie
+    for method, path in (
+        ("GET", "/whoami?renew-auth-token"),
+        ("GET", "/whoami?set-auth-cookie"),
+        ("GET", "/whoami?set-auth-cookie&renew-auth-token"),
+        ("GET", "/nowhere?renew-auth-token"),
+        ("GET", "/tokens/ada?renew-auth-token"),
+        ("POST", "/tokens/ada"),
+        ("POST", "/tokens/ada?renew-auth-token&set-auth-cookie"),
+    ):
+        again = await session.ask(path, method=method, cookie=cookie)
+        assert again.status_code in (200, 404), path
+        assert again.headers["auth-token-valid-until"] == renewed.headers["auth-token-valid-until"]
+        assert "set-cookie" not in again.headers, path
+    assert await session.status(cookie=cookie) == 200
+
+
+async def test_the_password_sets_the_cookie_of_a_new_session(session: Worker) -> None:
+    login = await session.ask("/whoami?set-auth-cookie", login="ada:secret")
+    cookie = login.headers["set-cookie"].partition(";")[0]
+    at(session, 35)
+    again = await session.ask("/whoami?set-auth-cookie", login="ada:secret", cookie=cookie)
+    fresh = again.headers["set-cookie"].partition(";")[0]
+    assert fresh != cookie
+    at(session, 50)
+    assert (await session.status(cookie=cookie), await session.status(cookie=fresh)) == (401, 200)
 
 
 async def test_the_password_begins_a_new_session_and_prolongs_no_other(session: Worker) -> None:

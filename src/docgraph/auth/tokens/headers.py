@@ -69,9 +69,16 @@ def is_by_cookie(exchange: Exchange) -> bool:
 
 
 def wants_cookie(exchange: Exchange) -> bool:
-    """Whether the answer should set the cookie: on request, and where what it holds was renewed."""
-    if is_by_cookie(exchange) and _RENEWED in exchange.attributes:
-        return True
+    """Whether the answer should set the cookie: on request, and where what it holds was renewed.
+
+    A cookie with the last token of its session stays as it is: setting it would prolong its life.
+    """
+    if is_by_cookie(exchange):
+        token = find_token(exchange)
+        if token is not None and token.is_last:
+            return False
+        if _RENEWED in exchange.attributes:
+            return True
     return _asks(exchange, _SET)
 
 

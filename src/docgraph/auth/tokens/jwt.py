@@ -84,7 +84,7 @@ class JwtTokens(TokenManager):
     async def issue(self, account: Account, *, renew: bool = False) -> Token:
         """The login's token; `renew` makes a new one. The old one is good until its end."""
         if isinstance(account, TokenAccount) and self._issued.is_too_old(account):
-            return Token(account.token_text, account.token_expires_at)
+            return Token(account.token_text, account.token_expires_at, is_last=True)
         try:
             issued = await (self._issued.renew(account) if renew else self._issued.current(account))
         except Ended:

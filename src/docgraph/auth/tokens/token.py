@@ -24,10 +24,14 @@ _BY_NAME: Final = frozenset({"database", "file", "identity"})
 
 
 class Token(NamedTuple):
-    """A token and the time, in seconds since the epoch, at which it ends."""
+    """A token and the time, in seconds since the epoch, at which it ends.
+
+    The last one of a session is the one that the caller came with: there will be no other.
+    """
 
     text: str
     expires_at: float
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
