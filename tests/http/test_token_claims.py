@@ -86,6 +86,28 @@ async def test_a_token_carries_the_properties_that_are_listed(
         assert (seen["team"], seen["address"]) == ("blue", {"city": "Ulm"})
 
 
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_a_user_who_edits_the_own_document_claims_no_other_id(
+    mongo_client: Mongo, mongo_uri: str, database: str, number: int
+) -> None:
+    """By password, by token and by cookie, whether tokens carry these names or not."""
+    users = mongo_client[database]["users"]
+    for listed in ((), ("userid", "/sub")):
+        settings = merge(OPTION_SETS[number], carry(*listed))
+        async with open_workers(mongo_client, mongo_uri, database, settings) as (worker,):
+            users.update_one({"_id": "ada"}, {"$set": {"userid": "root", "sub": "root"}})
+            token = await worker.token()
+            login = await worker.ask("/whoami?set-auth-cookie", login="ada:secret")
+            cookie = login.headers["set-cookie"].partition(";")[0]
+            by_password = await properties(worker, login="ada:secret")
+            by_token = await properties(worker, login=f"ada:{token}")
+            by_cookie = await properties(worker, cookie=cookie)
+            assert by_password["_id"] == "ada"
+            assert not {"userid", "sub"} & by_password.keys()
+            assert by_token == by_cookie
+            assert {by_token.get(name, "ada") for name in ("_id", "userid", "sub")} == {"ada"}
+
+
 async def test_a_foreign_token_binds_the_user_id_under_every_name(
     mongo_client: Mongo, mongo_uri: str, database: str
 ) -> None:
