@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import ClassVar, Final
 from urllib.parse import quote
 
-from docgraph.auth.tokens.token import Token, TokenAccount
+from docgraph.auth.tokens.token import LastToken, Token, TokenAccount
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Answer, DocgraphError, Exchange
 from docgraph.observe import emit
@@ -74,8 +74,7 @@ def wants_cookie(exchange: Exchange) -> bool:
     A cookie with the last token of its session stays as it is: setting it would prolong its life.
     """
     if is_by_cookie(exchange):
-        token = find_token(exchange)
-        if token is not None and token.is_last:
+        if isinstance(find_token(exchange), LastToken):
             return False
         if _RENEWED in exchange.attributes:
             return True
@@ -154,7 +153,7 @@ class TokenHeaders(Interceptor):
             return None
         renew = _asks(exchange, _RENEW) and getattr(manager, "renewable", False)
         try:
-            token = Token(*await manager.issue(account, renew=renew))
+            token = Token.of(await manager.issue(account, renew=renew))
         except DocgraphError:  # a database that is away is told of elsewhere
             if renew:
                 raise

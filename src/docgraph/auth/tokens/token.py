@@ -14,7 +14,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from docgraph.auth.tokens.snapshot import encode_account
 from docgraph.exchange import Account
 
-__all__ = ["AccountMemo", "LoginNames", "Token", "TokenAccount"]
+__all__ = ["AccountMemo", "LastToken", "LoginNames", "Token", "TokenAccount"]
 
 V = TypeVar("V")
 
@@ -24,14 +24,21 @@ _BY_NAME: Final = frozenset({"database", "file", "identity"})
 
 
 class Token(NamedTuple):
-    """A token and the time, in seconds since the epoch, at which it ends.
-
-    The last one of a session is the one that the caller came with: there will be no other.
-    """
+    """A token and the time, in seconds since the epoch, at which it ends."""
 
     text: str
     expires_at: float
-    is_last: bool = False
+
+    @classmethod
+    def of(cls, issued: tuple[str, float]) -> Token:
+        """What a manager has issued, which may be anybody's plugin."""
+        return issued if isinstance(issued, Token) else cls(*issued)
+
+
+class LastToken(Token):
+    """The one that the caller came with: the session is too old for another."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
