@@ -310,6 +310,32 @@ async def test_rules_and_mappings_that_use_what_tokens_do_not_carry_are_told(
     assert await find_warnings(mongo_client, mongo_uri, database, settings, listed) == []
 
 
+async def test_rules_whose_filters_are_text_and_variables_in_brackets_are_told_too(
+    mongo_client: Mongo, mongo_uri: str, database: str, tmp_path: Path
+) -> None:
+    conditions = {
+        "readFilter": '{"t": "@user.team3"}',
+        "mergeRequest": '{"t": "@user.team4[0].name"}',
+        "readFilters": '{"x.y": {"t": "@user.team5"}}',
+    }
+    rule = {
+        "roles": ["user"],
+        "predicate": "path('/x') and equals(@user['team2'],'x')",
+        "mongo": conditions,
+    }
+    file = tmp_path / "acl.yml"
+    file.write_text(yaml.safe_dump({"permissions": [rule]}))
+    in_file = {"fileAclAuthorizer": {"enabled": True, "conf-file": str(file)}}
+    in_section = {"fileAclAuthorizer": {"enabled": True, "permissions": [rule]}}
+    in_database = {"dbAclAuthorizer": {"acl-db": database}}
+    for settings in (in_file, in_section, in_database):
+        if settings is in_database:
+            mongo_client[database]["acl"].insert_one({"_id": "one", **rule})
+        told = await find_warnings(mongo_client, mongo_uri, database, SIGNED, settings)
+        named = [one.partition(" ")[0] for one in told]
+        assert named == [f"@user.team{number}" for number in (2, 3, 4, 5)], settings
+
+
 async def test_without_signed_tokens_nothing_is_told(
     mongo_client: Mongo, mongo_uri: str, database: str
 ) -> None:
