@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from docgraph.exchange.headers import Headers
 
-__all__ = ["Page", "Pages"]
+__all__ = ["Page", "Pages", "spell_origin"]
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _SECURE: Final = frozenset({"https", "wss"})
@@ -67,6 +67,16 @@ class Pages:
             return Page.OURS
         is_own = _is_own(origin, scheme, host or headers.get("host") or "")
         return _ours_if(is_own and (site == _UNSAID or site in _AT_HOME))
+
+
+def spell_origin(text: str) -> str:
+    """An origin as browsers write it: in lower case, without the usual port; else the text."""
+    origin = _read_origin(text)
+    if origin is None:
+        return text
+    host = f"[{origin.host}]" if ":" in origin.host else origin.host
+    port = "" if origin.port == _DEFAULT_PORTS[origin.scheme] else f":{origin.port}"
+    return f"{origin.scheme}://{host}{port}"
 
 
 def _ours_if(condition: bool) -> Page:

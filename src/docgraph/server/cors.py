@@ -5,12 +5,15 @@
     a list          on the list             that origin, credentials, `Vary: Origin`
     a list          not on it, or none      nothing, `Vary: Origin`
 
-An origin is compared as a whole: no suffix, prefix or pattern can be tricked.
+An origin is compared as a whole: no suffix, prefix or pattern can be tricked. One that is listed in
+another spelling than that of browsers (`https://App.example:443`) counts in theirs, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+from docgraph.exchange.pages import spell_origin
 
 __all__ = ["CorsPolicy", "preflight_headers"]
 
@@ -38,7 +41,7 @@ class CorsPolicy:
                 exposed,
                 (b"vary", b"Origin"),
             ]
-            for origin in allow_origins
+            for origin in (*allow_origins, *map(spell_origin, allow_origins))
         }
         self._others: RawHeaders = (
             [(b"vary", b"Origin")]
