@@ -27,6 +27,10 @@ class Authentication:
     refused: bool = False
 
 
+_NOBODY = Authentication()
+_REFUSED = Authentication(refused=True)
+
+
 class Authenticator:
     """The stage `authenticate` of the pipeline."""
 
@@ -41,7 +45,7 @@ class Authenticator:
                     return Authentication(account)
                 case Rejected(reason):
                     emit(AuthFailed(mechanism.name, reason, request_id=exchange.id))
-        return Authentication(refused="authorization" in exchange.request.headers)
+        return _REFUSED if "authorization" in exchange.request.headers else _NOBODY
 
     def challenge(self, exchange: Exchange) -> Unauthenticated:
         """The 401 for an unknown caller, with a challenge per mechanism unless suppressed."""

@@ -116,6 +116,7 @@ class Service(Plugin, Protocol):
     exact: ClassVar[bool] = False  # only the uri itself, nothing below it
     methods: ClassVar[tuple[str, ...]] = ("GET",)
     secured: ClassVar[bool] = True
+    is_probe: ClassVar[bool] = False  # answered at once, however many requests wait for their turn
     max_body_size: int = 1 << 20
 
     def parse(self, exchange: Exchange) -> Parsed | None:

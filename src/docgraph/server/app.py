@@ -7,8 +7,10 @@ What is opened is closed in the opposite order, also when the start fails half-w
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import Any
 
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
@@ -60,9 +62,13 @@ class Docgraph:
         """Give everything back, last first."""
         await self._stack.aclose()
 
-    async def answer(self, exchange: Exchange) -> Answer:
+    def is_probe(self, exchange: Exchange) -> bool:
+        """Whether this request asks how the server is: it is answered however many wait."""
+        return self._pipeline.is_probe(exchange)
+
+    def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Answer]:
         """One request."""
-        return await self._pipeline.answer(exchange)
+        return self._pipeline.answer(exchange)
 
     async def open(self) -> None:
         """The store and the plugins, without the part that answers requests."""

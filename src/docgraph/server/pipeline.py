@@ -47,6 +47,11 @@ class Pipeline:
         self._parser = parser
         self._pages = pages
 
+    def is_probe(self, exchange: Exchange) -> bool:
+        """Whether the service that is asked says how the server is."""
+        route = self._routes.match(exchange.request.segments)
+        return route is not None and getattr(route.service, "is_probe", False)
+
     async def answer(self, exchange: Exchange) -> Answer:
         """The answer, whatever happens on the way."""
         route = self._routes.match(exchange.request.segments)
@@ -72,6 +77,8 @@ class Pipeline:
             exchange.answer = await serve(exchange, route)
         except Exception as error:
             exchange.answer = self._render(error, exchange, route)
+        if not self._interceptors[Point.RESPONSE]:
+            return exchange.answer
         return await self._intercept(Point.RESPONSE, exchange) or exchange.answer
 
     def _prepare(self, exchange: Exchange, route: Route | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from docgraph.config.section import ServiceConfig
 from docgraph.exchange import StartupError
@@ -36,8 +37,9 @@ class Routes:
                     hint="give one of them another `uri`",
                 )
         self._longest = max((len(prefix) for prefix in self._table), default=0)
+        self.match = lru_cache(maxsize=1024)(self._find)  # most requests are for few paths
 
-    def match(self, segments: tuple[str, ...]) -> Route | None:
+    def _find(self, segments: tuple[str, ...]) -> Route | None:
         """The route that serves this path."""
         for length in range(min(len(segments), self._longest), -1, -1):
             route = self._table.get(segments[:length])

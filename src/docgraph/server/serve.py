@@ -31,12 +31,13 @@ async def serve(exchange: Exchange, route: Route | None) -> Answer:
     """Stage 6: the methods that every service answers alike, then the service itself."""
     if route is None:
         raise NotFound("nothing is served at this path")
-    method = exchange.request.method
-    allowed = _complete(route.service.allowed_methods(exchange))
-    if method == "OPTIONS":
-        return Body(200, headers=[("Allow", ", ".join(allowed)), *preflight_headers(allowed)])
-    if method not in allowed:
-        raise MethodNotAllowed(method, allowed)
+    method, own = exchange.request.method, route.service.allowed_methods(exchange)
+    if method == "OPTIONS" or method not in own:
+        allowed = _complete(own)
+        if method == "OPTIONS":
+            return Body(200, headers=[("Allow", ", ".join(allowed)), *preflight_headers(allowed)])
+        if method not in allowed:
+            raise MethodNotAllowed(method, allowed)
     if exchange.parsed is not None and exchange.parsed.refusal is not None:
         raise exchange.parsed.refusal
     return await route.service.handle(exchange)

@@ -8,36 +8,35 @@ from docgraph.exchange.errors import BodyTooLarge, RequestError
 pytestmark = pytest.mark.anyio
 
 
-def make_request(chunks=(), **headers):
+def make_request(body=b"", **headers):
     reads = []
 
-    async def body():
-        for chunk in chunks:
-            reads.append(chunk)
-            yield chunk
+    async def read(limit):
+        reads.append(limit)
+        return body
 
-    request = Request("POST", b"/x", headers=Headers.of(**headers), body=body)
+    request = Request("POST", b"/x", headers=Headers.of(**headers), body=read)
     request.body_limit = 10
     return request, reads
 
 
 async def test_nothing_is_read_until_somebody_asks():
-    _, reads = make_request([b"abc"])
+    _, reads = make_request(b"abc")
     assert reads == []
 
 
 async def test_the_body_is_read_once_and_parsed_once():
-    request, reads = make_request([b"ab", b"c"])
+    request, reads = make_request(b"abc")
     parsed = []
     request.parser = lambda body, kind: parsed.append(body) or body.decode()
     assert await request.get_content() == "abc"
     assert await request.getContent() == "abc"
-    assert reads == [b"ab", b"c"]
+    assert reads == [10]
     assert parsed == [b"abc"]
 
 
 async def test_parse_content_parses_anew():
-    request, reads = make_request([b"abc"])
+    request, reads = make_request(b"abc")
     parsed = []
     request.parser = lambda body, kind: parsed.append(body)
     await request.parse_content()
@@ -47,21 +46,21 @@ async def test_parse_content_parses_anew():
 
 
 async def test_an_announced_excess_is_refused_before_reading():
-    request, reads = make_request([b"x" * 11], content_length="11")
+    request, reads = make_request(b"x" * 11, content_length="11")
     with pytest.raises(BodyTooLarge):
         await request.read_body()
     assert reads == []
 
 
-async def test_an_unannounced_excess_is_refused_where_it_begins():
-    request, reads = make_request([b"x" * 6, b"y" * 6, b"z" * 6])
+async def test_an_unannounced_excess_is_refused_and_the_reader_knows_where_it_begins():
+    request, reads = make_request(b"x" * 12)
     with pytest.raises(BodyTooLarge):
         await request.read_body()
-    assert len(reads) == 2
+    assert reads == [10]
 
 
 async def test_the_parser_sees_the_bare_media_type():
-    request, _ = make_request([b"{}"], content_type="Application/JSON; charset=utf-8")
+    request, _ = make_request(b"{}", content_type="Application/JSON; charset=utf-8")
     request.parser = lambda body, kind: kind
     assert await request.get_content() == "application/json"
 
