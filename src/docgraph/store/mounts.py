@@ -225,7 +225,9 @@ def _check_place(db: str | None, collection: str | None) -> None:
         if not collection or not _COLLECTION_FORBIDS.isdisjoint(collection):
             raise RequestError("illegal collection name: it may hold neither NUL nor '$'")
         if not all(collection.split(".")):
-            raise RequestError("illegal collection name: on both sides of a '.' stands something")
+            raise RequestError(
+                "illegal collection name: it may not start or end with '.', nor hold '..'"
+            )
 
 
 def is_reserved_database(name: str) -> bool:

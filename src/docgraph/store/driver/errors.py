@@ -117,17 +117,17 @@ _RESUME = _Rule(
 
 _NAME = _Rule(StoreRejected, "invalid database or collection name")
 _VIEW = _Rule(StoreRejected, "a view does not support this")
-_PATH = _Rule(StoreRejected, "the update leads to a path that cannot be")
-_CAPPED = _Rule(StoreRejected, "a document cannot become that large in a capped collection")
+_PATH = _Rule(StoreRejected, "invalid field path in the update")
+_CAPPED = _Rule(StoreRejected, "the document is too large for the capped collection")
 _DEEP = _Rule(StoreRejected, "the query or document is nested too deeply")
 _BSON = _Rule(QueryError, "a value or key cannot be expressed in BSON")
 _UNSUPPORTED = _Rule(NotSupported, "the database does not support this")
 _API = _Rule(
     StoreRejected,
-    "the version of its API that the connection demands of the database does not have this",
+    "not part of the API version that the connection string demands",
 )
 _BUSY = _Rule(Conflict, "another operation on the collection or database is under way", "try again")
-_INTERRUPTED = _Rule(StoreUnavailable, "the operation was ended at the database", "try again")
+_INTERRUPTED = _Rule(StoreUnavailable, "the operation was interrupted at the database", "try again")
 _DISK = _Rule(StoreUnavailable, "the database has no space left")
 
 _OTHER_COLLECTION = 361  # CollectionUUIDMismatch
@@ -206,12 +206,12 @@ _RULES: dict[int, _Rule] = {
     146: _MEMORY,  # ExceededMemoryLimit
     148: _CONCERN,  # ReadConcernMajorityNotEnabled
     159: _QUERY,  # DurationOverflow
-    165: _Rule(StoreRejected, "a view rests on too many others"),  # ViewDepthLimitExceeded
+    165: _Rule(StoreRejected, "views are nested too deeply"),  # ViewDepthLimitExceeded
     166: _VIEW,  # CommandNotSupportedOnView
     167: _VIEW,  # OptionNotSupportedOnView
     168: _QUERY,  # InvalidPipelineOperator
     171: _Rule(  # CannotIndexParallelArrays
-        StoreRejected, "one index of the collection would have to hold two arrays of a document"
+        StoreRejected, "a compound index cannot cover two array properties of one document"
     ),
     175: _INTERRUPTED,  # QueryPlanKilled
     181: _Rule(  # AmbiguousIndexKeyPattern
@@ -258,7 +258,7 @@ _RULES: dict[int, _Rule] = {
     357: _BSON,  # InvalidBSONType
     365: _BUSY,  # TemporarilyUnavailable
     370: _Rule(StoreRejected, "the index belongs to the shard key"),  # CannotDropShardKeyIndex
-    371: _Rule(StoreForbidden, "the database takes no writes now"),  # UserWritesBlocked
+    371: _Rule(StoreForbidden, "the database is blocking writes"),  # UserWritesBlocked
     _OTHER_COLLECTION: _Rule(CollectionGone, "the collection does not exist any more"),
     9001: _UNREACHABLE,  # SocketException
     10003: _CAPPED,  # CannotGrowDocumentInCappedNamespace
