@@ -114,6 +114,15 @@ async def test_another_instance_obeys_the_schema_of_the_new_collection(
     assert known.things.count_documents({}) == 0
 
 
+async def test_metadata_of_a_collection_that_others_have_dropped_is_not_written(known: Api) -> None:
+    known.things.drop()
+
+    reply = await known.patch("/things", {"a": 1})
+
+    assert reply.status == 404
+    assert known.mongo[known.db]["_properties"].find_one({"_id": "_properties.things"}) is None
+
+
 @pytest.mark.parametrize("body", [{"_id": 1}, [{"_id": 1}, {"_id": 2}]])
 async def test_a_write_is_tried_again_after_a_lost_connection_and_done_once(
     known: Api, body: Any

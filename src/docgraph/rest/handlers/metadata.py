@@ -166,6 +166,9 @@ async def patch_metadata(call: Call, etag: ObjectId) -> Answer | None:
             stored = await _read(call)
             if stored and condition is not None and not condition.admits(stored.get(ETAG)):
                 return await _refuse(call, condition)
+            if stored is None and call.resource.collection is not None:
+                # Metadata of a collection that another instance has dropped would outlive it.
+                await call.require_collection(fresh=True)
             properties = apply_update(from_stored(stored or {}), update)
             _check(call, properties)
             if await _replace_known(call, stored, {**to_stored(properties), ETAG: etag}):
