@@ -20,13 +20,17 @@ from docgraph.rest.bodies.pipelines import inspect_aggregations
 from docgraph.store import Policy
 from docgraph.variables import Flaw
 
-__all__ = ["check_properties", "from_stored", "to_stored", "unescape"]
+__all__ = ["check_properties", "find_idle", "from_stored", "to_stored", "unescape"]
 
 _POLICIES: Final = ("REQUIRED", "REQUIRED_FOR_DELETE", "OPTIONAL")
 _SCHEMA_KEYS: Final = ("schemaId", "schemaStoreDb", "skipNotSupported")
 _UNSUPPORTED: Final = {
     "checkContentSize": "mongo.max-body-size bounds all bodies, and a JSON schema what is stored",
     "addRequestProperties": "mergeRequest of a permission adds values to what is written",
+}
+_IDLE: Final = {
+    "streams": "without effect, change streams are not served",
+    "rels": "without effect, links are a part of HAL, which is not supported",
 }
 _OURS: Final = frozenset({"_id", "_etag"})
 
@@ -61,6 +65,11 @@ def check_properties(
         hint=first.hint,
         details=[f"{flaw.where}: {flaw.what}" for flaw in flaws],
     )
+
+
+def find_idle(properties: Mapping[str, Any]) -> list[str]:
+    """Warnings of properties of a collection that mean something elsewhere, and nothing here."""
+    return [f"{name}: {reason}" for name, reason in _IDLE.items() if name in properties]
 
 
 def _refuse_unsupported(properties: Mapping[str, Any]) -> None:
