@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange
-from docgraph.exchange.errors import Forbidden, Unauthenticated
+from docgraph.exchange.errors import Forbidden, StoreError, Unauthenticated
 from docgraph.exchange.pages import Pages
 from docgraph.exchange.request import Parser
 from docgraph.observe import emit
@@ -24,7 +24,7 @@ from docgraph.plugins.kinds import Interceptor, Point
 from docgraph.server.answers import check_answer
 from docgraph.server.respond import error_body
 from docgraph.server.routes import Route, Routes
-from docgraph.server.serve import hide, parse, serve
+from docgraph.server.serve import hide, parse, report, serve
 
 __all__ = ["Pipeline"]
 
@@ -133,7 +133,9 @@ class Pipeline:
         """Any error as an answer, in the shape of the service that was asked."""
         if isinstance(error, Unauthenticated) and not error.headers:
             error = self._authenticator.challenge(exchange)
-        if not isinstance(error, DocgraphError):
+        if isinstance(error, StoreError):
+            report(error, exchange)
+        elif not isinstance(error, DocgraphError):
             error = hide(error, exchange)
         exchange.error = error.code
         own = route.service.render_error(error) if route else None

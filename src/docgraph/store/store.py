@@ -95,6 +95,7 @@ class Store:
         """End all connections, after the writes that are under way."""
         await self.settle()
         await self._availability.stop()
+        await self._commands.stop()
         await self.client.close()
         self._commands.close()
 
