@@ -73,7 +73,7 @@ class Position:
     `literal` compiles what the author wrote, `adapt` takes in an argument, `adapt_stored` a value
     that no caller wrote (of the root document or a variable), `adapt_key` that of a foreign key.
     `absent` stands for a null from a default and for a missing foreign key. `closed` says why
-    nothing can be supplied here.
+    nothing can be supplied here. `choices` is how `$in` below it is taken, if not as usual.
     """
 
     literal: Callable[[Compilation, Any, Place, Position], Render]
@@ -82,6 +82,7 @@ class Position:
     adapt_key: Callable[[Any], Any] | None = None
     absent: Any = NOTHING
     closed: str = ""
+    choices: Position | None = None
 
 
 def render_place(place: Place) -> str:
