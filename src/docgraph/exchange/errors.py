@@ -24,6 +24,7 @@
     │   ├── StoreUnavailable               500  database-unavailable
     │   ├── TimeLimitExceeded              408  time-limit-exceeded
     │   ├── StoreRejected                  400  rejected-by-database
+    │   │   └── AnswerTooLarge             400  answer-too-large
     │   ├── StoreForbidden                 403  forbidden-by-database
     │   └── SecurityViolation              403  security-violation
     └── InternalError                      500  internal-error
@@ -42,6 +43,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 __all__ = [
+    "AnswerTooLarge",
     "BodyError",
     "BodyTooLarge",
     "ConfigError",
@@ -251,6 +253,12 @@ class StoreRejected(StoreError):
     """The database found the request itself wrong."""
 
     status, code = 400, "rejected-by-database"
+
+
+class AnswerTooLarge(StoreRejected):
+    """The database has more to say than is read at once."""
+
+    status, code = 400, "answer-too-large"
 
 
 class StoreForbidden(StoreError):

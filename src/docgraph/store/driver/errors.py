@@ -39,7 +39,6 @@ from docgraph.exchange.errors import (
 
 __all__ = [
     "DRIVER_ERRORS",
-    "AnswerTooLarge",
     "explain",
     "find_unconfirmed",
     "translate",
@@ -49,10 +48,6 @@ __all__ = [
 # BSON is encoded inside the driver's calls: numbers that do not fit, lone surrogates and documents
 # nested too deeply come out of them as Python's own errors.
 DRIVER_ERRORS = (PyMongoError, BSONError, OverflowError, RecursionError, UnicodeError, OSError)
-
-
-class AnswerTooLarge(StoreRejected):
-    """The database has more to say than is read at once."""
 
 
 @dataclass(frozen=True, slots=True)
