@@ -15,7 +15,7 @@ from docgraph.graphql.apps.app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from tests.properties.engine_runner import Engine
 
-SETTINGS = Graphql(default_limit=50, max_limit=50)
+SETTINGS = Graphql(default_limit=100, max_limit=1000)
 Build = Callable[[Any, Any], dict[str, Any]]
 
 # A filter of the key, and of the list that it stands for where the database wants one.

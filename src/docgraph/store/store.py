@@ -27,6 +27,7 @@ from docgraph.store.driver.availability import Availability
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.fast_path import report_untried_version
+from docgraph.store.facts import Facts
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
 from docgraph.store.guard.rewrite import check_update, guard_pipeline
 from docgraph.store.guard.rows import (
@@ -76,6 +77,7 @@ class Store:
         self.interceptors = Interceptors()
         self._availability = Availability(client)
         self._commands = Commands(client, ceiling_ms=ceiling_ms)
+        self.facts = Facts(self._commands)
         self._units = Units()
 
     # --- life -------------------------------------------------------------------------------------
@@ -93,6 +95,7 @@ class Store:
         """End all connections, after the writes that are under way."""
         await self.settle()
         await self._availability.stop()
+        await self.facts.close()
         await self.client.close()
         self._commands.close()
 

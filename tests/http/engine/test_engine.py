@@ -103,27 +103,6 @@ async def test_aggregation_with_too_many_results_is_an_error_that_says_so(
     assert only_error(result).message == "the aggregation gives more than 5 results"
 
 
-async def test_estimate_above_the_limit_is_refused_before_any_command(engine: Engine) -> None:
-    """Decision 26: a thousand times a thousand times a thousand."""
-    app = engine.app(
-        "type Query { items(n: Int): [Item] } type Item { items(n: Int): [Item] _id: Int }",
-        {
-            "Query": {"items": listing(limit={"$arg": "n"})},
-            "Item": {"items": listing(find={"p": {"$fk": "_id"}}, limit={"$arg": "n"})},
-        },
-    )
-
-    with pytest.raises(OperationRefused) as refused:
-        await engine.run(
-            app,
-            "query ($n: Int) { items(n: $n) { items(n: $n) { items(n: $n) { _id } } } }",
-            {"n": 1000},
-        )
-
-    assert refused.value.errors[0].code == "too-many-estimated-documents"
-    assert engine.commands == []
-
-
 async def test_more_documents_than_allowed_end_the_request(
     engine: Engine, mongo_client: Client
 ) -> None:
