@@ -311,7 +311,7 @@ async def test_nested_lists_are_refused_before_a_document_is_fetched(service: Se
     assert reply.code == "too-many-estimated-documents"
     assert not re.search(r"\d", reply.json["errors"][0]["message"])
     mine = [one for one in commands if one.db == service.db and one.collection == "nodes"]
-    assert not [one for one in mine if one.name == "find"]
+    assert not [one for one in mine if one.command == "find"]
 
 
 async def test_documents_really_fetched_are_bounded(service: Service) -> None:

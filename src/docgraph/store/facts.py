@@ -6,6 +6,7 @@ what cannot be found out (a view, a missing right) is None.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -16,7 +17,7 @@ from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError, Overloaded, StoreUnavailable, TimeLimitExceeded
 from docgraph.runtime.cache import LoadingCache, close_all
-from docgraph.store.driver.command import Commands
+from docgraph.store.driver.command import Commands, Observed
 from docgraph.store.names import check_namespace
 
 __all__ = ["Facts", "Index"]
@@ -31,6 +32,18 @@ _MOST_INDEXES: Final = 1_000
 _NAMESPACE_NOT_FOUND: Final = 26
 _PASSING: Final = (StoreUnavailable, TimeLimitExceeded, Overloaded)
 _LOCAL: Final = Consistency(concern="local")
+
+# An operand that is wrong has other words.
+_UNKNOWN: Final = re.compile("unknown|unrecognized", re.IGNORECASE)
+_PROBES: Final[Mapping[str, tuple[Callable[[str], Document], ...]]] = {
+    "filter": (lambda name: {"$match": {name: 1}},),
+    "condition": (lambda name: {"$match": {"x": {name: 1}}},),
+    "expression": (
+        lambda name: {"$match": {"$expr": {name: 1}}},
+        lambda name: {"$group": {"_id": None, "x": {name: 1}}},
+        lambda name: {"$setWindowFields": {"output": {"x": {name: 1}}}},
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,7 @@ class Facts:
         self._commands = commands
         self._counts: LoadingCache[Place, int | None] = LoadingCache(_KEPT, _TTL)
         self._indexes: LoadingCache[Place, tuple[Index, ...] | None] = LoadingCache(_KEPT, _TTL)
+        self._operators: LoadingCache[tuple[str, str], bool] = LoadingCache(_KEPT)
 
     async def count(self, db: str, collection: str) -> int | None:
         """About how many documents the collection has; none where it does not exist."""
@@ -66,14 +80,47 @@ class Facts:
         """The indexes of the collection."""
         return await _ask(lambda: self._indexes.get((db, collection), self._load_indexes))
 
-    def forget(self) -> None:
-        """Ask anew, for all collections."""
-        self._counts.clear()
-        self._indexes.clear()
+    async def exists(self, db: str, collection: str) -> bool | None:
+        """Whether there is a collection, or a view, of that name; asked anew each time."""
+        check_namespace(db, collection)
+        database = self._commands.client.get_database(db)
+        seconds = self._commands.budget(Deadline.after_ms(_PATIENCE_MS))
+        try:
+            with Observed(db, {"listCollections": ""}):
+                names = await self._commands.within(
+                    seconds, lambda: database.list_collection_names(filter={"name": collection})
+                )
+        except DocgraphError:
+            return None
+        return bool(names)
+
+    async def refuses_operator(self, name: str, kind: str, place: Place) -> bool:
+        """Whether the database says that it has no such operator; asked once for each."""
+
+        async def ask(_: tuple[str, str]) -> bool:
+            probes = _PROBES[kind]
+            for probe in probes:
+                if not await self._is_unknown(probe(name), place):
+                    return False
+            return True
+
+        return bool(await _ask(lambda: self._operators.get((kind, name), ask)))
+
+    async def _is_unknown(self, stage: Document, place: Place) -> bool:
+        pipeline: list[Document] = [{"$match": {"_id": {"$in": []}}}, stage]
+        command: Document = {"aggregate": place[1], "pipeline": pipeline, "cursor": {}}
+        try:
+            await self._commands.fetch(place[0], command, Deadline.after_ms(_PATIENCE_MS))
+        except _PASSING:
+            raise
+        except DocgraphError as error:
+            cause = error.__cause__
+            return isinstance(cause, OperationFailure) and bool(_UNKNOWN.search(str(cause)))
+        return False
 
     async def close(self) -> None:
         """Give up what is being asked."""
-        await close_all(self._counts, self._indexes)
+        await close_all(self._counts, self._indexes, self._operators)
 
     async def _load_count(self, place: Place) -> int | None:
         stages: list[Document] = [{"$collStats": {"count": {}}}]

@@ -13,6 +13,7 @@ from typing import Any
 
 from docgraph.variables.errors import Flaw, NotBound
 from docgraph.variables.names import Reference, Source, parse_reference
+from docgraph.variables.operators import OperatorKind, UnknownOperator, is_known
 from docgraph.variables.paths import compile_field, parse_path, render_path
 from docgraph.variables.scope import Scope
 from docgraph.variables.values import NOTHING, UNBOUND
@@ -114,6 +115,12 @@ class Compilation:
     uses: list[Use] = field(default_factory=list)
     foreign_keys: set[str] = field(default_factory=set)
     root_paths: set[str] = field(default_factory=set)
+    unknown: list[UnknownOperator] = field(default_factory=list)
+
+    def see_operator(self, name: str, kind: OperatorKind, where: Place) -> None:
+        """Remember an operator that nobody here knows; the database may."""
+        if not is_known(name, kind):
+            self.unknown.append(UnknownOperator(render_place(where), name, kind))
 
     def flaw(self, where: Place, what: str, hint: str | None = None) -> Render:
         """Remember a mistake and go on, so that all of them are found."""

@@ -84,6 +84,7 @@ def _part(compilation: Compilation, value: Any, where: Place) -> Render:
 
 
 def _build_operator(compilation: Compilation, operator: str, value: Any, where: Place) -> Render:
+    compilation.see_operator(operator, "expression", where)
     if operator in ("$literal", "$meta"):
         return _wrap(operator, compilation.build(value, where, PLAIN))
     if operator == "$not" and isinstance(value, list) and len(value) == 1:

@@ -124,6 +124,8 @@ def _build_filter(compilation: Compilation, value: Any, where: Place, position: 
         return compilation.flaw(where, f"must be an object, not {describe(value)}")
     parts = {}
     for key, item in value.items():
+        if key.startswith("$"):
+            compilation.see_operator(key, "filter", (*where, key))
         parts[key] = compilation.build(item, (*where, key), _position_of(key, position))
     if "$nor" not in parts:
         return combine_document(value, parts)
@@ -198,6 +200,8 @@ def _build_operators(
         return build_parts(compilation, value, where, VALUE)
     parts = {}
     for key, item in value.items():
+        if key.startswith("$"):
+            compilation.see_operator(key, "condition", (*where, key))
         parts[key] = compilation.build(item, (*where, key), _operator_position(key, position))
     return combine_document(value, parts)
 

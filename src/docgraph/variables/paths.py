@@ -13,7 +13,15 @@ from typing import Any
 
 from docgraph.variables.values import UNBOUND
 
-__all__ = ["Path", "compile_field", "get_field", "get_value", "parse_path", "render_path"]
+__all__ = [
+    "Path",
+    "compile_field",
+    "get_field",
+    "get_value",
+    "parse_field_path",
+    "parse_path",
+    "render_path",
+]
 
 Path = tuple[str, ...]
 
@@ -41,6 +49,26 @@ def parse_path(text: str) -> Path:
         position = match.end()
     if not steps:
         raise ValueError("a path cannot be empty")
+    return tuple(steps)
+
+
+_FIELD_STEP = re.compile(r"""[^.\[]+ | \[ (\d+ | '[^']*' | "[^"]*") \]""", re.VERBOSE)
+
+
+def parse_field_path(text: str) -> Path:
+    """The steps of a path in a mapping to a field, where names may hold what parse_path refuses."""
+    steps: list[str] = []
+    position = 0
+    while position < len(text):
+        if steps and text[position] == ".":
+            position += 1
+        match = _FIELD_STEP.match(text, position)
+        if match is None:
+            raise ValueError(f"{text!r} is not the path of a field")
+        steps.append(match[0] if match[1] is None else match[1].strip("'\""))
+        position = match.end()
+    if not all(steps) or not steps or text.endswith("."):
+        raise ValueError(f"{text!r} is not the path of a field")
     return tuple(steps)
 
 

@@ -25,8 +25,9 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
 from docgraph.graphql.apps.apps import known_variables
+from docgraph.graphql.apps.questions import settle
 from docgraph.graphql.apps.stored_definitions import find_claims
-from docgraph.graphql.definition.check import Report, check_definition
+from docgraph.graphql.definition.check import Report, inspect_definition
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
@@ -102,16 +103,17 @@ class DefinitionChecker(OnDefinitions):
         """What is wrong with a definition; off the loop, since a large schema takes long."""
         return await run_blocking(
             self._lane,
-            check_definition,
+            inspect_definition,
             document,
             settings=self.settings,
             policy=self._store.policy,
             variables=known_variables(self._registry),
+            hidden=self._store.guard.shield().hidden,
         )
 
     async def _check(self, document: Document, place: str) -> Document:
         document = unescape_keys(document)
-        report = await self._examine(document)
+        report = await settle(await self._examine(document), self._store, self.settings)
         if report.errors:
             raise DefinitionError(
                 f"Wrong GraphQL App definition{place}: {report.errors[0].where}: "

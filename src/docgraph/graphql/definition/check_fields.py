@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from graphql import GraphQLField, GraphQLObjectType
 
+from docgraph.config.nearest import find_nearest
 from docgraph.exchange.errors import QueryError, SecurityViolation
-from docgraph.graphql.definition.findings import Findings, join_place
+from docgraph.graphql.definition.check_effects import warn_unused, warn_useless
+from docgraph.graphql.definition.findings import Findings, Namespace, join_place
 from docgraph.graphql.definition.mapping import (
     AggregationMapping,
     AnyMapping,
@@ -18,7 +20,7 @@ from docgraph.graphql.definition.mapping import (
     QueryMapping,
 )
 from docgraph.store.guard.stages import Policy, check_filter, check_pipeline
-from docgraph.store.names import check_namespace
+from docgraph.store.names import check_collection, check_database, check_namespace
 from docgraph.variables import (
     BUILT_IN,
     GRAPHQL,
@@ -28,6 +30,7 @@ from docgraph.variables import (
     Template,
     flatten_stages,
     inspect_template,
+    parse_field_path,
 )
 from docgraph.variables.compilation import describe
 
@@ -40,12 +43,11 @@ _LOADER_KEYS = ("batching", "caching", "maxBatchSize")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a definition is held against; `collections` are `<db>.<collection>` where known."""
+    """What a definition is held against."""
 
     max_limit: int
     policy: Policy
     variables: Collection[str] = BUILT_IN
-    collections: Collection[str] | None = None
 
 
 def check_object_type(
@@ -63,6 +65,9 @@ def check_object_type(
         if value is not None:
             checker = _FieldChecker(f"{where}.{name}", rules, findings, type_.name == "Query")
             mapping = checker.check(value, field)
+            if mapping is not None:
+                warn_useless(checker.where, mapping, field, findings)
+                warn_unused(checker.where, type_, name, mapping, findings)
         elif type_.name == "Query":
             findings.warn(f"{where}.{name}", "has no mapping and is always null")
         if mapping is not None:
@@ -102,9 +107,10 @@ class _FieldChecker:
         self.findings.error(join_place(self.where, key), what, hint)
 
     def _check_path(self, text: str) -> FieldMapping | None:
-        path = tuple(text.split("."))
-        if not all(path):
-            self._error("", f"{text!r} is not the path of a field")
+        try:
+            path = parse_field_path(text)
+        except ValueError as error:
+            self._error("", str(error))
             return None
         if self.is_query:
             self.findings.warn(
@@ -116,24 +122,26 @@ class _FieldChecker:
         return FieldMapping(path)
 
     def _check_namespace(self, value: Mapping[str, Any]) -> None:
-        names = []
-        for key in ("db", "collection"):
+        before = len(self.findings.errors)
+        for key, check in (("db", check_database), ("collection", check_collection)):
             name = value.get(key)
             if name is None:
-                self._error(key, "is missing")
+                self._error(key, "is missing", _find_misspelling(key, value))
             elif not isinstance(name, str):
                 self._error(key, f"must be a string, not {describe(name)}")
             else:
-                names.append(name)
-        if len(names) != 2:  # noqa: PLR2004 - one of each
-            return
+                self._check_name(key, check, name)
+        if len(self.findings.errors) == before:
+            db, collection = value["db"], value["collection"]
+            self._check_name("collection", check_namespace, db, collection)
+        if len(self.findings.errors) == before:
+            self.findings.questions.append(Namespace(f"{self.where}.collection", db, collection))
+
+    def _check_name(self, key: str, check: Callable[..., object], *names: str) -> None:
         try:
-            namespace = check_namespace(*names)
+            check(*names)
         except (QueryError, SecurityViolation) as error:
-            self._error("db", error.message)
-            return
-        if self.rules.collections is not None and namespace not in self.rules.collections:
-            self.findings.warn(f"{self.where}.collection", f"there is no collection {namespace}")
+            self._error(key, error.message)
 
     def _query(self, value: Mapping[str, Any]) -> QueryMapping:
         self._warn_unknown(value, _QUERY_KEYS)
@@ -170,10 +178,17 @@ class _FieldChecker:
 
     def _warn_unknown(self, value: Mapping[str, Any], known: tuple[str, ...]) -> None:
         for key in value:
-            if key not in known:
-                self.findings.warn(
-                    f"{self.where}.{key}", "is not known and has no effect", ", ".join(known)
-                )
+            if key in known:
+                continue
+            where = f"{self.where}.{key}"
+            if key in _QUERY_KEYS:
+                self.findings.warn(where, "has no effect beside stages", _AS_STAGES[key])
+            elif key in _AGGREGATION_KEYS:
+                self.findings.warn(where, "has no effect without stages")
+            else:
+                nearest = find_nearest(key, known)
+                hint = f"did you mean {nearest}?" if nearest else f"known are {', '.join(known)}"
+                self.findings.warn(where, "is not known and has no effect", hint)
 
     def _template(self, value: Mapping[str, Any], key: str, context: Context) -> Template | None:
         part = value.get(key)
@@ -187,6 +202,7 @@ class _FieldChecker:
     def _compile(self, source: Any, key: str, context: Context) -> Template:
         template, flaws = inspect_template(source, context=context)
         self.findings.flaws(join_place(self.where, key), flaws)
+        self.findings.ask(join_place(self.where, key), template.unknown)
         return template
 
     def _number(self, value: Mapping[str, Any], key: str, highest: int | None) -> Template | None:
@@ -276,4 +292,17 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _find_misspelling(key: str, value: Mapping[str, Any]) -> str | None:
+    """The key that was probably meant to be the missing one."""
+    known = {*_QUERY_KEYS, *_AGGREGATION_KEYS}
+    near = [name for name in value if name not in known and find_nearest(name, known) == key]
+    return f"{near[0]!r} is not known: did you mean {key!r}?" if near else None
+
+
 _NOUNS = {int: "whole number", bool: "boolean"}
+_AS_STAGES = {
+    "find": "make it a $match, the first of the stages",
+    "sort": "make it a stage $sort",
+    "skip": "make it a stage $skip",
+    "limit": "make it a stage $limit",
+}

@@ -62,6 +62,8 @@ class _Decoder:
         document = self._document
         descriptor = self._read(document, "descriptor", dict, {})
         uri = self._read(descriptor, "uri", str, None, "descriptor.")
+        if uri is None and "uri" in descriptor:
+            self._problem("descriptor.uri", "cannot be null", "leave it out, or give an address")
         self._check_id(uri)
         self._check_descriptor(descriptor)
         return AppDefinition(
