@@ -1,7 +1,8 @@
 """Paths into values: `a.b`, `a.0`, `a[0]`, `a['b']` (decision 10).
 
-Two ways of walking: `get_value` for names of `$arg`, where what is not there is unbound, and
-`get_field` for document fields, where a path maps over arrays and what is not there is null.
+`get_field` is for document fields: a name maps over arrays, and what is not there is null.
+`get_bound` is the same for names of `$arg`, where what is not there is unbound. `get_value` takes
+one value at most, for variables and predicates: it maps over nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from docgraph.variables.values import UNBOUND
 __all__ = [
     "Path",
     "compile_field",
+    "get_bound",
     "get_field",
     "get_value",
     "parse_field_path",
@@ -95,6 +97,18 @@ def get_value(value: Any, path: Path) -> Any:
                 return UNBOUND
             value = value[index]
         else:
+            return UNBOUND
+    return value
+
+
+def get_bound(value: Any, path: Path) -> Any:
+    """What `get_field` finds, or UNBOUND where that is nothing; of arrays, what elements have."""
+    for position, step in enumerate(path):
+        if isinstance(value, list) and not step.isdigit():
+            rest = path[position:]
+            return [get_field(item, rest) for item in value]
+        value = get_value(value, (step,))
+        if value is UNBOUND:
             return UNBOUND
     return value
 

@@ -21,7 +21,7 @@ from docgraph.variables.compilation import (
 from docgraph.variables.expressions import EXPRESSION
 from docgraph.variables.filters import FILTER
 from docgraph.variables.names import Reference
-from docgraph.variables.plain import LITERAL, PLAIN, take_value
+from docgraph.variables.plain import LITERAL, NUMBER, PLAIN, take_value
 from docgraph.variables.scope import Scope
 from docgraph.variables.sorting import SORT
 from docgraph.variables.values import MATCH_NOTHING, NOTHING
@@ -184,9 +184,9 @@ def _build_outputs(
 _BODIES: dict[str, Position] = {
     "$match": FILTER,
     "$sort": SORT,
-    "$limit": PLAIN,
-    "$skip": PLAIN,
-    "$sample": PLAIN,
+    "$limit": NUMBER,
+    "$skip": NUMBER,
+    "$sample": NUMBER,
     "$count": LITERAL,
     "$unset": LITERAL,
     "$unwind": LITERAL,
@@ -194,10 +194,10 @@ _BODIES: dict[str, Position] = {
     "$lookup": _document({"let": _EXPRESSIONS, "pipeline": STAGES}, LITERAL),
     "$unionWith": _document({"pipeline": STAGES}, LITERAL),
     "$graphLookup": _document(
-        {"startWith": EXPRESSION, "restrictSearchWithMatch": FILTER, "maxDepth": PLAIN}, LITERAL
+        {"startWith": EXPRESSION, "restrictSearchWithMatch": FILTER, "maxDepth": NUMBER}, LITERAL
     ),
     "$geoNear": _document({"query": FILTER}, PLAIN),
-    "$bucketAuto": _document({"buckets": PLAIN, "granularity": PLAIN}, EXPRESSION),
+    "$bucketAuto": _document({"buckets": NUMBER, "granularity": PLAIN}, EXPRESSION),
     "$setWindowFields": _document(
         {
             "sortBy": SORT,

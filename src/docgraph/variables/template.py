@@ -15,7 +15,7 @@ from docgraph.variables.errors import Flaw, TemplateError
 from docgraph.variables.expressions import EXPRESSION
 from docgraph.variables.filters import CONDITION, FILTER
 from docgraph.variables.operators import UnknownOperator
-from docgraph.variables.plain import PLAIN, VALUE
+from docgraph.variables.plain import NUMBER, PLAIN, VALUE
 from docgraph.variables.scope import Scope
 from docgraph.variables.sorting import SORT
 from docgraph.variables.stages import STAGES
@@ -23,13 +23,14 @@ from docgraph.variables.values import MATCH_NOTHING, NOTHING
 
 __all__ = ["Context", "Template", "compile_template", "inspect_template"]
 
-Context = Literal["filter", "stages", "sort", "plain", "condition", "value", "expression"]
+Context = Literal["filter", "stages", "sort", "plain", "number", "condition", "value", "expression"]
 
 _POSITIONS: Mapping[Context, Position] = {
     "filter": FILTER,
     "stages": STAGES,
     "sort": SORT,
     "plain": PLAIN,
+    "number": NUMBER,
     "condition": CONDITION,
     "value": VALUE,
     "expression": EXPRESSION,

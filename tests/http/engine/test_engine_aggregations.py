@@ -67,7 +67,7 @@ def app(engine: Engine, mongo_client: Client) -> VisibleApp:
         ("{ all { _id inner } }", {"_id": 1, "box.n": 1}),
         ("{ first { small } }", {"small": 1, "_id": 0}),
         ("{ all { __typename } }", {"_id": 1}),
-        ("{ all { mine { __typename } } }", {"box.n": 1, "_id": 0}),
+        ("{ all { mine { __typename } } }", {"box": 1, "_id": 0}),
         ("{ things { ... on Item { big } } }", {"big": 1, "small": 1, "_id": 0}),
     ],
 )

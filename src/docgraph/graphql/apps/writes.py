@@ -27,7 +27,7 @@ from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
 from docgraph.graphql.apps.apps import known_variables
 from docgraph.graphql.apps.questions import settle
 from docgraph.graphql.apps.stored_definitions import find_claims
-from docgraph.graphql.definition.check import Report, inspect_definition
+from docgraph.graphql.definition.check import Finding, Report, inspect_definition
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
@@ -121,7 +121,7 @@ class DefinitionChecker(OnDefinitions):
                 hint=report.errors[0].hint,
                 details=[f"{one.where}: {one.what}" for one in report.errors],
             )
-        _warnings.set((*_warnings.get(), *map(str, report.warnings)))
+        _warnings.set((*_warnings.get(), *map(_show, report.warnings)))
         stored = escape_keys({key: value for key, value in document.items() if key != URIS})
         stored.setdefault("_etag", ObjectId())
         stored[URIS] = find_claims(document["_id"], decode_definition(document).uri)
@@ -160,6 +160,10 @@ class DefinitionChecker(OnDefinitions):
             limit=1,
             deadline=Deadline.after_ms(_LOOK_MS),
         )
+
+
+def _show(warning: Finding) -> str:
+    return f"{warning} ({warning.hint})" if warning.hint else str(warning)
 
 
 class DefinitionNotifier(OnDefinitions):

@@ -216,7 +216,7 @@ class _FieldChecker:
         elif highest is not None and part > highest:
             self._error(key, f"cannot be greater than {highest}")
         else:
-            return self._compile(int(part), key, "plain")
+            return self._compile(int(part), key, "number")
         return None
 
     def _operator_only(self, part: dict[str, Any] | None, key: str) -> Template | None:
@@ -225,7 +225,7 @@ class _FieldChecker:
         if not GRAPHQL.operators & part.keys():
             self._error(key, 'must be a whole number or an operator such as {"$arg": "…"}')
             return None
-        return self._compile(part, key, "plain")
+        return self._compile(part, key, "number")
 
     def _loader(self, value: Mapping[str, Any]) -> DataLoader:
         options = value.get("dataLoader")
