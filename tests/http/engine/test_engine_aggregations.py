@@ -113,3 +113,26 @@ async def test_small_fields_of_large_documents_are_no_large_answer(
     assert len(data["all"]) == 37
     assert only_error(result).code == "answer-too-large"
     items.delete_many({})
+
+
+@pytest.mark.parametrize("operator", ["$divide", "$mod"])
+async def test_a_division_by_zero_is_called_one(
+    engine: Engine, mongo_client: Client, operator: str
+) -> None:
+    mongo_client[engine.database].items.insert_one({"_id": 1})
+    app = engine.app(
+        "type Query { items(by: Int): [Item] } type Item { n: Float }",
+        {
+            "Query": {
+                "items": {
+                    "collection": "items",
+                    "stages": [{"$project": {"n": {operator: [1, {"$arg": "by"}]}}}],
+                }
+            }
+        },
+    )
+
+    result = await engine.run(app, "{ items(by: 0) { n } }")
+
+    assert only_error(result).message == "an expression divides by zero"
+    assert only_error(result).code == "rejected-by-database"

@@ -208,6 +208,9 @@ _RULES: dict[int, _Rule] = {
     4031700: _MEMORY,  # $facet beyond its bound
 }
 
+# One code (BadValue) for this and for queries that make no sense.
+_BY_ZERO_TEXT = "by zero"
+_BY_ZERO = _Rule(StoreRejected, "an expression divides by zero")
 _UNKNOWN = _Rule(StoreError, "the database could not do what was asked", "the log has the reason")
 
 
@@ -218,7 +221,7 @@ def translate(error: BaseException) -> DocgraphError:
     if isinstance(error, WTimeoutError):
         return _render(_UNCONFIRMED)
     if isinstance(error, OperationFailure):
-        return explain(_code_of(error))
+        return _render(_BY_ZERO) if _BY_ZERO_TEXT in str(error) else explain(_code_of(error))
     if isinstance(error, WaitQueueTimeoutError):
         return StoreUnavailable("no connection to the database became free in time")
     if isinstance(error, (ConnectionFailure, ConfigurationError, InvalidOperation)):
