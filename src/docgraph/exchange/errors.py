@@ -18,6 +18,7 @@
     ├── TooManyRequests                    429  too-many-requests
     ├── DefinitionError                    400  invalid-definition
     ├── QueryError                         400  invalid-query
+    │   └── LoopTooLarge                   400  loop-too-large
     ├── Overloaded                         503  overloaded
     ├── NotSupported                       501  not-supported
     ├── StoreError                         500  database-error
@@ -53,6 +54,7 @@ __all__ = [
     "Forbidden",
     "HeadersTooLarge",
     "InternalError",
+    "LoopTooLarge",
     "MethodNotAllowed",
     "NotFound",
     "NotSupported",
@@ -210,6 +212,12 @@ class QueryError(DocgraphError):
     """A query cannot be run as asked."""
 
     status, code = 400, "invalid-query"
+
+
+class LoopTooLarge(QueryError):
+    """The values given make an expression run too often for one document."""
+
+    status, code = 400, "loop-too-large"
 
 
 class Overloaded(DocgraphError):

@@ -136,3 +136,29 @@ async def test_a_division_by_zero_is_called_one(
 
     assert only_error(result).message == "an expression divides by zero"
     assert only_error(result).code == "rejected-by-database"
+
+
+async def test_a_caller_cannot_make_an_expression_run_for_ever(
+    engine: Engine, mongo_client: Client
+) -> None:
+    mongo_client[engine.database].items.insert_one({"_id": 1})
+    numbers = {"$range": [0, {"$arg": "n"}]}
+    app = engine.app(
+        "type Query { sums(n: Int): [Item] some(n: Int): [Item] } type Item { n: Int }",
+        {
+            "Query": {
+                "sums": {
+                    "collection": "items",
+                    "stages": [{"$project": {"n": {"$sum": numbers}}}],
+                },
+                "some": {"collection": "items", "find": {"$expr": {"$in": [1, numbers]}}},
+            }
+        },
+    )
+
+    few = await engine.data(app, "{ sums(n: 10) { n } }")
+    many = await engine.run(app, "{ sums(n: 1000000000) { n } some(n: 1000000000) { n } }")
+
+    assert few == {"sums": [{"n": 45}]}
+    assert {error.code for error in many.errors} == {"loop-too-large"}
+    assert engine.commands == []

@@ -21,6 +21,7 @@ from bson.timestamp import Timestamp
 
 from docgraph.config.sections import AggregationSecurity
 from docgraph.exchange.errors import QueryError, SecurityViolation
+from docgraph.store.guard.loops import LOOPS, check_loops
 from docgraph.store.guard.references import (
     READING_MORE,
     Reference,
@@ -172,6 +173,7 @@ def check_pipeline(
         raise QueryError(f"{origin} is nested too deeply") from None
     for index, stage in enumerate(pipeline):
         _check_keys(stage, policy.refused, f"{origin}[{index}]")
+    check_loops(pipeline)
 
 
 def _is_sound(pipeline: Any, db: str, policy: Policy, allowed: frozenset[str]) -> bool:
@@ -183,7 +185,7 @@ def _is_sound(pipeline: Any, db: str, policy: Policy, allowed: frozenset[str]) -
         return (
             not policy.stages
             and _has_sound_stages(pipeline, db, allowed)
-            and not has_key(pipeline, policy.refused)
+            and not has_key(pipeline, policy.refused | LOOPS)
         )
     except (QueryError, SecurityViolation, TypeError, AttributeError, RecursionError):
         return False
@@ -271,9 +273,13 @@ def _check_reference(name: str, reference: Reference, scope: _Scope, policy: Pol
 
 def _check_keys(value: Any, refused: frozenset[str], location: str) -> None:
     try:
-        if type(value) in _SCALARS or not has_key(value, refused):
+        if type(value) in _SCALARS or not has_key(value, refused | LOOPS):
             return
-        found, operator = _locate(value, refused, location) or (location, "?")
+        located = _locate(value, refused, location)
+        if located is None:
+            check_loops(value)
+            return
+        found, operator = located
     except (TypeError, AttributeError):
         raise QueryError(f"{location}: every key must be text") from None
     except RecursionError:
