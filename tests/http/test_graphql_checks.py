@@ -99,3 +99,23 @@ async def test_a_mapping_to_the_password_is_refused(service: Service) -> None:
     users = {"db": "docgraph", "collection": "users", "find": {}}
     with pytest.raises(DefinitionError, match=r"mappings\.Item\.password: password is never shown"):
         await service.define("app", SCHEMA, {"Query": {"items": users}})
+
+
+async def test_an_index_that_leaves_ties_without_an_order_is_pointed_out(service: Service) -> None:
+    """Decision 12."""
+    people = service.mongo[service.db].people
+    people.insert_one({"age": 1})
+    people.create_index([("team", 1), ("age", -1)])
+    people.create_index("number", unique=True)
+    schema = "type Query { a: [P] b: [P] c: [P] d: [P] } type P { age: Int }"
+    queries = {
+        "a": service.find("people", {"team": 1}, sort={"age": 1}),
+        "b": service.find("people", {}, sort={"age": 1}),
+        "c": service.find("people", {}, sort={"number": 1}),
+        "d": service.find("people", {}, sort={"_id": 1}),
+    }
+
+    (warning,) = (await service.define("ties", schema, {"Query": queries})).warnings
+
+    assert warning.startswith("mappings.Query.a.sort: documents with equal keys come in the order")
+    assert warning.endswith("(make an index {team: 1, age: -1, _id: -1})")

@@ -71,3 +71,4 @@ class Administration:
             await self._commands.within(
                 seconds, lambda: database.command(dict(command)), writing=True
             )
+        self._store.facts.forget()

@@ -118,6 +118,11 @@ class Facts:
             return isinstance(cause, OperationFailure) and bool(_UNKNOWN.search(str(cause)))
         return False
 
+    def forget(self) -> None:
+        """Ask anew, for all collections."""
+        self._counts.clear()
+        self._indexes.clear()
+
     async def close(self) -> None:
         """Give up what is being asked."""
         await close_all(self._counts, self._indexes, self._operators)

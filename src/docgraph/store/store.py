@@ -50,6 +50,7 @@ from docgraph.store.guard.stages import (
 from docgraph.store.indexes import ensure_index
 from docgraph.store.intercept import Interceptors
 from docgraph.store.names import check_database, check_namespace
+from docgraph.store.order import break_ties
 from docgraph.store.watch import ChangeEvents, guard_events
 from docgraph.store.write import await_server, check_shape, execute, may_be_written
 
@@ -246,6 +247,7 @@ class Store:
         """The documents of a resource, with the data interceptors around it."""
         db, collection = _place(resource)
         read = await self.interceptors.before_read(exchange, resource, read)
+        sort = await break_ties(self.facts, (db, collection), read_sort(read.sort), read.filter)
         documents = await self.find(
             db,
             collection,
@@ -253,7 +255,7 @@ class Store:
             limit=read.limit,
             deadline=deadline,
             projection=read.projection,
-            sort=read.sort,
+            sort=sort,
             skip=read.skip,
             hint=read.hint,
             comment={"request": exchange.id} if exchange else None,

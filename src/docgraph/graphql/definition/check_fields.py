@@ -11,7 +11,7 @@ from graphql import GraphQLField, GraphQLObjectType
 from docgraph.config.nearest import find_nearest
 from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.graphql.definition.check_effects import warn_unused, warn_useless
-from docgraph.graphql.definition.findings import Findings, Namespace, join_place
+from docgraph.graphql.definition.findings import Findings, Namespace, Ordering, join_place
 from docgraph.graphql.definition.mapping import (
     AggregationMapping,
     AnyMapping,
@@ -21,6 +21,7 @@ from docgraph.graphql.definition.mapping import (
 )
 from docgraph.store.guard.stages import Policy, check_filter, check_pipeline
 from docgraph.store.names import check_collection, check_database, check_namespace
+from docgraph.store.order import pinned_paths
 from docgraph.variables import (
     BUILT_IN,
     GRAPHQL,
@@ -148,12 +149,23 @@ class _FieldChecker:
         find = self._template(value, "find", "filter") or self._compile({}, "find", "filter")
         self._check_security(lambda: check_filter(value.get("find"), policy=self.rules.policy))
         sort = self._template(value, "sort", "sort")
+        self._ask_order(value, sort)
         skip = self._number(value, "skip", None)
         limit = self._number(value, "limit", self.rules.max_limit)
         loader = self._loader(value)
         return QueryMapping(
             str(value.get("db")), str(value.get("collection")), find, sort, skip, limit, loader
         )
+
+    def _ask_order(self, value: Mapping[str, Any], sort: Template | None) -> None:
+        db, collection = value.get("db"), value.get("collection")
+        known = isinstance(db, str) and isinstance(collection, str)
+        if known and sort is not None and sort.is_constant and sort.source:
+            order = tuple(sort.source.items())
+            pinned = frozenset(pinned_paths(value.get("find")))
+            where = f"{self.where}.sort"
+            question = Ordering(where, str(db), str(collection), order, pinned)
+            self.findings.questions.append(question)
 
     def _aggregation(self, value: Mapping[str, Any]) -> AggregationMapping:
         self._warn_unknown(value, _AGGREGATION_KEYS)

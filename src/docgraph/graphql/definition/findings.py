@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from docgraph.exchange.errors import DefinitionError
 from docgraph.variables import Flaw, UnknownOperator
@@ -32,8 +33,20 @@ class Namespace:
     collection: str
 
 
-Question = UnknownOperator | Namespace
-"""Something that only the database knows: whether it has the operator, or the collection."""
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """A sort whose ties may have no order; `advice` is the index that gives them one."""
+
+    where: str
+    db: str
+    collection: str
+    sort: tuple[tuple[str, Any], ...]
+    pinned: frozenset[str] = field(default_factory=frozenset)
+    advice: str = field(default="", compare=False)
+
+
+Question = UnknownOperator | Namespace | Ordering
+"""Something that only the database knows: its operators, collections and indexes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +61,8 @@ class Report:
         """The report with the answers of the database: what it refuses, and does not have."""
         findings = Findings([*self.errors], [*self.warnings])
         for question in self.questions:
-            findings.settle(question, is_refused=question in refused)
+            answer = next((one for one in refused if one == question), None)
+            findings.settle(answer or question, is_refused=answer is not None)
         return findings.report()
 
     def settle_alone(self) -> Report:
@@ -97,6 +111,13 @@ class Findings:
             case Namespace(where=where) if is_refused:
                 name = f"{question.db}.{question.collection}"
                 self.warn(where, f"there is no collection {name}")
+            case Ordering(where=where) if is_refused:
+                self.warn(
+                    where,
+                    "documents with equal keys come in the order of an index, and pages may"
+                    " lose or repeat them",
+                    f"make an index {question.advice}",
+                )
 
     def report(self) -> Report:
         """What was found."""

@@ -8,17 +8,27 @@ from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.run import Prepared, Run
-from docgraph.graphql.execute.window import read_window
+from docgraph.graphql.execute.window import order_window, read_window
 from docgraph.graphql.plan.tree import Fetch, Tree
 from docgraph.variables import Scope, Variables
 
-__all__ = ["prepare_fetches"]
+__all__ = ["prepare_fetches", "prepare_orders"]
 
 
 def prepare_fetches(tree: Tree, variables: VariableValues, predefined: Variables, run: Run) -> None:
     """Coerce the arguments of every fetch, and read its window where all parents share it."""
     for fetch in tree.fetches:
         run.prepared[id(fetch)] = _prepare(fetch, variables, predefined, run)
+
+
+async def prepare_orders(tree: Tree, run: Run) -> None:
+    """See to it that documents with equal keys have an order (decision 12)."""
+    for fetch in tree.sorted_fetches:
+        prepared, mapping = run.prepared[id(fetch)], fetch.mapping
+        if prepared.failure is None:
+            indexes = await run.store.facts.indexes(mapping.db, mapping.collection)
+            window = prepared.window and order_window(prepared.window, fetch, indexes)
+            run.prepared[id(fetch)] = prepared._replace(indexes=indexes, window=window)
 
 
 def _prepare(fetch: Fetch, variables: VariableValues, predefined: Variables, run: Run) -> Prepared:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import FieldFailure
+from docgraph.graphql.plan.tree import Fetch
+from docgraph.store.facts import Index
+from docgraph.store.order import order_ties
 from docgraph.variables import NOTHING, Scope, Template
 
-__all__ = ["Bounds", "Window", "read_window"]
+__all__ = ["Bounds", "Window", "order_window", "read_window"]
 
 
 class Bounds(Protocol):
@@ -56,6 +59,13 @@ def read_window(mapping: QueryMapping, scope: Scope, bounds: Bounds, *, is_list:
     skip = _read_count("skip", mapping.skip, scope)
     limit = _read_limit(mapping, scope, bounds) if is_list else 1
     return Window(sort or None, skip, limit)
+
+
+def order_window(window: Window, fetch: Fetch, indexes: Sequence[Index] | None) -> Window:
+    """The window with `_id` at the end of its sort, where that costs no index (decision 12)."""
+    if not window.sort:
+        return window
+    return window._replace(sort=order_ties(window.sort, fetch.pinned_paths, indexes))
 
 
 def _read_limit(mapping: QueryMapping, scope: Scope, bounds: Bounds) -> int:
