@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 # The newest Python from 3.11 on that is here; PYTHON=... names another.
 PYTHON ?= $(shell for v in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$v -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$v && break; done)
+# Processes of `make test`: three keep two cores busy, for tests also wait.
+TESTERS ?= 3
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -36,7 +38,7 @@ run: $(VENV)/.run ## serve the demo on an embedded MongoDB
 	@$(BIN)/docgraph demo
 
 test: $(VENV)/.dev ## run the tests against a real MongoDB (ARGS="tests/unit -k name")
-	@$(BIN)/pytest -n 2 --dist worksteal --durations 20 $(ARGS)
+	@$(BIN)/pytest -n $(TESTERS) --dist worksteal --durations 20 $(ARGS)
 
 test-fast: $(VENV)/.dev ## run the tests that start no server
 	@$(BIN)/pytest -n 2 --dist worksteal -m "not server" $(ARGS)

@@ -18,6 +18,7 @@ from hypothesis import settings
 from pymongo import MongoClient
 
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
+from tests.http.driver import closing_connected
 from tests.leaks import Snapshot
 from tests.process.commands import start_preloaded, stop_preloaded
 from tests.replica_set import ReplicaSet
@@ -75,6 +76,13 @@ def preloaded() -> Iterator[None]:
     start_preloaded()
     yield
     stop_preloaded()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def connected_clients() -> Iterator[None]:
+    """No client of the driver is closed while it connects."""
+    with closing_connected():
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,7 +13,6 @@ import os
 import threading
 import time
 from collections import Counter
-from pathlib import Path
 
 import psutil
 import pytest
@@ -22,8 +21,12 @@ from docgraph.observe import bus
 
 _PATIENCE = 10.0  # seconds; what is about to end may need a moment on a busy machine
 _LOOK_AT_ALL = 2000  # tests; it takes seconds
-_TASKS = Path("/proc/self/task")
-_DESCRIPTORS = Path("/proc/self/fd")
+_TASKS = "/proc/self/task"
+_DESCRIPTORS = "/proc/self/fd"
+_HAS_PROC = os.path.isdir(_TASKS)  # Linux
+# As they are before the watch for blocking calls wraps them: every test looks twice.
+_close, _list, _open, _read_bytes, _read_link = os.close, os.listdir, os.open, os.read, os.readlink
+_MOST_BYTES = 1 << 16
 
 # Applications of modules: their pools and threads grow while a test talks to them.
 living_applications: set[object] = set()
@@ -85,26 +88,32 @@ def _find_threads() -> frozenset[threading.Thread]:
 
 def _find_children() -> Counter[str]:
     """Child processes by their command: one that was started again is no leak."""
-    if not _TASKS.exists():  # not on Linux
+    if not _HAS_PROC:
         return Counter(" ".join(one.cmdline()) for one in psutil.Process().children())
-    texts = [_read(task / "children") for task in _TASKS.iterdir()]
-    commands = [_read(Path(f"/proc/{pid}/cmdline")) for text in texts for pid in text.split()]
+    texts = [_read(f"{_TASKS}/{task}/children") for task in _list(_TASKS)]
+    commands = [_read(f"/proc/{pid}/cmdline") for text in texts for pid in text.split()]
     return Counter(command.replace("\0", " ")[:300] for command in commands if command)
 
 
-def _read(path: Path) -> str:
+def _read(path: str) -> str:
     try:
-        return path.read_text()
+        descriptor = _open(path, os.O_RDONLY)
     except OSError:  # the thread or the process has ended
         return ""
+    try:
+        return _read_bytes(descriptor, _MOST_BYTES).decode(errors="replace")
+    except OSError:  # likewise
+        return ""
+    finally:
+        _close(descriptor)
 
 
 def _count_descriptors() -> Counter[str]:
     """Files by their path, sockets and pipes by their kind: a reconnected one is no leak."""
     counts: Counter[str] = Counter()
-    for one in os.listdir(_DESCRIPTORS) if _DESCRIPTORS.exists() else ():
+    for one in _list(_DESCRIPTORS) if _HAS_PROC else ():
         try:
-            path = os.readlink(_DESCRIPTORS / one)
+            path = _read_link(f"{_DESCRIPTORS}/{one}")
         except OSError:  # that of the directory itself, closed again
             continue
         if not path.startswith(("/dev/", "/proc/")):

@@ -13,8 +13,8 @@ import pytest
 
 from docgraph.cli.demo.data import build_blog
 from docgraph.codec import decode
-from docgraph.config.sections import Graphql
 from docgraph.graphql.definition.check import check_definition
+from docgraph.graphql.sections import Graphql
 from tests.http.harness import Mongo, Service, running
 from tests.http.hosts import module_application
 

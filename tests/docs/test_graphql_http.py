@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from docgraph.config.sections.graphql import GraphqlLimits
 from docgraph.exchange import errors
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.errors import Classification
+from docgraph.graphql.sections import GraphqlLimits
 from docgraph.variables.errors import BadValue, NotBound
 
 ROOT = Path(__file__).parents[2]

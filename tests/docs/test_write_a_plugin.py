@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from docgraph import DataInterceptor, DataPoint, Resource, Write
-from docgraph.exchange import ResourceType, WriteKind
-from docgraph.plugins import assemble, discover
-from docgraph.plugins.kinds import Kind
+import docgraph
+from docgraph import DataInterceptor, DataPoint, Kind, Resource, ResourceType, Write, WriteKind
+from docgraph.plugins import assemble, discover, kinds
 from docgraph.store.intercept import Interceptors
 
 pytestmark = pytest.mark.anyio
@@ -28,6 +27,16 @@ def test_every_point_is_named_with_its_method_and_parameters() -> None:
     for method, parameters in rows.values():
         signature = inspect.signature(getattr(DataInterceptor, method))
         assert ["self", *parameters.split(", ")] == list(signature.parameters)
+
+
+def test_the_kinds_and_the_words_they_speak_can_be_imported_from_docgraph() -> None:
+    spoken = re.findall(
+        r"^from docgraph\.exchange import \((.*?)\)", inspect.getsource(kinds), re.M | re.S
+    )
+    words = re.findall(r"\w+", " ".join(spoken))
+
+    assert {"Document", "Write"} <= set(words)
+    assert {*kinds.__all__, *words, "WriteKind", "ResourceType"} <= set(docgraph.__all__)
 
 
 @pytest.fixture

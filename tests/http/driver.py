@@ -3,24 +3,55 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
+from pymongo.asynchronous.topology import Topology
+from pymongo.topology_description import TopologyDescription
 
-async def settle(client: Any, seconds: float = 2.0) -> None:
+
+async def settle(client: Any, bound: float | None = None) -> None:
     """Wait until a client does not connect any more.
 
     The driver forgets a socket when it is closed while it connects: it would be found unclosed by
-    the garbage collector. A client whose server is away always connects, so the wait is bounded.
+    the garbage collector. A client whose server is away always connects, so the wait is bounded;
+    whoever knows better says so.
     """
+    await _settle(client._topology, bound)
+
+
+async def _settle(topology: Topology, bound: float | None) -> None:
+    if bound is None:
+        bound = 2.0 if _finds_nobody(topology.description) else 30.0
     with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            while _is_connecting(client):  # noqa: ASYNC110 - the driver tells nobody
+        async with asyncio.timeout(bound):
+            while _is_connecting(topology):  # noqa: ASYNC110 - the driver tells nobody
                 await asyncio.sleep(0.005)
 
 
-def _is_connecting(client: Any) -> bool:
-    servers = client._topology._servers.values()
+@contextmanager
+def closing_connected() -> Iterator[None]:
+    """Clients that are closed, by whomever, connect first: see `settle`.
+
+    Monitors of the driver connect by themselves, also between the last step of a test and the
+    moment when the application closes its client.
+    """
+    close = Topology.close
+
+    async def settle_and_close(topology: Topology) -> None:
+        await _settle(topology, None)
+        await close(topology)
+
+    Topology.close = settle_and_close  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Topology.close = close  # type: ignore[method-assign]
+
+
+def _is_connecting(topology: Topology) -> bool:
+    servers = topology._servers.values()
     monitors = [server._monitor for server in servers]
     pools = [server.pool for server in servers]
     pools += [part._pool for one in monitors for part in (one, one._rtt_monitor)]
@@ -29,7 +60,10 @@ def _is_connecting(client: Any) -> bool:
 
 def is_away(client: Any) -> bool:
     """Whether the driver has looked for servers and found none that takes writes."""
-    known = client.topology_description
+    return _finds_nobody(client.topology_description)
+
+
+def _finds_nobody(known: TopologyDescription) -> bool:
     servers = known.server_descriptions().values()
     has_looked = any(one.error is not None or one.is_server_type_known for one in servers)
     return has_looked and not known.has_writable_server()

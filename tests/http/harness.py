@@ -31,7 +31,7 @@ import httpx2
 from pymongo import MongoClient
 
 from docgraph.codec import decode
-from docgraph.config import Sources, load
+from docgraph.config import Sources
 from docgraph.exchange import (
     Answer,
     Body,
@@ -52,7 +52,7 @@ from docgraph.runtime import create_instance
 from docgraph.server.app import Docgraph
 from docgraph.server.builtin import BUILTIN
 from docgraph.server.http.asgi import AsgiAdapter
-from docgraph.server.prepare import prepare
+from docgraph.server.prepare import load_tree, prepare
 from docgraph.server.settings import ServerSettings
 from tests.http.driver import is_away, settle
 
@@ -301,7 +301,7 @@ async def starting(
     """The workers of one instance, as far as they can be had in one process, each with a client."""
     sources = Sources(settings=flatten(settings), environ={}, directory=directory)
     # A server reads its files before there is a loop, and removes them when it is over.
-    prepared = await asyncio.to_thread(lambda: prepare(load(sources), (*plugins, WhoAmI)))
+    prepared = await asyncio.to_thread(lambda: prepare(load_tree(sources), (*plugins, WhoAmI)))
     instance = create_instance()
     shared = await asyncio.to_thread(instance.__enter__)
     async with AsyncExitStack() as stack:

@@ -1,13 +1,14 @@
 """The REST API in this process, on a real MongoDB: a test is *request, expected answer*.
 
 `serving` starts the whole application with a database of its own at `/`; the collection `things`
-exists. `Api` talks to it in HTTP and looks at the database behind its back.
+exists. `Api` talks to it in HTTP and looks at the database behind its back. Where any application
+will do, the fixture `api` (`conftest.py`) is that of the module, with a database of the test.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -16,7 +17,7 @@ from uuid import uuid4
 from docgraph.codec import JsonMode, decode, encode
 from tests.http.harness import Document, Mongo, Reply, running
 
-__all__ = ["COLLECTION", "Api", "serving"]
+__all__ = ["BY_HOST", "COLLECTION", "Api", "own_database", "serving"]
 
 COLLECTION = "things"
 
@@ -28,6 +29,7 @@ class Api:
     service: Any
     mongo: Mongo
     db: str
+    host: str = "test"
 
     @property
     def things(self) -> Any:
@@ -50,7 +52,7 @@ class Api:
             method,
             f"{path}?{query}" if query else path,
             content=content,
-            headers={**own, **(headers or {})},
+            headers={"host": self.host, **own, **(headers or {})},
         )
         return reply
 
@@ -118,3 +120,18 @@ async def serving(
     own = {"mongo": {"mongo-mounts": mounted}}
     async with running(mongo, uri, own, *settings, db=db) as service:
         yield Api(service, mongo, db)
+
+
+# Every host has a database of its own.
+BY_HOST = [{"what": "/{host[0]}", "where": "/"}]
+
+
+@contextmanager
+def own_database(server: Api) -> Iterator[Api]:
+    """An application that is mounted `BY_HOST`, as the host that has a new database."""
+    db = f"test_{uuid4().hex[:16]}"
+    server.mongo[db].create_collection(COLLECTION)
+    try:
+        yield Api(server.service, server.mongo, db, f"{db}.test")
+    finally:
+        server.mongo.drop_database(db)

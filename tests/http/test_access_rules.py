@@ -10,8 +10,8 @@ import pytest
 
 from docgraph.access.database import DbAclAuthorizer
 from docgraph.access.rulebook import RuleBook
+from docgraph.access.sections import DbAclAuthorizer as DbAclAuthorizerConfig
 from docgraph.codec import decode
-from docgraph.config.sections import DbAclAuthorizer as DbAclAuthorizerConfig
 from docgraph.observe.events import FilterPassed, PluginFailed
 from docgraph.variables import Resolvers
 from tests.http.access_harness import (

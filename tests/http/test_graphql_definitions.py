@@ -11,10 +11,10 @@ from bson import Binary, Code, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectI
 from pymongo.errors import DuplicateKeyError
 
 from docgraph.codec import escape_keys
-from docgraph.config.sections import Graphql
 from docgraph.exchange import Deadline, Read, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
 from docgraph.graphql.apps.cache_plugins import ensure_index
+from docgraph.graphql.sections import Graphql
 from docgraph.observe.events import AppInvalid
 from tests.http.harness import Document, Mongo, Service, build_definition, listening, running
 from tests.http.hosts import module_application

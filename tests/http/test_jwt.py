@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from docgraph.config import Sources, load
+from docgraph.config import Sources
 from docgraph.exchange import ConfigError
-from docgraph.server.prepare import prepare
+from docgraph.server.prepare import load_tree, prepare
 from tests.http.harness import OPEN, Mongo, Service, flatten, merge
 from tests.http.hosts import module_application
 from tests.http.login import read_page, serving
@@ -136,11 +136,11 @@ async def test_challenges_are_left_out_when_asked(
 def test_configuration_that_cannot_work_refuses_to_start(
     options: dict[str, Any], message: str
 ) -> None:
-    """A07, J46: the message names the option. Keys that are no keys: `unit/auth/test_jwks.py`."""
+    """A07, J46: the message names the option. Keys that are no keys: `test_jwks.py`."""
     settings = flatten(merge(OPEN, JWT, {"jwtAuthenticationMechanism": options}))
     sources = Sources(settings=settings, environ={}, directory=Path("/nonexistent"))
     with pytest.raises(ConfigError, match=message):
-        prepare(load(sources))
+        prepare(load_tree(sources))
 
 
 async def test_no_header_gives_a_server_error(everything: Service) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -17,10 +16,9 @@ SORTED = {"$sort": {"_id": 1}}
 
 
 @pytest.fixture
-async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
-    async with serving(mongo_client, mongo_uri) as one:
-        fill(one)
-        yield one
+def api(api: Api) -> Api:
+    fill(api)
+    return api
 
 
 def fill(api: Api) -> None:

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import tracemalloc
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from bson import ObjectId
 
-from tests.http.harness import Mongo, eventually
-from tests.http.rest_harness import Api, serving
+from tests.http.harness import eventually
+from tests.http.rest_harness import Api
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
-    async with serving(mongo_client, mongo_uri) as api:
-        yield api
 
 
 async def test_an_array_is_inserted_with_links(api: Api) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -13,12 +12,6 @@ from tests.http.harness import Mongo, identity, listening
 from tests.http.rest_harness import Api, serving
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
-    async with serving(mongo_client, mongo_uri) as api:
-        yield api
 
 
 async def test_an_empty_collection_is_an_empty_array(api: Api) -> None:
@@ -219,10 +212,13 @@ async def test_who_is_unknown_learns_nothing(mongo_client: Mongo, mongo_uri: str
         assert (await api.get("/none")).status == 404
 
 
-async def test_a_write_passes_by_the_interceptors_and_tells_their_warnings(api: Api) -> None:
-    api.mongo[api.db].create_collection("gql-apps")
+async def test_a_write_passes_by_the_interceptors_and_tells_their_warnings(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    async with serving(mongo_client, mongo_uri) as api:
+        api.mongo[api.db].create_collection("gql-apps")
 
-    reply = await api.post("/gql-apps", _definition("{ a: Int b: Int }"))
+        reply = await api.post("/gql-apps", _definition("{ a: Int b: Int }"))
 
     assert reply.status == 201
     assert any("b" in warning for warning in reply.json["_warnings"])

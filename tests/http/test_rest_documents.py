@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 
@@ -17,12 +16,6 @@ pytestmark = pytest.mark.anyio
 UPDATED, CREATED = 200, 201
 
 
-@pytest.fixture
-async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
-    async with serving(mongo_client, mongo_uri) as api:
-        yield api
-
-
 async def test_a_posted_document_is_stored_and_its_address_told(api: Api) -> None:
     reply = await api.post("/things", {"name": "Ada"})
 
@@ -30,7 +23,7 @@ async def test_a_posted_document_is_stored_and_its_address_told(api: Api) -> Non
     (stored,) = api.things.find()
     assert stored["name"] == "Ada"
     assert reply.headers["etag"] == str(stored["_etag"])
-    assert reply.headers["location"] == f"http://test/things/{stored['_id']}"
+    assert reply.headers["location"] == f"http://{api.host}/things/{stored['_id']}"
 
 
 async def test_a_document_is_read_at_its_address(api: Api) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -15,12 +14,6 @@ from tests.http.rest_harness import Api, serving
 pytestmark = pytest.mark.anyio
 
 NOW, OTHER = ObjectId("1" * 24), "2" * 24
-
-
-@pytest.fixture
-async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
-    async with serving(mongo_client, mongo_uri) as api:
-        yield api
 
 
 @pytest.mark.parametrize(
@@ -207,3 +200,120 @@ async def test_an_answer_of_some_keys_has_its_etag_too(
 
     assert (reply.status, reply.headers["etag"], set(reply.json)) == (200, str(etag), shown)
     assert (again.status, again.text) == (304, "")
+
+
+# --- writes to many documents ---------------------------------------------------------------------
+
+BULK_DEMAND = "The documents' ETags must be provided using the 'If-Match' header"
+
+
+async def _demand(api: Api, policy: str, *, of_database: bool = False) -> None:
+    id = "_properties" if of_database else "_properties.things"
+    api.mongo[api.db]["_properties"].insert_one({"_id": id, "etagDocPolicy": policy})
+
+
+@pytest.mark.parametrize("of_database", [False, True])
+@pytest.mark.parametrize("mode", ["upsert", "update"])
+@pytest.mark.parametrize("ids", [["x"], ["x", "y"], ["x", "bare", "y"]], ids=len)
+async def test_an_array_cannot_pass_by_a_demanded_etag(
+    api: Api, mode: str, ids: list[str], of_database: bool
+) -> None:
+    await _demand(api, "Required", of_database=of_database)
+    stored = [{"_id": "x", "_etag": NOW, "a": 0}, {"_id": "y", "_etag": NOW}, {"_id": "bare"}]
+    api.things.insert_many(stored)
+    body = [{"_id": id, "a": 1} for id in ids]
+
+    reply = await api.post("/things", body, wm=mode)
+
+    assert reply.status == 207, reply.text
+    told = [(one["index"], one["httpStatus"], one["message"]) for one in reply.json["errors"]]
+    demand = "The document's ETag must be provided using the 'If-Match' header."
+    expected = [(index, 409, demand) for index, id in enumerate(ids) if id != "bare"]
+    assert sorted(told) == expected
+    assert list(api.things.find({"_id": {"$in": ["x", "y"]}})) == stored[:2]
+    assert api.things.find_one("bare").get("a") == (1 if "bare" in ids else None)
+
+
+async def test_an_array_creates_and_replaces_with_the_etags_of_all(api: Api) -> None:
+    await _demand(api, "REQUIRED")
+    api.things.insert_many([{"_id": "x", "_etag": NOW}, {"_id": "y", "_etag": ObjectId(OTHER)}])
+    body = [{"_id": id, "a": 1} for id in ("x", "y", "new")]
+
+    reply = await api.post("/things", body, headers={"if-match": f"{NOW}, {OTHER}"}, wm="upsert")
+
+    assert (reply.status, reply.json["matched"], reply.json["inserted"]) == (200, 2, 1)
+    assert api.things.count_documents({"a": 1}) == 3
+    assert (await api.post("/things", [{"_id": "z"}, {"_id": "w"}])).status == 200
+
+
+@pytest.mark.parametrize("mode", ["upsert", "update"])
+async def test_a_wrong_etag_of_an_array_is_412_for_its_element(api: Api, mode: str) -> None:
+    """`If-Match` counts without any policy."""
+    api.things.insert_many([{"_id": "x", "_etag": NOW}, {"_id": "y", "_etag": ObjectId(OTHER)}])
+    body = [{"_id": "x", "a": 1}, {"_id": "y", "a": 1}]
+
+    reply = await api.post("/things", body, headers={"if-match": OTHER}, wm=mode)
+
+    assert reply.status == 207
+    assert [(one["index"], one["httpStatus"]) for one in reply.json["errors"]] == [(0, 412)]
+    assert [one["_id"] for one in api.things.find({"a": 1})] == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "patch", "delete"),
+    [("REQUIRED", 409, 409), ("required_for_delete", 200, 409), ("OPTIONAL", 200, 200)],
+)
+async def test_a_bulk_write_cannot_pass_by_a_demanded_etag(
+    api: Api, policy: str, patch: int, delete: int
+) -> None:
+    await _demand(api, policy)
+    api.things.insert_many([{"_id": "x", "_etag": NOW, "n": 1}, {"_id": "y", "n": 1}])
+
+    patched = await api.patch("/things/*", {"n": 1}, filter={"n": 1})
+    deleted = await api.delete("/things/*", filter={"n": 1})
+
+    assert (patched.status, deleted.status) == (patch, delete)
+    for reply in (patched, deleted):
+        assert reply.status == 200 or reply.json["message"] == BULK_DEMAND
+    assert api.things.count_documents({}) == (0 if delete == 200 else 2)
+
+
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+async def test_a_bulk_write_touches_documents_of_the_given_etags_only(
+    api: Api, method: str
+) -> None:
+    await _demand(api, "REQUIRED")
+    api.things.insert_many(
+        [
+            {"_id": "x", "_etag": NOW, "n": 1},
+            {"_id": "y", "_etag": ObjectId(OTHER), "n": 1},
+            {"_id": "bare", "n": 1},
+        ]
+    )
+    body = {"n": 2} if method == "PATCH" else None
+    path = "/things/*"
+
+    some = await api.send(method, path, body, headers={"if-match": f'"{NOW}"'}, filter={"n": 1})
+    wrong = await api.send(method, path, body, headers={"if-match": "3" * 24}, filter={"n": 1})
+    none = await api.send(method, path, body, headers={"if-match": "3" * 24}, filter={"n": 7})
+    left = [one["_id"] for one in api.things.find({"n": 1})]
+    every = await api.send(method, path, body, headers={"if-match": "*"}, filter={"n": 1})
+
+    counted = "matched" if method == "PATCH" else "deleted"
+    assert (some.status, some.json[counted]) == (200, 2)
+    assert (wrong.status, wrong.text) == (412, "")
+    assert (none.status, none.json[counted]) == (200, 0)
+    assert left == ["y"]
+    assert (every.status, every.json[counted]) == (200, 1)
+
+
+@pytest.mark.parametrize("name", ["checkEtag", "checkETag"])
+async def test_a_request_can_demand_etags_of_its_own_bulk_write(api: Api, name: str) -> None:
+    api.things.insert_one({"_id": "x", "_etag": NOW})
+
+    for reply in (
+        await api.patch("/things/*", {"n": 1}, filter={"_id": "x"}, **{name: ""}),
+        await api.delete("/things/*", filter={"_id": "x"}, **{name: ""}),
+    ):
+        assert (reply.status, reply.json["message"]) == (409, BULK_DEMAND)
+    assert api.things.find_one() == {"_id": "x", "_etag": NOW}

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 
 import pytest
 from bson import Int64, MaxKey, MinKey, ObjectId
 
-from tests.http.harness import Mongo
-from tests.http.rest_harness import Api, relative, serving
+from tests.http.rest_harness import Api, relative
 
 pytestmark = pytest.mark.anyio
 
 OID = ObjectId("5" * 24)
-
-
-@pytest.fixture
-async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
-    async with serving(mongo_client, mongo_uri) as api:
-        yield api
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from tests.http.harness import Mongo
-from tests.http.rest_harness import Api, serving
+from tests.http.rest_harness import Api
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
-    async with serving(mongo_client, mongo_uri) as one:
-        yield one
 
 
 async def test_indexes_are_listed_with_their_name_as_id(api: Api) -> None:

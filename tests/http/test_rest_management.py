@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import pytest
@@ -13,12 +12,6 @@ from tests.http.harness import Mongo
 from tests.http.rest_harness import Api, serving
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
-    async with serving(mongo_client, mongo_uri) as one:
-        yield one
 
 
 def collections_of(api: Api) -> set[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 
@@ -23,16 +22,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from docgraph.codec import decode
-from tests.http.harness import Mongo
-from tests.http.rest_harness import Api, serving
+from tests.http.rest_harness import Api
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
-    async with serving(mongo_client, mongo_uri) as api:
-        yield api
 
 
 async def _ids(api: Api, path: str) -> list[Any]:

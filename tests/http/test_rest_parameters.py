@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
@@ -12,12 +11,6 @@ from tests.http.harness import Mongo
 from tests.http.rest_harness import Api, serving
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
-    async with serving(mongo_client, mongo_uri) as api:
-        yield api
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -25,10 +24,9 @@ PERSON = {
 
 
 @pytest.fixture
-async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
-    async with serving(mongo_client, mongo_uri) as one:
-        assert (await one.put("/_schemas")).status == 201
-        yield one
+async def api(api: Api) -> Api:
+    assert (await api.put("/_schemas")).status == 201
+    return api
 
 
 async def store_schema(api: Api, id: str, schema: Any) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import uvloop
 
-from docgraph.config import Sources, load
+from docgraph.config import Sources
 from docgraph.observe.events import BackgroundFailed, BackgroundLeft
 from docgraph.runtime import Instance, create_instance
 from docgraph.server.app import Docgraph
-from docgraph.server.prepare import Prepared, prepare
+from docgraph.server.prepare import Prepared, load_tree, prepare
 from tests.http.harness import OPEN, Mongo, flatten, listening, merge, running
 
 # The driver forgets the socket, or the transport, of an attempt to connect that is given up in the
@@ -36,7 +36,9 @@ def _sections(db: str) -> dict[str, Any]:
 
 def _prepare(uri: str, db: str) -> Prepared:
     settings = flatten(merge(OPEN, {"mclient": {"connection-string": uri}}, _sections(db)))
-    return prepare(load(Sources(settings=settings, environ={}, directory=Path("/nonexistent"))))
+    return prepare(
+        load_tree(Sources(settings=settings, environ={}, directory=Path("/nonexistent")))
+    )
 
 
 def _find_other_tasks() -> list[str]:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from docgraph.auth.tokens.claims import build_claims
-from docgraph.exchange import Account
+from docgraph.auth.tokens.claims import PropertyNames, build_claims
+from docgraph.auth.tokens.token import TokenAccount
 from tests.http.harness import Mongo, merge
 from tests.http.tokens import KEY, RANDOM, SIGNED, open_workers
 
@@ -58,5 +58,6 @@ async def test_the_table_of_the_token_service_holds(
 async def test_the_claims_of_the_page_are_the_claims_of_a_token() -> None:
     text = (DOCS / "reference/token-managers.md").read_text()
     section = text.split("## Claims of a JWT", 1)[1]
-    for claim in build_claims(Account("ada", ("user",), {}, "database")):
+    account = TokenAccount("ada", ("user",), {}, "database")
+    for claim in build_claims(account, PropertyNames(), tells_session=True):
         assert f"`{claim}`" in section

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from typing import Any, ClassVar
 
@@ -45,8 +45,8 @@ class Ended(Provider):
     def get(self) -> Any:
         return self
 
-    async def stamp(self, user: str) -> None:
-        self.users.append(user)
+    async def stamp_many(self, users: Collection[str]) -> None:
+        self.users.extend(users)
 
     async def keep_up(self) -> None:
         """Nothing to learn."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 
+from docgraph.auth.mechanisms.jwt import JwtMechanism
 from docgraph.auth.tokens.jwt import JwtTokens
 from docgraph.auth.tokens.revocation_watch import RevocationsWatcher
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
@@ -110,9 +111,11 @@ async def until_following(worker: Worker) -> None:
 
 
 def set_clock(worker: Worker, clock: Callable[[], float]) -> None:
-    """Let the manager of signed tokens of this worker live at that time."""
-    manager = next(one for one in worker.app.plugins.plugins if isinstance(one, JwtTokens))
-    for part in (manager, manager._issued, manager._verifier):
+    """Let those who make and verify signed tokens in this worker live at that time."""
+    plugins = worker.app.plugins.plugins
+    manager = next(one for one in plugins if isinstance(one, JwtTokens))
+    verifiers = [one._verifier for one in plugins if isinstance(one, JwtTokens | JwtMechanism)]
+    for part in (manager, manager._issued, *verifiers):
         part._clock = clock
 
 

@@ -13,7 +13,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -209,11 +209,17 @@ class Server:
         with self.connect() as wire:
             return wire.get(path, **headers)
 
+    def forker(self) -> psutil.Process:
+        """The process that forks the workers, itself a fork of the server."""
+        server = psutil.Process(self.process.pid)
+        (forker,) = _with_command(server.children(), server.cmdline())
+        return forker
+
     def workers(self) -> list[psutil.Process]:
         """The worker processes, or the one process that serves alone."""
-        children = psutil.Process(self.process.pid).children()
-        workers = [one for one in children if _is_worker(one)]
-        return workers or [psutil.Process(self.process.pid)]
+        server = psutil.Process(self.process.pid)
+        forkers = _with_command(server.children(), server.cmdline())
+        return [one for forker in forkers for one in forker.children()] or [server]
 
     def memory(self) -> int:
         """Resident bytes of all serving processes."""
@@ -225,11 +231,12 @@ class Server:
         return self.process.wait(60)
 
 
-def _is_worker(process: psutil.Process) -> bool:
-    try:
-        return "spawn_main" in " ".join(process.cmdline())
-    except (psutil.NoSuchProcess, psutil.ZombieProcess):  # it died a moment ago
-        return False
+def _with_command(processes: list[psutil.Process], command: list[str]) -> list[psutil.Process]:
+    found = []
+    for one in processes:
+        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):  # it died a moment ago
+            found += [one] if one.cmdline() == command else []
+    return found
 
 
 @contextmanager

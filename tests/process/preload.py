@@ -11,6 +11,7 @@ working directory, environment, standard streams, signal handlers and exit.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -32,6 +33,9 @@ def main() -> None:
     # them shall compile all modules again, which takes as long as everything else they do.
     sys.dont_write_bytecode = False
     _import_everything()
+    # At its end a command looks for garbage among all objects that it does not know for lasting.
+    gc.collect()
+    gc.freeze()
     orders.send(b"ready")
     sys.dont_write_bytecode = sys.flags.dont_write_bytecode == 1
     order = _serve(orders)

@@ -208,9 +208,10 @@ SPEAK = """
     import sys
     from docgraph.observe import emit
     from docgraph.observe.events import *
-    from docgraph.observe.log import LogOptions, open_log
+    from docgraph.observe.log import open_log
+    from docgraph.observe.sections import Logging
 
-    open_log(LogOptions(style="json", field_bytes=1 << 20))
+    open_log(Logging(format="json", max_field_size=1 << 20))
     count, size = int(sys.argv[2]), int(sys.argv[3])
     emit(RequestFinished("ready", "GET", "/", 200, 0.001))
     sys.stdin.read()  # all begin together

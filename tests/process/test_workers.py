@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import psutil
 import pytest
@@ -40,24 +43,69 @@ def test_a_worker_that_dies_is_replaced_and_the_others_serve_on(two_workers: Ser
     server = two_workers
     before = _pids(server)
     victim = server.workers()[0]
-    victim.kill()
 
-    lost = eventually(lambda: server.named("worker-lost"))[0]
-    assert (lost["pid"], lost["signal"]) == (victim.pid, "SIGKILL")
-    assert server.get("/ping").status == 200
-    eventually(lambda: len(server.named("worker-started")) == 3)
+    with _replacing_one(server):
+        victim.kill()
+        eventually(lambda: victim.pid in _losses(server))
+        assert server.get("/ping").status == 200
+
+    assert _losses(server)[victim.pid]["signal"] == "SIGKILL"
     assert len(_pids(server)) == 2
     assert len(_pids(server) & before) == 1
 
 
+def test_a_worker_that_a_signal_asks_to_stop_is_replaced(two_workers: Server) -> None:
+    victim = two_workers.workers()[0]
+
+    with _replacing_one(two_workers):
+        victim.terminate()
+
+    assert _losses(two_workers)[victim.pid]["exit_code"] == 0
+
+
+def test_signals_for_the_whole_group_leave_the_forker_alone(two_workers: Server) -> None:
+    for one in (signal.SIGTERM, signal.SIGINT):
+        two_workers.forker().send_signal(one)
+
+    with _replacing_one(two_workers):
+        two_workers.workers()[0].kill()
+
+    assert two_workers.get("/ping").status == 200
+
+
+@contextmanager
+def _replacing_one(server: Server) -> Iterator[None]:
+    """Wait for one more worker than there were, counting also those of tests before."""
+    eventually(lambda: len(server.named("worker-started")) - len(_losses(server)) == 2)
+    known = len(server.named("worker-started"))
+    yield
+    eventually(lambda: len(server.named("worker-started")) == known + 1)
+
+
+def _losses(server: Server) -> dict[int, dict[str, Any]]:
+    """What was said about workers that ended, by their process ids."""
+    return {event["pid"]: event for event in server.named("worker-lost")}
+
+
 def test_workers_do_not_outlive_a_parent_that_is_killed() -> None:
     with run_server(workers=2) as server:
-        workers = server.workers()
+        others = [*server.workers(), server.forker()]
         server.process.kill()
 
-        _, alive = psutil.wait_procs(workers, timeout=60)
+        _, alive = psutil.wait_procs(others, timeout=60)
 
         assert not alive
+
+
+def test_without_its_forker_the_server_ends_with_a_clear_message() -> None:
+    with run_server(workers=2) as server:
+        workers = server.workers()
+        server.forker().kill()
+
+        assert server.process.wait(60) == 1
+        _, alive = psutil.wait_procs(workers, timeout=60)
+        assert not alive
+        eventually(lambda: "the process that starts the workers is gone" in "".join(server.errors))
 
 
 def test_a_worker_that_cannot_start_ends_the_start_with_its_message_once() -> None:
@@ -68,7 +116,7 @@ def test_a_worker_that_cannot_start_ends_the_start_with_its_message_once() -> No
 
     assert process.returncode == 1
     assert output == ""
-    assert errors.count("the sample cannot start") == 1
+    assert errors.count("the sample cannot start") == 1, errors
 
 
 def test_an_application_that_cannot_start_ends_the_start() -> None:
@@ -78,4 +126,4 @@ def test_an_application_that_cannot_start_ends_the_start() -> None:
 
     assert process.returncode == 1
     assert output == ""
-    assert errors.count("the sample cannot start") == 1
+    assert errors.count("the sample cannot start") == 1, errors

@@ -8,12 +8,13 @@ from typing import Any
 import orjson
 
 from docgraph.codec import decode
-from docgraph.config.sections import AggregationSecurity, Graphql, MClient
 from docgraph.exchange import Exchange, Request
 from docgraph.graphql.apps.app import VisibleApp
 from docgraph.graphql.execute.execute import execute
 from docgraph.graphql.plan.plan import build_plan
+from docgraph.graphql.sections import Graphql
 from docgraph.store import Store, open_store
+from docgraph.store.sections import AggregationSecurity, MClient
 from docgraph.variables import Resolvers
 from tests.properties.oracle import Expected
 

@@ -29,10 +29,10 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
 from docgraph.codec import JsonMode
-from docgraph.config.sections import Graphql
 from docgraph.graphql.apps.app import VisibleApp
 from docgraph.graphql.definition.mapping import AggregationMapping, FieldMapping, QueryMapping
 from docgraph.graphql.definition.scalars import serializer
+from docgraph.graphql.sections import Graphql
 from docgraph.variables import BadValue, NotBound, Scope, get_field, matches_nothing, parse_path
 
 Client = MongoClient[dict[str, Any]]

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pymongo import MongoClient
 
-from docgraph.config.sections import Graphql
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.check import check_definition
+from docgraph.graphql.sections import Graphql
 from docgraph.variables import Scope, Variables, compile_template
 
 SCHEMA = """

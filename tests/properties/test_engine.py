@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pymongo import MongoClient
 
-from docgraph.config.sections import Graphql
 from docgraph.graphql import errors
 from docgraph.graphql.apps.app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.execute import joined
+from docgraph.graphql.sections import Graphql
 from tests.properties.engine_cases import make_case
 from tests.properties.engine_queries import QueryMaker
 from tests.properties.engine_runner import Engine

@@ -10,9 +10,9 @@ import pytest
 from graphql import parse
 from pymongo import MongoClient
 
-from docgraph.config.sections import Graphql
 from docgraph.graphql.apps.app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.sections import Graphql
 from tests.properties.engine_runner import Engine
 
 SETTINGS = Graphql(default_limit=100, max_limit=1000)

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from docgraph.access.rulebook import RuleBook
 from docgraph.codec import unescape_keys
-from docgraph.config.sections import Graphql, Mongo
 from docgraph.exchange import (
     Deadline,
     Document,
@@ -22,7 +21,9 @@ from docgraph.exchange import (
     ResourceType,
 )
 from docgraph.exchange.path import encode_path, parse_path
+from docgraph.graphql.sections import Graphql
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.rest.sections import Mongo
 from docgraph.store import Store
 from docgraph.store.mounts import find_paths
 from docgraph.store.names import namespace_of

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final
 from docgraph.access.reading import describe_flaw, read_rule
 from docgraph.access.rule import Rule, Source
 from docgraph.access.rulebook import RuleBook, RuleSet
+from docgraph.access.sections import DbAclAuthorizer as DbAclAuthorizerConfig
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import DbAclAuthorizer as DbAclAuthorizerConfig
 from docgraph.exchange import Deadline, Document, Exchange
 from docgraph.exchange.errors import DefinitionError
 from docgraph.observe import emit

@@ -12,13 +12,14 @@ from typing import Any, Final, Protocol, runtime_checkable
 from docgraph.access.authorize import LOGIN_DEMANDED, Authorization, ask
 from docgraph.access.compare import Comparison
 from docgraph.access.conditions import find_flag
+from docgraph.access.definitions.imagined import find_service
 from docgraph.access.rule import Rule, roles_of
 from docgraph.access.rulebook import RuleBook
 from docgraph.config.section import Section
 from docgraph.exchange import Account, Exchange, Permission, Request
 from docgraph.exchange.errors import NotFound, Unauthenticated
-from docgraph.plugins.binding import bound_path, is_secured
-from docgraph.plugins.kinds import Authorizer, Decision, Kind, Service
+from docgraph.plugins.binding import is_secured
+from docgraph.plugins.kinds import Authorizer, Decision, Kind
 from docgraph.plugins.registry import PluginRegistry
 
 __all__ = ["Answer", "Consideration", "Explainer", "Explanation", "Question"]
@@ -186,23 +187,13 @@ class Explainer:
             query_string=question.query.encode(),
         )
         request.account = caller
-        service = self._find_service(request.segments)
+        service = find_service(request.segments, self._registry, self._configuration)
         exchange = Exchange(request, "explain", account=caller)
         if service is not None:
             exchange.service = service.name
             exchange.parsed = service.parse(exchange)
         section = self._configuration.get(exchange.service)
         return exchange, is_secured(service, section) if service else True
-
-    def _find_service(self, segments: tuple[str, ...]) -> Service | None:
-        found: tuple[int, Service | None] = (-1, None)
-        for service in self._registry.of_kind(Kind.SERVICE):
-            prefix = bound_path(service, self._configuration.get(service.name))
-            length = len(prefix)
-            fits = segments == prefix if service.exact else segments[:length] == prefix
-            if fits and length > found[0]:
-                found = (length, service)
-        return found[1]
 
     async def _ask_all(
         self, authorizers: Sequence[Authorizer], exchange: Exchange

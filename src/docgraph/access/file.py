@@ -12,10 +12,10 @@ from typing import ClassVar, Final
 from docgraph.access.reading import Flaw, Knowledge, read_rule
 from docgraph.access.rule import Rule, Source
 from docgraph.access.rulebook import RuleBook, RuleSet
+from docgraph.access.sections import FileAclAuthorizer as FileAclAuthorizerConfig
 from docgraph.config.files import load_file
 from docgraph.config.locate import CONFIGURATION
 from docgraph.config.node import Node, Origin, from_plain, to_plain
-from docgraph.config.sections import FileAclAuthorizer as FileAclAuthorizerConfig
 from docgraph.exchange import ConfigError, Exchange, Problem
 from docgraph.plugins.kinds import Authorizer, Decision
 from docgraph.runtime import Blocking, run_blocking

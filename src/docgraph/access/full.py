@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from docgraph.config.sections import FullAuthorizer as FullAuthorizerConfig
+from docgraph.access.sections import FullAuthorizer as FullAuthorizerConfig
 from docgraph.exchange import Exchange
 from docgraph.plugins.kinds import Authorizer, Decision
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from docgraph.access.enforce import restrict
 from docgraph.access.role_place import RolePlace, holds_text
-from docgraph.config.sections import DbRealmAuthenticator
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.exchange import Account, Document, Write, WriteKind
 
 __all__ = ["OwnRoles", "keep_own_roles", "may_give"]

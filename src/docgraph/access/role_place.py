@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.codec.roles_path import RolesPath
-from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.exchange import Document
 
 __all__ = ["RolePlace", "holds_text"]

@@ -16,8 +16,8 @@ from docgraph.access.role_gifts import OwnRoles, keep_own_roles, may_give
 from docgraph.access.role_holders import MOST_USERS, spare_holders
 from docgraph.access.role_names import Untold, written_names
 from docgraph.access.role_place import RolePlace
-from docgraph.config.sections import DbRealmAuthenticator
-from docgraph.config.sections import RootRoleGuard as RootRoleGuardConfig
+from docgraph.access.sections import RootRoleGuard as RootRoleGuardConfig
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.exchange import Consistency, Document, Exchange, Resource, Write
 from docgraph.exchange.errors import SecurityViolation
 from docgraph.observe import emit

@@ -11,11 +11,12 @@ from docgraph.access.explain import Explainer, Question
 from docgraph.access.rulebook import RuleBook
 from docgraph.codec import JsonMode, encode
 from docgraph.config.section import Section, ServiceConfig
-from docgraph.config.sections import Graphql, Mongo
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import Forbidden, RequestError
+from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import Service
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.rest.sections import Mongo
 from docgraph.store import Store
 
 __all__ = ["AccessExplain"]

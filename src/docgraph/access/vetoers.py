@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from docgraph.access.language.paths import parse_template
-from docgraph.config.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
-from docgraph.config.sections import OriginVetoer as OriginVetoerConfig
+from docgraph.access.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
+from docgraph.access.sections import OriginVetoer as OriginVetoerConfig
 from docgraph.exchange import DataRequest, Exchange, StartupError
 from docgraph.exchange.wildcards import Wildcard
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision

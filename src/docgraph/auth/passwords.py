@@ -12,15 +12,16 @@ import hashlib
 import hmac
 import re
 import secrets
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
 import bcrypt
 
+from docgraph.auth.authenticators.sections import BCRYPT_HASH
 from docgraph.exchange.errors import RequestError
 from docgraph.runtime import AFTER_READ, Blocking, Lane, LoadingCache, count_cores, run_blocking
+from docgraph.runtime.clock import elapsed
 
 __all__ = [
     "MAX_BYTES",
@@ -38,7 +39,6 @@ __all__ = [
 MAX_BYTES: Final = 72  # bcrypt does not look at what comes after
 MAX_COST: Final = 20  # a check of such a hash takes a minute; more would only block the lane
 _QUEUE: Final = 32
-_HASH: Final = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
 _ALPHABET: Final = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _DIGEST_CHARACTERS: Final = 31
 _LOWEST_COST: Final = 4
@@ -86,7 +86,7 @@ class BcryptPasswords:
         cost: int,
         size: int,
         ttl: float,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = elapsed,
     ) -> None:
         self._lane = lane
         self._secret = secret
@@ -207,7 +207,7 @@ def _matches(given: bytes, expected: str, decoy: str) -> bool:
 
 
 def _is_usable(stored: str) -> bool:
-    shape = _HASH.fullmatch(stored)
+    shape = BCRYPT_HASH.fullmatch(stored)
     return shape is not None and _LOWEST_COST <= int(shape[1]) <= MAX_COST
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import orjson
 
-from docgraph.config.sections import Roles
+from docgraph.auth.sections import Roles
 from docgraph.exchange import Account, Answer, Body, Exchange
 from docgraph.exchange.errors import Forbidden, Unauthenticated
 from docgraph.plugins.binding import bound_path

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from docgraph.cli.options import configured
+from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import notice, print_table
-from docgraph.config import Sources, load
-from docgraph.config.sections import Graphql
+from docgraph.config import Sources
 from docgraph.exchange import Deadline, DocgraphError
-from docgraph.server.prepare import prepare
+from docgraph.graphql.sections import Graphql
 
 if TYPE_CHECKING:
     from docgraph.access.explain import Answer, Explanation
@@ -81,11 +80,7 @@ def matrix(sources: Sources, as_json: bool) -> None:
         rows = [row async for one in _apps(app, settings) for row in _cross(one)]
         return _complete(rows)
 
-    rows = _run(sources, look)
-    if rows or as_json:
-        print_table(rows, as_json=as_json)
-    else:
-        notice("no apps are stored")
+    print_table(_run(sources, look), as_json=as_json, if_empty="no apps are stored")
 
 
 async def _apps(app: Docgraph, settings: Graphql) -> Any:
@@ -177,4 +172,4 @@ def _run(sources: Sources, work: Callable[[Docgraph], Awaitable[_T]]) -> _T:
     """Do something with the plugins and the database of the configuration."""
     from docgraph.cli.workbench import work_on
 
-    return work_on(prepare(load(sources)), work)
+    return work_on(prepare_sources(sources), work)

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import orjson
 
-from docgraph.cli.options import configured
+from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import notice, print_table
-from docgraph.config import Sources, load
-from docgraph.config.sections import Graphql
+from docgraph.config import Sources
 from docgraph.exchange import (
     Deadline,
     Document,
@@ -24,11 +23,11 @@ from docgraph.exchange import (
     Write,
     WriteKind,
 )
-from docgraph.server.app import Docgraph
-from docgraph.server.prepare import prepare
+from docgraph.graphql.sections import Graphql
 
 if TYPE_CHECKING:
     from docgraph.cli.definitions import Checked
+    from docgraph.server.app import Docgraph
 
 __all__ = ["apps"]
 
@@ -56,7 +55,7 @@ def check(sources: Sources, path: Path | None, database: bool, as_json: bool) ->
     """
     from docgraph.cli.definitions import check_path, check_stored, report, settle_all, settle_alone
 
-    prepared = prepare(load(sources))
+    prepared = prepare_sources(sources)
 
     async def ask(bench: _Definitions) -> list[Checked]:
         if path is not None:
@@ -89,7 +88,7 @@ def apply(sources: Sources, path: Path) -> None:
         if any(one.errors for one in found):
             raise StartupError("nothing was stored", hint="mend the definitions named above")
 
-    checked = check_path(prepare(load(sources)), path)
+    checked = check_path(prepare_sources(sources), path)
     if any(one.errors for one in checked):
         refuse_errors(settle_alone(checked))
 
@@ -114,11 +113,7 @@ def list_(sources: Sources, as_json: bool) -> None:
         documents = await bench.read(Read(sort=[("_id", 1)], limit=_MAX_APPS))
         return [_summarise(document, bench) for document in documents]
 
-    rows = _run(sources, read_all)
-    if rows or as_json:
-        print_table(rows, as_json=as_json)
-    else:
-        notice("no apps are stored")
+    print_table(_run(sources, read_all), as_json=as_json, if_empty="no apps are stored")
 
 
 @apps.command()
@@ -186,7 +181,7 @@ def _run(sources: Sources, work: Callable[[_Definitions], Awaitable[_T]]) -> _T:
     """Do something with the definitions of the configured database."""
     from docgraph.cli.workbench import work_on
 
-    prepared = prepare(load(sources))
+    prepared = prepare_sources(sources)
     return work_on(prepared, lambda app: work(_Definitions(app, prepared.config.get(Graphql))))
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from docgraph.cli.options import configured
+from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import notice
-from docgraph.config import Sources, load
+from docgraph.config import Sources
 from docgraph.config import show as render
 from docgraph.config import template as render_template
 from docgraph.config.locate import locating
@@ -27,9 +27,8 @@ def config() -> None:
 @configured
 def show(sources: Sources) -> None:
     """Print the effective configuration with the origin of each value; secrets are masked."""
-    from docgraph.server.prepare import prepare
 
-    prepared = prepare(load(sources))
+    prepared = prepare_sources(sources)
     click.echo(render(prepared.tree, prepared.config))
 
 
@@ -37,9 +36,9 @@ def show(sources: Sources) -> None:
 @configured
 def template(sources: Sources) -> None:
     """Print a commented file of every option with its default."""
-    from docgraph.server.prepare import find_plugins, sections_of
+    from docgraph.server.prepare import find_plugins, load_tree, sections_of
 
-    click.echo(render_template(sections_of(find_plugins(load(sources)))))
+    click.echo(render_template(sections_of(find_plugins(load_tree(sources)))))
 
 
 @config.command()
@@ -48,9 +47,9 @@ def template(sources: Sources) -> None:
 def check(sources: Sources, file: Path) -> None:
     """Check a configuration file; exit code 2 and every mistake when it cannot work."""
     from docgraph.cli.parts import check_parts
-    from docgraph.server.prepare import prepare, require_allower
+    from docgraph.server.prepare import load_tree, prepare, require_allower
 
-    tree = load(replace(sources, file=file))
+    tree = load_tree(replace(sources, file=file))
     with locating(tree):
         prepared = prepare(tree)
         require_allower(prepared)

@@ -9,14 +9,15 @@ from typing import Any
 
 from docgraph.cli.terminal import notice, print_table
 from docgraph.codec import decode
-from docgraph.config.sections import AggregationSecurity, Graphql
 from docgraph.exchange import DocgraphError, Document, StartupError
 from docgraph.graphql.apps.questions import settle
 from docgraph.graphql.definition.check import Report, inspect_definition
 from docgraph.graphql.definition.definition import Finding, decode_definition
+from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import Kind
 from docgraph.server.prepare import Prepared
 from docgraph.store import Policy, Store
+from docgraph.store.sections import AggregationSecurity
 from docgraph.variables import BUILT_IN
 
 __all__ = ["Checked", "check_path", "check_stored", "report", "settle_all", "settle_alone"]

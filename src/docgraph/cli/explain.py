@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from docgraph.cli.options import configured
-from docgraph.config import Sources, load
+from docgraph.cli.options import configured, prepare_sources
+from docgraph.config import Sources
 from docgraph.exchange import Account, DocgraphError, Exchange, Request
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ def explain(sources: Sources, app: str, query: str, roles: tuple[str, ...], vari
     """Run QUERY against the stored APP (its uri) and print its plan and commands."""
     from docgraph.cli.workbench import work_on
     from docgraph.graphql.http.body import GraphqlRequest
-    from docgraph.server.prepare import prepare
 
     request = GraphqlRequest(query, _read_variables(variables))
     account = Account("explain", tuple(roles)) if roles else None
@@ -38,7 +37,7 @@ def explain(sources: Sources, app: str, query: str, roles: tuple[str, ...], vari
         ran: Ran = await bench.plugins.find("graphql").run(await apps.find(app), request, exchange)
         return ran
 
-    _print(work_on(prepare(load(sources)), run))
+    _print(work_on(prepare_sources(sources), run))
 
 
 def _read_variables(text: str) -> dict[str, Any]:

@@ -6,7 +6,8 @@ import sys
 
 import click
 
-from docgraph.config import Sources, load
+from docgraph.cli.options import prepare_sources
+from docgraph.config import Sources
 from docgraph.plugins.kinds import Kind
 
 __all__ = ["find_plugin_command"]
@@ -14,9 +15,9 @@ __all__ = ["find_plugin_command"]
 
 def find_plugin_command(name: str) -> click.Command | None:
     """The command of a plugin of that name, where the configuration in force has one."""
-    from docgraph.server.prepare import find_plugins
+    from docgraph.server.prepare import find_plugins, load_tree
 
-    for found in find_plugins(load(Sources())):
+    for found in find_plugins(load_tree(Sources())):
         if found.name == name and found.plugin.kind is Kind.COMMAND:
             return click.Command(
                 name,
@@ -31,7 +32,8 @@ def find_plugin_command(name: str) -> click.Command | None:
 def _run(name: str, arguments: tuple[str, ...]) -> None:
     """Run it with everything a plugin can be given; the result is the exit code."""
     from docgraph.cli.workbench import work_on
-    from docgraph.server.prepare import prepare
 
-    code: int = work_on(prepare(load(Sources())), lambda app: app.plugins.find(name).run(arguments))
+    code: int = work_on(
+        prepare_sources(Sources()), lambda app: app.plugins.find(name).run(arguments)
+    )
     sys.exit(code)

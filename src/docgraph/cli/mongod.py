@@ -9,7 +9,6 @@ import click
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice
 from docgraph.config import Sources, load, peek
-from docgraph.config.sections import Core
 
 __all__ = ["mongod"]
 
@@ -22,8 +21,9 @@ def mongod(sources: Sources) -> None:
     Prints its connection string. The data lies in /core/data-directory.
     """
     from docgraph.embedded.mongo import EmbeddedMongo
+    from docgraph.runtime.sections import Core
 
-    directory = peek(load(sources), "core", Core).data_directory
+    directory = peek(load(sources), Core).data_directory
     signals = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     with EmbeddedMongo(directory, on_progress=notice) as address:

@@ -1,17 +1,23 @@
-"""Options that several commands share: where the configuration comes from."""
+"""What several commands share: the options for the configuration, and reading it.
+
+What can be configured is told by everything there is to import; so only commands that run do it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from docgraph.config import Sources
 
-__all__ = ["configured"]
+if TYPE_CHECKING:
+    from docgraph.server.prepare import Prepared
+
+__all__ = ["configured", "prepare_sources"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -37,3 +43,10 @@ def configured(command: _F) -> Callable[..., Any]:
         return command(Sources(config, overrides, settings), **others)
 
     return with_sources
+
+
+def prepare_sources(sources: Sources) -> Prepared:
+    """The configuration, decoded, and the plugins there are."""
+    from docgraph.server.prepare import load_tree, prepare
+
+    return prepare(load_tree(sources))

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from docgraph.access.file import load_rules
 from docgraph.access.reading import Knowledge
+from docgraph.access.sections import FileAclAuthorizer
 from docgraph.auth.authenticators.file import load_users
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator, FileRealmAuthenticator
 from docgraph.codec.roles_path import RolesPath
-from docgraph.config.sections import (
-    AggregationSecurity,
-    DbRealmAuthenticator,
-    FileAclAuthorizer,
-    FileRealmAuthenticator,
-)
 from docgraph.exchange import ConfigError, Problem
 from docgraph.plugins import is_enabled
 from docgraph.plugins.kinds import Kind
 from docgraph.server.prepare import Prepared
 from docgraph.store.guard.stages import Policy
+from docgraph.store.sections import AggregationSecurity
 from docgraph.variables.resolvers import BUILT_IN
 
 __all__ = ["check_parts"]

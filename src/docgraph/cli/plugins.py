@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from docgraph.cli.options import configured
+from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import print_table
-from docgraph.config import Sources, load
+from docgraph.config import Sources
 from docgraph.plugins import is_enabled
 
 __all__ = ["plugins"]
@@ -17,9 +17,8 @@ __all__ = ["plugins"]
 @configured
 def plugins(sources: Sources, as_json: bool) -> None:
     """List the plugins: name, kind, enabled or not, origin."""
-    from docgraph.server.prepare import prepare
 
-    prepared = prepare(load(sources))
+    prepared = prepare_sources(sources)
     rows = [
         {
             "name": one.name,

@@ -8,7 +8,7 @@ import click
 
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice
-from docgraph.config import Sources, load
+from docgraph.config import Sources
 from docgraph.config.locate import locating
 
 __all__ = ["serve"]
@@ -23,10 +23,10 @@ def serve(sources: Sources) -> None:
     line on stdout says when all workers listen: "docgraph ready <url>".
     """
     from docgraph.cli.parts import check_parts
-    from docgraph.server.prepare import prepare
+    from docgraph.server.prepare import load_tree, prepare
     from docgraph.server.process.host import host
 
-    tree = load(sources)
+    tree = load_tree(sources)
     with locating(tree):
         check_parts(prepare(tree))  # before a database is started for nothing
         sys.exit(host(tree, say=notice))

@@ -27,10 +27,15 @@ def notice(text: str = "") -> None:
     click.echo(text, err=True)
 
 
-def print_table(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+def print_table(
+    rows: Sequence[Mapping[str, Any]], *, as_json: bool, if_empty: str | None = None
+) -> None:
     """Rows of equal keys on stdout: a table for people, or JSON for machines."""
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(list(rows))).decode())
+        return
+    if not rows and if_empty is not None:
+        notice(if_empty)
         return
     from rich.console import Console
     from rich.table import Table

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from docgraph.cli.options import configured
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
+from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import notice, print_table
-from docgraph.config import Sources, load
-from docgraph.config.sections import DbRealmAuthenticator
+from docgraph.config import Sources
 from docgraph.exchange import (
     Deadline,
     DocgraphError,
@@ -30,7 +30,6 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import Conflict
-from docgraph.server.prepare import prepare
 
 if TYPE_CHECKING:
     from docgraph.auth.authenticators.database import DatabaseRealm
@@ -111,11 +110,7 @@ def list_(sources: Sources, as_json: bool) -> None:
         found = await bench.read(Read(sort=[(bench.settings.prop_id, 1)], limit=_MAX_USERS))
         return [bench.summarise(document, as_json=as_json) for document in found]
 
-    rows = _run(sources, read_all)
-    if rows or as_json:
-        print_table(rows, as_json=as_json)
-    else:
-        notice("there are no users")
+    print_table(_run(sources, read_all), as_json=as_json, if_empty="there are no users")
 
 
 @users.command()
@@ -143,7 +138,7 @@ def hash_(sources: Sources, password_file: Path | None) -> None:
     """Print the bcrypt hash of a password, for create-user-document."""
     from docgraph.auth.passwords import hash_password
 
-    settings = prepare(load(sources)).config.get(DbRealmAuthenticator)
+    settings = prepare_sources(sources).config.get(DbRealmAuthenticator)
     password = _read_password(password_file)
     try:
         click.echo(hash_password(password, settings.bcrypt_complexity))
@@ -190,7 +185,7 @@ def _run(sources: Sources, work: Callable[[_Users], Awaitable[_T]]) -> _T:
     from docgraph.auth.authenticators.database import REALM
     from docgraph.cli.workbench import work_on
 
-    prepared = prepare(load(sources))
+    prepared = prepare_sources(sources)
     if not prepared.config.get(DbRealmAuthenticator).enabled:
         raise StartupError(
             f"{REALM} is off, and knows no users", hint=f"set /{REALM}/enabled to true"

@@ -12,13 +12,14 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 from docgraph.cli.terminal import notice
-from docgraph.config.sections import Core, MClient
 from docgraph.embedded.mongo import EmbeddedMongo
 from docgraph.exchange import DocgraphError, StartupError
 from docgraph.runtime import create_instance
+from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import Prepared
 from docgraph.server.process.host import open_database
+from docgraph.store.sections import MClient
 
 __all__ = ["find_database", "open_workbench", "work_on"]
 

@@ -72,6 +72,7 @@ _USUAL_DECIMAL = re.compile(r"(-?)([0-9]{1,18})(?:\.([0-9]{1,15}))?")
 
 _OBJECT_ID_LENGTH = 24
 _MAX_SUBTYPE = 254  # the driver cannot write 255: its encoder takes it for an error of its own
+_UUID_SUBTYPES, _UUID_LENGTH = frozenset({3, 4}), 16
 _OPTIONS = frozenset("ilmsux")
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -208,6 +209,9 @@ def build_binary(data: bytes, subtype: int) -> bytes:
     """Binary data; plain `bytes` for subtype 0, as the store returns it."""
     if not 0 <= subtype <= _MAX_SUBTYPE:
         raise BadValue(f"a binary subtype is between 0 and {_MAX_SUBTYPE}, not {subtype}")
+    if subtype in _UUID_SUBTYPES and len(data) != _UUID_LENGTH:
+        # The server would store it, and no driver could read it any more.
+        raise BadValue(f"binary of subtype {subtype} is a UUID of 16 bytes, not of {len(data)}")
     return Binary(data, subtype) if subtype else data
 
 

@@ -1,7 +1,7 @@
 """Configuration: where values come from, what they must be, and how to show them.
 
-tree = load(Sources(file=path))            # all sources, merged, with origins
-core = peek(tree, "core", Core)            # one section early, to find the plugins
+tree = load(Sources(file=path), SECTIONS)  # all sources, merged, with origins
+core = peek(tree, Core)                    # one section early, to find the plugins
 config = decode(tree, SECTIONS | plugins)  # everything, or one ConfigError with all mistakes
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from docgraph.config.decode import Decoded, decode, peek
 from docgraph.config.section import PluginConfig, Section, ServiceConfig
-from docgraph.config.sections import SECTIONS
 from docgraph.config.show import show
 from docgraph.config.sources import DEFAULT_FILE, VARIABLES, Sources, load
 from docgraph.config.template import template
@@ -17,7 +16,6 @@ from docgraph.config.tree import Tree
 
 __all__ = [
     "DEFAULT_FILE",
-    "SECTIONS",
     "VARIABLES",
     "Decoded",
     "PluginConfig",

@@ -10,17 +10,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from docgraph.config.advice import give_advice
 from docgraph.config.messages import arrange
 from docgraph.config.nearest import suggest
 from docgraph.config.node import BUILT_IN, Node, Origin
 from docgraph.config.options import options_of, walk_options
-from docgraph.config.rules import find_conflicts
-from docgraph.config.section import Section
-from docgraph.config.sections import Core
+from docgraph.config.section import Section, View
 from docgraph.config.tree import Tree
 from docgraph.config.values import Checker
-from docgraph.config.view import View
 from docgraph.exchange.errors import ConfigError, Problem
 
 __all__ = ["Decoded", "decode", "peek"]
@@ -50,18 +46,29 @@ def decode(tree: Tree, sections: Mapping[str, type[Section]]) -> Decoded:
     decoding.check_names()
     for name, section in sections.items():
         decoding.decode_section(name, section)
-    view = View(tree, decoding.done, frozenset(sections))
-    # A file that was not read to its end would make rules complain about what it may well say.
-    conflicts = find_conflicts(view) if tree.complete else ()
+    view = View(tree, decoding.done, sections)
+    checked = [
+        section
+        for name, section in decoding.done.items()
+        if section.section_name in (name, "")  # a plugin may reuse the struct of another section
+    ]
+    # A file that was not read to its end would make checks complain about what it may well say.
+    conflicts = [
+        problem
+        for section in (checked if tree.complete else ())
+        for problem in section.find_conflicts(view)
+    ]
     problems = [*tree.problems, *decoding.problems, *conflicts]
     if problems:
         raise ConfigError(arrange(problems))
-    warnings = (*tree.warnings, *decoding.warnings, *give_advice(view))
+    advice = [problem for section in checked for problem in section.give_advice(view)]
+    warnings = (*tree.warnings, *decoding.warnings, *advice)
     return Decoded(decoding.done, warnings, _directory(tree))
 
 
-def peek(tree: Tree, name: str, section: type[S]) -> S:
+def peek(tree: Tree, section: type[S]) -> S:
     """One section before the others are known; wrong options count as not given."""
+    name = section.section_name
     values = _Decoding(tree, {name: section}).read_section(name, section)
     try:
         return msgspec.convert(values, section)
@@ -124,14 +131,20 @@ class _Decoding:
     def _resolve_path(self, text: str, origin: Origin, extra: Mapping[str, Any]) -> str:
         path = Path(os.path.expanduser(text))  # unlike Path.expanduser, never raises
         base = origin.directory or self.tree.directory
-        if extra.get("path") == "beside-configuration":
+        if extra.get("path") == "plugins":
             base = _directory(self.tree)
         elif extra.get("path") == "configuration":
             base = self.tree.file.parent if self.tree.file else self._plugins_directory()
         return str(base / path)
 
     def _plugins_directory(self) -> Path:
-        return Path(peek(self.tree, "core", Core).plugins_directory)
+        """What the one option that is a `PluginsDirectory` says."""
+        for name, section in self.sections.items():
+            for option in options_of(section).values():
+                if option.extra.get("path") == "plugins":
+                    alone = _Decoding(self.tree, {name: section})
+                    return Path(alone.read_section(name, section)[option.name])
+        return self.tree.directory
 
     def _explain(self, name: str, path: str, struct: type[msgspec.Struct]) -> str | None:
         return suggest(name, options_of(struct)) or self._find_home(name)

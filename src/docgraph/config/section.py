@@ -1,41 +1,56 @@
 """The shape of every configuration section: a frozen struct with strict keys in kebab case.
 
-The annotated types below are the vocabulary of options: what stands in their `extra` tells the
-decoder how to read a value (a size as text, a path relative to its file) and how to show it.
+Who reads a section declares it, in a module `sections` of its own package. The annotated types
+below are the vocabulary of options: what stands in their `extra` tells the decoder how to read a
+value (a size as text, a path relative to its file) and how to show it.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from docgraph.config.options import options_of
 from docgraph.config.secrets import mask
+from docgraph.config.tree import Tree
+from docgraph.exchange.errors import Problem
 
 __all__ = [
     "ConfigurationPath",
     "ConnectionString",
     "FilePath",
     "Milliseconds",
+    "Name",
+    "Operator",
     "PluginConfig",
+    "PluginsDirectory",
     "Port",
     "Secret",
     "Section",
     "ServiceConfig",
     "Size",
     "Uri",
+    "View",
 ]
 
+Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Size = Annotated[int, Meta(extra={"size": True}, ge=1, le=1 << 40)]
 Milliseconds = Annotated[int, Meta(ge=0, le=86_400_000, extra={"unit": "ms"})]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Uri = Annotated[str, Meta(pattern=r"^/\S*\Z", extra={"form": "a path that begins with '/'"})]
 # Relative to the file that it is written in, else to the working directory.
 FilePath = Annotated[str, Meta(min_length=1, extra={"path": "source"})]
+# Relative to the configuration file; without one, to the working directory.
+PluginsDirectory = Annotated[str, Meta(min_length=1, extra={"path": "plugins"})]
 # Relative to the configuration file; without one, to the plugins directory.
 ConfigurationPath = Annotated[str, Meta(min_length=1, extra={"path": "configuration"})]
+Operator = Annotated[
+    str, Meta(pattern=r"^\$[A-Za-z]+\Z", extra={"form": "a name that begins with '$'"})
+]
 Secret = Annotated[str, Meta(min_length=1, extra={"secret": True})]
 ConnectionString = Annotated[
     str,
@@ -57,6 +72,16 @@ class Section(
     An option is a field with a default; its documentation is the `description` of a
     `typing.Annotated[..., msgspec.Meta(description=...)]`.
     """
+
+    section_name: ClassVar[str] = ""  # of ours; the section of another plugin has the plugin's name
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """Mixes of options that cannot work, also with those of other sections: no start."""
+        return iter(())
+
+    def give_advice(self, view: View) -> Iterator[Problem]:
+        """Mixes of options that work and are still worth a warning."""
+        return iter(())
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """The options that differ from their defaults; secrets are masked, also in tracebacks."""
@@ -86,3 +111,57 @@ class ServiceConfig(PluginConfig, frozen=True):
     secured: Annotated[
         bool | None, Meta(description="whether requests have to pass an authorizer")
     ] = None
+
+
+S = TypeVar("S", bound=Section)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What checks see: the sections that could be decoded, and where their values come from.
+
+    Checks look only at what is enabled, and blame the option that somebody has set.
+    """
+
+    tree: Tree
+    sections: Mapping[str, Section]
+    types: Mapping[str, type[Section]]
+
+    @property
+    def plugins(self) -> list[str]:
+        """The names of sections that are not ours."""
+        return [name for name, struct in self.types.items() if struct.section_name != name]
+
+    def get(self, section: type[S]) -> S | None:
+        """The section, unless it has mistakes of its own."""
+        value = self.sections.get(section.section_name)
+        return value if isinstance(value, section) else None
+
+    def on(self, section: type[S]) -> S | None:
+        """The section, where it is enabled."""
+        value = self.get(section)
+        return value if value is not None and getattr(value, "enabled", True) else None
+
+    def knows(self, *sections: type[Section]) -> bool:
+        """Whether all of these could be decoded, so that one that is not on is really off."""
+        return all(self.get(section) is not None for section in sections)
+
+    def blame(self, path: str, message: str, hint: str | None = None, *others: str) -> Problem:
+        """A problem at the first of the paths that somebody has set, else at `path`."""
+        for candidate in (path, *others):
+            if self.tree.is_set(candidate):
+                path = candidate
+                break
+        return Problem(str(self.tree.place(path)), path, message, hint)
+
+    def compare(self, section: Section, low: str, high: str) -> Iterator[Problem]:
+        """What holds when nothing is asked for must itself be allowed."""
+        small: int = getattr(section, low.replace("-", "_"))
+        large: int = getattr(section, high.replace("-", "_"))
+        if small > large and getattr(section, "enabled", True):
+            yield self.blame(
+                f"/{section.section_name}/{low}",
+                f"'{low}' ({small}) is greater than '{high}' ({large})",
+                f"lower '{low}' or raise '{high}'",
+                f"/{section.section_name}/{high}",
+            )

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -27,7 +28,7 @@ from docgraph.config.overrides import (
     read_entry,
 )
 from docgraph.config.parse import MAX_TEXT, parse_yaml
-from docgraph.config.sections import SECTIONS
+from docgraph.config.section import Section
 from docgraph.config.tree import Tree
 from docgraph.exchange.errors import Problem
 
@@ -39,6 +40,7 @@ VARIABLES: Final = ("DOCGRAPH_CONFIG", "DOCGRAPH_OVERRIDES", "DOCGRAPH_MONGOD")
 
 # Kubernetes sets these in every pod beside a service that is called "docgraph".
 _CLUSTER_NAMES: Final = re.compile(r"DOCGRAPH_(SERVICE_(HOST|PORT)|PORT)(_\w+)?")
+_NO_SECTIONS: Final[Mapping[str, type[Section]]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +54,15 @@ class Sources:
     directory: Path = field(default_factory=Path.cwd)
 
 
-def load(sources: Sources) -> Tree:
-    """Read and merge all sources."""
-    return _Loading(sources).run()
+def load(sources: Sources, sections: Mapping[str, type[Section]] = _NO_SECTIONS) -> Tree:
+    """Read and merge all sources; a path into a list that is not set changes its default."""
+    return _Loading(sources, sections).run()
 
 
 @dataclass(slots=True)
 class _Loading:
     sources: Sources
+    sections: Mapping[str, type[Section]]
     root: Node = EMPTY
     file: Path | None = None
     complete: bool = True
@@ -189,7 +192,7 @@ class _Loading:
 
     def _apply(self, override: Override, origin: Origin) -> None:
         try:
-            self.root = place(self.root, override, _find_default_list)
+            self.root = place(self.root, override, self._find_default_list)
         except PathError as error:
             self._report(origin, override.path, str(error))
 
@@ -199,9 +202,8 @@ class _Loading:
         hint = f"did you mean '{nearest}'?" if nearest else hint
         self.problems.append(Problem(str(origin), path, message, hint))
 
-
-def _find_default_list(steps: tuple[str | int, ...]) -> Node | None:
-    option = find_option(SECTIONS, steps)
-    if option is None or not isinstance(option.default, tuple):
-        return None
-    return from_plain(msgspec.to_builtins(option.default), BUILT_IN)
+    def _find_default_list(self, steps: tuple[str | int, ...]) -> Node | None:
+        option = find_option(self.sections, steps)
+        if option is None or not isinstance(option.default, tuple):
+            return None
+        return from_plain(msgspec.to_builtins(option.default), BUILT_IN)

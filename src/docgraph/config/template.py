@@ -14,7 +14,6 @@ import msgspec
 from docgraph.config.options import Option, options_of
 from docgraph.config.render import render_value
 from docgraph.config.section import Section
-from docgraph.config.sections import SECTIONS
 
 __all__ = ["template"]
 
@@ -28,7 +27,7 @@ _HEAD: Final = """\
 _WIDTH: Final = 96
 
 
-def template(sections: Mapping[str, type[Section]] = SECTIONS) -> str:
+def template(sections: Mapping[str, type[Section]]) -> str:
     """The text of the file."""
     lines = [_HEAD]
     for name, section in sections.items():

@@ -32,6 +32,11 @@ class Headers:
         wanted = _encode_name(name)
         return [value.decode("latin-1") for key, value in self._raw if key == wanted]
 
+    def without(self, name: str) -> Headers:
+        """The same fields but those of that name."""
+        wanted = _encode_name(name)
+        return Headers((key, value) for key, value in self._raw if key != wanted)
+
     def __contains__(self, name: str) -> bool:
         return _encode_name(name) in self._first
 

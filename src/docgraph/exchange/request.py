@@ -57,12 +57,16 @@ class QueryParameters:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """The connection a request came by; `client` is the caller's address behind trusted proxies."""
+    """The connection a request came by; `client` is the caller's address behind trusted proxies.
+
+    `host` is the one that a trusted proxy was asked for; None: the request says it itself.
+    """
 
     client: tuple[str, int] | None = None
     server: tuple[str, int] | None = None
     scheme: str = "http"
     http_version: str = "1.1"
+    host: str | None = None
 
 
 class Request:

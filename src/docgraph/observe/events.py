@@ -46,6 +46,7 @@ __all__ = [
     "ServerStopped",
     "ServerStopping",
     "UnattendedFailed",
+    "UnreadableValue",
     "WorkerLost",
     "WorkerStarted",
 ]
@@ -208,6 +209,17 @@ class DatabaseFound(Event, frozen=True):
 
     version: str = ""
     down_seconds: float = 0.0
+
+
+class UnreadableValue(Event, frozen=True):
+    """A stored value that no driver could have written rightly; it is shown as its raw bytes."""
+
+    level: ClassVar[Level] = Level.WARNING
+    db: str
+    collection: str
+    id: str  # of the document, where that is known
+    path: str  # of the first such value in it
+    values: int  # how many there are
 
 
 class FastPathOff(Event, frozen=True):
@@ -395,6 +407,7 @@ EVENTS: tuple[type[Event], ...] = (
     QueryFailed,
     DatabaseLost,
     DatabaseFound,
+    UnreadableValue,
     FastPathOff,
     FilterPassed,
     PluginLoaded,

@@ -11,9 +11,8 @@ import atexit
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 import structlog
@@ -23,10 +22,11 @@ from docgraph.observe.bus import subscribe, unsubscribe
 from docgraph.observe.events import Event, Level, RequestFinished, RequestRefused
 from docgraph.observe.exclusion import Exclusion
 from docgraph.observe.faults import render_error, render_traceback
-from docgraph.observe.text import LIMIT, are_plain, clean_text
+from docgraph.observe.sections import Logging
+from docgraph.observe.text import are_plain, clean_text
 from docgraph.observe.writer import Writer
 
-__all__ = ["Log", "LogOptions", "open_log"]
+__all__ = ["Log", "open_log"]
 
 STDERR = 2
 MAX_ITEMS = 20  # of a list in a field
@@ -38,40 +38,29 @@ _METHODS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LogOptions:
-    """`style` "auto" is for people on a terminal and JSON elsewhere; `colours` None likewise."""
-
-    style: Literal["auto", "json", "console"] = "auto"
-    level: Level = Level.INFO
-    requests: bool = True  # one line per request
-    colours: bool | None = None
-    exclude: tuple[str, ...] = ()  # paths, `*` stands for any text: one line per interval only
-    exclude_seconds: float = 600.0  # the interval; 0: only the first request has a line
-    field_bytes: int = LIMIT  # longer texts are cut
-
-
-def open_log(options: LogOptions | None = None, *, fd: int = STDERR) -> Log:
+def open_log(options: Logging, *, fd: int = STDERR) -> Log:
     """Start to log the events of this process and what its libraries say; call `close` at the end.
 
     Belongs to the process that calls it: a forked child opens its own.
     """
-    options = options or LogOptions()
-    return Log(options, Writer(fd), _build_renderer(options, fd))
+    return Log(options, Writer(fd), _build_renderer(options.format, fd))
 
 
 class Log:
     """Listens to all events until it is closed."""
 
-    def __init__(self, options: LogOptions, writer: Writer, renderer: Renderer) -> None:
+    def __init__(self, options: Logging, writer: Writer, renderer: Renderer) -> None:
         self._options = options
         self._writer = writer
         self._render = renderer
-        self._excluded = Exclusion(options.exclude, options.exclude_seconds)
+        self._level = Level[options.level.upper()]
+        self._excluded = Exclusion(
+            options.requests_exclude_patterns, options.requests_exclude_interval_ms / 1000
+        )
         self._lines: FilteringBoundLogger = structlog.wrap_logger(
             _Output(writer),
-            processors=[_build_cleaner(options.field_bytes), _stamp, renderer],
-            wrapper_class=structlog.make_filtering_bound_logger(options.level),
+            processors=[_build_cleaner(options.max_field_size), _stamp, renderer],
+            wrapper_class=structlog.make_filtering_bound_logger(self._level),
             cache_logger_on_first_use=True,
         ).bind()
         self._methods = {level: getattr(self._lines, name) for level, name in _METHODS.items()}
@@ -84,11 +73,11 @@ class Log:
     def write(self, event: Event) -> None:
         """The line of one event, if it is to have one."""
         level = event.level
-        if level < self._options.level or level is Level.SILENT:
+        if level < self._level or level is Level.SILENT:
             return
         if type(event) is RequestFinished:
             if self._options.requests and not self._excluded.covers(event.path):
-                fields = _request_fields(event, self._options.field_bytes)
+                fields = _request_fields(event, self._options.max_field_size)
                 self._writer.put(self._render(None, "info", fields))
         elif self._options.requests or not isinstance(event, RequestRefused):
             self._methods[level](event.name, **_fields(event))
@@ -158,16 +147,13 @@ def _fields(event: Event) -> dict[str, Any]:
 Renderer = Callable[[WrappedLogger, str, EventDict], bytes]
 
 
-def _build_renderer(options: LogOptions, fd: int) -> Renderer:
+def _build_renderer(style: str, fd: int) -> Renderer:
     terminal = os.isatty(fd)
-    if options.style == "json" or (options.style == "auto" and not terminal):
+    if style == "json" or (style == "auto" and not terminal):
         return _render_json
     from docgraph.observe.console import build_console
 
-    colours = options.colours
-    if colours is None:
-        colours = terminal and "NO_COLOR" not in os.environ
-    return build_console(colours=colours)
+    return build_console(colours=terminal and "NO_COLOR" not in os.environ)
 
 
 def _build_cleaner(limit: int) -> Callable[[WrappedLogger, str, EventDict], EventDict]:

@@ -81,6 +81,11 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         (),
         "1 when the database answers, else 0, as the worker says that noticed last.",
     ),
+    "docgraph_database_unreadable_values_total": (
+        "counter",
+        (),
+        "Stored values that could not be read and were shown as their raw bytes.",
+    ),
     "docgraph_apps": (
         "gauge:livemostrecent",
         ("state",),
@@ -225,6 +230,9 @@ class Meters:
             events.CommandFinished: self._count_command,
             events.DatabaseLost: lambda event: self._metrics["docgraph_database_up"].set(0),
             events.DatabaseFound: lambda event: self._metrics["docgraph_database_up"].set(1),
+            events.UnreadableValue: lambda event: self._metrics[
+                "docgraph_database_unreadable_values_total"
+            ].inc(event.values),
             events.AppsRefreshed: self._set_apps,
             events.AuthFailed: self._counter("docgraph_auth_failures_total", "mechanism", "reason"),
             events.LoginsBlocked: self._counter("docgraph_logins_blocked_total", "scope"),

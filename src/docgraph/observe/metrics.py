@@ -1,8 +1,9 @@
 """Numbers for Prometheus, fed from the events: one truth, however many workers there are.
 
-With several workers the parent calls `prepare_multiprocess` before it starts them; each process
-then writes its numbers to files in that directory, and the process that is asked adds them up. For
-a process that is gone call `forget_process`: what it counted stays, its gauges go.
+With several workers the parent calls `prepare_multiprocess` before it starts them, and each of them
+`join_multiprocess`; each process then writes its numbers to files in that directory, and the
+process that is asked adds them up. For a process that is gone call `forget_process`: what it
+counted stays, its gauges go.
 
 prometheus_client looks at the environment when it is imported; importing this module does not.
 """
@@ -21,6 +22,7 @@ __all__ = [
     "CONTENT_TYPE",
     "close_metrics",
     "forget_process",
+    "join_multiprocess",
     "open_metrics",
     "prepare_multiprocess",
     "render",
@@ -35,11 +37,16 @@ _meters: Meters | None = None
 
 def prepare_multiprocess(directory: Path) -> None:
     """Let this process and its children count together in `directory`, beginning at nothing."""
-    if "prometheus_client" in sys.modules:
-        raise RuntimeError("metrics of several processes are prepared before anything is counted")
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     for stale in directory.glob("*.db"):
         stale.unlink()
+    join_multiprocess(directory)
+
+
+def join_multiprocess(directory: Path) -> None:
+    """Let this process count in the `directory` that was prepared by another one."""
+    if "prometheus_client" in sys.modules:
+        raise RuntimeError("metrics of several processes are prepared before anything is counted")
     os.environ[VARIABLE] = str(directory)
 
 

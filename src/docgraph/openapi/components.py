@@ -1,7 +1,7 @@
 """The shared parts of the description: parameters, bodies, responses, headers and schemas.
 
-Schemas and headers stand in `components.yaml`; the rest follows the configuration and the enums of
-the REST API.
+Schemas, headers and what GraphQL takes and gives stand in `components.yaml`; the rest follows the
+configuration and the enums of the REST API.
 """
 
 from __future__ import annotations
@@ -14,13 +14,23 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.yaml import decode
 
-from docgraph.config.sections import Mongo
 from docgraph.exchange import Document, WriteMode
 from docgraph.rest.parameters.concerns import WRITE_CONCERNS
 from docgraph.rest.parameters.ids import IdType
+from docgraph.rest.sections import Mongo
 from docgraph.store.driver.concerns import READ_CONCERNS, READ_PREFERENCES
 
-__all__ = ["BODIES", "ERRORS", "HEADERS", "SCHEMAS", "build_parameters", "build_responses", "refer"]
+__all__ = [
+    "BODIES",
+    "ERRORS",
+    "GRAPHQL_BODIES",
+    "GRAPHQL_RESPONSES",
+    "HEADERS",
+    "SCHEMAS",
+    "build_parameters",
+    "build_responses",
+    "refer",
+]
 
 JSON: Final = "application/json"
 _FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -31,6 +41,8 @@ class _Static(Struct):
 
     schemas: dict[str, Document]
     headers: dict[str, Document]
+    requestBodies: dict[str, Document]
+    responses: dict[str, Document]
 
 
 def refer(kind: str, name: str) -> Document:
@@ -43,6 +55,8 @@ def refer(kind: str, name: str) -> Document:
 _STATIC: Final = decode(files(__package__).joinpath("components.yaml").read_bytes(), type=_Static)
 SCHEMAS: Final = _STATIC.schemas
 HEADERS: Final = _STATIC.headers
+GRAPHQL_BODIES: Final = _STATIC.requestBodies
+GRAPHQL_RESPONSES: Final = _STATIC.responses
 _DOCUMENT = refer("schemas", "Document")
 
 # --- bodies ---------------------------------------------------------------------------------------

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from docgraph import __version__
-from docgraph.config.sections import Mongo
 from docgraph.exchange import Document, ResourceType
 from docgraph.openapi.components import (
     BODIES,
     ERRORS,
+    GRAPHQL_BODIES,
+    GRAPHQL_RESPONSES,
     HEADERS,
     JSON,
     SCHEMAS,
@@ -27,9 +28,10 @@ from docgraph.openapi.components import (
 from docgraph.openapi.endpoints import Endpoint, Mounted, find_endpoints
 from docgraph.openapi.operations import OPERATIONS, Operation
 from docgraph.openapi.schemas import SchemaKey, convert_schema, name_component
-from docgraph.openapi.services import COMPONENTS, Bound, describe_apps, describe_service
+from docgraph.openapi.services import Bound, describe_apps, describe_service
 from docgraph.openapi.survey import Survey
 from docgraph.rest.bodies.pipelines import Aggregation
+from docgraph.rest.sections import Mongo
 from docgraph.variables import Source
 
 __all__ = ["Facts", "build_document"]
@@ -277,9 +279,9 @@ def _shape_of(key: SchemaKey | None, names: Mapping[SchemaKey, str]) -> Document
 def _build_components(facts: Facts, names: Mapping[SchemaKey, str]) -> Document:
     components: dict[str, dict[str, Any]] = {
         "schemas": dict(SCHEMAS),
-        "responses": {**ERRORS, **COMPONENTS["responses"]},
+        "responses": {**ERRORS, **GRAPHQL_RESPONSES},
         "headers": HEADERS,
-        "requestBodies": COMPONENTS["requestBodies"],
+        "requestBodies": GRAPHQL_BODIES,
         "securitySchemes": dict(facts.security),
     }
     if facts.settings is not None:

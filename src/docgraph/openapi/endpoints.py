@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from docgraph.config.sections import MongoMount
 from docgraph.exchange import ResourceType
 from docgraph.exchange.path import parse_path
 from docgraph.store.mounts import SCHEMA_STORE, split_mount
+from docgraph.store.sections import MongoMount
 
 __all__ = ["Collection", "Endpoint", "Mounted", "find_endpoints", "read_mounts"]
 

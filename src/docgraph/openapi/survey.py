@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from docgraph.config.sections import Graphql
 from docgraph.exchange import DataPoint, Deadline, Document, Resource, ResourceType
 from docgraph.exchange.errors import DefinitionError
+from docgraph.graphql.sections import Graphql
 from docgraph.openapi.endpoints import Collection, Mounted
 from docgraph.openapi.schemas import SchemaKey, find_references
 from docgraph.plugins.kinds import DataInterceptor

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from docgraph.codec import decode, encode
-from docgraph.config.sections import Mongo
 from docgraph.exchange import (
     Answer,
     Body,
@@ -28,6 +27,7 @@ from docgraph.plugins.kinds import DataInterceptor
 from docgraph.rest.parameters.concerns import FROM_PRIMARY
 from docgraph.rest.parameters.modes import default_mode
 from docgraph.rest.parameters.parameters import Parameters
+from docgraph.rest.sections import Mongo
 from docgraph.store import Rows, Store
 from docgraph.store.catalog import Catalog
 from docgraph.store.metadata import Metadata

@@ -6,11 +6,11 @@ gives is what rules judge and what handlers carry out.
 
 from __future__ import annotations
 
-from docgraph.config.sections import Mongo
 from docgraph.exchange import DataRequest, DocgraphError, Request, Resource, ResourceType
 from docgraph.exchange.errors import NotFound, NotSupported
 from docgraph.rest.parameters.ids import parse_id, served_segment
 from docgraph.rest.parameters.parameters import Parameters, parse_parameters
+from docgraph.rest.sections import Mongo
 from docgraph.store.mounts import Mounts, check_names
 
 __all__ = ["RequestParser"]

@@ -12,7 +12,6 @@ from typing import ClassVar
 
 from docgraph.codec import decode
 from docgraph.config.section import Section
-from docgraph.config.sections import Core, Mongo
 from docgraph.exchange import (
     Answer,
     DataPoint,
@@ -44,7 +43,9 @@ from docgraph.rest.parameters.parameters import Parameters
 from docgraph.rest.parse import RequestParser
 from docgraph.rest.rejections import find_rejection
 from docgraph.rest.schemas import schemas
+from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, Generations
+from docgraph.runtime.sections import Core
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog
 from docgraph.store.metadata import Metadata

@@ -4,7 +4,6 @@ from docgraph.runtime.blocking import Blocking, Lane, count_cores, run_blocking
 from docgraph.runtime.cache import (
     AFTER_READ,
     AFTER_WRITE,
-    CacheStats,
     Expiry,
     LoadingCache,
     close_all,
@@ -20,7 +19,6 @@ __all__ = [
     "AFTER_READ",
     "AFTER_WRITE",
     "Blocking",
-    "CacheStats",
     "Expiry",
     "Gate",
     "Generation",

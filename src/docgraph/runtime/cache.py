@@ -7,17 +7,16 @@ what happens while a loader waits: see `invalidate`.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from docgraph.exchange.errors import Overloaded
+from docgraph.runtime.clock import elapsed
 from docgraph.runtime.tasks import cancel_until_over, is_being_cancelled
 
-__all__ = ["AFTER_READ", "AFTER_WRITE", "CacheStats", "Expiry", "LoadingCache", "close_all"]
+__all__ = ["AFTER_READ", "AFTER_WRITE", "Expiry", "LoadingCache", "close_all"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -35,16 +34,6 @@ AFTER_READ = Expiry.AFTER_READ
 STOPPING = "the server is stopping"
 
 
-@dataclass(frozen=True, slots=True)
-class CacheStats:
-    """What a cache has done so far; who waits for another's load counts as a miss."""
-
-    size: int
-    hits: int
-    misses: int
-    evictions: int  # for want of room, not of age
-
-
 class LoadingCache(Generic[K, V]):
     """At most `size` values, the least recently used goes first; `ttl` in seconds, None: for ever.
 
@@ -58,7 +47,7 @@ class LoadingCache(Generic[K, V]):
         ttl: float | None = None,
         policy: Expiry = AFTER_WRITE,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = elapsed,
     ) -> None:
         self._limit = size
         self._ttl = ttl
@@ -67,7 +56,6 @@ class LoadingCache(Generic[K, V]):
         self._entries: OrderedDict[K, tuple[V, float]] = OrderedDict()
         self._loads: dict[K, asyncio.Task[V]] = {}  # those whose result may be kept
         self._running: set[asyncio.Task[V]] = set()  # all: the loop alone would not keep them alive
-        self._hits = self._misses = self._evictions = 0
         self._is_closed = False
 
     async def get(self, key: K, loader: Callable[[K], Awaitable[V]]) -> V:
@@ -79,9 +67,7 @@ class LoadingCache(Generic[K, V]):
         """
         entry = self._find(key)
         if entry is not None:
-            self._hits += 1
             return entry[0]
-        self._misses += 1
         load = self._loads.get(key)
         if load is None:
             if self._is_closed:
@@ -97,7 +83,7 @@ class LoadingCache(Generic[K, V]):
             raise
 
     def peek(self, key: K) -> V | None:
-        """The value if it is there; nothing is loaded, counted or renewed."""
+        """The value if it is there; nothing is loaded or renewed."""
         entry = self._entries.get(key)
         return None if entry is None or entry[1] <= self._clock() else entry[0]
 
@@ -120,11 +106,6 @@ class LoadingCache(Generic[K, V]):
         """Cancel the loads that are under way, and wait until they are over."""
         self._is_closed = True
         await cancel_until_over(self._running)
-
-    @property
-    def stats(self) -> CacheStats:
-        """Numbers since the beginning."""
-        return CacheStats(len(self._entries), self._hits, self._misses, self._evictions)
 
     async def _load(self, key: K, loader: Callable[[K], Awaitable[V]]) -> V:
         this = asyncio.current_task()
@@ -159,7 +140,6 @@ class LoadingCache(Generic[K, V]):
         self._entries.move_to_end(key)
         if len(self._entries) > self._limit:
             self._entries.popitem(last=False)
-            self._evictions += 1
 
     def _forget(self, load: asyncio.Task[V]) -> None:
         self._running.discard(load)

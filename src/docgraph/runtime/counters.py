@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import struct
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from docgraph.runtime.clock import elapsed
 from docgraph.runtime.shared import SharedFile, create_shared
 
 __all__ = ["WindowCounters", "create_counters"]
@@ -54,7 +54,7 @@ class WindowCounters:
         path: Path,
         seconds: float,
         secret: bytes,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = elapsed,
     ) -> None:
         self._file = SharedFile(path)
         self._seconds = seconds

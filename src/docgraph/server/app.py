@@ -12,18 +12,19 @@ from functools import partial
 
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
-from docgraph.config.sections import AggregationSecurity, Core, MClient
 from docgraph.exchange import Answer, Exchange
 from docgraph.observe import emit
 from docgraph.observe.events import ConfigWarning, PluginLoaded
 from docgraph.plugins import PluginSet, assemble, is_enabled
 from docgraph.plugins.kinds import Initializer, Interceptor, Kind, Point
 from docgraph.runtime import Blocking, Instance, Tasks, watch_loop
+from docgraph.runtime.sections import Core
 from docgraph.server.content import parse_content
 from docgraph.server.pipeline import Pipeline
 from docgraph.server.prepare import Prepared
 from docgraph.server.routes import Routes, bind
 from docgraph.store import Store, open_store
+from docgraph.store.sections import AggregationSecurity, MClient
 
 __all__ = ["Docgraph"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from docgraph.access.database import AclWatcher, DbAclAuthorizer
+from docgraph.access.definitions.limits import DefinitionLimits
 from docgraph.access.enforce import (
     HiddenReads,
     HiddenWrites,
@@ -31,6 +32,7 @@ from docgraph.auth.mechanisms.identity import IdentityMechanism
 from docgraph.auth.mechanisms.jwt import JwtMechanism
 from docgraph.auth.mechanisms.token_basic import TokenBasicMechanism
 from docgraph.auth.roles import RolesService
+from docgraph.auth.tokens.advice import ClaimsAdvisor
 from docgraph.auth.tokens.headers import TokenHeaders, TokenHeadersOnRefusal
 from docgraph.auth.tokens.jwt import JwtTokens
 from docgraph.auth.tokens.random import RandomTokens
@@ -102,6 +104,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     RevocationsProvider,
     RevocationsGate,
     RevocationsWatcher,
+    ClaimsAdvisor,
     CookieHandler,
     CookieClearer,
     CookieClearerOnRefusal,
@@ -128,6 +131,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     WriteFilter,
     RequestMerger,
     ResponseProjector,
+    DefinitionLimits,
     AccessExplain,
     # GraphQL apps
     GraphqlService,

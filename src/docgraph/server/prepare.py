@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from docgraph.access.registry import ACLRegistryAllower
-from docgraph.config import SECTIONS, Decoded, PluginConfig, Section, Tree, decode, peek
-from docgraph.config.sections import Core
+from docgraph.config import Decoded, PluginConfig, Section, Sources, Tree, decode, load, peek
 from docgraph.exchange import ConfigError, Problem
 from docgraph.plugins import Found, discover, is_enabled
 from docgraph.plugins.kinds import AuthorizerRole, Kind, Plugin
+from docgraph.runtime.sections import Core
 from docgraph.server.builtin import BUILTIN
+from docgraph.server.builtin_sections import SECTIONS
 
-__all__ = ["Prepared", "find_plugins", "prepare", "require_allower", "sections_of"]
+__all__ = ["Prepared", "find_plugins", "load_tree", "prepare", "require_allower", "sections_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,11 @@ class Prepared:
     tree: Tree
     config: Decoded
     found: tuple[Found, ...]
+
+
+def load_tree(sources: Sources) -> Tree:
+    """What all sources say of our sections and of those of plugins."""
+    return load(sources, SECTIONS)
 
 
 def prepare(tree: Tree, builtin: Sequence[type[Plugin]] = BUILTIN) -> Prepared:
@@ -39,7 +45,7 @@ def prepare(tree: Tree, builtin: Sequence[type[Plugin]] = BUILTIN) -> Prepared:
 
 def find_plugins(tree: Tree, builtin: Sequence[type[Plugin]] = BUILTIN) -> tuple[Found, ...]:
     """The built-in plugins, those of installed packages, and those of the plugins directory."""
-    return discover(builtin, Path(peek(tree, "core", Core).plugins_directory))
+    return discover(builtin, Path(peek(tree, Core).plugins_directory))
 
 
 def sections_of(found: Sequence[Found]) -> dict[str, type[Section]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 
-from docgraph.exchange import Headers, StartupError
+from docgraph.exchange import Headers
 
 __all__ = ["TrustedProxies"]
 
@@ -17,13 +17,7 @@ class TrustedProxies:
     """The addresses and networks whose word counts."""
 
     def __init__(self, proxies: Sequence[str]) -> None:
-        try:
-            self._networks = tuple(ip_network(proxy, strict=False) for proxy in proxies)
-        except ValueError as error:
-            raise StartupError(
-                f"core.trusted-proxies: {error}",
-                hint="list addresses such as 10.0.0.7 and networks such as 10.0.0.0/8",
-            ) from None
+        self._networks = tuple(ip_network(proxy, strict=False) for proxy in proxies)
         self._is_trusted = lru_cache(maxsize=1024)(self._contains)
 
     def resolve(
@@ -36,6 +30,12 @@ class TrustedProxies:
         if claimed and claimed[-1].strip().lower() in ("http", "https"):
             scheme = claimed[-1].strip().lower()
         return self._find_caller(headers) or peer, scheme
+
+    def find_host(self, peer: Address | None, headers: Headers) -> str | None:
+        """The host that the first proxy was asked for, if a trusted one says so."""
+        if not self._networks or peer is None or not self._is_trusted(peer[0]):
+            return None
+        return (headers.get("x-forwarded-host") or "").partition(",")[0].strip() or None
 
     def _find_caller(self, headers: Headers) -> Address | None:
         """The right-most hop that is not ours; what stands left of it anybody may have written."""

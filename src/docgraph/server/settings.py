@@ -12,7 +12,8 @@ from math import ceil, inf
 from typing import TypeVar
 
 from docgraph.config.section import Section
-from docgraph.config.sections import ConnectionOptions, Core, Cors, HttpListener, HttpsListener
+from docgraph.runtime.sections import Core, Cors
+from docgraph.server.sections import ConnectionOptions, HttpListener, HttpsListener
 
 __all__ = ["Limits", "ServerSettings"]
 
@@ -84,11 +85,11 @@ class ServerSettings:
     def from_sections(cls, sections: Mapping[str, Section]) -> ServerSettings:
         """The sections by their names in the configuration; a missing one has its defaults."""
         return cls(
-            core=_pick(sections, "core", Core),
-            cors=_pick(sections, "cors", Cors),
-            http_listener=_pick(sections, "http-listener", HttpListener),
-            https_listener=_pick(sections, "https-listener", HttpsListener),
-            connection_options=_pick(sections, "connection-options", ConnectionOptions),
+            core=_pick(sections, Core),
+            cors=_pick(sections, Cors),
+            http_listener=_pick(sections, HttpListener),
+            https_listener=_pick(sections, HttpsListener),
+            connection_options=_pick(sections, ConnectionOptions),
         )
 
     @property
@@ -97,8 +98,8 @@ class ServerSettings:
         return Limits.from_options(self.connection_options, self.core.workers)
 
 
-def _pick(sections: Mapping[str, Section], name: str, kind: type[_S]) -> _S:
-    section = sections.get(name)
+def _pick(sections: Mapping[str, Section], kind: type[_S]) -> _S:
+    section = sections.get(kind.section_name)
     return section if isinstance(section, kind) else kind()
 
 

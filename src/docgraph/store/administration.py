@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from docgraph.exchange.account import Account
 from docgraph.exchange.data import Document, WriteConcern
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import NotFound
 from docgraph.store.driver.command import Commands, Observed
 from docgraph.store.driver.concerns import choose_concern
+from docgraph.store.guard.naming import check_index
 from docgraph.store.guard.stages import check_filter
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.store import Store
@@ -39,11 +41,21 @@ class Administration:
         return await self._commands.fetch(db, command, deadline)
 
     async def create_index(
-        self, db: str, collection: str, name: str, keys: Mapping[str, Any], options: Document
+        self,
+        db: str,
+        collection: str,
+        name: str,
+        keys: Mapping[str, Any],
+        options: Document,
+        *,
+        account: Account | None,
     ) -> None:
         """Make an index; the same one again is no mistake."""
         check_namespace(db, collection)
         check_filter(options, policy=self._store.policy, origin="index")
+        hidden = self._store.guard.unnamed(db, collection, account)
+        if hidden:
+            check_index(keys, options, hidden)
         index = {**options, "key": dict(keys), "name": name}
         await self._run(db, {"createIndexes": collection, "indexes": [index]})
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from docgraph.config.sections import MongoMount
 from docgraph.exchange.data import Resource, ResourceType
-from docgraph.exchange.errors import RequestError, StartupError
+from docgraph.exchange.errors import RequestError, SecurityViolation, StartupError
 from docgraph.exchange.path import parse_path
+from docgraph.store.sections import MongoMount
 
 __all__ = [
     "METADATA_STORE",
@@ -27,6 +27,7 @@ __all__ = [
     "ReservedResource",
     "SplitMount",
     "check_names",
+    "check_reserved",
     "find_paths",
     "is_reserved_collection",
     "is_reserved_database",
@@ -100,7 +101,7 @@ class Mounts:
         self._templates = [mount for mount in parsed if mount.is_template]
         if self._templates and len(self._templates) != len(parsed):
             raise StartupError(
-                "of mongo.mongo-mounts some have a path template as `where` and some have not",
+                "of mongo.mongo-mounts some are templates and some are not",
                 hint="make all of them templates, or none",
             )
         # The longest first; of two that are as long, the one with more literal segments.
@@ -228,6 +229,12 @@ def is_reserved_collection(name: str) -> bool:
     return name.startswith("system.") or name.endswith(".chunks") or name in _OWN_COLLECTIONS
 
 
+def check_reserved(collection: str) -> None:
+    """Refuse joins and mappings of what nobody reads directly."""
+    if is_reserved_collection(collection):
+        raise SecurityViolation(f"the collection {collection!r} is reserved and not accessible")
+
+
 def is_reserved_id(id: object) -> bool:
     """Whether the id is one of the metadata documents."""
     return isinstance(id, str) and (id == METADATA_STORE or id.startswith(f"{METADATA_STORE}."))
@@ -246,7 +253,7 @@ def _check_database(name: str) -> None:
 def split_mount(mount: MongoMount) -> SplitMount:
     """The two paths of a mount as segments."""
     where = parse_path(mount.where.encode())
-    is_template = _VARIABLE.search(mount.where) is not None
+    is_template = _VARIABLE.search(mount.where + mount.what) is not None
     if is_template and where[-1:] == ("*",):
         where = where[:-1]  # what follows a `where` belongs to it, with or without saying so
     what = () if mount.what == "*" else parse_path(mount.what.encode())

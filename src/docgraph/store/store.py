@@ -18,11 +18,12 @@ from docgraph.exchange.data import (
     WriteResult,
 )
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import DocgraphError, QueryError
+from docgraph.exchange.errors import DocgraphError
 from docgraph.exchange.exchange import Exchange
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime.units import Units
+from docgraph.store.clock import DatabaseClock
 from docgraph.store.driver.availability import Availability
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
@@ -49,7 +50,7 @@ from docgraph.store.guard.stages import (
 )
 from docgraph.store.indexes import ensure_index
 from docgraph.store.intercept import Interceptors
-from docgraph.store.names import check_database, check_namespace
+from docgraph.store.names import check_database, check_namespace, place_of
 from docgraph.store.order import break_ties
 from docgraph.store.watch import ChangeEvents, guard_events
 from docgraph.store.write import await_server, check_shape, execute, may_be_written
@@ -80,6 +81,7 @@ class Store:
         self._commands = Commands(client, ceiling_ms=ceiling_ms)
         self.facts = Facts(self._commands)
         self._units = Units()
+        self.clock = DatabaseClock()
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -112,6 +114,10 @@ class Store:
     async def ping(self, timeout: float, db: str = "admin") -> None:  # noqa: ASYNC109 - its point
         """Return when the database answers, within that many seconds."""
         await self._commands.ping(timeout, db=db)
+
+    async def set_clock(self, timeout: float) -> None:  # noqa: ASYNC109 - its point
+        """Let `clock` show the time of the database, which is asked within that many seconds."""
+        await self.clock.set(self._commands.read_time(timeout))
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -245,7 +251,7 @@ class Store:
         rows: Rows | None = None,
     ) -> list[Document]:
         """The documents of a resource, with the data interceptors around it."""
-        db, collection = _place(resource)
+        db, collection = place_of(resource)
         read = await self.interceptors.before_read(exchange, resource, read)
         sort = await break_ties(self.facts, (db, collection), read_sort(read.sort), read.filter)
         documents = await self.find(
@@ -274,7 +280,7 @@ class Store:
         rows: Rows | None = None,
     ) -> int:
         """How many documents `read` would find, with the data interceptors before it."""
-        db, collection = _place(resource)
+        db, collection = place_of(resource)
         read = await self.interceptors.before_read(exchange, resource, read)
         return await self.count(
             db,
@@ -366,7 +372,7 @@ class Store:
         exchange: Exchange | None,
         majority: bool,
     ) -> WriteResult:
-        db, collection = _place(resource)
+        db, collection = place_of(resource)
         try:
             result = await execute(
                 self._commands, db, collection, write, deadline=deadline, majority=majority
@@ -402,7 +408,7 @@ class Store:
         """The write as the interceptors leave it, and checked."""
         write = await self.interceptors.before_write(exchange, resource, write)
         check_shape(write)
-        self._check_write(*_place(resource), write, reveal)
+        self._check_write(*place_of(resource), write, reveal)
         return write
 
     async def ensure_index(
@@ -439,9 +445,3 @@ class Store:
         if hidden:
             check_filter_paths(write.filter, hidden)
             check_update(write.update or write.pipeline or {}, hidden)
-
-
-def _place(resource: Resource) -> tuple[str, str]:
-    if resource.db is None or resource.collection is None:
-        raise QueryError(f"a {resource.type} holds no documents")
-    return resource.db, resource.collection

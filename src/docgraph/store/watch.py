@@ -13,12 +13,16 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+import bson
+from bson.codec_options import CodecOptions
+from bson.raw_bson import RawBSONDocument
 from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import NotSupported
 from docgraph.store.driver.errors import translated
+from docgraph.store.driver.salvage import decode_event
 from docgraph.store.guard.rows import Paths, Shield
 from docgraph.store.names import namespace_of
 
@@ -43,16 +47,21 @@ class ChangeEvents:
         pipeline: Sequence[Mapping[str, Any]],
         **options: Any,
     ) -> None:
-        database = client.get_database(db)
+        # Raw, so that a value which the driver cannot read does not end the stream.
+        raw: CodecOptions[Any] = client.codec_options.with_options(document_class=RawBSONDocument)
+        database = client.get_database(db, codec_options=raw)
+        self._db = db
+        self._decoding: CodecOptions[Document] = client.codec_options
         self._source = database if collection is None else database.get_collection(collection)
         self._pipeline = pipeline
         self._options = {**options, "max_await_time_ms": _AWAIT_MS}
-        self._stream: AsyncChangeStream[Document] | None = None
+        self._stream: AsyncChangeStream[Any] | None = None
 
     @property
     def resume_token(self) -> Mapping[str, Any] | None:
         """Where to go on: after the last event, also when later ones did not concern us."""
-        return self._stream.resume_token if self._stream is not None else None
+        token = self._stream.resume_token if self._stream is not None else None
+        return bson.decode(token.raw) if isinstance(token, RawBSONDocument) else token
 
     async def open(self) -> None:
         """Open the stream, so that nothing that happens after this is missed."""
@@ -65,7 +74,8 @@ class ChangeEvents:
         await self.open()
         assert self._stream is not None  # noqa: S101 - it is open
         with translated():
-            return await self._stream.try_next()
+            event = await self._stream.try_next()
+            return None if event is None else self._decode(event)
 
     def __aiter__(self) -> ChangeEvents:
         return self
@@ -74,7 +84,10 @@ class ChangeEvents:
         await self.open()
         assert self._stream is not None  # noqa: S101 - it is open
         with translated():
-            return await self._stream.next()
+            return self._decode(await self._stream.next())
+
+    def _decode(self, event: RawBSONDocument) -> Document:
+        return decode_event(event.raw, self._decoding, self._db)
 
     async def aclose(self) -> None:
         """Give back the cursor."""

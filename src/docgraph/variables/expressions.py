@@ -2,6 +2,10 @@
 
 A comparison with a value that is absent (a null from a default, a missing foreign key) is false,
 and so is its negation by `$not`; elsewhere in an expression an absent value is null.
+
+The name that `$getField` and its like take is a text that the author wrote. Not even a computed one
+will do: newer servers take any expression there, and a value reaches it by many ways (`$let`,
+`$map`, a property that an earlier stage has set).
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from docgraph.variables.compilation import Compilation, Constant, Place, Position, Render
-from docgraph.variables.plain import PLAIN, take_value
+from docgraph.variables.plain import LITERAL, PLAIN, take_value
 from docgraph.variables.scope import Scope
 from docgraph.variables.sorting import SORT_BY
 from docgraph.variables.values import NOTHING
@@ -21,6 +25,9 @@ __all__ = ["CONDITION_EXPRESSION", "EXPRESSION"]
 _COMPARISONS = frozenset(
     {"$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$setIsSubset", "$setEquals", "$regexMatch"}
 )
+
+# Operators whose argument is the name of a field, or has it under `field`.
+_NAMING_FIELDS = frozenset({"$getField", "$setField", "$unsetField"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,11 @@ def _part(compilation: Compilation, value: Any, where: Place) -> Render:
 def _build_operator(compilation: Compilation, operator: str, value: Any, where: Place) -> Render:
     compilation.see_operator(operator, "expression", where)
     if operator in ("$literal", "$meta"):
-        return _wrap(operator, compilation.build(value, where, PLAIN))
+        # `$meta` names what the server knows of a document: also the entry of an index.
+        plain = PLAIN if operator == "$literal" else LITERAL
+        return _wrap(operator, compilation.build(value, where, plain))
+    if operator in _NAMING_FIELDS:
+        _check_field(compilation, value, where)
     if operator == "$not" and isinstance(value, list) and len(value) == 1:
         value = value[0]  # [x] and x mean the same, and a denied x must be seen
     argument = _build_argument(compilation, value, where)
@@ -107,13 +118,32 @@ def _build_operator(compilation: Compilation, operator: str, value: Any, where: 
     return render
 
 
+def _check_field(compilation: Compilation, value: Any, where: Place) -> None:
+    """Find fault with the name of a field that is not a text of the author."""
+    is_named = isinstance(value, Mapping) and "field" in value
+    name = value["field"] if is_named else value
+    if isinstance(name, Mapping) and list(name) == ["$literal"]:
+        name = name["$literal"]
+    elif isinstance(name, str) and name.startswith("$"):
+        name = None  # an expression
+    if not isinstance(name, str):
+        place = (*where, "field") if is_named else where
+        compilation.flaw(
+            place,
+            "the name of a field must be written here: it cannot be supplied from outside, "
+            "nor computed",
+        )
+
+
 def _build_argument(compilation: Compilation, value: Any, where: Place) -> Render:
-    """The argument of an operator; its `sortBy` is a sort, not an expression."""
-    if isinstance(value, Mapping) and "sortBy" in value:
-        parts = {k: _part(compilation, v, (*where, k)) for k, v in value.items() if k != "sortBy"}
-        parts["sortBy"] = compilation.build(value["sortBy"], (*where, "sortBy"), SORT_BY)
-        return _combine(value, parts)
-    return _part(compilation, value, where)
+    """The argument of an operator: its `sortBy` is a sort, and `as` the name of a variable."""
+    if not isinstance(value, Mapping) or not _PARTS.keys() & value.keys():
+        return _part(compilation, value, where)
+    parts = {
+        key: compilation.build(item, (*where, key), _PARTS.get(key, _PART))
+        for key, item in value.items()
+    }
+    return _combine(value, parts)
 
 
 def _wrap(operator: str, part: Render) -> Render:
@@ -141,3 +171,4 @@ def _combine(source: Any, parts: Mapping[Any, Render]) -> Render:
 _PART = Position(_build_part, _take, absent=_Absent({"$literal": None}))
 EXPRESSION = replace(_PART, literal=_build, absent={"$literal": None})
 CONDITION_EXPRESSION = replace(_PART, literal=_build_condition, absent=NOTHING)
+_PARTS = {"sortBy": SORT_BY, "as": LITERAL}

@@ -30,7 +30,7 @@ from docgraph.variables.compilation import (
 )
 from docgraph.variables.errors import BadValue
 from docgraph.variables.expressions import CONDITION_EXPRESSION
-from docgraph.variables.plain import VALUE, build_parts, take_value
+from docgraph.variables.plain import LITERAL, VALUE, build_parts, take_value
 from docgraph.variables.scope import Scope
 from docgraph.variables.values import (
     NOTHING,
@@ -135,6 +135,8 @@ def _build_filter(compilation: Compilation, value: Any, where: Place, position: 
 def _position_of(key: str, around: Position) -> Position:
     if key == "$expr":
         return CONDITION_EXPRESSION
+    if key == "$jsonSchema":
+        return LITERAL  # nearly every value in it is the name of a field, or a condition on one
     if key == "$nor":
         return _NEITHER
     if key in _LOGICAL:

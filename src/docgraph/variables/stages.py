@@ -16,6 +16,7 @@ from docgraph.variables.compilation import (
     Position,
     Render,
     combine_document,
+    combine_list,
     describe,
 )
 from docgraph.variables.expressions import EXPRESSION
@@ -181,6 +182,32 @@ def _build_outputs(
     return combine_document(value, parts)
 
 
+# What a caller may supply to a search: what is looked for, never where (`path`, the fields of
+# `like`, or the `field:` in the language of `queryString`).
+_SEARCHED = frozenset({"query", "value", "gt", "gte", "lt", "lte", "origin", "pivot"})
+
+
+def _build_search(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+    if isinstance(value, list):
+        parts = [compilation.build(one, (*where, i), _SEARCH) for i, one in enumerate(value)]
+        return combine_list(value, parts)
+    if not isinstance(value, Mapping):
+        return Constant(value)
+    named = {
+        key: compilation.build(one, (*where, key), _position_in_search(key, where))
+        for key, one in value.items()
+    }
+    return combine_document(value, named)
+
+
+def _position_in_search(key: str, where: Place) -> Position:
+    if where[-1] == "queryString":
+        return LITERAL
+    return PLAIN if key in _SEARCHED else _SEARCH
+
+
+_SEARCH = Position(_build_search, take_value, closed=LITERAL.closed)
+
 _BODIES: dict[str, Position] = {
     "$match": FILTER,
     "$sort": SORT,
@@ -196,7 +223,20 @@ _BODIES: dict[str, Position] = {
     "$graphLookup": _document(
         {"startWith": EXPRESSION, "restrictSearchWithMatch": FILTER, "maxDepth": NUMBER}, LITERAL
     ),
-    "$geoNear": _document({"query": FILTER}, PLAIN),
+    "$geoNear": _document(
+        {
+            "query": FILTER,
+            "key": LITERAL,
+            "distanceField": LITERAL,
+            "includeLocs": LITERAL,
+        },
+        PLAIN,
+    ),
+    "$search": _SEARCH,
+    "$searchMeta": _SEARCH,
+    "$vectorSearch": _document(
+        {"queryVector": PLAIN, "numCandidates": NUMBER, "limit": NUMBER, "filter": FILTER}, LITERAL
+    ),
     "$bucketAuto": _document({"buckets": NUMBER, "granularity": PLAIN}, EXPRESSION),
     "$setWindowFields": _document(
         {

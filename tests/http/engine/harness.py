@@ -11,13 +11,13 @@ from graphql import parse, validate
 from pymongo.monitoring import CommandListener, CommandStartedEvent
 
 from docgraph.codec import decode
-from docgraph.config.sections import Graphql
 from docgraph.exchange import Account, Deadline, Exchange, Permission, Request
 from docgraph.graphql.apps.app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.errors import GraphqlError
 from docgraph.graphql.execute.execute import Result, execute
 from docgraph.graphql.plan.plan import Plan, build_plan
+from docgraph.graphql.sections import Graphql
 from docgraph.store import Store
 from docgraph.variables import Resolvers
 

@@ -9,10 +9,10 @@ import pytest
 from pymongo import MongoClient
 
 from docgraph.codec.types import Regex
-from docgraph.config.sections import Graphql
 from docgraph.exchange import Account, Deadline, Permission
 from docgraph.exchange.errors import StoreUnavailable, TimeLimitExceeded
 from docgraph.graphql.errors import Classification, OperationRefused
+from docgraph.graphql.sections import Graphql
 from tests.http.engine.harness import Engine, codes, only_error
 from tests.http.harness import UNREACHABLE, eventually, failing
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from docgraph.config.sections import Graphql
 from docgraph.graphql.apps.app import VisibleApp
 from docgraph.graphql.errors import OperationRefused
+from docgraph.graphql.sections import Graphql
 from tests.http.engine.harness import Engine
 
 pytestmark = pytest.mark.anyio

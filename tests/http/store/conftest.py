@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from docgraph.config.sections import AggregationSecurity, MClient
 from docgraph.observe import subscribe, unsubscribe
 from docgraph.observe.events import Event
 from docgraph.store import Client, Store, open_store
+from docgraph.store.sections import AggregationSecurity, MClient
 from tests.http.driver import settle
 
 

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from docgraph.config.sections import MClient
 from docgraph.observe import Event
 from docgraph.observe.events import BackgroundFailed, DatabaseFound
 from docgraph.store.driver.availability import Availability
 from docgraph.store.driver.client import Client, build_client
+from docgraph.store.sections import MClient
 from tests.http.driver import settle
 
 pytestmark = pytest.mark.anyio

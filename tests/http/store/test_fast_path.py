@@ -9,10 +9,10 @@ from pymongo import MongoClient
 from pymongo.errors import AutoReconnect, DocumentTooLarge, ExecutionTimeout, OperationFailure
 from pymongo.read_preferences import Primary, SecondaryPreferred
 
-from docgraph.config.sections import MClient
 from docgraph.exchange.data import Document
 from docgraph.store.driver.client import Client, build_client
 from docgraph.store.driver.fast_path import FastPath
+from docgraph.store.sections import MClient
 from tests.http.harness import failing
 
 pytestmark = pytest.mark.anyio

@@ -18,13 +18,13 @@ from pymongo import MongoClient
 from pymongo.errors import AutoReconnect
 from pymongo.read_preferences import SecondaryPreferred
 
-from docgraph.config.sections import MClient
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.store import Client, Store
 from docgraph.store.driver.client import build_client
 from docgraph.store.driver.fast_path import FastPath
+from docgraph.store.sections import MClient
 from tests.http.driver import settle
 
 pytestmark = pytest.mark.anyio

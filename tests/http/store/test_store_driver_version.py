@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from docgraph.config.sections import AggregationSecurity, MClient
 from docgraph.exchange.deadline import Deadline
 from docgraph.observe.events import FastPathOff
 from docgraph.store import Client, Store, open_store
 from docgraph.store.driver import fast_path
+from docgraph.store.sections import AggregationSecurity, MClient
 from tests.http.driver import settle
 from tests.http.harness import listening
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from docgraph.config.sections import AggregationSecurity, MClient
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import StoreUnavailable, TimeLimitExceeded
 from docgraph.observe.events import CommandFinished, DatabaseFound, DatabaseLost, Event
 from docgraph.store import Store, open_store
+from docgraph.store.sections import AggregationSecurity, MClient
 from tests.http import harness
 from tests.http.proxy import Proxy, proxying
 

@@ -8,9 +8,9 @@ from typing import Any
 from docgraph.access.language import RequestView, compile_predicate, holds
 from docgraph.access.reading import Knowledge
 from docgraph.codec import JsonMode, decode, encode
-from docgraph.config.sections import Mongo
 from docgraph.exchange import Account, Connection, Exchange, Headers, Request
 from docgraph.rest.parse import RequestParser
+from docgraph.rest.sections import Mongo
 from docgraph.variables import Resolvers
 
 RESOLVERS = Resolvers(decode)

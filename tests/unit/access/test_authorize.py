@@ -6,7 +6,7 @@ import pytest
 
 from docgraph.access.authorize import Authorization
 from docgraph.access.full import FullAuthorizer
-from docgraph.config.sections import FullAuthorizer as FullAuthorizerConfig
+from docgraph.access.sections import FullAuthorizer as FullAuthorizerConfig
 from docgraph.exchange import Account, Exchange, Request, StartupError
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
 

@@ -10,7 +10,7 @@ import pytest
 
 from docgraph.access.file import FileAclAuthorizer
 from docgraph.access.rulebook import RuleBook
-from docgraph.config.sections import FileAclAuthorizer as FileAclAuthorizerConfig
+from docgraph.access.sections import FileAclAuthorizer as FileAclAuthorizerConfig
 from docgraph.exchange import Account, ConfigError
 from docgraph.runtime import Blocking
 from tests.unit.access.harness import KNOWLEDGE, RESOLVERS, make_exchange

@@ -9,8 +9,8 @@ import pytest
 from docgraph.access.role_gifts import OwnRoles, keep_own_roles, may_give
 from docgraph.access.role_holders import MOST_USERS, spare_holders
 from docgraph.access.role_place import RolePlace
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.codec.roles_path import RolesPath
-from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.exchange import Account, Write, WriteKind
 from docgraph.exchange.errors import RequestError
 

@@ -209,6 +209,8 @@ def test_an_error_says_where_it_is_and_what_was_expected(text: str | bytes, mess
         ('{"$binary": {"base64": "a", "subType": "00"}}', "is not base64"),
         ('{"$binary": {"base64": "ä", "subType": "00"}}', "is not base64"),
         ('{"$binary": {"base64": "aGk=", "subType": "100"}}', "one or two hexadecimal"),
+        ('{"$binary": {"base64": "aGk=", "subType": "03"}}', "a UUID of 16 bytes, not of 2"),
+        ('{"$binary": {"base64": "", "subType": "04"}}', "a UUID of 16 bytes, not of 0"),
         ('{"$binary": {"base64": "aGk="}}', "base64 and subType"),
         ('{"$binary": "aGk=", "$type": 255}', "between 0 and 254"),
         ('{"$binary": {"base64": "aGk=", "subType": "ff"}}', "between 0 and 254"),

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.config import SECTIONS, Decoded, Section, Sources, Tree, decode, load
+from docgraph.config import Decoded, Section, Sources, Tree, decode, load
 from docgraph.exchange.errors import ConfigError, Problem
+from docgraph.server.builtin_sections import SECTIONS
 
 KEY = "0123456789abcdef0123456789abcdef"
 
@@ -23,7 +24,7 @@ def load_text(
     """The tree of a `docgraph.yml` with this text."""
     (directory / "docgraph.yml").write_text(text, encoding="utf-8")
     environ = {"DOCGRAPH_OVERRIDES": overrides} if overrides else {}
-    return load(Sources(environ=environ, settings=settings, directory=directory))
+    return load(Sources(environ=environ, settings=settings, directory=directory), SECTIONS)
 
 
 def decode_text(

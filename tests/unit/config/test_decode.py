@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import pytest
 
-from docgraph.config import SECTIONS, PluginConfig, Sources, decode, load, peek
-from docgraph.config.sections import (
-    ConnectionOptions,
-    Core,
-    FileRealmAuthenticator,
-    Graphql,
-    HttpsListener,
-    JwtAuthenticationMechanism,
-)
+from docgraph.auth.authenticators.sections import FileRealmAuthenticator
+from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
+from docgraph.config import PluginConfig, Sources, decode, load, peek
+from docgraph.config.section import View
 from docgraph.exchange.errors import ConfigError, Problem
+from docgraph.graphql.sections import Graphql
+from docgraph.runtime.sections import Core
+from docgraph.server.builtin_sections import SECTIONS
+from docgraph.server.sections import ConnectionOptions, HttpsListener
 from tests.unit.config.harness import (
     decode_text,
     load_text,
@@ -240,6 +240,43 @@ def test_sections_of_plugins_are_as_strict_as_ours(tmp_path: Path) -> None:
     ]
 
 
+class Tunnel(PluginConfig, frozen=True):
+    """A plugin's own section, with a check."""
+
+    entrance: str = "a"
+    exit: str = "a"
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        if self.entrance == self.exit:
+            yield view.blame("/tunnel/exit", "leads nowhere", None, "/tunnel/entrance")
+
+    def give_advice(self, view: View) -> Iterator[Problem]:
+        yield view.blame("/tunnel/exit", "may be dark")
+
+
+def test_sections_of_plugins_check_themselves(tmp_path: Path) -> None:
+    sections = {"tunnel": Tunnel}
+
+    right = decode_text(tmp_path, "tunnel: {exit: b}", sections=sections)
+    wrong = messages_of(tmp_path, "tunnel: {entrance: a}", sections=sections)
+
+    assert [str(one) for one in right.warnings] == ["docgraph.yml:1:10: /tunnel/exit: may be dark"]
+    assert wrong == ["docgraph.yml:1:10: /tunnel/entrance: leads nowhere"]
+
+
+def test_the_struct_of_a_section_that_a_plugin_reuses_is_not_taken_for_ours(tmp_path: Path) -> None:
+    sections = {**SECTIONS, "otherRealm": FileRealmAuthenticator}
+
+    decode_text(
+        tmp_path,
+        "otherRealm: {enabled: true}\nbasicAuthMechanism: {authenticator: otherRealm}\n",
+        sections=sections,
+    )
+    [message] = messages_of(tmp_path, "fileRealmAuthenticator: {enabled: true}", sections=sections)
+
+    assert "fileRealmAuthenticator is on and has no users" in message
+
+
 def test_a_section_nobody_brings_is_unknown(tmp_path: Path) -> None:
     [message] = messages_of(tmp_path, "greeter: {enabled: true}")
 
@@ -289,7 +326,7 @@ def test_relative_paths_elsewhere(tmp_path: Path) -> None:
 def test_peek_gives_a_section_before_the_others_are_right(tmp_path: Path) -> None:
     tree = load_text(tmp_path, "core: {workers: x, plugins-directory: p}\nnonsense: 1\n")
 
-    core = peek(tree, "core", Core)
+    core = peek(tree, Core)
 
     assert core.plugins_directory == str(tmp_path / "p")
     assert core.workers == 1

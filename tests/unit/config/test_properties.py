@@ -10,12 +10,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docgraph.config import SECTIONS, Sources, decode, load, show
+from docgraph.config import Sources, decode, load, show
 from docgraph.config.node import Origin, to_plain
 from docgraph.config.options import walk_options
 from docgraph.config.parse import parse_yaml
 from docgraph.config.render import render_value
 from docgraph.exchange.errors import ConfigError
+from docgraph.server.builtin_sections import SECTIONS
 
 NOWHERE = Path("/nonexistent")
 HERE = Origin("text")

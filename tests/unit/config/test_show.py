@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
+from tools.reference import render
 
-from docgraph.config import SECTIONS, Section, decode, show, template
+from docgraph.auth.tokens.sections import JwtTokenManager
+from docgraph.config import Section, decode, show, template
 from docgraph.config.options import walk_options
-from docgraph.config.reference import render
 from docgraph.config.render import render_value
-from docgraph.config.sections import Cors, Graphql, HttpListener, JwtTokenManager, MClient
+from docgraph.graphql.sections import Graphql
+from docgraph.runtime.sections import Cors
+from docgraph.server.builtin_sections import SECTIONS
+from docgraph.server.sections import HttpListener
+from docgraph.store.sections import MClient
 from tests.unit.config.harness import KEY, decode_text, load_text
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "configuration.md"
@@ -104,6 +109,8 @@ jwtTokenManager:
   srv-uri: /tokens                                        # built-in default
   issuer: docgraph                                        # built-in default
   audience: null                                          # built-in default
+  account-properties-claims: []                           # built-in default
+  max-session-age: 0                                      # built-in default
 """)
 
 
@@ -117,13 +124,13 @@ def test_what_is_shown_reads_back_as_itself(tmp_path: Path) -> None:
 
 
 def test_the_template_means_the_defaults(tmp_path: Path) -> None:
-    assert decode_text(tmp_path, template()).sections == decode_text(tmp_path).sections
+    assert decode_text(tmp_path, template(SECTIONS)).sections == decode_text(tmp_path).sections
 
 
 def test_the_template_without_its_marks_means_the_defaults(tmp_path: Path) -> None:
     text = "\n".join(
         line.replace("#", "", 1) if line.lstrip().startswith("#") and "# " not in line[:8] else line
-        for line in template().splitlines()
+        for line in template(SECTIONS).splitlines()
     )
 
     assert "  max-limit: 1000" in text.splitlines()
@@ -141,7 +148,7 @@ def test_the_template_has_every_option(name: str, section: type[Section]) -> Non
 
 def test_the_reference_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == render(), (
-        "run: python -m docgraph.config.reference > docs/reference/configuration.md"
+        "run: python tools/reference.py > docs/reference/configuration.md"
     )
 
 

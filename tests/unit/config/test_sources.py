@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.config import SECTIONS, Decoded, Sources, decode, load
-from docgraph.config.sections import Core, Graphql, Mongo, MongoMount
+from docgraph.config import Decoded, Sources, decode, load
 from docgraph.exchange.errors import ConfigError
+from docgraph.graphql.sections import Graphql
+from docgraph.rest.sections import Mongo
+from docgraph.runtime.sections import Core
+from docgraph.server.builtin_sections import SECTIONS
+from docgraph.store.sections import MongoMount
 from tests.unit.config.harness import decode_text, load_text, messages_of
 
 

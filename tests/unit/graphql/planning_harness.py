@@ -7,11 +7,11 @@ from typing import Any
 
 from graphql import parse, validate
 
-from docgraph.config.sections import Graphql
 from docgraph.graphql.apps.app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.plan.plan import Plan, build_plan
 from docgraph.graphql.plan.tree import Fetch
+from docgraph.graphql.sections import Graphql
 
 SCHEMA = """
 type Query {

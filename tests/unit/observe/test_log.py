@@ -26,13 +26,14 @@ from docgraph.observe.events import (
     RequestRefused,
     RequestStarted,
 )
-from docgraph.observe.log import Log, LogOptions, open_log
+from docgraph.observe.log import Log, open_log
+from docgraph.observe.sections import Logging
 
 
 class Session:
     """An open log into a file, and what stands in it after closing."""
 
-    def __init__(self, path: Path, options: LogOptions) -> None:
+    def __init__(self, path: Path, options: Logging) -> None:
         self._path = path
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self.log: Log | None = open_log(options, fd=self._fd)
@@ -56,7 +57,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Session]]:
     sessions: list[Session] = []
 
     def open_session(**options: Any) -> Session:
-        session = Session(tmp_path / "log", LogOptions(**{"style": "json", **options}))
+        session = Session(tmp_path / "log", Logging(**{"format": "json", **options}))
         sessions.append(session)
         return session
 
@@ -135,7 +136,7 @@ def test_no_payload_in_any_field_breaks_out_of_its_line(
     start: Callable[..., Session], style: str
 ) -> None:
     """Drill S01."""
-    session = start(style=style)
+    session = start(format=style)
     refused = ["reason", "client", "request_id", "method", "path"]
 
     for payload in PAYLOADS:
@@ -158,7 +159,7 @@ def test_no_payload_in_any_field_breaks_out_of_its_line(
 def test_a_blank_or_an_equals_sign_cannot_forge_a_field_for_people(
     start: Callable[..., Session],
 ) -> None:
-    session = start(style="console")
+    session = start(format="console")
 
     emit(_request(path="/x status=200"))
 
@@ -166,23 +167,28 @@ def test_a_blank_or_an_equals_sign_cannot_forge_a_field_for_people(
 
 
 def test_colours_are_for_terminals_only(start: Callable[..., Session]) -> None:
-    session = start(style="console")
+    session = start(format="console")
 
     emit(DatabaseLost("gone"))
 
     assert "\x1b" not in session.text()
 
 
-def test_colours_can_be_asked_for(start: Callable[..., Session]) -> None:
-    session = start(style="console", colours=True)
+def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    screen, terminal = os.openpty()
+    log = open_log(Logging(), fd=terminal)
 
     emit(DatabaseLost("gone"))
+    log.close()
 
-    assert "\x1b[" in session.text()
+    assert b"\x1b[" in os.read(screen, 4096)
+    os.close(terminal)
+    os.close(screen)
 
 
 def test_a_file_gets_json_by_default(start: Callable[..., Session]) -> None:
-    session = start(style="auto")
+    session = start(format="auto")
 
     emit(DatabaseLost("gone"))
 
@@ -205,7 +211,7 @@ def test_an_unexpected_error_is_logged_with_its_way(start: Callable[..., Session
 
 
 def test_the_way_of_an_error_is_indented_for_people(start: Callable[..., Session]) -> None:
-    session = start(style="console")
+    session = start(format="console")
 
     try:
         raise ValueError("odd")
@@ -238,7 +244,7 @@ def test_an_expected_error_is_logged_without_its_way(start: Callable[..., Sessio
 def test_the_level_says_what_is_logged(
     start: Callable[..., Session], level: Level, events: list[str]
 ) -> None:
-    session = start(level=level)
+    session = start(level=level.name.lower())
 
     emit(CommandFinished("find", "db", "c", 0.1, ok=True))
     emit(_request())
@@ -258,7 +264,7 @@ def test_request_lines_can_be_switched_off(start: Callable[..., Session]) -> Non
 
 
 def test_excluded_paths_have_one_line_per_interval(start: Callable[..., Session]) -> None:
-    session = start(exclude=("/ping", "/health/*"))
+    session = start(requests_exclude_patterns=("/ping", "/health/*"))
 
     for path in ("/ping", "/ping", "/health/db", "/health/x", "/pings", "/pings"):
         emit(_request(path=path))
@@ -272,7 +278,7 @@ def test_excluded_paths_have_one_line_per_interval(start: Callable[..., Session]
 
 
 def test_the_bound_of_a_field_can_be_set(start: Callable[..., Session]) -> None:
-    session = start(field_bytes=40)
+    session = start(max_field_size=40)
 
     emit(_request(path="/" + "x" * 100))
     emit(RequestFailed("f00", "r1", ValueError("y" * 100)))
@@ -313,7 +319,7 @@ def test_libraries_are_heard_from_warnings_up_at_every_level(
     start: Callable[..., Session],
 ) -> None:
     """Drill I09: at DEBUG drivers print documents, and documents hold secrets."""
-    session = start(level=Level.DEBUG)
+    session = start(level="debug")
     library = logging.getLogger("pymongo.command")
     library.setLevel(logging.DEBUG)
 
@@ -364,7 +370,7 @@ def test_a_closed_log_hears_nothing(start: Callable[..., Session]) -> None:
 
 def test_closing_twice_is_no_error(tmp_path: Path) -> None:
     fd = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
-    log = open_log(LogOptions(style="json"), fd=fd)
+    log = open_log(Logging(format="json"), fd=fd)
 
     log.close()
     log.close()
@@ -373,7 +379,7 @@ def test_closing_twice_is_no_error(tmp_path: Path) -> None:
 
 
 def test_every_event_can_be_written(start: Callable[..., Session]) -> None:
-    session = start(level=Level.DEBUG, style="console")
+    session = start(level="debug", format="console")
     for kind in EVENTS:
         emit(_example(kind))
 

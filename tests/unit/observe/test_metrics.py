@@ -28,6 +28,7 @@ from docgraph.observe.events import (
     RequestFinished,
     RequestRefused,
     RequestStarted,
+    UnreadableValue,
     WorkerLost,
 )
 from docgraph.observe.meters import MAX_CHILDREN, METRICS
@@ -155,6 +156,7 @@ def test_what_goes_wrong_is_counted() -> None:
     emit(BackgroundFailed("watch", error))
     emit(LoopLagged(1.0))
     emit(LinesDropped(7))
+    emit(UnreadableValue("db", "things", "1", "v", 3))
     emit(WorkerLost(1, 2))
 
     assert _value("docgraph_http_refused_total", status="431") == 1
@@ -165,6 +167,7 @@ def test_what_goes_wrong_is_counted() -> None:
     assert _value("docgraph_background_failures_total", task="watch") == 1
     assert _value("docgraph_loop_lags_total") == 1
     assert _value("docgraph_log_lines_dropped_total") == 7
+    assert _value("docgraph_database_unreadable_values_total") == 3
     assert _value("docgraph_workers_lost_total") == 1
 
 

@@ -8,7 +8,6 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 
 from docgraph.codec.types import ObjectId
-from docgraph.config.sections import Mongo, MongoMount
 from docgraph.exchange import ResourceType
 from docgraph.openapi.document import Facts, build_document
 from docgraph.openapi.endpoints import Collection, Mounted, find_endpoints, read_mounts
@@ -18,7 +17,9 @@ from docgraph.openapi.schemas import convert_schema, find_references, name_compo
 from docgraph.openapi.security import describe_security
 from docgraph.openapi.services import Bound
 from docgraph.openapi.survey import App, Survey
+from docgraph.rest.sections import Mongo
 from docgraph.rest.service import HANDLERS
+from docgraph.store.sections import MongoMount
 
 
 def build(mounts: tuple[Mounted, ...] = (Mounted("", ("db",)),), **facts: Any) -> dict[str, Any]:

@@ -50,7 +50,6 @@ async def test_a_value_is_loaded_once_and_kept() -> None:
 
     assert first == second == "a:old"
     assert source.calls == ["a"]
-    assert (cache.stats.hits, cache.stats.misses, cache.stats.size) == (1, 1, 1)
 
 
 async def test_all_who_ask_at_once_share_one_load() -> None:
@@ -175,8 +174,7 @@ async def test_the_least_recently_used_value_makes_room() -> None:
 
     assert cache.peek("a") is not None
     assert cache.peek("b") is None
-    assert cache.stats.evictions == 1
-    assert cache.stats.size == 2
+    assert cache.peek("c") is not None
 
 
 async def test_a_cache_without_room_still_loads_once_for_all() -> None:

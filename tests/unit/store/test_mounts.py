@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from docgraph.config.sections import MongoMount
 from docgraph.exchange import Resource, ResourceType, StartupError
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.path import parse_path
 from docgraph.store.mounts import Mounts, ReservedResource, check_names
+from docgraph.store.sections import MongoMount
 
 T = ResourceType
 DEFAULT = (MongoMount(what="/docgraph", where="/"),)
@@ -140,6 +140,13 @@ def test_a_template_can_use_the_host() -> None:
         T.COLLECTION, "acme-a", "c"
     )
     assert _resolve("/a/c", mounts, host="") is None
+
+
+def test_the_host_alone_can_choose_the_database() -> None:
+    mounts = (MongoMount(what="/{host[0]}", where="/"),)
+
+    assert _resolve("/c", mounts, host="acme.example.org") == Resource(T.COLLECTION, "acme", "c")
+    assert _resolve("/", mounts, host="acme.example.org") == Resource(T.DATABASE, "acme")
 
 
 @pytest.mark.parametrize(

@@ -314,6 +314,27 @@ def test_sort_by_of_an_operator_is_a_sort() -> None:
         ([{"$count": {"$arg": "x"}}], "[0].$count.$arg"),
         ([{"$project": {"$arg": "x"}}], "[0].$project.$arg"),
         ([{"$group": {"$arg": "x"}}], "[0].$group.$arg"),
+        ([{"$geoNear": {"key": {"$arg": "x"}}}], "[0].$geoNear.key.$arg"),
+        ([{"$geoNear": {"distanceField": {"$arg": "x"}}}], "[0].$geoNear.distanceField.$arg"),
+        ([{"$set": {"a": {"$meta": {"$arg": "x"}}}}], "[0].$set.a.$meta.$arg"),
+        (
+            [{"$set": {"a": {"$map": {"input": "$l", "as": {"$arg": "x"}, "in": 1}}}}],
+            "[0].$set.a.$map.as.$arg",
+        ),
+        ([{"$match": {"$jsonSchema": {"$arg": "x"}}}], "[0].$match.$jsonSchema.$arg"),
+        (
+            [{"$match": {"$and": [{"$jsonSchema": {"required": [{"$arg": "x"}]}}]}}],
+            "[0].$match.$and[0].$jsonSchema.required[0].$arg",
+        ),
+        ([{"$search": {"text": {"path": {"$arg": "x"}}}}], "[0].$search.text.path.$arg"),
+        ([{"$search": {"text": {"path": [{"$arg": "x"}]}}}], "[0].$search.text.path[0].$arg"),
+        ([{"$search": {"index": {"$arg": "x"}}}], "[0].$search.index.$arg"),
+        (
+            [{"$search": {"compound": {"must": [{"queryString": {"query": {"$arg": "x"}}}]}}}],
+            "[0].$search.compound.must[0].queryString.query.$arg",
+        ),
+        ([{"$searchMeta": {"$arg": "x"}}], "[0].$searchMeta.$arg"),
+        ([{"$vectorSearch": {"path": {"$arg": "x"}}}], "[0].$vectorSearch.path.$arg"),
     ],
 )
 def test_stages_and_names_cannot_come_from_outside(stages: Any, where: str) -> None:
@@ -322,6 +343,65 @@ def test_stages_and_names_cannot_come_from_outside(stages: Any, where: str) -> N
         compile_template(stages, context="stages")
 
     assert error.value.flaws[0].where == where
+
+
+NAMES_FROM_OUTSIDE: tuple[Any, ...] = (
+    {"$arg": "x"},
+    {"$arg": ["x", "name"]},
+    {"$fk": "x"},
+    {"$literal": {"$arg": "x"}},
+    {"$concat": ["pass", {"$arg": "x"}]},
+    {"$ifNull": [{"$arg": "x"}, "name"]},
+    "$$n",  # what a variable, or a property that an earlier stage has set, can hold
+    "$n",
+)
+
+
+@pytest.mark.parametrize("name", NAMES_FROM_OUTSIDE, ids=str)
+@pytest.mark.parametrize("operator", ["$getField", "$setField", "$unsetField"])
+def test_the_name_of_a_field_cannot_come_from_outside(operator: str, name: Any) -> None:
+    """Decision 20a: a value that a caller supplies stays a value."""
+    uses = [{operator: {"field": name, "input": "$$ROOT", "value": 1}}]
+    if operator == "$getField":
+        uses.append({operator: name})
+    for use in uses:
+        for stage in (
+            {"$project": {"a": {"$let": {"vars": {"n": {"$arg": "x"}}, "in": use}}}},
+            {"$group": {"_id": None, "a": {"$push": {"b": [use]}}}},
+            {"$match": {"$or": [{"$expr": {"$eq": [use, 1]}}]}},
+            {"$facet": {"f": [{"$replaceWith": use}]}},
+            {"$lookup": {"from": "c", "let": {"a": use}, "pipeline": [], "as": "d"}},
+            {"$lookup": {"from": "c", "pipeline": [{"$set": {"a": use}}], "as": "d"}},
+            {"$setWindowFields": {"output": {"a": {"$max": use}}}},
+        ):
+            with pytest.raises(TemplateError, match="the name of a field must be written here"):
+                compile_template([stage], context="stages")
+
+
+def test_the_name_of_a_field_that_the_author_wrote_is_taken() -> None:
+    for use in (
+        {"$getField": "a.b"},
+        {"$getField": {"$literal": "$price"}},
+        {"$getField": {"field": {"$literal": "$price"}, "input": {"$arg": "x"}}},
+    ):
+        compile_template([{"$set": {"v": use}}], context="stages")
+    source = [{"$set": {"v": {"$setField": {"field": "a", "input": {}, "value": {"$arg": "x"}}}}}]
+    value = {"$literal": "$password"}
+    expected = {"$setField": {"field": "a", "input": {}, "value": value}}
+    assert render(source, {"x": "$password"}) == [{"$set": {"v": expected}}]
+
+
+def test_a_search_takes_what_is_looked_for() -> None:
+    source = [
+        {"$search": {"compound": {"must": [{"text": {"path": "t", "query": {"$arg": "q"}}}]}}},
+        {"$search": {"range": {"path": "n", "gte": {"$arg": "n"}}}},
+        {"$vectorSearch": {"path": "v", "queryVector": {"$arg": "v"}, "filter": {"a": 1}}},
+    ]
+    assert render(source, {"q": "x", "n": 3, "v": [0.5]}) == [
+        {"$search": {"compound": {"must": [{"text": {"path": "t", "query": "x"}}]}}},
+        {"$search": {"range": {"path": "n", "gte": 3}}},
+        {"$vectorSearch": {"path": "v", "queryVector": [0.5], "filter": {"a": 1}}},
+    ]
 
 
 @pytest.mark.parametrize(

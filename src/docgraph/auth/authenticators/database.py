@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from docgraph.auth.authenticators.record import User, UserReader
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.auth.passwords import (
     BcryptPasswords,
     Passwords,
@@ -20,7 +21,6 @@ from docgraph.auth.passwords import (
 )
 from docgraph.auth.users.strength import Strength
 from docgraph.config.locate import CONFIGURATION
-from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.exchange import (
     Account,
     ConfigError,

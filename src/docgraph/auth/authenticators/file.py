@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from docgraph.auth.authenticators.sections import FileRealmAuthenticator
 from docgraph.auth.passwords import are_equal, build_ha1
 from docgraph.config.files import load_file
 from docgraph.config.locate import CONFIGURATION
 from docgraph.config.node import Node, Origin, from_plain, to_plain
-from docgraph.config.sections import FileRealmAuthenticator
 from docgraph.exchange import Account, ConfigError, Problem
 from docgraph.observe import emit
 from docgraph.observe.events import ConfigWarning

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.codec.roles_path import RolesPath
-from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.exchange import Account, Document
 
 __all__ = ["User", "UserReader", "find_value", "put_value"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Final
 
-from docgraph.config.sections import AuthCookieSetter
+from docgraph.auth.cookies.sections import AuthCookieSetter
 from docgraph.exchange import Headers, StartupError
 
 __all__ = ["MOST_BYTES", "Cookie", "CookieTooLarge", "find_values", "read_authorization"]

@@ -3,7 +3,8 @@
 The header is shown to the mechanisms that verify tokens and to nobody else: not to those that check
 passwords, for the cookie never holds one, and a stale cookie must cost neither a hash nor an
 attempt. A real `Authorization` header wins. A cookie that nobody accepts counts as none and is
-cleared; two cookies of the name that differ are such a cookie.
+cleared, though not at the wish of a foreign page; two cookies of the name that differ are such a
+cookie.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from docgraph.auth.cookies.cookie import Cookie, find_values, read_authorization
-from docgraph.auth.cookies.forgery import check_forgery
+from docgraph.auth.cookies.forgery import Page, Pages
+from docgraph.auth.cookies.remove import REMOVER
+from docgraph.auth.cookies.sections import AuthCookieHandler, AuthCookieSetter
+from docgraph.auth.tokens.headers import note_cookie
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import AuthCookieHandler, AuthCookieSetter, Cors
 from docgraph.exchange import Answer, Exchange, Headers
 from docgraph.plugins.kinds import (
     ABSENT,
@@ -27,6 +30,7 @@ from docgraph.plugins.kinds import (
     Rejected,
 )
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime.sections import Cors
 
 __all__ = ["CookieClearer", "CookieClearerOnRefusal", "CookieHandler"]
 
@@ -53,7 +57,7 @@ class CookieHandler(AuthMechanism):
         self.config = config
         self._registry = registry
         self._name = Cookie(cookie).name
-        self._allowed = frozenset(cors.allow_origins)
+        self._pages = Pages(cors.allow_origins)
         self._verifiers: list[AuthMechanism] = []
 
     async def provision(self) -> None:
@@ -71,8 +75,10 @@ class CookieHandler(AuthMechanism):
             return ABSENT
         outcome = await self._verify(exchange, values)
         if isinstance(outcome, Accepted):
-            check_forgery(exchange.request, self._allowed)
-        else:
+            is_logout = exchange.service == REMOVER
+            self._pages.check_forgery(exchange.request, takes_forms=is_logout)
+            note_cookie(exchange)
+        elif self._pages.judge(exchange.request) is not Page.FOREIGN:
             exchange.attributes[_REJECTED] = True
         return outcome
 

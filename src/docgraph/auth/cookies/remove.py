@@ -1,28 +1,36 @@
-"""`authCookieRemover`: logging out clears the cookie and ends the token (decision 30)."""
+"""`authCookieRemover`: logging out clears the cookie and ends the token (decision 30).
+
+Whoever asks for it may do so, with a form or without any body; a foreign page may not, whether the
+browser sent the cookie along or kept it back.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from docgraph.auth.cookies.cookie import Cookie
+from docgraph.auth.cookies.forgery import Page, Pages, foreign_page
+from docgraph.auth.cookies.sections import AuthCookieRemover, AuthCookieSetter
 from docgraph.auth.tokens.ending import end_session
 from docgraph.auth.tokens.headers import find_manager, withdraw_token
 from docgraph.auth.tokens.revocation import Revocations
-from docgraph.config.sections import AuthCookieRemover, AuthCookieSetter
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.plugins.kinds import Service, TokenManager
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime.sections import Cors
 from docgraph.store import Store
 
-__all__ = ["CookieRemover"]
+__all__ = ["REMOVER", "CookieRemover"]
+
+REMOVER: Final = "authCookieRemover"
 
 
 class CookieRemover(Service):
     """Works without credentials, too, unless `secure` asks for them."""
 
-    name: ClassVar[str] = "authCookieRemover"
+    name: ClassVar[str] = REMOVER
     description: ClassVar[str] = "clears the authentication cookie and ends the token"
     enabled_by_default: ClassVar[bool] = False
     uri: ClassVar[str] = "/logout"
@@ -37,6 +45,7 @@ class CookieRemover(Service):
         config: AuthCookieRemover,
         registry: PluginRegistry,
         cookie: AuthCookieSetter,
+        cors: Cors,
         store: Store,
         token_revocations: Revocations | None = None,
     ) -> None:
@@ -45,6 +54,7 @@ class CookieRemover(Service):
         self.uri = config.uri  # type: ignore[misc]
         self._registry = registry
         self._cleared = ("Set-Cookie", Cookie(cookie).clear())
+        self._pages = Pages(cors.allow_origins)
         self._revocations = token_revocations
         self._manager: TokenManager | None = None
 
@@ -61,6 +71,8 @@ class CookieRemover(Service):
 
     async def handle(self, exchange: Exchange) -> Answer:
         """The cookie is cleared whatever else happens; 200 says that the token has ended, too."""
+        if self._pages.judge(exchange.request) is Page.FOREIGN:
+            raise foreign_page()
         withdraw_token(exchange)
         exchange.headers.append(self._cleared)
         if exchange.account is not None:

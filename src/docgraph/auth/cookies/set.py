@@ -1,4 +1,5 @@
-"""`authCookieSetter`: a cookie for callers who ask for it with `set-auth-cookie` (decision 30).
+"""`authCookieSetter`: a cookie for callers who ask for it with `set-auth-cookie` (decision 30),
+and for those who came by it and renew their token.
 
 The cookie holds the token of the answer, never what the caller logged in with. It is set over https
 only, unless `secure` is off.
@@ -7,20 +8,18 @@ only, unless `secure` is off.
 from __future__ import annotations
 
 import time
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from docgraph.auth.cookies.cookie import Cookie, CookieTooLarge
+from docgraph.auth.cookies.sections import AuthCookieSetter
 from docgraph.auth.headers import BasicCredentials, BearerToken
-from docgraph.auth.tokens.headers import find_token
-from docgraph.config.sections import AuthCookieSetter
+from docgraph.auth.tokens.headers import find_token, wants_cookie
 from docgraph.exchange import Answer, Exchange
 from docgraph.exchange.errors import NotSupported
 from docgraph.plugins.kinds import Interceptor, Point
 from docgraph.plugins.registry import PluginRegistry
 
 __all__ = ["CookieSetter"]
-
-_ASKED: Final = "set-auth-cookie"
 
 
 class CookieSetter(Interceptor):
@@ -60,8 +59,7 @@ class CookieSetter(Interceptor):
         request = exchange.request
         return (
             exchange.account is not None
-            and _ASKED.encode() in request.query_string
-            and _ASKED in request.query
+            and wants_cookie(exchange)
             and (not self.config.secure or request.connection.scheme == "https")
         )
 

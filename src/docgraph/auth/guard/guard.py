@@ -5,7 +5,8 @@ There is no count by user alone: whoever guesses somebody's password from elsewh
 user out. Credentials that were right before from this address are no guesses and pass, even where a
 neighbour behind it has used up all attempts; from elsewhere they count, or the 429 of wrong ones
 and the pass of the right one would answer guesses without end. Requests without a password, OPTIONS
-among them, are neither counted nor refused.
+among them, are neither counted nor refused. Logging out is never refused: where other requests are,
+a token still counts, and a password is not looked at.
 """
 
 from __future__ import annotations
@@ -15,10 +16,18 @@ import math
 from typing import ClassVar, Final, cast
 from weakref import WeakValueDictionary
 
+from docgraph.auth.cookies.remove import REMOVER
 from docgraph.auth.guard.attempts import Attempt, Attempts, group_address
-from docgraph.auth.headers import Credentials, read_claimed_user, read_credentials
+from docgraph.auth.guard.sections import BruteForceAttackGuard
+from docgraph.auth.headers import (
+    BasicCredentials,
+    Credentials,
+    MalformedCredentials,
+    read_claimed_user,
+    read_credentials,
+)
+from docgraph.auth.tokens.headers import find_manager
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import BruteForceAttackGuard
 from docgraph.exchange import Answer, Exchange, StartupError
 from docgraph.exchange.errors import TooManyRequests
 from docgraph.observe import emit
@@ -87,10 +96,18 @@ class LoginGuard(Interceptor):
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Raise `TooManyRequests`, or note the attempt and let it pass."""
         attempt = self._read_attempt(exchange)
-        if attempt is not None:
+        if attempt is None:
+            return None
+        try:
             if not self._is_known(attempt):
                 attempt = self._admit(attempt)
             exchange.attributes[_ATTEMPT] = attempt
+        except TooManyRequests:
+            if exchange.service != REMOVER:
+                raise
+            if not await self._has_token(exchange):
+                request = exchange.request
+                request.headers = request.headers.without("authorization")
         return None
 
     def settle(self, exchange: Exchange) -> None:
@@ -124,6 +141,18 @@ class LoginGuard(Interceptor):
         # Digest answers differ from request to request, so that nothing stands for all of them.
         digest = self._digest(credentials, address) if credentials.scheme == "basic" else b""
         return Attempt(user, address, digest)
+
+    async def _has_token(self, exchange: Exchange) -> bool:
+        """Whether the credentials are a token, which nobody guesses."""
+        manager = find_manager(self._registry)
+        credentials = read_credentials(exchange.request.headers)
+        if manager is None or credentials is None or credentials.scheme != "basic":
+            return False
+        try:
+            given = BasicCredentials.parse(credentials.text)
+        except MalformedCredentials:
+            return False
+        return await manager.verify(given.user, given.password) is not None
 
     def _is_known(self, attempt: Attempt) -> bool:
         return bool(attempt.digest) and self._known.peek(attempt.digest) is not None

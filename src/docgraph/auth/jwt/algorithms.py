@@ -19,6 +19,8 @@ from jwt.algorithms import Algorithm as Primitive
 from jwt.algorithms import get_default_algorithms
 from jwt.exceptions import InvalidKeyError
 
+from docgraph.auth.jwt.hashes import hash_bytes
+
 __all__ = ["Algorithm", "Key", "KeyRefused"]
 
 RSA_BITS: Final = range(2048, 8193)
@@ -54,7 +56,7 @@ class Algorithm:
     @property
     def hash_bytes(self) -> int:
         """The length of the hash, which no secret may stay below (RFC 7518 3.2)."""
-        return int(self.name[2:]) // 8
+        return hash_bytes(self.name)
 
     def verify(self, message: bytes, key: Key, signature: bytes) -> bool:
         """Whether the signature is one of the message, in constant time where it matters."""

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from docgraph.auth.mechanisms.refusal import TokenRefused
-from docgraph.config.sections import JwtAuthenticationMechanism
+from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
 from docgraph.exchange import Account
 
-__all__ = ["Claims", "Verified"]
+__all__ = ["NAMES_OF_USER", "Claims", "Verified"]
+
+# Properties that an account of a JWT always has: the user id, where the token says nothing else.
+NAMES_OF_USER: Final = ("sub", "_id", "userid")
 
 _LAST_SECOND: Final = 253_402_300_799  # of the year 9999; later ones are most likely milliseconds
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -73,12 +76,11 @@ class Claims:
                 raise TokenRefused("not-yet-valid")
         self._check_issuer(claims)
         self._check_audience(claims)
-        account = Account(
-            name=self._read_user(claims),
-            roles=self._read_roles(claims),
-            properties=claims,
-            kind="jwt",
-        )
+        name = self._read_user(claims)
+        for property in NAMES_OF_USER:
+            if claims.get(property) is None:
+                claims[property] = name
+        account = Account(name, self._read_roles(claims), claims, "jwt")
         id = claims.get("jti")
         return Verified(account, expires, issued, id if isinstance(id, str) else None)
 

@@ -8,7 +8,6 @@ exist. A set that cannot be fetched leaves the one before in force.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -20,6 +19,7 @@ from docgraph.exchange.errors import Overloaded
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed
 from docgraph.runtime import cancel_until_over
+from docgraph.runtime.clock import elapsed
 
 __all__ = ["FixedKey", "KeySet", "KeySource", "Keys", "parse_keys"]
 
@@ -108,7 +108,7 @@ class KeySet:
         algorithm: Algorithm,
         *,
         max_age: float,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = elapsed,
     ) -> None:
         self._fetch = fetch
         self._algorithm = algorithm

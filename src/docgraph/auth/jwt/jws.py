@@ -1,8 +1,8 @@
 """The compact form of a signed token (RFC 7515), read strictly, before any key is touched.
 
 Everything that has more than one reading is refused: padding, the other alphabet, bits that nobody
-decodes, JSON that is not UTF-8. What the header says about keys (`jwk`, `jku`, `x5u`, `x5c`) is
-never looked at: a token does not choose what it is checked with.
+decodes, JSON that is not UTF-8, a member that stands twice. What the header says about keys (`jwk`,
+`jku`, `x5u`, `x5c`) is never looked at: a token does not choose what it is checked with.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
-
 from docgraph.auth.mechanisms.refusal import TokenRefused
+from docgraph.codec import decode_json
+from docgraph.exchange.errors import BodyError
 
 __all__ = ["MAX_TOKEN_BYTES", "Jws", "decode_object", "parse_jws", "unwrap_base64"]
 
@@ -73,12 +73,12 @@ def unwrap_base64(text: str) -> str:
 
 
 def decode_object(data: bytes) -> dict[str, Any]:
-    """A JSON object that is not nested beyond reason."""
+    """A JSON object that is not nested beyond reason, and has each of its members once."""
     try:
-        value = msgspec.json.decode(data)
-    except (ValueError, RecursionError):
+        value = decode_json(data, max_depth=_MAX_DEPTH)
+    except BodyError:
         raise TokenRefused("malformed") from None
-    if not isinstance(value, dict) or not _is_shallow(value, _MAX_DEPTH):
+    if not isinstance(value, dict):
         raise TokenRefused("malformed")
     return value
 
@@ -111,11 +111,3 @@ def _check_header(header: Mapping[str, Any], algorithm: str) -> None:
 def _is_one_of(value: Any, types: frozenset[str]) -> bool:
     """RFC 7515 4.1.9: of any case, and `application/` may be left out."""
     return isinstance(value, str) and value.lower().removeprefix("application/") in types
-
-
-def _is_shallow(value: Any, depth: int) -> bool:
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, list):
-        return True
-    return depth > 0 and all(_is_shallow(child, depth - 1) for child in value)

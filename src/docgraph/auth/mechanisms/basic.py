@@ -12,7 +12,7 @@ from docgraph.auth.headers import (
     render_basic_challenge,
 )
 from docgraph.auth.mechanisms.realm import require_authenticator
-from docgraph.config.sections import BasicAuthMechanism
+from docgraph.auth.mechanisms.sections import BasicAuthMechanism
 from docgraph.exchange import Exchange
 from docgraph.plugins.kinds import (
     ABSENT,

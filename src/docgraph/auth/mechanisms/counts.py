@@ -13,7 +13,6 @@ import hashlib
 import os
 import secrets
 import struct
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Final, Protocol
 from docgraph.auth.mechanisms.nonces import LIFETIME, Nonce
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import Conflict
+from docgraph.runtime.clock import elapsed
 from docgraph.runtime.shared import SharedFile, create_shared
 from docgraph.store import Store
 from docgraph.store.mounts import NONCE_STORE
@@ -36,7 +36,7 @@ _SWEEP_DEADLINE_MS: Final = 30_000
 
 ROWS: Final = 8192
 ROW_SLOTS: Final = 16
-_SLOT: Final = struct.Struct("<QQQ")  # tag (0: free), end in seconds since the epoch, highest count
+_SLOT: Final = struct.Struct("<QQQ")  # tag (0: free), end in seconds, highest count
 _ROW_BYTES: Final = ROW_SLOTS * _SLOT.size
 
 
@@ -71,7 +71,7 @@ class SharedCounts:
     another row, rather than an old digest a second chance.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float] = elapsed) -> None:
         self._file = SharedFile(path)
         self._clock = clock
 
@@ -106,10 +106,10 @@ class SharedCounts:
 class StoredCounts:
     """A document per nonce, for all instances that share the key and the database."""
 
-    def __init__(self, store: Store, db: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: Store, db: str) -> None:
         self._store = store
         self._resource = Resource(ResourceType.COLLECTION, db, COLLECTION)
-        self._clock = clock
+        self._clock = store.clock  # the one that all of them share
 
     async def accept(self, nonce: Nonce, count: int, deadline: Deadline) -> bool:
         """A lost database raises: it is neither a right nor a wrong digest."""

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import ClassVar, Protocol, cast
 from urllib.parse import urlsplit
 
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.auth.headers import (
     AuthenticationInfo,
     DigestChallenge,
@@ -29,7 +30,7 @@ from docgraph.auth.mechanisms.counts import (
 from docgraph.auth.mechanisms.digests import compute_response, compute_rspauth
 from docgraph.auth.mechanisms.nonces import Nonce, Nonces
 from docgraph.auth.mechanisms.realm import require_authenticator
-from docgraph.config.sections import DbRealmAuthenticator, DigestAuthMechanism
+from docgraph.auth.mechanisms.sections import DigestAuthMechanism
 from docgraph.exchange import Account, Exchange, Request, StartupError
 from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Outcome, Rejected
 from docgraph.plugins.registry import PluginRegistry
@@ -80,8 +81,11 @@ class DigestMechanism(AuthMechanism):
         self._lane = blocking.lane("digest", concurrency=1)
         self._tasks = tasks
         self._db = users.users_db  # where users are, there are the nonces they have used
-        self._nonces = Nonces(
-            config.key.encode() if config.key else instance.secret("digest nonces")
+        # The clock of everybody who has the key: of the instances, or of the workers of this one.
+        self._nonces = (
+            Nonces(config.key.encode(), clock=store.clock)
+            if config.key
+            else Nonces(instance.secret("digest nonces"))
         )
         # The same everywhere: a client that an unknown instance sent here gets `stale`, no refusal.
         self._opaque = sha256(f"docgraph {config.realm}".encode()).hexdigest()[:32]

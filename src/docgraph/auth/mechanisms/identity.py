@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from docgraph.config.sections import IdentityAuthMechanism
+from docgraph.auth.mechanisms.sections import IdentityAuthMechanism
 from docgraph.exchange import Account, Exchange
 from docgraph.plugins.kinds import Accepted, AuthMechanism, Outcome
 

@@ -26,8 +26,9 @@ from docgraph.auth.jwt.claims import Claims, Verified
 from docgraph.auth.jwt.jwks import FixedKey, KeySet, KeySource
 from docgraph.auth.jwt.jws import decode_object, parse_jws, unwrap_base64
 from docgraph.auth.mechanisms.refusal import TokenRefused
-from docgraph.auth.tokens.claims import is_own, restore_account
-from docgraph.config.sections import JwtAuthenticationMechanism, JwtTokenManager
+from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
+from docgraph.auth.tokens.claims import restore
+from docgraph.auth.tokens.sections import JwtTokenManager
 from docgraph.exchange import Account, Exchange, StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed, ConfigWarning
@@ -85,6 +86,7 @@ class JwtMechanism(AuthMechanism):
             Claims.from_section(self.config),
             self._keys,
             revocations=self._revocations,
+            restore=restore if self._restores else None,
         )
 
     async def close(self) -> None:
@@ -101,9 +103,7 @@ class JwtMechanism(AuthMechanism):
             token = BearerToken.parse(credentials.text).token
             if self.config.base64_encoded:
                 token = unwrap_base64(token)
-            account = await self._verifier.verify(token)
-            own = self._restores and is_own(account)
-            return Accepted(restore_account(account) if own else account)
+            return Accepted(await self._verifier.verify(token))
         except MalformedCredentials:
             reason = "malformed"
         except TokenRefused as refusal:
@@ -202,6 +202,7 @@ class TokenVerifier:
     """From the text of a token to an account; raises `TokenRefused`.
 
     Remembered tokens depend on the keys only; whether one has ended is asked at every use.
+    `restore` makes more of what a token says, given its text.
     """
 
     def __init__(
@@ -211,12 +212,14 @@ class TokenVerifier:
         keys: KeySource,
         *,
         revocations: Revocations | None = None,
+        restore: Callable[[Verified, str], Verified] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._algorithm = algorithm
         self._claims = claims
         self._keys = keys
         self._revocations = revocations
+        self._restore = restore
         self._clock = clock
         self._version = keys.version
         self._remembered: LoadingCache[bytes, Verified] = LoadingCache(REMEMBERED)
@@ -250,7 +253,8 @@ class TokenVerifier:
             self._algorithm.verify(jws.signing_input, key, jws.signature) for key in candidates
         ):
             raise TokenRefused("bad-signature")
-        return self._claims.read(decode_object(jws.payload), self._clock())
+        verified = self._claims.read(decode_object(jws.payload), self._clock())
+        return verified if self._restore is None else self._restore(verified, token)
 
     def _is_revoked(self, verified: Verified) -> bool:
         return self._revocations is not None and self._revocations.is_revoked(

@@ -1,7 +1,7 @@
 """Nonces that need no memory: a time, a random part and a seal made with a shared key.
 
-Any process that has the key can tell a nonce of ours from a forged one, and how old it is. That
-each is used once per count is the business of `counts.py`.
+Any process that has the key can tell a nonce of ours from a forged one, and how old it is, by the
+clock that all of them share. That each is used once per count is the business of `counts.py`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ import hashlib
 import hmac
 import secrets
 import struct
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
+
+from docgraph.runtime.clock import elapsed
 
 __all__ = ["LIFETIME", "Nonce", "Nonces"]
 
 LIFETIME: Final = 60.0  # seconds
 _SKEW: Final = 60.0  # how far ahead the clock of another instance may be
-_TIME: Final = struct.Struct(">Q")  # milliseconds since the epoch
+_TIME: Final = struct.Struct(">Q")  # milliseconds
 _RANDOM_BYTES: Final = 13
 _SEAL_BYTES: Final = 18
 _BODY_BYTES: Final = _TIME.size + _RANDOM_BYTES
@@ -29,7 +30,7 @@ _TEXT_LENGTH: Final = (_BODY_BYTES + _SEAL_BYTES) * 4 // 3  # a multiple of thre
 
 @dataclass(frozen=True, slots=True)
 class Nonce:
-    """A nonce that bears our seal; `id` is unique, `made` in seconds since the epoch."""
+    """A nonce that bears our seal; `id` is unique, `made` in seconds of the clock of `Nonces`."""
 
     id: bytes
     made: float
@@ -43,7 +44,7 @@ class Nonces:
         key: bytes,
         *,
         lifetime: float = LIFETIME,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = elapsed,
     ) -> None:
         self._key = hmac.digest(key, b"docgraph digest nonces", hashlib.sha256)
         self._lifetime = lifetime

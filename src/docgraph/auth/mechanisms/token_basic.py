@@ -16,7 +16,7 @@ from docgraph.auth.headers import (
     read_credentials,
     render_basic_challenge,
 )
-from docgraph.config.sections import BasicAuthMechanism, TokenBasicAuthMechanism
+from docgraph.auth.mechanisms.sections import BasicAuthMechanism, TokenBasicAuthMechanism
 from docgraph.exchange import Exchange
 from docgraph.observe import emit
 from docgraph.observe.events import ConfigWarning

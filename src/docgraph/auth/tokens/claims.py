@@ -1,42 +1,76 @@
 """An account as the claims of a JWT, and back (decision 19).
 
-The properties of the account stand among the claims under their own names, so that other programs
-can read them; values that JSON does not know are extended JSON. What would collide with a claim of
-the token itself, and the kind of the account, stands in the claim `docgraph`. A property that would
-make the token too large for a cookie is left out, the largest first: it is then unbound, never
-wrong.
+A token carries the user id, the roles and the properties that `account-properties-claims` lists,
+under their own names, so that other programs can read them; values that JSON does not know are
+extended JSON. What would collide with a claim of the token itself, and the kind of the account,
+stands in the claim `docgraph`. A property that would make the token too large for a cookie is left
+out, the largest first: it is then unbound, never wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
 
+from docgraph.auth.jwt.claims import NAMES_OF_USER, Verified
+from docgraph.auth.tokens.token import TokenAccount
 from docgraph.codec import JsonMode, decode, encode
 from docgraph.exchange import Account
 
-__all__ = ["OWN_CLAIM", "build_claims", "is_own", "restore_account"]
+__all__ = ["ALWAYS_CARRIED", "OWN_CLAIM", "PropertyNames", "build_claims", "is_own", "restore"]
 
 OWN_CLAIM: Final = "docgraph"
-_RESERVED: Final = frozenset({"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "roles", OWN_CLAIM})
+ALWAYS_CARRIED: Final = frozenset({*NAMES_OF_USER, "roles"})
+_SESSION: Final = "auth_time"  # as OpenID Connect calls it
+_RESERVED: Final = frozenset(
+    {"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "roles", _SESSION, OWN_CLAIM}
+)
 _MOST_BYTES: Final = 1600  # of properties; twice base64, with name and roles, still fits a cookie
 
 
-def build_claims(account: Account) -> dict[str, Any]:
-    """`sub`, `roles`, the properties, and what is needed to read them back."""
-    properties = _fit(dict(account.properties))
-    plain: dict[str, Any] = orjson.loads(encode(properties, JsonMode.RELAXED))
+class PropertyNames:
+    """`account-properties-claims`: names of properties, or paths: `/a/b` and `a.b` alike."""
+
+    def __init__(self, listed: Iterable[str] = ()) -> None:
+        self._paths = [
+            tuple(one[1:].split("/") if one.startswith("/") else one.split(".")) for one in listed
+        ]
+
+    def select(self, properties: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of them that an account has."""
+        selected: dict[str, Any] = {}
+        for path in self._paths:
+            _copy(properties, selected, path)
+        return selected
+
+    def carry(self, path: tuple[str, ...]) -> bool:
+        """Whether tokens carry what stands at that path, or something below it."""
+        if path[0] in ALWAYS_CARRIED:
+            return True
+        return any(one[: len(path)] == path[: len(one)] for one in self._paths)
+
+
+def build_claims(
+    account: TokenAccount, names: PropertyNames, *, tells_session: bool = False
+) -> dict[str, Any]:
+    """`sub`, `roles`, the listed properties, and what is needed to read them back."""
+    properties = names.select(account.properties)
+    for name in NAMES_OF_USER:  # most often they are the user id itself, which is there anyway
+        value = account.properties.get(name)
+        if name != "sub" and value is not None and value != account.name:
+            properties[name] = value
+    plain: dict[str, Any] = orjson.loads(encode(_fit(properties), JsonMode.RELAXED))
     roles = list(account.roles)
     # In one order everywhere: workers that sign the same claims must make the same token.
     hidden = {name: plain.pop(name) for name in sorted(_RESERVED & plain.keys())}
-    own: dict[str, Any] = {"kind": account.kind}
-    if hidden.get("roles") == roles:
-        del hidden["roles"]
-        own["roles"] = True
+    own: dict[str, Any] = {"kind": account.kind, "at": account.token_made_at}
     if hidden:
         own["properties"] = hidden
+    if tells_session:
+        plain[_SESSION] = account.session_since
     return {**plain, "sub": account.name, "roles": roles, OWN_CLAIM: own}
 
 
@@ -45,23 +79,65 @@ def is_own(account: Account) -> bool:
     return account.kind == "jwt" and isinstance(account.properties.get(OWN_CLAIM), Mapping)
 
 
-def restore_account(account: Account) -> Account:
-    """The account of the login, from one that is made of the claims of its token."""
-    claims = account.properties
-    own: Mapping[str, Any] = claims[OWN_CLAIM]
+def restore(verified: Verified, text: str) -> Verified:
+    """With the account of the login, where it is made of the claims of its token; else as it is.
+
+    Only for tokens that were signed with our own key: anybody else may claim anything.
+    """
+    account = verified.account
+    if not is_own(account):
+        return verified
+    own: Mapping[str, Any] = account.properties[OWN_CLAIM]
+    made_at = _read_number(own.get("at"), verified.issued)
+    restored = _restore(account, own, text, made_at)
+    return replace(verified, account=restored, issued=made_at)
+
+
+def _restore(
+    account: Account, own: Mapping[str, Any], text: str, made_at: float | None
+) -> TokenAccount:
+    claims, kind = account.properties, own.get("kind")
     plain = {name: value for name, value in claims.items() if name not in _RESERVED}
-    if own.get("roles") is True:
-        plain["roles"] = list(account.roles)
+    plain |= {"sub": account.name, "roles": list(account.roles)}
     hidden = own.get("properties")
     if isinstance(hidden, Mapping):
         plain.update(hidden)
-    kind = own.get("kind")
-    return Account(
+    issued_at = float(claims.get("iat", 0))
+    return TokenAccount(
         account.name,
         account.roles,
         decode(orjson.dumps(plain)),
         kind if isinstance(kind, str) else account.kind,
+        token_id=str(claims.get("jti", "")),
+        token_issued_at=issued_at,
+        token_expires_at=float(claims.get("exp", 0)),
+        token_made_at=made_at or 0.0,
+        session_since=_read_number(claims.get(_SESSION), issued_at) or 0.0,
+        token_text=text,
     )
+
+
+def _read_number(value: Any, otherwise: float | None) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number else otherwise
+
+
+def _copy(source: Mapping[str, Any], target: dict[str, Any], path: tuple[str, ...]) -> None:
+    """Put what stands at the path of one document at the same place of another."""
+    first, *rest = path
+    if first not in source:
+        return
+    value = source[first]
+    if not rest:
+        target[first] = value
+    elif isinstance(value, Mapping):
+        below = target.get(first)
+        if below is value:
+            return  # it is there as a whole
+        below = dict(below) if isinstance(below, Mapping) else {}
+        _copy(value, below, tuple(rest))
+        if below:
+            target[first] = below
 
 
 def _fit(properties: dict[str, Any]) -> dict[str, Any]:

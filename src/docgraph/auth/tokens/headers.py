@@ -1,5 +1,8 @@
 """`Auth-Token`, `Auth-Token-Valid-Until`, `Auth-Token-Location`: known callers learn their token.
 
+A caller who came by the cookie learns only until when that is good: what is kept from scripts must
+not stand in an answer that they can read (decision 29). A new token goes into the cookie.
+
 A token that cannot be made at the moment is left out rather than turned into an error, unless the
 caller asked for it with `renew-auth-token`.
 """
@@ -11,7 +14,7 @@ from functools import lru_cache
 from typing import ClassVar, Final
 from urllib.parse import quote
 
-from docgraph.auth.tokens.token import Token
+from docgraph.auth.tokens.token import Token, TokenAccount
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Answer, DocgraphError, Exchange
 from docgraph.observe import emit
@@ -22,17 +25,25 @@ from docgraph.plugins.registry import PluginRegistry
 __all__ = [
     "TokenHeaders",
     "TokenHeadersOnRefusal",
+    "find_end",
     "find_manager",
     "find_token",
     "give_token",
+    "is_by_cookie",
+    "note_cookie",
     "render_instant",
     "service_uri",
+    "wants_cookie",
     "withdraw_token",
 ]
 
-_NAMES: Final = ("Auth-Token", "Auth-Token-Valid-Until", "Auth-Token-Location")
+_VALID_UNTIL: Final = "Auth-Token-Valid-Until"
+_NAMES: Final = ("Auth-Token", _VALID_UNTIL, "Auth-Token-Location")
 _TOKEN: Final = "authTokenHeaders.token"  # noqa: S105 - the name of an attribute
+_BY_COOKIE: Final = "authCookieHandler.accepted"
+_RENEWED: Final = "authTokenHeaders.renewed"
 _RENEW: Final = "renew-auth-token"
+_SET: Final = "set-auth-cookie"
 
 
 def find_manager(registry: PluginRegistry) -> TokenManager | None:
@@ -47,12 +58,46 @@ def find_token(exchange: Exchange) -> Token | None:
     return token
 
 
-def give_token(exchange: Exchange, token: Token, uri: str) -> None:
+def note_cookie(exchange: Exchange) -> None:
+    """The caller is known by the cookie."""
+    exchange.attributes[_BY_COOKIE] = True
+
+
+def is_by_cookie(exchange: Exchange) -> bool:
+    """Whether the caller is known by the cookie."""
+    return _BY_COOKIE in exchange.attributes
+
+
+def wants_cookie(exchange: Exchange) -> bool:
+    """Whether the answer should set the cookie: on request, and where what it holds was renewed."""
+    if is_by_cookie(exchange) and _RENEWED in exchange.attributes:
+        return True
+    return _asks(exchange, _SET)
+
+
+def give_token(exchange: Exchange, token: Token, uri: str, *, renewed: bool = False) -> None:
     """Let the answer carry this token; `uri` is the one of the token service."""
-    assert exchange.account is not None  # noqa: S101 - nobody else gets a token
+    account = exchange.account
+    assert account is not None  # noqa: S101 - nobody else gets a token
     withdraw_token(exchange)
     exchange.attributes[_TOKEN] = token
-    exchange.headers.extend(_render(token, f"{uri}/{quote(exchange.account.name, safe='')}"))
+    if renewed:
+        exchange.attributes[_RENEWED] = True
+    if is_by_cookie(exchange):
+        exchange.headers.append((_VALID_UNTIL, render_instant(find_end(exchange, token))))
+    else:
+        exchange.headers.extend(_render(token, f"{uri}/{quote(account.name, safe='')}"))
+
+
+def find_end(exchange: Exchange, token: Token) -> float:
+    """When the credentials end that the caller has after this answer.
+
+    The cookie stays as it is unless the answer sets it, though the login may have a younger token.
+    """
+    account = exchange.account
+    if isinstance(account, TokenAccount) and is_by_cookie(exchange) and not wants_cookie(exchange):
+        return account.token_expires_at
+    return token.expires_at
 
 
 def withdraw_token(exchange: Exchange) -> None:
@@ -100,7 +145,7 @@ class TokenHeaders(Interceptor):
         manager, account = self._manager, exchange.account
         if manager is None or account is None:
             return None
-        renew = _asks_for_renewal(exchange) and getattr(manager, "renewable", False)
+        renew = _asks(exchange, _RENEW) and getattr(manager, "renewable", False)
         try:
             token = Token(*await manager.issue(account, renew=renew))
         except DocgraphError:  # a database that is away is told of elsewhere
@@ -110,7 +155,7 @@ class TokenHeaders(Interceptor):
         except Exception as error:  # the manager may be anybody's plugin
             emit(InterceptorFailed(self.name, self.point, error, exchange.id))
             return None
-        give_token(exchange, token, self._uri)
+        give_token(exchange, token, self._uri, renewed=renew)
         return None
 
 
@@ -122,9 +167,9 @@ class TokenHeadersOnRefusal(TokenHeaders):
     point: ClassVar[Point] = Point.AFTER_FAILED_AUTH
 
 
-def _asks_for_renewal(exchange: Exchange) -> bool:
+def _asks(exchange: Exchange, parameter: str) -> bool:
     request = exchange.request
-    return _RENEW.encode() in request.query_string and _RENEW in request.query
+    return parameter.encode() in request.query_string and parameter in request.query
 
 
 @lru_cache(maxsize=1024)

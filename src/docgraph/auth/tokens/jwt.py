@@ -1,7 +1,8 @@
 """`jwtTokenManager`: signed tokens, known to every instance that shares the key (decision 31).
 
 Making one is costly, so that all workers of an instance give out the same one until it is renewed
-or nearly over: they share its `jti` and times and sign alike. Verifying asks nobody.
+or nearly over: they share its `jti` and times and sign alike. Verifying asks nobody. A session that
+has reached `max-session-age` goes on to the end of its token, and gets no other one.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from docgraph.auth.jwt.claims import Claims
 from docgraph.auth.jwt.jwks import FixedKey
 from docgraph.auth.mechanisms.jwt import TokenVerifier
 from docgraph.auth.mechanisms.refusal import TokenRefused
-from docgraph.auth.tokens.claims import build_claims, is_own, restore_account
+from docgraph.auth.tokens.claims import PropertyNames, build_claims, restore
 from docgraph.auth.tokens.issued import Ended, Issued, IssuedTokens
 from docgraph.auth.tokens.realms import Realms
 from docgraph.auth.tokens.revocation import Revocations
+from docgraph.auth.tokens.sections import JwtTokenManager
 from docgraph.auth.tokens.token import AccountMemo, Token, TokenAccount
-from docgraph.config.sections import JwtAuthenticationMechanism, JwtTokenManager
 from docgraph.exchange import Account, StartupError
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.plugins.kinds import TokenManager
@@ -44,7 +45,7 @@ class JwtTokens(TokenManager):
     renewable: ClassVar[bool] = True
     Config = JwtTokenManager
 
-    def __init__(  # noqa: PLR0913 - the providers it needs
+    def __init__(
         self,
         config: JwtTokenManager,
         *,
@@ -53,7 +54,6 @@ class JwtTokens(TokenManager):
         generations: Generations,
         registry: PluginRegistry,
         token_revocations: Revocations,
-        mechanism: JwtAuthenticationMechanism,
     ) -> None:
         self.config = config
         self._clock: Callable[[], float] = time.time
@@ -66,10 +66,11 @@ class JwtTokens(TokenManager):
             generations=generations,
             revocations=token_revocations,
             read_again=Realms(registry).read_again,
+            clock=time.time,  # others judge by the time of day, too
+            max_session_age=config.max_session_age * 60,
         )
         self._verifier = _build_verifier(config, self._key, token_revocations)
-        self._believes_mechanism = mechanism.key == config.key
-        self._restored = AccountMemo(_restore)
+        self._names = PropertyNames(config.account_properties_claims)
         self._signed: AccountMemo[str] = AccountMemo(self._sign)
 
     async def provision(self) -> None:
@@ -82,7 +83,8 @@ class JwtTokens(TokenManager):
 
     async def issue(self, account: Account, *, renew: bool = False) -> Token:
         """The login's token; `renew` makes a new one. The old one is good until its end."""
-        account = self._find_login(account)
+        if isinstance(account, TokenAccount) and self._issued.is_too_old(account):
+            return Token(account.token_text, account.token_expires_at)
         try:
             issued = await (self._issued.renew(account) if renew else self._issued.current(account))
         except Ended:
@@ -95,28 +97,20 @@ class JwtTokens(TokenManager):
             account = await self._verifier.verify(token)
         except TokenRefused:
             return None
-        if account.name != user or account.properties["exp"] <= self._clock():
-            return None
-        return self._restored.get(account) if is_own(account) else account
+        if isinstance(account, TokenAccount):
+            ends = account.token_expires_at
+        else:
+            ends = account.properties["exp"]
+        return account if account.name == user and ends > self._clock() else None
 
     async def revoke(self, account: Account) -> None:
         """End the token that is given out, and the one that the caller came with."""
-        account = self._find_login(account)
         life = self._clock() + self.config.ttl * 60
         ended = {id.hex(): life for id in await self._issued.end(account)}
         if isinstance(account, TokenAccount):
             ended[account.token_id] = account.token_expires_at
         for jti, expires_at in ended.items():
             await self._revocations.revoke(jti, expires_at)
-
-    def _find_login(self, account: Account) -> Account:
-        """Our own token, verified by the JWT mechanism, stands for the login that made it.
-
-        Only where the mechanism has our key: an issuer with another one must not name logins.
-        """
-        if self._believes_mechanism and is_own(account):
-            return self._restored.get(account)
-        return account
 
     def _render(self, issued: Issued) -> Token:
         return Token(self._signed.get(issued.account), issued.expires_at)
@@ -125,7 +119,7 @@ class JwtTokens(TokenManager):
         assert isinstance(account, TokenAccount)  # noqa: S101 - made by `IssuedTokens`
         audience = self.config.audience
         claims: dict[str, Any] = {
-            **build_claims(account),
+            **build_claims(account, self._names, tells_session=self.config.max_session_age > 0),
             "iss": self.config.issuer,
             "exp": int(account.token_expires_at),
             "iat": account.token_issued_at,  # fractions count: what is older than a stamp is over
@@ -134,19 +128,6 @@ class JwtTokens(TokenManager):
         if audience is not None:
             claims["aud"] = audience if isinstance(audience, str) else list(audience)
         return jwt.encode(claims, self._key, algorithm=ALGORITHM)
-
-
-def _restore(account: Account) -> TokenAccount:
-    login, claims = restore_account(account), account.properties
-    return TokenAccount(
-        login.name,
-        login.roles,
-        login.properties,
-        login.kind,
-        token_id=str(claims.get("jti", "")),
-        token_issued_at=float(claims.get("iat", 0)),
-        token_expires_at=float(claims.get("exp", 0)),
-    )
 
 
 def _require_key(config: JwtTokenManager) -> str:
@@ -179,4 +160,5 @@ def _build_verifier(config: JwtTokenManager, key: str, revocations: Revocations)
         claims,
         source,
         revocations=revocations,
+        restore=restore,
     )

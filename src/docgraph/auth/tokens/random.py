@@ -10,18 +10,20 @@ from __future__ import annotations
 import base64
 import hmac
 import re
+import time
 from typing import ClassVar, Final
 
 from docgraph.auth.tokens.issued import ID_BYTES, Ended, Issued, IssuedTokens
 from docgraph.auth.tokens.realms import Realms
 from docgraph.auth.tokens.revocation import Revocations
+from docgraph.auth.tokens.sections import RndTokenManager
 from docgraph.auth.tokens.token import Token
-from docgraph.config.sections import RndTokenManager
 from docgraph.exchange import Account
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.plugins.kinds import TokenManager
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, Instance
+from docgraph.runtime.clock import elapsed
 
 __all__ = ["RandomTokens", "Seal"]
 
@@ -79,6 +81,8 @@ class RandomTokens(TokenManager):
             generations=generations,
             revocations=token_revocations,
             read_again=Realms(registry).read_again,
+            clock=elapsed,
+            wall=time.time,
         )
 
     async def provision(self) -> None:
@@ -108,4 +112,5 @@ class RandomTokens(TokenManager):
         await self._issued.end(account)
 
     def _render(self, issued: Issued) -> Token:
-        return Token(self._seal.close(issued.id, issued.account.name), issued.expires_at)
+        text = self._seal.close(issued.id, issued.account.name)
+        return Token(text, self._issued.find_end(issued))

@@ -3,34 +3,46 @@
 Stamps are kept in a collection that all instances share; each process holds all of them in memory,
 so that no request waits for the database. When the database is away, what is known stays in force.
 
-`written` is the database's own time; by it a process finds what it has not read yet. The index on
-`until` lets the database remove what no token can outlive.
+All times are those of the database, which the instances have in common: `written` is set by the
+database itself, and by it a process finds what it has not read yet; the others come from
+`Store.clock`. The index on `until` lets the database remove what no token can outlive.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from docgraph.auth.tokens.stamps import EPOCH, EVERYONE, Stamps, name_token, name_user
+from docgraph.auth.tokens.stamps import (
+    EPOCH,
+    EVERYONE,
+    Stamps,
+    name_token,
+    name_user,
+    name_users,
+)
 from docgraph.exchange import Deadline, Document, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import StoreError, StoreUnavailable
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed
 from docgraph.runtime import Generations, LoadingCache
+from docgraph.runtime.clock import elapsed
 from docgraph.store import Store
 from docgraph.store.mounts import REVOCATION_STORE
 
-__all__ = ["COLLECTION", "Revocations"]
+__all__ = ["CLOCK_SECONDS", "COLLECTION", "Revocations"]
 
 COLLECTION: Final = REVOCATION_STORE
+CLOCK_SECONDS: Final = 2.0  # within which the database tells its time
 _KEPT: Final = timedelta(days=400)  # longer than any token that we make
 _CLOCKS_DIFFER: Final = 3600.0  # seconds that others may accept a token beyond its end
 _LAST: Final = 250e9  # seconds; a date that both Python and the database know
 _OVERLAP: Final = timedelta(seconds=15)  # writes that began earlier may become visible later
+_JUST_AFTER: Final = 0.001  # seconds
+_MOST_NAMES: Final = 2 << 20  # characters in one stamp; a document may have 16 MiB
 _PAGE: Final = 10_000
 _READ_MS: Final = 2_000
 _WRITE_MS: Final = 10_000
@@ -48,12 +60,15 @@ class Revocations:
         db: str,
         generations: Generations,
         *,
-        clock: Callable[[], float] = time.time,
+        wall: Callable[[], float] = time.time,
+        measure: Callable[[], float] = elapsed,
     ) -> None:
         self._store = store
         self._db = db
         self._generations = generations
-        self._clock = clock
+        self._clock = store.clock
+        self._wall = wall
+        self._measure = measure
         self._stamps = Stamps()
         self._read_until: datetime | None = None
         self._seen = -1
@@ -75,25 +90,50 @@ class Revocations:
 
     def has_stamp(self, user: str, at: float) -> bool:
         """Whether a stamp of the user as young as that is known already."""
-        return self._stamps.reach(user, at)
+        return self._stamps.find(user) >= at
+
+    def date(self, user: str) -> float:
+        """When a token of the user that is made now counts as made: after every known stamp."""
+        return max(self._clock.earliest(), self._stamps.find(user) + _JUST_AFTER)
 
     # --- ending -----------------------------------------------------------------------------------
 
     async def revoke(self, jti: str, expires_at: float | None = None) -> None:
-        """End one token; None: it is not known when it would have ended."""
-        end = self._clock() + _KEPT.total_seconds() if expires_at is None else expires_at
-        await self._stamp(name_token(jti), {"until": _date(end + _CLOCKS_DIFFER)})
+        """End one token; `expires_at` by the time of day, None: nobody knows when it would end."""
+        left = _KEPT.total_seconds() if expires_at is None else expires_at - self._wall()
+        until = self._clock() + left + _CLOCKS_DIFFER
+        await self._stamp(name_token(jti), {"until": _date(until)})
 
     async def stamp(self, user: str, at: float | None = None) -> None:
         """End every token of the user that was made until now, or until `at`."""
-        await self._stamp(name_user(user), self._moment(at))
+        await self._stamp(name_user(user), await self._find_moment(at))
+
+    async def stamp_many(self, users: Collection[str]) -> None:
+        """End every token of these users that was made until now, in one write."""
+        now: float = (await self._find_moment(None))["at"]
+        await self.stamp_at(dict.fromkeys(users, now))
+
+    async def stamp_at(self, times: Mapping[str, float]) -> None:
+        """The same until a time of each user's own; for too many to name it is everyone."""
+        if not times:
+            return
+        last = max(times.values())
+        if len(times) == 1:
+            await self.stamp(next(iter(times)), last)
+        elif sum(map(len, times)) > _MOST_NAMES:
+            await self.stamp_everyone(last)
+        else:
+            named = {"users": list(times), "times": list(times.values())}
+            await self._stamp(name_users(), {**named, **await self._find_moment(last)})
 
     async def stamp_everyone(self, at: float | None = None) -> None:
         """End every token that was made until now, or until `at`."""
-        await self._stamp(EVERYONE, self._moment(at))
+        await self._stamp(EVERYONE, await self._find_moment(at))
 
-    def _moment(self, at: float | None) -> Document:
-        at = self._clock() if at is None else at
+    async def _find_moment(self, at: float | None) -> Document:
+        if not self._clock.is_set:  # a command that has just begun
+            await self._store.set_clock(CLOCK_SECONDS)
+        at = self._clock.latest() if at is None else at
         return {"at": at, "until": _date(at) + _KEPT}
 
     async def _stamp(self, id: str, fields: Document) -> None:
@@ -129,14 +169,14 @@ class Revocations:
 
     async def keep_up(self) -> None:
         """Read what is new, if anything may be; a database that is away changes nothing."""
-        if self._clock() < self._rests_until and not self._store.is_available:
+        if self._measure() < self._rests_until and not self._store.is_available:
             return
         try:
             await self._looks.get("all", self._look)
         except StoreError as error:
             # It is read again within seconds; until then nobody waits for it a second time.
             self._seen = self._generations.read("tokens")
-            self._rests_until = self._clock() + _REST
+            self._rests_until = self._measure() + _REST
             emit(BackgroundFailed("token-revocations", error))
 
     async def close(self) -> None:
@@ -188,10 +228,10 @@ class Revocations:
         )
 
     def _sweep(self) -> None:
-        now = self._clock()
+        now = self._measure()
         if now - self._swept > _SWEEP_EVERY:
             self._swept = now
-            self._stamps.forget(now)
+            self._stamps.forget(self._clock())
 
 
 def _date(seconds: float) -> datetime:

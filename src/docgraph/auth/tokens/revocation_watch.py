@@ -1,7 +1,8 @@
 """How a process learns of revocations: at its start, by a change stream, by asking now and then.
 
 The stream also tells of users that somebody changes in the database itself: who is deleted, or gets
-another password, loses the tokens just as if it had been done through docgraph.
+another password, loses the tokens just as if it had been done through docgraph. What is learned so
+counts here at once; the stamps that make it lasting are written together, however many there are.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import asyncio
 from datetime import datetime
 from typing import Any, ClassVar, Final
 
-from docgraph.auth.tokens.revocation import COLLECTION, Revocations
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
+from docgraph.auth.tokens.revocation import CLOCK_SECONDS, COLLECTION, Revocations
 from docgraph.auth.tokens.stamps import EPOCH, EVERYONE, name_user
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import DbRealmAuthenticator
 from docgraph.exchange import Answer, Document, Exchange
 from docgraph.exchange.errors import StoreError
 from docgraph.observe import emit
@@ -105,12 +106,16 @@ class RevocationsWatcher(Initializer):
         self._writes = instance.worker <= 1  # one worker of the instance makes stamps lasting
         self._revocations = token_revocations
         self._users = users
+        self._unwritten: dict[str, float] = {}  # users, and the time of the stamp of each
+        self._has_unwritten = asyncio.Event()
         self.follower = Follower(self._open_stream, catch_up=self._catch_up, take=self._take)
 
     async def initialize(self) -> None:
         """Read everything there is, then follow."""
+        await self._store.set_clock(CLOCK_SECONDS)
         await self._revocations.read()
-        for name, work in (("round", self._go_round), ("watch", self.follower.run)):
+        works = {"round": self._go_round, "watch": self.follower.run, "stamp": self._write}
+        for name, work in works.items():
             if not self._tasks.is_running(f"token-revocations-{name}"):
                 self._tasks.start(f"token-revocations-{name}", work)
         if self._writes:
@@ -121,6 +126,7 @@ class RevocationsWatcher(Initializer):
             await asyncio.sleep(ROUND)
             try:
                 await self._revocations.read()
+                await self._store.set_clock(CLOCK_SECONDS)
             except StoreError as error:
                 emit(BackgroundFailed("token-revocations-round", error))
 
@@ -148,7 +154,22 @@ class RevocationsWatcher(Initializer):
         elif isinstance(user, str) and not self._revocations.has_stamp(user, earliest):
             self._revocations.learn({"_id": name_user(user), "at": at})
             if self._writes:
-                await self._revocations.stamp(user, at)
+                self._unwritten[user] = at
+                self._has_unwritten.set()
+
+    async def _write(self) -> None:
+        """Make lasting what was learned; more is learned while one write is under way."""
+        while True:
+            await self._has_unwritten.wait()
+            self._has_unwritten.clear()
+            unwritten, self._unwritten = self._unwritten, {}
+            try:
+                await self._revocations.stamp_at(unwritten)
+            except StoreError as error:
+                emit(BackgroundFailed("token-revocations-stamp", error))
+                self._unwritten = {**unwritten, **self._unwritten}
+                self._has_unwritten.set()
+                await asyncio.sleep(ROUND)
 
 
 def _stages(users: DbRealmAuthenticator) -> list[Document]:

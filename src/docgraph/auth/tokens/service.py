@@ -2,6 +2,8 @@
 
 GET     the token, the same as in `Auth-Token`        POST   a fresh one
 DELETE  ends it                                       anybody else's: 403
+
+Who came by the cookie is told only until when it is good; a fresh token goes into the cookie.
 """
 
 from __future__ import annotations
@@ -14,16 +16,18 @@ import orjson
 from docgraph.auth.roles import check_own_path
 from docgraph.auth.tokens.ending import end_session
 from docgraph.auth.tokens.headers import (
+    find_end,
     find_manager,
     find_token,
     give_token,
+    is_by_cookie,
     render_instant,
     service_uri,
     withdraw_token,
 )
 from docgraph.auth.tokens.revocation import Revocations
+from docgraph.auth.tokens.sections import AuthTokenService
 from docgraph.auth.tokens.token import Token
-from docgraph.config.sections import AuthTokenService
 from docgraph.exchange import Account, Answer, Body, Exchange
 from docgraph.exchange.errors import NotFound
 from docgraph.plugins.binding import bound_path
@@ -78,20 +82,12 @@ class TokenService(Service):
                 return await self._end(exchange, account)
             case "POST":
                 token = Token(*await self._manager.issue(account, renew=True))
-                give_token(exchange, token, self.uri)
+                give_token(exchange, token, self.uri, renewed=True)
             case _:
                 token = find_token(exchange) or Token(*await self._manager.issue(account))
-        return Body(
-            200,
-            orjson.dumps(
-                {
-                    "auth_token": token.text,
-                    "auth_token_valid_until": render_instant(token.expires_at),
-                }
-            ),
-            "application/json",
-            [("Cache-Control", "no-store")],
-        )
+        shown = {} if is_by_cookie(exchange) else {"auth_token": token.text}
+        shown["auth_token_valid_until"] = render_instant(find_end(exchange, token))
+        return Body(200, orjson.dumps(shown), "application/json", [("Cache-Control", "no-store")])
 
     async def _end(self, exchange: Exchange, account: Account) -> Answer:
         await end_session(self._store, self._manager, self._revocations, account)

@@ -1,19 +1,21 @@
 """The stamps that end tokens before their time, in memory; pure. `revocation` stores them.
 
     {_id: "token:<jti>", until}    {_id: "user:<name>", at, until}    {_id: "everyone", at, until}
+    {_id: "users:<random>", users: [<name>, …], times: [<at>, …], at, until}
 
-A stamp of a token ends that one, a stamp of a user or of everyone ends what was made until `at`.
-`until` is when no such token can be alive any more.
+A stamp of a token ends that one, a stamp of a user, of many or of everyone ends what was made until
+`at`. `until` is when no such token can be alive any more. Times are those of the database.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from hashlib import sha256
+from secrets import token_hex
 from typing import Any, Final
 
-__all__ = ["EPOCH", "EVERYONE", "Stamps", "name_token", "name_user"]
+__all__ = ["EPOCH", "EVERYONE", "Stamps", "name_token", "name_user", "name_users"]
 
 EPOCH: Final = datetime(1970, 1, 1)
 EVERYONE: Final = "everyone"
@@ -28,6 +30,11 @@ def name_token(jti: str) -> str:
 def name_user(user: str) -> str:
     """The `_id` of a user's stamp."""
     return f"user:{user}"
+
+
+def name_users() -> str:
+    """The `_id` of a stamp of many users, which is never written a second time."""
+    return f"users:{token_hex(12)}"
 
 
 class Stamps:
@@ -45,12 +52,12 @@ class Stamps:
         """Whether they end that token; one that does not tell its age is older than any stamp."""
         if jti is not None and _shorten(jti) in self._tokens:
             return True
-        stamp = max(self._users.get(user, 0.0), self._everyone)
+        stamp = self.find(user)
         return stamp > 0 and (issued_at is None or issued_at <= stamp)
 
-    def reach(self, user: str, at: float) -> bool:
-        """Whether a stamp of the user is there already that is as young as that."""
-        return max(self._users.get(user, 0.0), self._everyone) >= at
+    def find(self, user: str) -> float:
+        """The time of the youngest stamp that concerns the user; 0 for none."""
+        return max(self._users.get(user, 0.0), self._everyone)
 
     def add(self, document: Mapping[str, Any]) -> None:
         """Take a stamp into account; one that is known, or has another shape, changes nothing."""
@@ -60,13 +67,27 @@ class Stamps:
             needed = (until - EPOCH).total_seconds()
             self._tokens[name] = max(needed, self._tokens.get(name, 0.0))
         elif kind == "user" and isinstance(at, int | float):
-            self._users[name] = max(float(at), self._users.get(name, 0.0))
+            self._add_user(name, at)
+        elif kind == "users":
+            for user, time in _read_many(document):
+                self._add_user(user, time)
         elif kind == EVERYONE and isinstance(at, int | float):
             self._everyone = max(float(at), self._everyone)
+
+    def _add_user(self, user: str, at: float) -> None:
+        self._users[user] = max(float(at), self._users.get(user, 0.0))
 
     def forget(self, now: float) -> None:
         """Drop the stamps of tokens that are over by themselves."""
         self._tokens = {name: until for name, until in self._tokens.items() if until > now}
+
+
+def _read_many(document: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    users, times = document.get("users"), document.get("times")
+    if isinstance(users, list) and isinstance(times, list):
+        for user, time in zip(users, times, strict=False):
+            if isinstance(user, str) and isinstance(time, int | float):
+                yield user, time
 
 
 def _shorten(jti: str) -> str:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["Changes", "Row", "TokenTable"]
+__all__ = ["ANY", "Changes", "Row", "Sessions", "TokenTable"]
 
 MOST_ROWS: Final = 100_000
 KEPT_CHANGES: Final = 10_000  # a worker that is further behind forgets all it remembers
@@ -23,7 +23,8 @@ _SWEEP_EVERY: Final = 64  # insertions
 _SCHEMA: Final = """
     CREATE TABLE IF NOT EXISTS issued (
         id BLOB PRIMARY KEY, login TEXT NOT NULL, account BLOB NOT NULL,
-        issued_at REAL NOT NULL, expires_at REAL NOT NULL
+        issued_at REAL NOT NULL, expires_at REAL NOT NULL, valid_until REAL NOT NULL,
+        made_at REAL NOT NULL, session REAL NOT NULL
     ) WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS by_login ON issued (login, issued_at);
     CREATE INDEX IF NOT EXISTS by_end ON issued (expires_at);
@@ -31,17 +32,37 @@ _SCHEMA: Final = """
         number INTEGER PRIMARY KEY AUTOINCREMENT, login TEXT NOT NULL
     );
 """
-_FIND: Final = "SELECT id, login, account, issued_at, expires_at FROM issued WHERE "
+_FIND: Final = (
+    "SELECT id, login, account, issued_at, expires_at, valid_until, made_at, session "
+    "FROM issued WHERE "
+)
+
+
+class Sessions(NamedTuple):
+    """Which sessions may have a token: those that began between two times."""
+
+    first: float = 0.0
+    last: float = float("inf")
+
+
+ANY: Final = Sessions()
 
 
 class Row(NamedTuple):
-    """A token that was issued."""
+    """A token that was issued.
+
+    The first two times are those of the manager's clock; `valid_until` is the time of day that is
+    told, `made_at` is what stamps are compared with, `session` is when the password was shown.
+    """
 
     id: bytes
     login: str
     account: bytes
     issued_at: float
     expires_at: float
+    valid_until: float = 0.0
+    made_at: float = 0.0
+    session: float = 0.0
 
 
 class Changes(NamedTuple):
@@ -75,17 +96,21 @@ class TokenTable:
         """The token with that random part."""
         return self._read(_FIND + "id = ?", id)
 
-    def find_latest(self, login: str) -> Row | None:
-        """The youngest token of the login."""
-        return self._read(_FIND + "login = ? ORDER BY issued_at DESC LIMIT 1", login)
+    def find_latest(self, login: str, sessions: Sessions = ANY) -> Row | None:
+        """The youngest token of the login, of one of these sessions."""
+        return self._read(
+            _FIND + "login = ? AND session BETWEEN ? AND ? ORDER BY issued_at DESC LIMIT 1",
+            login,
+            *sessions,
+        )
 
-    def put(self, row: Row, *, usable_until: float) -> Row:
+    def put(self, row: Row, *, usable_until: float, sessions: Sessions = ANY) -> Row:
         """The login's token with the account of `row`: the live one, else `row` itself.
 
         Whoever comes second of two workers that issue at the same time gets what the first made.
         """
         with self._transaction():
-            latest = self.find_latest(row.login)
+            latest = self.find_latest(row.login, sessions)
             if latest is None or latest.expires_at < usable_until:
                 self._insert(row)
                 return row
@@ -132,7 +157,7 @@ class TokenTable:
         self._connection.execute("DELETE FROM changes WHERE number <= ?", (oldest,))
 
     def _insert(self, row: Row) -> None:
-        self._connection.execute("INSERT INTO issued VALUES (?, ?, ?, ?, ?)", row)
+        self._connection.execute("INSERT INTO issued VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         self._inserted += 1
         if self._inserted % _SWEEP_EVERY == 0:
             self._sweep(row.issued_at)
@@ -151,8 +176,8 @@ class TokenTable:
                 (excess,),
             )
 
-    def _read(self, statement: str, value: bytes | str) -> Row | None:
-        found = self._connection.execute(statement, (value,)).fetchone()
+    def _read(self, statement: str, *values: bytes | str | float) -> Row | None:
+        found = self._connection.execute(statement, values).fetchone()
         return None if found is None else Row(*found)
 
     @contextmanager

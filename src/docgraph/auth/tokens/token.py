@@ -7,7 +7,7 @@ A token belongs to a login: to an account as one realm knows it. Two realms may 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -32,11 +32,18 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TokenAccount(Account):
-    """An account that came by a token; apart from that it is the account of the login."""
+    """An account that came by a token; apart from that it is the account of the login.
+
+    Times are those of the day, but for `token_made_at`, which is what stamps are compared with.
+    `session_since` is when the password was shown. The text is known of signed tokens only.
+    """
 
     token_id: str = ""
     token_issued_at: float = 0.0
     token_expires_at: float = 0.0
+    token_made_at: float = 0.0
+    session_since: float = 0.0
+    token_text: str = field(default="", repr=False)
 
 
 class AccountMemo(Generic[V]):

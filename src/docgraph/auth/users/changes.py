@@ -8,12 +8,13 @@ All of them belong to `dbRealmAuthenticator` and rest when it is off.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextvars import ContextVar
 from typing import Any, ClassVar, Final, Protocol, cast
 
 from docgraph.auth.authenticators.database import REALM, DatabaseRealm
 from docgraph.auth.authenticators.record import find_value
+from docgraph.auth.mechanisms.sections import DigestAuthMechanism
 from docgraph.auth.passwords import build_ha1
 from docgraph.auth.users.writes import (
     NewPassword,
@@ -24,7 +25,6 @@ from docgraph.auth.users.writes import (
     put_passwords,
 )
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import DigestAuthMechanism
 from docgraph.exchange import (
     Deadline,
     Document,
@@ -52,15 +52,15 @@ _LOOK_MS: Final = 30_000
 _MOST_AFFECTED: Final = 100_000
 
 # Who is concerned is known before the write only; this carries it to what comes after it, which
-# sees the context of who wrote.
-_affected: ContextVar[tuple[str, ...]] = ContextVar("affected users", default=())
+# sees the context of who wrote; None: too many to name, so that it is everybody.
+_affected: ContextVar[tuple[str, ...] | None] = ContextVar("affected users", default=())
 
 
 class Revocations(Protocol):
     """What the provider `token-revocations` offers here."""
 
-    async def stamp(self, user: str) -> None:
-        """End every token of the user that exists by now."""
+    async def stamp_many(self, users: Collection[str]) -> None:
+        """End every token of these users that exists by now, in one write."""
         ...
 
     async def stamp_everyone(self) -> None:
@@ -185,7 +185,7 @@ class AffectedUsers(_OnUsers):
             _affected.set(await self._find_names(affected_users(write)))
         return write
 
-    async def _find_names(self, filter: Mapping[str, Any]) -> tuple[str, ...]:
+    async def _find_names(self, filter: Mapping[str, Any]) -> tuple[str, ...] | None:
         section = self.realm.config
         documents = await self._store.find(
             section.users_db,
@@ -196,10 +196,7 @@ class AffectedUsers(_OnUsers):
             deadline=Deadline.after_ms(_LOOK_MS),
         )
         if len(documents) > _MOST_AFFECTED:
-            raise RequestError(
-                f"the write concerns more than {_MOST_AFFECTED} users",
-                hint="write them in several steps",
-            )
+            return None
         names = [find_value(document, section.prop_id) for document in documents]
         return tuple(name for name in names if isinstance(name, str))
 
@@ -231,11 +228,10 @@ class UserChangeNotifier(_OnUsers):
         _affected.set(())
         if self._revocations is None:
             return result
-        if write.kind is WriteKind.DROP:
+        if write.kind is WriteKind.DROP or (users is None and _has_effect(result)):
             await self._revocations.stamp_everyone()
-        elif _has_effect(result):
-            for user in users:
-                await self._revocations.stamp(user)
+        elif users and _has_effect(result):
+            await self._revocations.stamp_many(users)
         return result
 
 

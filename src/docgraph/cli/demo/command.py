@@ -8,18 +8,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import orjson
 
-from docgraph.cli.demo.data import build_blog
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice, own_command, progress
-from docgraph.config import Sources, Tree, load
+from docgraph.config import Sources, Tree
 from docgraph.config.locate import locating
-from docgraph.config.sections import Core
 from docgraph.exchange import Deadline, Document, Resource, ResourceType, Write, WriteKind
-from docgraph.store import Store
+
+if TYPE_CHECKING:
+    from docgraph.store import Store
 
 __all__ = ["demo"]
 
@@ -42,11 +43,12 @@ def demo(sources: Sources) -> None:
 
     The blog's API is open to everybody on this machine, the rest to the administrator only.
     """
-    from docgraph.server.prepare import prepare
+    from docgraph.runtime.sections import Core
+    from docgraph.server.prepare import load_tree, prepare
     from docgraph.server.process.host import host
     from docgraph.server.process.run import announce
 
-    tree = load(replace(sources, settings=(*_OPEN, *sources.settings)))
+    tree = load_tree(replace(sources, settings=(*_OPEN, *sources.settings)))
     directory = Path(prepare(tree).config.get(Core).data_directory)
 
     def on_ready(urls: Sequence[str]) -> None:
@@ -63,6 +65,7 @@ def demo(sources: Sources) -> None:
 
 async def _load_blog(tree: Tree, address: str) -> None:
     """Write what is missing; what is there, changed or not, stays."""
+    from docgraph.cli.demo.data import build_blog
     from docgraph.cli.workbench import open_workbench
     from docgraph.server.prepare import prepare
 

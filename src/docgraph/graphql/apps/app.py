@@ -10,13 +10,13 @@ from typing import Any
 
 from graphql import DocumentNode, GraphQLEnumType, GraphQLSchema, is_abstract_type
 
-from docgraph.config.sections import Graphql
 from docgraph.graphql.definition.check import examine
 from docgraph.graphql.definition.check_fields import Rules
 from docgraph.graphql.definition.definition import AppDefinition
-from docgraph.graphql.definition.limits import Limits
+from docgraph.graphql.definition.limits import replace_limits
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
 from docgraph.graphql.definition.visibility import Visibility, build_visible_schema
+from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.runtime import LruDict
 from docgraph.store.guard.stages import Policy
 from docgraph.variables import BUILT_IN
@@ -37,7 +37,7 @@ class App:
     enums: Mapping[str, EnumMapping]
     type_resolvers: Mapping[str, TypeResolver]
     visibility: Visibility
-    limits: Limits
+    limits: GraphqlLimits
     _views: LruDict[frozenset[str], VisibleApp] = field(
         default_factory=lambda: LruDict(MAX_VIEWS), repr=False
     )
@@ -122,7 +122,7 @@ class VisibleApp:
         return self.app.type_resolvers
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> GraphqlLimits:
         """Those of the app."""
         return self.app.limits
 
@@ -147,7 +147,7 @@ def build_app(
         enums=parts.enums,
         type_resolvers=parts.type_resolvers,
         visibility=parts.visibility,
-        limits=Limits.from_settings(settings, definition.limits),
+        limits=replace_limits(settings.limits, definition.limits),
     )
 
 

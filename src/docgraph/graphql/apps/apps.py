@@ -13,7 +13,6 @@ import time
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from docgraph.config.sections import Graphql
 from docgraph.exchange import Deadline, Document
 from docgraph.exchange.errors import DefinitionError, NotFound, StoreError
 from docgraph.graphql.apps.app import App, build_app
@@ -24,6 +23,7 @@ from docgraph.graphql.apps.stored_definitions import (
     build_key,
 )
 from docgraph.graphql.definition.definition import decode_definition, normalise_uri
+from docgraph.graphql.sections import Graphql
 from docgraph.observe import emit
 from docgraph.observe.events import AppInvalid, AppLoaded, AppsRefreshed
 from docgraph.plugins.kinds import Kind

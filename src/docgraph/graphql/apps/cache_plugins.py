@@ -6,11 +6,11 @@ import asyncio
 from typing import ClassVar
 
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql
 from docgraph.exchange import Deadline, Document
 from docgraph.exchange.errors import StoreError
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.writes import URIS
+from docgraph.graphql.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed
 from docgraph.plugins.kinds import Initializer, Provider

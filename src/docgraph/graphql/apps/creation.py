@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from docgraph.config.sections import Graphql
 from docgraph.exchange import Exchange, Resource, Write, WriteKind, WriteResult
 from docgraph.graphql.apps.cache_plugins import ensure_index
 from docgraph.graphql.apps.writes import OnDefinitions
+from docgraph.graphql.sections import Graphql
 from docgraph.store import Store
 
 __all__ = ["AppsIndexOnCreation"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from docgraph.config.sections import Graphql
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.findings import Namespace, Ordering, Question, Report
+from docgraph.graphql.sections import Graphql
 from docgraph.store import Store
 from docgraph.store.order import advise_index
 

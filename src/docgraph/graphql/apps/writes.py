@@ -13,11 +13,14 @@ from typing import Any, ClassVar
 
 from docgraph.codec import escape_keys, unescape_keys
 from docgraph.codec.types import ObjectId
-from docgraph.config.sections import Graphql
+from docgraph.config.locate import CONFIGURATION
 from docgraph.exchange import (
+    ConfigError,
     Deadline,
+    DocgraphError,
     Document,
     Exchange,
+    Problem,
     Resource,
     Write,
     WriteKind,
@@ -29,10 +32,11 @@ from docgraph.graphql.apps.questions import settle
 from docgraph.graphql.apps.stored_definitions import find_claims
 from docgraph.graphql.definition.check import Finding, Report, inspect_definition
 from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, run_blocking
-from docgraph.store import Store
+from docgraph.store import Key, Store
 
 __all__ = ["URIS", "DefinitionChecker", "DefinitionNotifier", "DefinitionReader", "OnDefinitions"]
 
@@ -72,6 +76,7 @@ class DefinitionChecker(OnDefinitions):
     ) -> None:
         super().__init__(config, graphql)
         self._store = store
+        self._key = _hide_claims(store, graphql)
         self._registry = registry
         self._lane = blocking.lane("definitions", concurrency=1, queue=64)
 
@@ -159,11 +164,21 @@ class DefinitionChecker(OnDefinitions):
             projection={"_id": 1},
             limit=1,
             deadline=Deadline.after_ms(_LOOK_MS),
+            reveal=(self._key,),
         )
 
 
 def _show(warning: Finding) -> str:
     return f"{warning} ({warning.hint})" if warning.hint else str(warning)
+
+
+def _hide_claims(store: Store, graphql: Graphql) -> Key:
+    """No read shows them, asks for them or joins them; every definition makes its own anew."""
+    try:
+        return store.guard.hide(graphql.db, graphql.collection, URIS, remade=True)
+    except DocgraphError as error:
+        problem = f"apps cannot be kept there: {error}".rstrip(".")
+        raise ConfigError([Problem(CONFIGURATION, "/graphql", problem)]) from error
 
 
 class DefinitionNotifier(OnDefinitions):

@@ -20,7 +20,6 @@ from graphql import (
     GraphQLUnionType,
 )
 
-from docgraph.config.sections import Graphql
 from docgraph.graphql.definition.check_effects import Hidden, check_hidden
 from docgraph.graphql.definition.check_fields import Rules, check_object_type, check_one_field
 from docgraph.graphql.definition.check_types import check_abstract_type, check_enum
@@ -29,6 +28,7 @@ from docgraph.graphql.definition.findings import Finding, Findings, Report
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
 from docgraph.graphql.definition.schema import SchemaError, build_schema, parse_schema
 from docgraph.graphql.definition.visibility import Visibility, check_visibility, read_visibility
+from docgraph.graphql.sections import Graphql
 from docgraph.store.guard.stages import Policy
 from docgraph.variables import BUILT_IN
 from docgraph.variables.compilation import describe

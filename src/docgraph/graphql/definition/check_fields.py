@@ -20,6 +20,7 @@ from docgraph.graphql.definition.mapping import (
     QueryMapping,
 )
 from docgraph.store.guard.stages import Policy, check_filter, check_pipeline
+from docgraph.store.mounts import check_reserved
 from docgraph.store.names import check_collection, check_database, check_namespace
 from docgraph.store.order import pinned_paths
 from docgraph.variables import (
@@ -135,6 +136,7 @@ class _FieldChecker:
         if len(self.findings.errors) == before:
             db, collection = value["db"], value["collection"]
             self._check_name("collection", check_namespace, db, collection)
+            self._check_name("collection", check_reserved, collection)
         if len(self.findings.errors) == before:
             self.findings.questions.append(Namespace(f"{self.where}.collection", db, collection))
 

@@ -17,7 +17,7 @@ from docgraph.codec.encode import EncodeError, encode
 from docgraph.codec.escape import unescape_keys
 from docgraph.codec.forms import JsonMode
 from docgraph.graphql.definition.findings import Finding
-from docgraph.graphql.definition.limits import Limits
+from docgraph.graphql.sections import GraphqlLimits
 from docgraph.variables.compilation import describe
 
 __all__ = ["AppDefinition", "Finding", "decode_definition", "decode_uri", "normalise_uri"]
@@ -161,8 +161,9 @@ class _Decoder:
         found = {}
         for key, value in limits.items():
             where = f"descriptor.limits.{key}"
-            if key not in Limits.names():
-                self._problem(where, "is not a limit", f"limits are {', '.join(Limits.names())}")
+            if key not in GraphqlLimits.__struct_encode_fields__:
+                known = ", ".join(GraphqlLimits.__struct_encode_fields__)
+                self._problem(where, "is not a limit", f"limits are {known}")
             elif not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 self._problem(where, "must be a whole number above 0")
             else:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from graphql import (
     DocumentNode,
     FieldNode,
@@ -30,20 +31,21 @@ from graphql import (
     visit,
 )
 
-from docgraph.config.sections import Graphql
 from docgraph.graphql.errors import Classification, OperationRefused
+from docgraph.graphql.sections import GraphqlLimits
 
 __all__ = [
     "MAX_NESTING",
-    "Limits",
     "check_limits",
     "find_deep_nesting",
     "parse_query",
+    "replace_limits",
 ]
 
 MAX_TEXT = 64 * 1024
 MAX_NESTING = 100
 MAX_FIELDS = 10_000
+MAX_FRAGMENTS = 50
 MAX_DIGITS = 400  # of a whole number: a double has 309 at most
 INTROSPECTION_DEPTH = 20
 
@@ -61,35 +63,14 @@ _BRACKET = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of one app: those of the configuration, with its own in their place."""
-
-    depth: int = 15
-    aliases: int = 50
-    root_fields: int = 20
-    tokens: int = 2500
-    directives: int = 50
-    fragments: int = 50
-    estimated_documents: int = 2_000_000
-    fetched_documents: int = 100_000
-    response_bytes: int = 16 * 1024 * 1024
-
-    @classmethod
-    def from_settings(cls, settings: Graphql, own: Mapping[str, int] | None = None) -> Limits:
-        """Those of the section `graphql.limits`; `own` is a checked `descriptor.limits`."""
-        section = settings.limits
-        known = {f.name for f in fields(cls)} & set(section.__struct_fields__)
-        limits = cls(**{name: getattr(section, name) for name in known})
-        return replace(limits, **{key.replace("-", "_"): n for key, n in (own or {}).items()})
-
-    @classmethod
-    def names(cls) -> tuple[str, ...]:
-        """The names as they stand in a configuration or a definition."""
-        return tuple(f.name.replace("_", "-") for f in fields(cls) if f.name != "fragments")
+def replace_limits(limits: GraphqlLimits, own: Mapping[str, int]) -> GraphqlLimits:
+    """Those of the configuration, with those of a checked `descriptor.limits` in their place."""
+    return msgspec.structs.replace(
+        limits, **{name.replace("-", "_"): number for name, number in own.items()}
+    )
 
 
-def parse_query(text: str, limits: Limits) -> DocumentNode:
+def parse_query(text: str, limits: GraphqlLimits) -> DocumentNode:
     """Parse within bounds of size and nesting; raises `OperationRefused` with locations."""
     if len(text) > MAX_TEXT:
         raise _refuse_syntax(f"the query text is longer than {MAX_TEXT} characters")
@@ -160,14 +141,14 @@ class _Measure:
         return _Measure(self.depth + 1, self.introspection, self.fields + 1, 1)
 
 
-def check_limits(document: DocumentNode, limits: Limits) -> None:
+def check_limits(document: DocumentNode, limits: GraphqlLimits) -> None:
     """Raises `OperationRefused` for the first limit that the document exceeds."""
     fragments = {
         node.name.value: node
         for node in document.definitions
         if isinstance(node, FragmentDefinitionNode)
     }
-    _check("fragments", len(fragments), limits.fragments)
+    _check("fragments", len(fragments), MAX_FRAGMENTS)
     aliases, directives = _count(document)
     _check("aliases", aliases, limits.aliases)
     _check("directives", directives, limits.directives)
@@ -177,7 +158,7 @@ def check_limits(document: DocumentNode, limits: Limits) -> None:
             _check_operation(_measure(node.selection_set, measures), limits)
 
 
-def _check_operation(measure: _Measure, limits: Limits) -> None:
+def _check_operation(measure: _Measure, limits: GraphqlLimits) -> None:
     _check("fields of Query", measure.roots, limits.root_fields)
     _check("levels", measure.depth, limits.depth)
     _check("levels of introspection", measure.introspection, INTROSPECTION_DEPTH)

@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from docgraph.exchange import Exchange
-from docgraph.graphql.definition.limits import Limits
 from docgraph.graphql.errors import Damaged
 from docgraph.graphql.execute.answers import Answers
 from docgraph.graphql.execute.complete import Values, complete_block, complete_values
@@ -33,6 +32,7 @@ from docgraph.graphql.execute.types import sort_by_type
 from docgraph.graphql.execute.window import Bounds
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.tree import Block, Column, Embedded, Introspection, Selection
+from docgraph.graphql.sections import GraphqlLimits
 from docgraph.runtime import Lane
 from docgraph.runtime.concurrent import concurrently
 from docgraph.store import Store
@@ -53,7 +53,7 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
     variable_values: Mapping[str, Any],
     variables_resolver: Resolvers,
     settings: Bounds,
-    limits: Limits,
+    limits: GraphqlLimits,
     lane: Lane | None = None,
     answers: Answers | None = None,
 ) -> Result:

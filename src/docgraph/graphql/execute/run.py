@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from docgraph.exchange import Document, Exchange
-from docgraph.graphql.definition.limits import Limits
 from docgraph.graphql.errors import Classification, FieldFailure, OperationRefused
 from docgraph.graphql.execute.answers import Answers
 from docgraph.graphql.execute.result import CommandRecord
 from docgraph.graphql.execute.window import Bounds, Window
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.tree import Fetch
+from docgraph.graphql.sections import GraphqlLimits
 from docgraph.runtime import Lane
 from docgraph.store import Store
 from docgraph.store.facts import Index
@@ -50,7 +50,7 @@ class Run:
     store: Store
     exchange: Exchange
     bounds: Bounds
-    limits: Limits
+    limits: GraphqlLimits
     variable_values: Mapping[str, Any]
     lane: Lane | None = None  # for what would hold the event loop
     answers: Answers | None = None

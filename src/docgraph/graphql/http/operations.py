@@ -11,7 +11,6 @@ from collections.abc import Collection, Sequence
 
 from graphql import ASTValidationRule, DocumentNode, GraphQLError, validate
 
-from docgraph.config.sections import Graphql
 from docgraph.exchange import Account
 from docgraph.graphql.apps.app import App, VisibleApp
 from docgraph.graphql.definition.limits import check_limits, parse_query
@@ -26,6 +25,7 @@ from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.plan.plan import Plan, build_plan, select_operation
 from docgraph.graphql.plan.plans import PlanKey, Plans
 from docgraph.graphql.plan.rules import RULES, RULES_WITHOUT_INTROSPECTION
+from docgraph.graphql.sections import Graphql
 from docgraph.graphql.wording import phrase
 from docgraph.runtime import Lane, LoadingCache, run_blocking
 

@@ -13,8 +13,8 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+from docgraph.access.sections import DbAclAuthorizer
 from docgraph.codec import decode
-from docgraph.config.sections import DbAclAuthorizer, Graphql
 from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange, Parsed
 from docgraph.exchange.errors import NotFound, StoreError, TimeLimitExceeded
 from docgraph.graphql.apps.app import App
@@ -26,6 +26,7 @@ from docgraph.graphql.http.body import GraphqlRequest, parse_body, read_content
 from docgraph.graphql.http.operations import Operations, may_introspect
 from docgraph.graphql.http.shape import render_error, render_result
 from docgraph.graphql.plan.plan import Plan
+from docgraph.graphql.sections import Graphql
 from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
@@ -85,7 +86,7 @@ class GraphqlService(Service):
         gql_app_definition_cache: Apps,
     ) -> None:
         self.max_body_size = config.max_body_size
-        self._config = config
+        self.config = config
         self._store = store
         self._registry = registry
         self._apps = gql_app_definition_cache
@@ -139,7 +140,7 @@ class GraphqlService(Service):
         request = parse_body(body, exchange.request.content_type)
         ran = await self._run(app, request, exchange)
         extensions = None
-        if self._config.verbose and self._is_administrator(exchange.account):
+        if self.config.verbose and self._is_administrator(exchange.account):
             extensions = ran.explain()
         return render_result(ran.result, limit=app.limits.response_bytes, extensions=extensions)
 
@@ -147,7 +148,7 @@ class GraphqlService(Service):
         plan, kept = await self._operations.find(
             await self._operations.view(app, exchange.roles),
             request,
-            introspection=may_introspect(self._config.introspection, exchange.account),
+            introspection=may_introspect(self.config.introspection, exchange.account),
         )
         result = await execute(
             plan,
@@ -155,7 +156,7 @@ class GraphqlService(Service):
             exchange=exchange,
             variable_values=request.variables,
             variables_resolver=self._resolvers,
-            settings=self._config,
+            settings=self.config,
             limits=plan.app.limits,
             lane=self._lane,
             answers=self._answers,
@@ -167,7 +168,7 @@ class GraphqlService(Service):
 
         `spent` are seconds that were used before we were asked, for authentication above all.
         """
-        limit = self._config.query_time_limit
+        limit = self.config.query_time_limit
         if limit <= 0:
             return await work
         left = limit / 1000 - spent

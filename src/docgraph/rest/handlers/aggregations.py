@@ -22,6 +22,7 @@ from docgraph.exchange.errors import (
 from docgraph.rest.bodies.pipelines import Aggregation, find_aggregation
 from docgraph.rest.bodies.properties import from_stored
 from docgraph.rest.call import Call, Handlers
+from docgraph.rest.handlers.searches import check_text_search, searches_hidden
 from docgraph.rest.parameters.aggregation_variables import build_scope, parse_avars
 from docgraph.store.guard.references import READING_MORE, nested_pipelines, read_reference
 from docgraph.store.guard.shown import Shown, asks_for_hidden, is_shown
@@ -36,7 +37,8 @@ MOST_RESULTS: Final = 100_000
 MOST_BYTES: Final = 16 * 1024 * 1024
 _MOST_SHOWN: Final = f"{MOST_BYTES // 1024 // 1024} MiB"
 
-_FIRST: Final = frozenset({"$geoNear", "$search", "$searchMeta", "$vectorSearch", "$documents"})
+_SEARCHES: Final = frozenset({"$search", "$searchMeta", "$vectorSearch"})
+_FIRST: Final = _SEARCHES | {"$geoNear", "$documents"}
 _TEXT: Final = frozenset({"$text"})
 
 Stages = Sequence[Mapping[str, Any]]
@@ -55,6 +57,9 @@ async def _get(call: Call) -> Answer:
     aggregation = find_aggregation(from_stored(metadata or {}), call.resource.id)
     if aggregation is None:
         raise NotFound("query does not exist", hint=f"'{call.resource.id}' is not among its aggrs")
+    namespace = namespace_of(call.db, call.collection)
+    if shown := find_shown(call.exchange.permission, namespace):
+        await check_text_search(call, aggregation.stages.source, shown)
     results = await _run(call, aggregation, await _render(call, aggregation))
     answer = call.answer(results)
     if len(answer.content) > MOST_BYTES:
@@ -133,16 +138,24 @@ def hide_properties(stages: Stages, permission: Permission | None, namespace: st
 
     Wherever the pipeline reads the collection of the permission: joins with itself included.
     """
-    shown = permission.project_response if permission is not None else None
-    if permission is None or not shown or permission.namespace != namespace:
+    shown = find_shown(permission, namespace)
+    if not shown:
         return stages
     return _put_in_front(_hide_inside(stages, shown, namespace), shown)
+
+
+def find_shown(permission: Permission | None, namespace: str) -> Shown | None:
+    """What the permission shows of the collection; None: everything."""
+    if permission is None or permission.namespace != namespace:
+        return None
+    return permission.project_response
 
 
 def _check_first(stages: Stages, shown: Shown) -> None:
     """Nothing is hidden yet from a stage that has to be the first: its filter may not use it.
 
-    A text index may hold everything; its author may search it, a caller brings no search.
+    A text index may hold everything; its author may search it, a caller brings no search, and
+    words for one only where all of the index is shown (`check_text_search`).
     """
     if not stages or not _must_be_first(stages[0]):
         return
@@ -152,6 +165,8 @@ def _check_first(stages: Stages, shown: Shown) -> None:
         asks = asks_for_hidden(body, shown, besides=_TEXT)
     elif name == "$geoNear":
         asks = not isinstance(body, Mapping) or _locates_hidden(body, shown)
+    elif name in _SEARCHES:
+        asks = searches_hidden(body, shown)
     if asks or any(has_key(one, _TEXT) for one in _find_callers(body)):
         raise SecurityViolation("the first stage would tell properties that this permission hides")
 

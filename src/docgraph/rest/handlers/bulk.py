@@ -7,12 +7,13 @@ failed. Every document that is touched gets a new etag, the same for all of one 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from docgraph.codec import JsonMode, encode
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import (
     Answer,
+    Body,
     Document,
     ResourceType,
     Write,
@@ -21,16 +22,22 @@ from docgraph.exchange import (
     WriteMode,
     WriteResult,
 )
-from docgraph.exchange.errors import DocgraphError, RequestError
+from docgraph.exchange.errors import Conflict, DocgraphError, RequestError
 from docgraph.rest.bodies.bodies import read_object
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.links import document_path
 from docgraph.rest.parameters.ids import check_id
 from docgraph.rest.rejections import reject
-from docgraph.rest.writes.etags import ETAG
+from docgraph.rest.writes.bulk_etags import (
+    find_stale,
+    is_stale,
+    key_of,
+    restrict_to_etags,
+)
+from docgraph.rest.writes.etags import ETAG, Condition
 from docgraph.rest.writes.flatten import prepare_document
 from docgraph.rest.writes.patch import build_update
-from docgraph.rest.writes.single import check_missing_id
+from docgraph.rest.writes.single import check_missing_id, condition_of
 
 __all__ = ["HANDLERS", "insert_many"]
 
@@ -45,9 +52,28 @@ async def insert_many(call: Call, bodies: Sequence[Document]) -> Answer:
         return call.answer(_render_counts(WriteResult(), links=[]))
     etag = ObjectId()
     documents = [_prepare(call, body, index, etag) for index, body in enumerate(bodies)]
-    result = await call.write(_build_write(call, documents))
+    condition = None if call.mode is WriteMode.INSERT else await condition_of(call)
+    result = await _write_array(call, documents, condition, etag)
     missing = await _find_missing(call, documents, result, etag)
     return _render(call, documents, result, missing, etag)
+
+
+async def _write_array(
+    call: Call, documents: list[Document], condition: Condition | None, etag: ObjectId
+) -> WriteResult:
+    """Write; what has another etag was not found by the write, and collides where it inserts."""
+    try:
+        result = await call.write(_build_write(call, documents, condition))
+    except Conflict:
+        stale = await find_stale(call, documents, condition, etag)
+        if not stale:
+            raise
+        return WriteResult(failures=tuple(stale.values()))
+    if condition is None or len(result.upserted) + result.matched == len(documents):
+        return result
+    failures = {failure.index: failure for failure in result.failures}
+    failures |= await find_stale(call, documents, condition, etag)
+    return replace(result, failures=tuple(failures.values()))
 
 
 async def _patch_many(call: Call) -> Answer:
@@ -59,14 +85,21 @@ async def _patch_many(call: Call) -> Answer:
     if "_id" in body:
         raise RequestError("_id cannot be changed, and even less of many documents")
     etag = ObjectId()
-    write = Write(WriteKind.UPDATE, update=build_update(body, etag), filter=filter, many=True)
+    found = await restrict_to_etags(call, filter)
+    write = Write(WriteKind.UPDATE, update=build_update(body, etag), filter=found, many=True)
     result = await call.write(write)
+    if not result.matched and await is_stale(call, filter, found):
+        return Body(412)
     return call.answer(_render_counts(result), [("ETag", str(etag))])
 
 
 async def _delete_many(call: Call) -> Answer:
     await call.require_collection()
-    result = await call.write(Write(WriteKind.DELETE, filter=_require_filter(call), many=True))
+    filter = _require_filter(call)
+    found = await restrict_to_etags(call, filter)
+    result = await call.write(Write(WriteKind.DELETE, filter=found, many=True))
+    if not result.deleted and await is_stale(call, filter, found):
+        return Body(412)
     return call.answer(_render_counts(result))
 
 
@@ -94,10 +127,13 @@ def _prepare(call: Call, body: Document, index: int, etag: ObjectId) -> Document
         raise
 
 
-def _build_write(call: Call, documents: list[Document]) -> Write:
+def _build_write(call: Call, documents: list[Document], condition: Condition | None) -> Write:
     if call.mode is WriteMode.INSERT:
         return Write(WriteKind.INSERT, tuple(documents), ordered=False)
     filter: Any = call.parameters.filter or {}
+    if condition is not None:
+        own = {ETAG: condition.stored}
+        filter = {"$and": [own, filter]} if filter else own
     if len(documents) == 1 and filter:
         # The store finds a single replacement by the filter alone.
         filter = {"$and": [{"_id": documents[0]["_id"]}, filter]}
@@ -127,7 +163,7 @@ async def _find_missing(
         deadline=call.exchange.deadline,
         consistency=call.consistency,
     )
-    return frozenset(map(_key_of, ids)) - {_key_of(one["_id"]) for one in found}
+    return frozenset(map(key_of, ids)) - {key_of(one["_id"]) for one in found}
 
 
 def _render(
@@ -137,13 +173,13 @@ def _render(
     missing: frozenset[bytes],
     etag: ObjectId,
 ) -> Answer:
-    created = {_key_of(id) for id in (*result.inserted, *result.upserted)}
+    created = {key_of(id) for id in (*result.inserted, *result.upserted)}
     failures = {failure.index: failure for failure in result.failures}
     segments = call.request.segments
     results: list[Document] = []
     for index, document in enumerate(documents):
         element: Document = {"index": index}
-        key = _key_of(document["_id"])
+        key = key_of(document["_id"])
         if index in failures:
             element |= _render_failure(failures[index])
         elif key in missing:
@@ -187,11 +223,6 @@ def _render_failure(failure: WriteFailure) -> Document:
     if failure.code is not None and failure.status != _CONFLICT:
         element["mongodbErrorCode"] = failure.code
     return element
-
-
-def _key_of(id: Any) -> bytes:
-    """An id as something that can be looked up: one that is a document cannot."""
-    return encode(id, JsonMode.EXTENDED)
 
 
 HANDLERS: Handlers = {

@@ -80,7 +80,9 @@ async def _put(call: Call) -> Answer:
     await call.require_collection()
     keys, options = read_index(await read_object(call.request))
     try:
-        await _administration(call).create_index(call.db, call.collection, name, keys, options)
+        await _administration(call).create_index(
+            call.db, call.collection, name, keys, options, account=call.exchange.account
+        )
     except (StoreError, Conflict, QueryError) as error:
         if type(error) not in (StoreError, StoreRejected, Conflict, QueryError):
             raise

@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Any
 
 from docgraph.codec import JsonMode, decode
-from docgraph.config.sections import Mongo
 from docgraph.exchange import Consistency, DataParameters, WriteConcern
 from docgraph.exchange.errors import BodyError, NotSupported, RequestError
 from docgraph.exchange.request import QueryParameters
@@ -20,6 +19,7 @@ from docgraph.rest.parameters.concerns import (
 )
 from docgraph.rest.parameters.ids import IdType, parse_id_type
 from docgraph.rest.parameters.modes import parse_mode
+from docgraph.rest.sections import Mongo
 
 __all__ = ["Count", "Parameters", "parse_parameters"]
 

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Final
 from docgraph.codec import escape_keys, unescape_keys
 from docgraph.codec.types import ObjectId
 from docgraph.config.section import PluginConfig
-from docgraph.config.sections import Mongo
 from docgraph.exchange import (
     Document,
     Exchange,
@@ -27,6 +26,7 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import DefinitionError, NotSupported, RequestError
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.rest.schemas.store import InvalidSchema, Schemas, Validator, identify
+from docgraph.rest.sections import Mongo
 from docgraph.runtime import Generations
 from docgraph.store import Store
 from docgraph.store.metadata import Metadata

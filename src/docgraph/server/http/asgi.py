@@ -143,7 +143,8 @@ class AsgiAdapter:
     ) -> tuple[Exchange, DocgraphError | None]:
         """The exchange; and what is wrong with the request, if it cannot be understood."""
         client, scheme = self._proxies.resolve(scope["client"], scope["scheme"], headers)
-        connection = _connection(client, scope["server"], scheme, scope["http_version"])
+        host = self._proxies.find_host(scope["client"], headers)
+        connection = _connection(client, scope["server"], scheme, scope["http_version"], host)
         method = scope.get("method", "GET")
         try:
             request = Request(

@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 from docgraph import __version__
 from docgraph.config import Tree
-from docgraph.config.sections import Core, Logging, MClient
 from docgraph.embedded.keeper import Keeper
 from docgraph.embedded.mongo import EmbeddedMongo
-from docgraph.observe import Event, Level, metrics, subscribe, unsubscribe
+from docgraph.observe import Event, metrics, subscribe, unsubscribe
 from docgraph.observe.events import WorkerLost
-from docgraph.observe.log import Log, LogOptions, open_log
+from docgraph.observe.log import Log, open_log
+from docgraph.observe.sections import Logging
 from docgraph.runtime import Instance, create_instance
+from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import Prepared, prepare, require_allower
 from docgraph.server.process.run import announce, serve
+from docgraph.server.process.workers import WorkerForker
 from docgraph.server.settings import ServerSettings
+from docgraph.store.sections import MClient
 
 __all__ = ["host", "open_database"]
 
@@ -43,8 +46,10 @@ def host(
     prepared = prepare(tree)
     require_allower(prepared)
     workers = prepared.config.get(Core).workers
-    with create_instance() as instance:
-        if workers > 1:
+    # Before this process opens a log or a database, which bring threads.
+    forking = WorkerForker(workers) if workers > 1 else nullcontext()
+    with forking as forker, create_instance() as instance:
+        if forker is not None:
             metrics.prepare_multiprocess(instance.metrics_directory)
         with observing(prepared), open_database(prepared, say) as address:
             on_address(address)
@@ -53,6 +58,7 @@ def host(
                     ServerSettings.from_sections(prepared.config.sections),
                     partial(build, tree, instance, address),
                     on_ready,
+                    forker,
                 )
 
 
@@ -60,6 +66,7 @@ def build(tree: Tree, instance: Instance, address: str, worker: int) -> Docgraph
     """The application of one process. A worker process opens its own log and metrics."""
     prepared = prepare(tree)
     if worker:
+        metrics.join_multiprocess(instance.metrics_directory)
         _observe(prepared)
     return Docgraph(prepared, instance.for_worker(worker), address)
 
@@ -106,15 +113,5 @@ def _forget_lost_worker(event: Event) -> None:
 
 
 def _observe(prepared: Prepared) -> Log:
-    options = prepared.config.get(Logging)
     metrics.open_metrics(__version__)
-    return open_log(
-        LogOptions(
-            style=options.format,
-            level=Level[options.level.upper()],
-            requests=options.requests,
-            exclude=options.requests_exclude_patterns,
-            exclude_seconds=options.requests_exclude_interval_ms / 1000,
-            field_bytes=options.max_field_size,
-        )
-    )
+    return open_log(prepared.config.get(Logging))

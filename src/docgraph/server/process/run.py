@@ -17,7 +17,7 @@ from docgraph.server.http.asgi import Application
 from docgraph.server.process.serving import HttpServer, Stop, serve_process
 from docgraph.server.process.sockets import Listener, open_listeners
 from docgraph.server.process.tls import build_context
-from docgraph.server.process.workers import Supervisor, new_loop
+from docgraph.server.process.workers import Supervisor, WorkerForker, new_loop
 from docgraph.server.settings import ServerSettings
 
 __all__ = ["announce", "serve"]
@@ -32,13 +32,16 @@ def announce(urls: Sequence[str]) -> None:
 
 
 def serve(
-    settings: ServerSettings, make_application: MakeApplication, on_ready: OnReady = announce
+    settings: ServerSettings,
+    make_application: MakeApplication,
+    on_ready: OnReady = announce,
+    forker: WorkerForker | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT; the exit code. Raises `StartupError` if it cannot start.
 
     `make_application` gets the number of the worker, from 1, or 0 when this process serves
-    alone. With several workers it is called in each of them, and so must be picklable. `on_ready`
-    gets the addresses once all workers listen.
+    alone. With several workers `forker` starts them, and it is called in each of them, and so must
+    be picklable. `on_ready` gets the addresses once all workers listen.
     """
     if settings.https_listener.enabled:
         build_context(settings.https_listener)  # a mistake is found before anything is started
@@ -51,8 +54,8 @@ def serve(
         on_ready(urls)
 
     try:
-        if settings.core.workers > 1:
-            Supervisor(settings, make_application, listeners).run(emit_started)
+        if forker is not None:
+            Supervisor(settings, make_application, listeners, forker).run(emit_started)
         else:
             with asyncio.Runner(loop_factory=new_loop) as runner:
                 runner.run(_serve_alone(settings, make_application, listeners, emit_started))

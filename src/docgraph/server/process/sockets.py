@@ -48,10 +48,6 @@ def open_listeners(settings: ServerSettings) -> list[Listener]:
         for listener in listeners:
             listener.socket.close()
         raise
-    if not listeners:
-        raise StartupError(
-            "no listener is enabled", hint="enable /http-listener or /https-listener"
-        )
     return listeners
 
 

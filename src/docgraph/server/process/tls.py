@@ -5,8 +5,8 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
-from docgraph.config.sections import HttpsListener
 from docgraph.exchange import StartupError
+from docgraph.server.sections import HttpsListener
 
 __all__ = ["build_context"]
 
@@ -16,8 +16,9 @@ _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 def build_context(listener: HttpsListener) -> ssl.SSLContext:
     """The context for the configured certificate and key; raises `StartupError`."""
-    certificate = _require(listener.certificate, "certificate")
-    key = _require(listener.key, "key")
+    # The section has refused a listener that is on without them.
+    certificate = _check_readable(str(listener.certificate), "certificate")
+    key = _check_readable(str(listener.key), "key")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(_CIPHERS)
@@ -37,19 +38,14 @@ def build_context(listener: HttpsListener) -> ssl.SSLContext:
     return context
 
 
-def _require(path: str | None, name: str) -> str:
-    option = f"/https-listener/{name}"
-    if path is None:
-        raise StartupError(
-            f"the https listener is enabled without {option}", hint=f"set {option} to a PEM file"
-        )
+def _check_readable(path: str, name: str) -> str:
     try:
         with Path(path).open("rb"):
             return path
     except OSError as error:
         raise StartupError(
             f"cannot read {path}: {(error.strerror or 'unknown error').lower()}",
-            hint=f"{option} names it",
+            hint=f"/https-listener/{name} names it",
         ) from None
 
 

@@ -1,21 +1,22 @@
 """Several worker processes behind the same sockets, and the parent that looks after them.
 
-The parent makes the sockets and hands them to each worker. A pipe joins them: the worker says on
-it that it listens, or why it cannot; the worker stops when the pipe closes, because the parent is
-gone. A worker that exits is replaced, after a pause that doubles while workers exit early; one that
-cannot start the first time ends the whole start.
+The parent makes the sockets and hands them to each worker, which `forker.py` forks. A pipe joins
+them: the worker says on it that it listens, or why it cannot; the worker stops when the pipe
+closes, because the parent is gone. A worker that exits is replaced, after a pause that doubles
+while workers exit early; one that cannot start the first time ends the whole start.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import multiprocessing
 import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from multiprocessing.sharedctypes import RawArray
 from typing import Any
@@ -24,13 +25,12 @@ from docgraph.exchange import StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import ServerStopping, WorkerLost, WorkerStarted
 from docgraph.server.http.asgi import Application
+from docgraph.server.process.forker import ForkedProcess, Forker
 from docgraph.server.process.serving import HttpServer, Stop, serve_process
 from docgraph.server.process.sockets import Listener
 from docgraph.server.settings import ServerSettings
 
-__all__ = ["Supervisor", "new_loop"]
-
-_context = multiprocessing.get_context("spawn")
+__all__ = ["Supervisor", "WorkerForker", "new_loop"]
 
 _READY = "ready"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
@@ -58,12 +58,20 @@ class _Worker:
     """A worker by its number, and the process that it is at the moment."""
 
     number: int
-    process: Any = None
+    process: ForkedProcess | None = None
     channel: Connection | None = None
     is_ready: bool = False
     started: float = 0.0
     due: float = 0.0  # when the next process is to be started
     pause: float = field(default=_FIRST_PAUSE)
+
+
+class WorkerForker(Forker):
+    """Forks workers that count their connections together."""
+
+    def __init__(self, workers: int) -> None:
+        self.counts = RawArray("i", workers)
+        super().__init__(partial(_work, self.counts))
 
 
 class Supervisor:
@@ -74,11 +82,12 @@ class Supervisor:
         settings: ServerSettings,
         make_application: Callable[[int], Application],
         listeners: Sequence[Listener],
+        forker: WorkerForker,
     ) -> None:
         self._settings = settings
         self._make_application = make_application
         self._listeners = listeners
-        self._counts = RawArray("i", settings.core.workers)
+        self._forker = forker
         self._workers = [_Worker(number + 1) for number in range(settings.core.workers)]
         self._signals: list[signal.Signals] = []
         self._is_serving = False
@@ -124,22 +133,15 @@ class Supervisor:
     # --- start and exit of workers ----------------------------------------------------------------
 
     def _spawn(self, worker: _Worker) -> None:
-        ours, theirs = _context.Pipe()
-        self._counts[worker.number - 1] = 0
-        worker.process = _context.Process(
-            target=_work,
-            name=f"docgraph-worker-{worker.number}",
-            args=(
-                worker.number,
-                self._settings,
-                self._make_application,
-                [(listener.socket, listener.scheme) for listener in self._listeners],
-                self._counts,
-                theirs,
-            ),
-        )
-        worker.process.start()
-        theirs.close()
+        ours, theirs = Pipe()
+        self._forker.counts[worker.number - 1] = 0
+        schemes = [listener.scheme for listener in self._listeners]
+        descriptors = [listener.socket.fileno() for listener in self._listeners]
+        with theirs:
+            worker.process = self._forker.fork(
+                (worker.number, self._settings, self._make_application, schemes),
+                (theirs.fileno(), *descriptors),
+            )
         worker.channel, worker.is_ready = ours, False
         worker.started = time.monotonic()
 
@@ -160,12 +162,13 @@ class Supervisor:
             if one.channel in happened:
                 self._read_message(one)
             if one.process is not None and one.process.sentinel in happened:
-                self._on_exit(one)
+                self._on_exit(one, one.process)
             if one.process is None and time.monotonic() >= one.due and not self._signals:
                 self._spawn(one)
 
     def _read_message(self, worker: _Worker) -> None:
         assert worker.channel is not None  # noqa: S101 - only channels that are there are watched
+        assert worker.process is not None  # noqa: S101 - and they go with their process
         try:
             message = worker.channel.recv()
         except (EOFError, OSError):
@@ -178,27 +181,25 @@ class Supervisor:
         elif not self._is_serving:
             raise WorkerFailure(*message)
 
-    def _on_exit(self, worker: _Worker) -> None:
+    def _on_exit(self, worker: _Worker, process: ForkedProcess) -> None:
         """A worker exited by itself: report it and schedule its replacement."""
         if worker.channel is not None and worker.channel.poll():
             self._read_message(worker)  # its error, which may have arrived together with its exit
-        worker.process.join()  # the sentinel is ready a moment before the exit code
-        pid, code = worker.process.pid, worker.process.exitcode
-        self._release(worker)
+        code = process.join()
+        self._release(worker, process)
         if not self._is_serving:
             raise StartupError(f"worker {worker.number} ended with code {code} before it was ready")
         killed = signal.Signals(-code).name if code is not None and code < 0 else None
-        emit(WorkerLost(worker.number, pid, code, killed))
+        emit(WorkerLost(worker.number, process.pid, code, killed))
         if time.monotonic() - worker.started > _STABLE_AFTER:
             worker.pause = _FIRST_PAUSE
         worker.due = time.monotonic() + worker.pause
         worker.pause = min(worker.pause * 2, _LONGEST_PAUSE)
 
-    def _release(self, worker: _Worker) -> None:
-        worker.process.join()
-        worker.process.close()
+    def _release(self, worker: _Worker, process: ForkedProcess) -> None:
+        process.close()
         worker.process = None
-        self._counts[worker.number - 1] = 0
+        self._forker.counts[worker.number - 1] = 0
         if worker.channel is not None:
             worker.channel.close()
             worker.channel = None
@@ -207,35 +208,36 @@ class Supervisor:
         """Ask all workers to finish; a second signal, or too long a time, ends them."""
         for listener in self._listeners:
             listener.socket.close()
-        for one in self._workers:
-            if one.process is not None:
-                one.process.terminate()
+        self._signal_all(signal.SIGTERM)
         bound = self._settings.connection_options.shutdown_timeout_ms / 1000 + _STOP_MARGIN
         deadline = time.monotonic() + bound
-        while running := [one for one in self._workers if one.process is not None]:
-            at_once = len(self._signals) > 1 or time.monotonic() > deadline
-            if at_once:
-                for one in running:
-                    one.process.kill()
-            wait([one.process.sentinel for one in running] + [wakeup_r], timeout=0.5)
+        while running := self._running():
+            if len(self._signals) > 1 or time.monotonic() > deadline:
+                self._signal_all(signal.SIGKILL)
+            wait([process.sentinel for _, process in running] + [wakeup_r], timeout=0.5)
             with contextlib.suppress(BlockingIOError):
                 wakeup_r.recv(64)
-            for one in running:
-                if one.process.exitcode is not None:
-                    self._release(one)
+            for worker, process in running:
+                if process.is_over():
+                    self._release(worker, process)
+
+    def _running(self) -> list[tuple[_Worker, ForkedProcess]]:
+        return [(one, one.process) for one in self._workers if one.process is not None]
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        for _, process in self._running():
+            process.send_signal(number)
 
 
-def _work(
-    number: int,
-    settings: ServerSettings,
-    make_application: Callable[[int], Application],
-    sockets: Sequence[tuple[socket.socket, str]],
-    counts: MutableSequence[int],
-    channel: Connection,
-) -> None:
+def _work(counts: MutableSequence[int], order: tuple[Any, ...], descriptors: Sequence[int]) -> None:
     """A worker process, from its first line to its last."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches us all; the parent decides
-    listeners = [Listener(*pair) for pair in sockets]
+    # Ctrl-C reaches us all; the parent decides. The forker ignores it, and so do we.
+    number, settings, make_application, schemes = order
+    channel = Connection(descriptors[0])
+    listeners = [
+        Listener(socket.socket(fileno=one), scheme)
+        for one, scheme in zip(descriptors[1:], schemes, strict=True)
+    ]
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             runner.run(_serve(number, settings, make_application, listeners, counts, channel))

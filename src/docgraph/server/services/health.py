@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import orjson
 
-from docgraph.config.sections import DatabaseProbe as DatabaseProbeConfig
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import StoreError, TimeLimitExceeded
 from docgraph.plugins.kinds import Service
+from docgraph.server.services.sections import DatabaseProbe as DatabaseProbeConfig
 from docgraph.store import Store
 
 __all__ = ["DatabaseProbe"]

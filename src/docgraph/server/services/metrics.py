@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from docgraph.config.sections import Metrics as MetricsConfig
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.observe import metrics
 from docgraph.plugins.kinds import Service
 from docgraph.runtime import Blocking, run_blocking
+from docgraph.server.services.sections import Metrics as MetricsConfig
 
 __all__ = ["MetricsService"]
 

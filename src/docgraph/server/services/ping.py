@@ -7,9 +7,9 @@ from typing import ClassVar
 import orjson
 
 from docgraph import __version__
-from docgraph.config.sections import Ping as PingConfig
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.plugins.kinds import Service
+from docgraph.server.services.sections import Ping as PingConfig
 
 __all__ = ["Ping"]
 

@@ -18,9 +18,9 @@ from pymongo.driver_info import DriverInfo
 from pymongo.errors import PyMongoError
 
 from docgraph import __version__
-from docgraph.config.sections import MClient
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import StartupError
+from docgraph.store.sections import MClient
 
 __all__ = ["Client", "build_client"]
 

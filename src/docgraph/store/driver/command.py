@@ -18,9 +18,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
-import bson
+from bson.errors import InvalidBSON
 from bson.raw_bson import RawBSONDocument
 from pymongo import ReadPreference
 from pymongo.asynchronous.command_cursor import AsyncCommandCursor
@@ -43,6 +44,7 @@ from docgraph.observe.events import CommandFinished
 from docgraph.store.driver.concerns import choose_preference
 from docgraph.store.driver.errors import DRIVER_ERRORS, translate, unreachable
 from docgraph.store.driver.fast_path import FastPath
+from docgraph.store.driver.salvage import decode_reply, decode_result
 
 __all__ = ["Commands", "Observed"]
 
@@ -200,6 +202,16 @@ class Commands:
             writing=writing,
         )
 
+    async def read_time(self, seconds: float) -> datetime:
+        """The time of day of the server that takes writes."""
+        database = self._database("admin")
+        reply: Document = await self.within(
+            seconds,
+            lambda: database.command({"hello": 1}, read_preference=ReadPreference.PRIMARY),
+        )
+        found: datetime = reply["localTime"]
+        return found
+
     async def _read(
         self,
         database: AsyncDatabase[Document],
@@ -226,14 +238,26 @@ class Commands:
             try:
                 if self._fast_path is not None:
                     return await self._fast_path.read(database.name, command, preference)
-                return await database.command(
-                    dict(command),  # the driver adds to it
-                    read_preference=preference,
-                    codec_options=self._options,
-                )
+                return await self._send_by_driver(database, command, preference)
             except (AutoReconnect, OperationFailure) as error:
                 if tries == 0 or not _is_worth_another_try(error):
                     raise
+
+    async def _send_by_driver(
+        self, database: AsyncDatabase[Document], command: Document, preference: _ServerMode
+    ) -> Document:
+        try:
+            return await database.command(
+                dict(command),  # the driver adds to it
+                read_preference=preference,
+                codec_options=self._options,
+            )
+        except InvalidBSON:
+            raw: Any = await database.command(
+                dict(command), read_preference=preference, codec_options=self._raw_options
+            )
+            reply: Document = decode_reply(raw.raw, self._options, database.name, command)
+            return reply
 
     async def _read_batches(
         self,
@@ -261,7 +285,7 @@ class Commands:
                         f"the answer of the database exceeds {_MOST_BYTES >> 20} MiB",
                         hint="ask for fewer documents, or for less of each",
                     )
-                documents.append(bson.decode(document.raw, self._options))
+                documents.append(decode_result(document.raw, self._options, database.name, command))
         return documents
 
     def _database(self, name: str) -> AsyncDatabase[Document]:

@@ -32,6 +32,7 @@ from pymongo.topology_description import TopologyDescription
 from docgraph.exchange.data import Document
 from docgraph.observe import emit
 from docgraph.observe.events import FastPathOff
+from docgraph.store.driver.salvage import decode_reply
 
 __all__ = ["FastPath", "report_untried_version"]
 
@@ -93,7 +94,7 @@ class FastPath:
             if effective.mode:  # anything but the primary
                 document["$readPreference"] = effective.document
             payload = await self._exchange(connection, bson.encode(document, False, self._options))
-            reply: Document = bson.decode(payload, self._options)
+            reply: Document = decode_reply(payload, self._options, db, command)
             if not reply.get("ok"):
                 _check_command_response(reply, connection.max_wire_version)
             return reply

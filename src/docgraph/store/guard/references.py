@@ -6,12 +6,18 @@ two readings that differ would be a hole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from docgraph.exchange.errors import QueryError
 
-__all__ = ["READING_MORE", "Reference", "nested_pipelines", "read_reference"]
+__all__ = [
+    "READING_MORE",
+    "Reference",
+    "find_references",
+    "nested_pipelines",
+    "read_reference",
+]
 
 READING_MORE = frozenset({"$facet", "$graphLookup", "$lookup", "$unionWith"})
 
@@ -62,3 +68,16 @@ def nested_pipelines(name: str, body: Any) -> list[tuple[str, Sequence[Any]]]:
     if name in _WITH_PIPELINE and body.get("pipeline") is not None:
         return [("pipeline", body["pipeline"])]
     return []
+
+
+def find_references(pipeline: Sequence[Mapping[str, Any]], db: str) -> Iterator[Reference]:
+    """Every collection that the stages read beside their own, at any depth."""
+    for stage in pipeline:
+        for name, body in stage.items():
+            inner = db
+            reference = read_reference(name, body, db, name)
+            if reference is not None:
+                yield reference
+                inner = reference.db
+            for _, nested in nested_pipelines(name, body):
+                yield from find_references(nested, inner)

@@ -15,14 +15,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from docgraph.exchange.account import Account
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import SecurityViolation
 from docgraph.store.guard.stages import has_key
-from docgraph.store.names import check_namespace
+from docgraph.store.names import check_namespace, namespace_of
 
 __all__ = [
     "Guard",
     "Key",
+    "Paths",
     "Rows",
     "Shield",
     "check_filter_paths",
@@ -76,9 +78,28 @@ class Guard:
     def __init__(self) -> None:
         self._everyday = Shield()  # without row filters and keys, made once for most calls
         self._keys: set[Key] = set()
+        self._lasting: set[str] = set()
+        self._root_role: str | None = None
 
-    def hide(self, db: str, collection: str, path: str) -> Key:
-        """Hide a property, or one below another (`profile.secret`), of a collection."""
+    def trust(self, role: str | None) -> None:
+        """Whoever has this role may name what is hidden; nobody may, unless this is said."""
+        self._root_role = role
+
+    def is_trusted(self, account: Account | None) -> bool:
+        """Whether the caller has the role above all rules."""
+        return account is not None and self._root_role in account.roles
+
+    def unnamed(self, db: str, collection: str, account: Account | None) -> Paths:
+        """What this caller may not name in an index or a definition about the collection."""
+        if self.is_trusted(account):
+            return ()
+        return self._everyday.hidden.get(namespace_of(db, collection), ())
+
+    def hide(self, db: str, collection: str, path: str, *, remade: bool = False) -> Key:
+        """Hide a property, or one below another (`profile.secret`), of a collection.
+
+        `remade`: every write of a whole document brings it anew, whatever was read before.
+        """
         namespace = check_namespace(db, collection)
         segments = tuple(path.split("."))
         if not all(segments) or any(part[:1] == "$" or part.isdigit() for part in segments):
@@ -87,9 +108,15 @@ class Guard:
         if segments not in known:
             # Replaced as a whole: shields of calls that are under way keep what they had.
             self._everyday = Shield({**self._everyday.hidden, namespace: (*known, segments)})
+        if not remade:
+            self._lasting.add(namespace)
         key = Key(namespace, path)
         self._keys.add(key)
         return key
+
+    def loses(self, db: str, collection: str) -> bool:
+        """Whether documents that are read and written back would lose something hidden."""
+        return namespace_of(db, collection) in self._lasting
 
     def shield(self, rows: Rows | None = None, reveal: Iterable[Key] = ()) -> Shield:
         """What a call with these row filters and keys has to respect."""

@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple
 from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 from bson.timestamp import Timestamp
 
-from docgraph.config.sections import AggregationSecurity
 from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.store.guard.loops import LOOPS, check_loops
 from docgraph.store.guard.references import (
@@ -28,7 +27,9 @@ from docgraph.store.guard.references import (
     nested_pipelines,
     read_reference,
 )
+from docgraph.store.mounts import check_reserved
 from docgraph.store.names import check_database, check_namespace
+from docgraph.store.sections import AggregationSecurity
 
 __all__ = [
     "READ_STAGES",
@@ -206,6 +207,7 @@ def _has_sound_stages(pipeline: Any, db: str, allowed: frozenset[str]) -> bool:
                 if reference.db != db or reference.dotted is not None:
                     return False
                 check_namespace(db, reference.collection)
+                check_reserved(reference.collection)
             for _, nested in nested_pipelines(name, body):
                 if not _has_sound_stages(nested, db, allowed):
                     return False
@@ -266,6 +268,7 @@ def _check_reference(name: str, reference: Reference, scope: _Scope, policy: Pol
         raise _violation("CROSS_DATABASE_ACCESS", name, scope.location, reason)
     try:
         check_namespace(reference.db, reference.collection)
+        check_reserved(reference.collection)
         check_database(other)
     except SecurityViolation as error:
         raise _violation("CROSS_DATABASE_ACCESS", name, scope.location, error.message) from None

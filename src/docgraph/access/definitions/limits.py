@@ -1,0 +1,267 @@
+"""Definitions show to others what their author may read, and nothing more.
+
+A stored aggregation or a GraphQL app reads collections for whoever may run it. So somebody without
+the root role can write one only about collections that a plain `GET` of theirs would show them
+whole: without `readFilter` and `projectResponse`. Nor can they name a hidden property, such as the
+password, in an aggregation, an app, a stream or a schema. What was stored before and stays as it
+is, they may leave there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+from docgraph.access.database import AUTHORIZER, DbAclAuthorizer
+from docgraph.access.definitions.imagined import Imagination
+from docgraph.access.full import FullAuthorizer
+from docgraph.codec import unescape_keys
+from docgraph.config.section import PluginConfig, Section
+from docgraph.exchange import (
+    Consistency,
+    Deadline,
+    Document,
+    Exchange,
+    Resource,
+    ResourceType,
+    Write,
+)
+from docgraph.exchange.errors import DocgraphError, SecurityViolation
+from docgraph.graphql.sections import Graphql
+from docgraph.observe import emit
+from docgraph.observe.events import AccessDenied
+from docgraph.plugins.kinds import DataInterceptor, Decision, Kind
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.rest.sections import Mongo
+from docgraph.store import Store
+from docgraph.store.guard.naming import find_named, find_property
+from docgraph.store.guard.references import find_references
+from docgraph.store.guard.rows import Paths
+from docgraph.store.metadata import metadata_id
+from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE, Mounts, find_paths
+from docgraph.store.names import namespace_of
+from docgraph.variables import GRAPHQL, REST, flatten_stages
+
+__all__ = ["DefinitionLimits"]
+
+_PRIMARY: Final = Consistency(preference="primary")
+_REST: Final = "mongo"
+_PIPELINES: Final = ("aggrs", "streams")
+_LOOK_MS: Final = 10_000
+_HINT: Final = "only the root role may"
+
+Namespace = tuple[str, str]
+
+
+class DefinitionLimits(DataInterceptor):
+    """Refuses definitions that would show more than their author may see."""
+
+    name: ClassVar[str] = "permissionDefinitions"
+    description: ClassVar[str] = "refuses definitions that read more than their author may"
+    security: ClassVar[bool] = True
+    priority: ClassVar[int] = 950  # behind those that tell what is wrong with a definition
+
+    def __init__(
+        self,
+        config: PluginConfig,
+        *,
+        registry: PluginRegistry,
+        configuration: Mapping[str, Section],
+        store: Store,
+        graphql: Graphql,
+        mongo: Mongo,
+    ) -> None:
+        self._registry = registry
+        self._store = store
+        self._graphql = graphql
+        self._mongo = mongo
+        self._mounts = Mounts(mongo.mongo_mounts, mongo.uri)
+        self._imagination = Imagination(registry, configuration)
+
+    async def provision(self) -> None:
+        """Tell the guard of the store which role is above it."""
+        authorizer = self._registry.find(AUTHORIZER)
+        if isinstance(authorizer, DbAclAuthorizer):
+            self._store.guard.trust(authorizer.config.root_role)
+
+    def resolve(self, resource: Resource) -> bool:
+        """Metadata, schemas and GraphQL apps."""
+        return resource.collection in (METADATA_STORE, SCHEMA_STORE) or self._is_app(resource)
+
+    def _is_app(self, resource: Resource) -> bool:
+        return resource.is_in(self._graphql.db, self._graphql.collection)
+
+    async def before_write(
+        self, exchange: Exchange | None, resource: Resource, write: Write
+    ) -> Write:
+        """The write as it is, or 403 with what its author may not show."""
+        if exchange is None or self._store.guard.is_trusted(exchange.account):
+            return write
+        for document in write.documents:
+            try:
+                await self._check(exchange, resource, unescape_keys(document))
+            except SecurityViolation as error:
+                self._report(exchange, error)
+                raise
+        return write
+
+    async def _check(self, exchange: Exchange, resource: Resource, document: Document) -> None:
+        db = resource.db or ""
+        if self._is_app(resource):
+            await self._check_app(exchange, document)
+        elif resource.collection == SCHEMA_STORE:
+            self._check_schema(db, document)
+        else:
+            await self._check_metadata(exchange, db, document)
+
+    # --- metadata ---------------------------------------------------------------------------------
+
+    async def _check_metadata(self, exchange: Exchange, db: str, document: Document) -> None:
+        collection = str(document.get("_id")).removeprefix(f"{METADATA_STORE}.")
+        if document.get("_id") != metadata_id(collection):
+            return  # of the database: nothing in it is run
+        stored = await self._find(db, METADATA_STORE, document["_id"])
+        for property in _PIPELINES:
+            before = stored.get(property)
+            for place, entry in _new_entries(property, document.get(property), before):
+                stages = flatten_stages(entry.get("stages"), REST.optional)
+                await self._check_pipeline(exchange, (db, collection), stages, place)
+        self._check_binding(db, collection, document.get("jsonSchema"), stored.get("jsonSchema"))
+
+    async def _check_pipeline(
+        self, exchange: Exchange, own: Namespace, stages: list[Any], place: str
+    ) -> None:
+        # The collection itself is read under the filters of whoever runs the aggregation.
+        read = {(one.db, one.collection) for one in find_references(stages, own[0])} - {own}
+        for joined in sorted(read):
+            if not await self._may_read(exchange, joined):
+                raise SecurityViolation(
+                    f"{place}.stages: the collection '{joined[1]}' may not be joined by somebody "
+                    "who may not read all of it",
+                    hint=_HINT,
+                )
+        hidden = self._hidden({own, *read})
+        if hidden and (name := find_named(stages, hidden)):
+            raise _refuse_name(f"{place}.stages", name)
+
+    def _check_binding(self, db: str, collection: str, setting: Any, stored: Any) -> None:
+        """The schema of a collection with hidden properties is one of its own database.
+
+        Those of other databases may name what is hidden here.
+        """
+        other = setting.get("schemaStoreDb", db) if isinstance(setting, dict) else db
+        if setting != stored and other != db and self._hidden({(db, collection)}):
+            raise SecurityViolation(
+                f"jsonSchema.schemaStoreDb: the schema of '{collection}' must be of its database",
+                hint=_HINT,
+            )
+
+    def _check_schema(self, db: str, document: Document) -> None:
+        hidden = tuple(
+            path
+            for namespace, paths in self._store.guard.shield().hidden.items()
+            if namespace.startswith(f"{db}.")
+            for path in paths
+        )
+        if name := find_property(document, hidden):
+            raise _refuse_name("the schema", name)
+
+    # --- GraphQL apps -----------------------------------------------------------------------------
+
+    async def _check_app(self, exchange: Exchange, document: Document) -> None:
+        stored = await self._find(self._graphql.db, self._graphql.collection, document.get("_id"))
+        if document.get("mappings") == stored.get("mappings"):
+            return
+        for place, namespace, mapping in _find_mapped(document.get("mappings")):
+            if not await self._may_read(exchange, namespace):
+                raise SecurityViolation(
+                    f"{place}: the collection '{namespace_of(*namespace)}' may not be mapped by "
+                    "somebody who may not read all of it",
+                    hint=_HINT,
+                )
+            hidden = self._hidden({namespace})
+            if hidden and (name := find_named(mapping, hidden)):
+                raise _refuse_name(place, name)
+
+    # --- what the author may ----------------------------------------------------------------------
+
+    async def _may_read(self, exchange: Exchange, namespace: Namespace) -> bool:
+        """Whether a plain GET of the collection shows the caller all of it, at one of its paths."""
+        paths = self._find_paths(exchange, namespace)
+        if not paths:
+            # No request reads it, but who may do everything anyway need not be kept from it.
+            known = self._registry.of_kind(Kind.AUTHORIZER)
+            return any(isinstance(one, FullAuthorizer) for one in known)
+        for path in paths:
+            service, decision = await self._imagination.decide_get(exchange, path)
+            if service == _REST and decision is not None and _shows_all(decision, namespace):
+                return True
+        return False
+
+    def _find_paths(self, exchange: Exchange, namespace: Namespace) -> list[tuple[str, ...]]:
+        """Where the collection is mounted, and its place beside the resource of the request.
+
+        Of mounts with variables only the request says what they stand for.
+        """
+        own = Resource(ResourceType.COLLECTION, *namespace)
+        paths = [
+            *find_paths(own, self._mongo.mongo_mounts, self._mongo.uri),
+            (*exchange.request.segments[:-1], namespace[1]),
+        ]
+        host = exchange.request.headers.get("host") or ""
+        found = ((path, self._mounts.resolve(path, host)) for path in dict.fromkeys(paths))
+        return [path for path, one in found if one is not None and one.is_in(*namespace)]
+
+    def _hidden(self, namespaces: set[Namespace]) -> Paths:
+        hidden = self._store.guard.shield().hidden
+        return tuple(path for one in namespaces for path in hidden.get(namespace_of(*one), ()))
+
+    async def _find(self, db: str, collection: str, id: Any) -> Document:
+        found = await self._store.find_one(
+            db,
+            collection,
+            {"_id": {"$eq": id}},
+            deadline=Deadline.after_ms(_LOOK_MS),
+            consistency=_PRIMARY,
+        )
+        return unescape_keys(found or {})
+
+    def _report(self, exchange: Exchange, error: DocgraphError) -> None:
+        request, account = exchange.request, exchange.account
+        name = account.name if account is not None else ""
+        emit(
+            AccessDenied(exchange.id, self.name, error.message, name, request.method, request.path)
+        )
+
+
+def _shows_all(decision: Decision, namespace: Namespace) -> bool:
+    permission = decision.permission
+    if permission is None:
+        return True
+    return not permission.project_response and namespace_of(*namespace) not in (
+        permission.read_filters
+    )
+
+
+def _refuse_name(place: str, name: str) -> SecurityViolation:
+    return SecurityViolation(f"{place}: the property '{name}' may not be named here", hint=_HINT)
+
+
+def _new_entries(property: str, entries: Any, stored: Any) -> Iterator[tuple[str, Document]]:
+    known = stored if isinstance(stored, list) else []
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        if isinstance(entry, dict) and entry not in known:
+            yield f"{property}[{index}]", entry
+
+
+def _find_mapped(mappings: Any) -> Iterator[tuple[str, Namespace, Document]]:
+    """Every collection that the mappings of an app read, with the place and mapping that say so."""
+    for type, fields in mappings.items() if isinstance(mappings, dict) else ():
+        for field, mapping in fields.items() if isinstance(fields, dict) else ():
+            match mapping:
+                case {"db": str(db), "collection": str(collection)}:
+                    place = f"mappings.{type}.{field}"
+                    yield place, (db, collection), mapping
+                    stages = flatten_stages(mapping.get("stages", []), GRAPHQL.optional)
+                    for one in find_references(stages, db):
+                        yield f"{place}.stages", (one.db, one.collection), mapping

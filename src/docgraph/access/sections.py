@@ -1,0 +1,112 @@
+"""What callers may do: authorizers and guards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta
+
+from docgraph.config.section import ConfigurationPath, Name, Operator, PluginConfig, View
+from docgraph.exchange.errors import Problem
+
+__all__ = [
+    "DbAclAuthorizer",
+    "FileAclAuthorizer",
+    "FilterOperatorsBlacklist",
+    "FullAuthorizer",
+    "OriginVetoer",
+    "RootRoleGuard",
+]
+
+
+class DbAclAuthorizer(PluginConfig, frozen=True):
+    """Allows by permission documents in the database."""
+
+    section_name: ClassVar[str] = "dbAclAuthorizer"
+    enabled: Annotated[bool, Meta(description="whether the authorizer is on")] = True
+    acl_db: Annotated[Name, Meta(description="database of the permissions")] = "docgraph"
+    acl_collection: Annotated[Name, Meta(description="collection of the permissions")] = "acl"
+    root_role: Annotated[
+        Name | None, Meta(description="role that may do everything; null for none")
+    ] = "admin"
+    cache_enabled: Annotated[bool, Meta(description="keep permissions in memory")] = True
+    cache_size: Annotated[
+        int, Meta(description="roles whose permissions are kept", ge=1, le=1_000_000)
+    ] = 1000
+    cache_ttl: Annotated[
+        int, Meta(description="time that permissions are kept, in ms", ge=1, le=86_400_000)
+    ] = 5000
+    cache_expire_policy: Annotated[
+        Literal["AFTER_WRITE", "AFTER_READ"],
+        Meta(description="whether the time counts from the fetch or from the last use"),
+    ] = "AFTER_WRITE"
+
+
+class FileAclAuthorizer(PluginConfig, frozen=True):
+    """Allows by permissions in a file or in the configuration itself."""
+
+    section_name: ClassVar[str] = "fileAclAuthorizer"
+    enabled: Annotated[bool, Meta(description="whether the authorizer is on")] = False
+    conf_file: Annotated[
+        ConfigurationPath | None,
+        Meta(description="YAML file with a list `permissions`; wins over `permissions`"),
+    ] = None
+    permissions: Annotated[
+        tuple[dict[str, Any], ...],
+        Meta(description="permissions with `predicate`, `roles`, `priority` and `mongo`"),
+    ] = ()
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """The permissions have to come from somewhere."""
+        if self.enabled and self.conf_file is None and not self.permissions:
+            yield view.blame(
+                "/fileAclAuthorizer/permissions",
+                "fileAclAuthorizer is on and has no permissions",
+                "set conf-file or permissions",
+                "/fileAclAuthorizer/enabled",
+            )
+
+
+class FullAuthorizer(PluginConfig, frozen=True):
+    """Allows everything."""
+
+    section_name: ClassVar[str] = "fullAuthorizer"
+    enabled: Annotated[bool, Meta(description="whether the authorizer is on")] = False
+    authentication_required: Annotated[
+        bool, Meta(description="whether callers have to be known")
+    ] = True
+
+
+class OriginVetoer(PluginConfig, frozen=True):
+    """Denies requests of pages that are not on a list."""
+
+    section_name: ClassVar[str] = "originVetoer"
+    enabled: Annotated[bool, Meta(description="whether the vetoer is on")] = False
+    whitelist: Annotated[tuple[str, ...], Meta(description="origins that pass")] = ()
+    whitelist_patterns: Annotated[
+        tuple[str, ...], Meta(description="the same; `*` stands for any text")
+    ] = ()
+    ignore_paths: Annotated[
+        tuple[str, ...], Meta(description="path templates that are not looked at")
+    ] = ()
+    allow_missing_origin: Annotated[
+        bool, Meta(description="whether requests without `Origin` pass")
+    ] = True
+
+
+class FilterOperatorsBlacklist(PluginConfig, frozen=True):
+    """Denies REST requests whose filter uses one of these operators."""
+
+    section_name: ClassVar[str] = "filterOperatorsBlacklist"
+    enabled: Annotated[bool, Meta(description="whether the vetoer is on")] = True
+    blacklist: Annotated[tuple[Operator, ...], Meta(description="operators that are refused")] = (
+        "$where",
+    )
+
+
+class RootRoleGuard(PluginConfig, frozen=True):
+    """Refuses writes that would give the root role to a user, or roles to whoever writes."""
+
+    section_name: ClassVar[str] = "rootRoleGuard"
+    enabled: Annotated[bool, Meta(description="whether the guard is on")] = True

@@ -1,0 +1,151 @@
+"""The cookie that carries a token: who sets, reads and clears it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Final, Literal
+
+from msgspec import Meta
+
+from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism, TokenBasicAuthMechanism
+from docgraph.auth.tokens.sections import JwtTokenManager, RndTokenManager
+from docgraph.config.section import PluginConfig, Uri, View
+from docgraph.exchange.errors import Problem
+
+__all__ = ["AuthCookieHandler", "AuthCookieRemover", "AuthCookieSetter"]
+
+
+class AuthCookieSetter(PluginConfig, frozen=True):
+    """Sets the cookie when a request asks for it with `set-auth-cookie`."""
+
+    section_name: ClassVar[str] = "authCookieSetter"
+    enabled: Annotated[bool, Meta(description="whether the cookie is set")] = False
+    secure: Annotated[bool, Meta(description="set the cookie only over https")] = True
+    name: Annotated[
+        str,
+        Meta(
+            description="name of the cookie",
+            pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z",
+            extra={"form": "letters, digits and '_', '-', '.'"},
+        ),
+    ] = "dg_auth"
+    domain: Annotated[
+        Annotated[str, Meta(pattern=r"^[A-Za-z0-9.-]+\Z", extra={"form": "a domain name"})] | None,
+        Meta(description="domain of the cookie; none binds it to the host"),
+    ] = None
+    path: Annotated[
+        str,
+        Meta(
+            description="path of the cookie",
+            pattern=r"^/[^;\x00-\x20\x7f]*\Z",
+            extra={"form": "a path that begins with '/'"},
+        ),
+    ] = "/"
+    http_only: Annotated[bool, Meta(description="hide the cookie from scripts")] = True
+    same_site: Annotated[bool, Meta(description="send the attribute `SameSite`")] = True
+    same_site_mode: Annotated[
+        Literal["strict", "lax", "none"], Meta(description="value of `SameSite`")
+    ] = "strict"
+    expires_ttl: Annotated[
+        int, Meta(description="life of the cookie, in seconds", ge=1, le=31_536_000)
+    ] = 86_400
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """Decision 30: all three plugins, and a token that somebody issues and verifies."""
+        yield from _come_as_three(view)
+        yield from _have_a_token(view)
+        yield from _agree_on_tokens(view)
+
+
+class AuthCookieHandler(PluginConfig, frozen=True):
+    """Reads the cookie and takes it as an `Authorization` header."""
+
+    section_name: ClassVar[str] = "authCookieHandler"
+    enabled: Annotated[bool, Meta(description="whether the cookie is read")] = False
+
+
+class AuthCookieRemover(PluginConfig, frozen=True):
+    """Clears the cookie and ends the token."""
+
+    section_name: ClassVar[str] = "authCookieRemover"
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = False
+    secure: Annotated[
+        bool, Meta(description="whether the request to log out must itself be authenticated")
+    ] = False
+    uri: Annotated[Uri, Meta(description="path of the service")] = "/logout"
+
+
+_COOKIES: Final = (AuthCookieSetter, AuthCookieHandler, AuthCookieRemover)
+
+
+def _come_as_three(view: View) -> Iterator[Problem]:
+    """Cookie authentication needs the setter, the handler and the remover."""
+    if not view.knows(*_COOKIES):
+        return
+    off = [section.section_name for section in _COOKIES if view.on(section) is None]
+    on = [section.section_name for section in _COOKIES if view.on(section) is not None]
+    if on and off:
+        yield view.blame(
+            f"/{on[0]}/enabled",
+            f"cookies need {' and '.join(off)} too",
+            f"set {' and '.join(f'/{name}/enabled' for name in off)} to true",
+        )
+
+
+def _have_a_token(view: View) -> Iterator[Problem]:
+    """One of the three option sets: a manager that issues and a mechanism that verifies."""
+    parts = (
+        RndTokenManager,
+        JwtTokenManager,
+        TokenBasicAuthMechanism,
+        JwtAuthenticationMechanism,
+    )
+    if not view.knows(*parts) or not any(view.on(section) for section in _COOKIES):
+        return
+    random, signed, basic, jwt = (view.on(section) is not None for section in parts)
+    path = "/authCookieSetter/enabled"
+    if not random and not signed:
+        yield view.blame(
+            path, "cookies need a token manager", "turn on rndTokenManager or jwtTokenManager"
+        )
+    elif not basic and not (signed and jwt):
+        yield view.blame(
+            path,
+            "no mechanism that is on can verify the token in a cookie",
+            "turn on tokenBasicAuthMechanism",
+            "/tokenBasicAuthMechanism/enabled",
+        )
+
+
+def _agree_on_tokens(view: View) -> Iterator[Problem]:
+    """Decision 30: what jwtTokenManager puts in a cookie, the JWT mechanism must accept."""
+    jwt, manager = view.on(JwtAuthenticationMechanism), view.on(JwtTokenManager)
+    if jwt is None or manager is None or view.on(AuthCookieSetter) is None:
+        return
+    agreement = {
+        "key": jwt.key == manager.key,
+        "algorithm": jwt.algorithm in {"HS256", "HMAC256"},
+        "issuer": jwt.issuer is None or jwt.issuer == manager.issuer,
+        "audience": _is_accepted(manager.audience, jwt.audience),
+        "base64Encoded": not jwt.base64_encoded,
+    }
+    for name, agrees in agreement.items():
+        if not agrees:
+            yield view.blame(
+                f"/jwtAuthenticationMechanism/{name}",
+                f"'{name}' does not agree with jwtTokenManager, whose tokens the cookies carry",
+                "jwtTokenManager signs with HS256; set key, issuer and audience of both alike",
+                f"/jwtTokenManager/{name}",
+            )
+
+
+def _is_accepted(given: str | tuple[str, ...] | None, wanted: str | tuple[str, ...] | None) -> bool:
+    if wanted is None:
+        return True
+    return bool(_as_set(given) & _as_set(wanted))
+
+
+def _as_set(audience: str | tuple[str, ...] | None) -> set[str]:
+    if audience is None:
+        return set()
+    return {audience} if isinstance(audience, str) else set(audience)

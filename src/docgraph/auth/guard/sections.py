@@ -1,0 +1,28 @@
+"""What stops those who try passwords: `bruteForceAttackGuard`."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from docgraph.config.section import PluginConfig
+
+__all__ = ["BruteForceAttackGuard"]
+
+
+class BruteForceAttackGuard(PluginConfig, frozen=True):
+    """Answers 429 to those who try passwords."""
+
+    section_name: ClassVar[str] = "bruteForceAttackGuard"
+    enabled: Annotated[bool, Meta(description="whether the guard is on")] = True
+    max_failed_attempts: Annotated[
+        int,
+        Meta(description="failures of one address with one user in the window", ge=1, le=100_000),
+    ] = 10
+    max_failed_attempts_per_address: Annotated[
+        int, Meta(description="failures of one address in the window", ge=1, le=1_000_000)
+    ] = 100
+    window_ms: Annotated[int, Meta(description="length of the window", ge=1000, le=86_400_000)] = (
+        10_000
+    )

@@ -1,0 +1,248 @@
+"""How callers say who they are: the mechanisms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+from msgspec import Meta
+
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator, FileRealmAuthenticator
+from docgraph.auth.jwt.hashes import hash_bytes, is_short
+from docgraph.auth.tokens.sections import JwtTokenManager, RndTokenManager
+from docgraph.config.nearest import suggest
+from docgraph.config.section import Name, PluginConfig, Secret, View
+from docgraph.exchange.errors import Problem
+
+__all__ = [
+    "BasicAuthMechanism",
+    "DigestAuthMechanism",
+    "IdentityAuthMechanism",
+    "JwtAlgorithm",
+    "JwtAuthenticationMechanism",
+    "TokenBasicAuthMechanism",
+]
+
+Realm = Annotated[
+    str,
+    Meta(
+        pattern=r'^[^"\\\x00-\x1f\x7f]{1,255}\Z',
+        extra={"form": "printable text without quotes and backslashes"},
+    ),
+]
+JwtAlgorithm = Literal[
+    "HS256",
+    "HS384",
+    "HS512",
+    "RS256",
+    "RS384",
+    "RS512",
+    "HMAC256",
+    "HMAC384",
+    "HMAC512",
+    "RSA256",
+    "RSA384",
+    "RSA512",
+]
+
+
+class BasicAuthMechanism(PluginConfig, frozen=True):
+    """`Authorization: Basic` with user id and password."""
+
+    section_name: ClassVar[str] = "basicAuthMechanism"
+    enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = True
+    authenticator: Annotated[Name, Meta(description="authenticator that knows the users")] = (
+        "dbRealmAuthenticator"
+    )
+    realm: Annotated[Realm, Meta(description="realm of the challenge")] = "docgraph"
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """The authenticator is there and on."""
+        yield from _check_authenticator(self, view)
+
+
+class DigestAuthMechanism(PluginConfig, frozen=True):
+    """`Authorization: Digest`."""
+
+    section_name: ClassVar[str] = "digestAuthMechanism"
+    enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = False
+    realm: Annotated[Realm, Meta(description="realm of the challenge")] = "docgraph"
+    domain: Annotated[Realm, Meta(description="domain of the challenge")] = "/"
+    authenticator: Annotated[Name, Meta(description="authenticator that knows the users")] = (
+        "dbRealmAuthenticator"
+    )
+    algorithms: Annotated[
+        tuple[Literal["MD5", "SHA-256"], ...],
+        Meta(description="algorithms offered, one challenge each", min_length=1),
+    ] = ("MD5",)
+    key: Annotated[
+        Secret | None,
+        Meta(
+            description="key that nonces are made with; give the same to all instances that "
+            "share clients; the default is random per instance"
+        ),
+    ] = None
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """Decision 36: a digest cannot be computed from a bcrypt hash."""
+        yield from _check_authenticator(self, view)
+        realm = view.on(DbRealmAuthenticator)
+        if not self.enabled or realm is None or self.authenticator != realm.section_name:
+            return
+        if realm.bcrypt_hashed_password and realm.prop_ha1 is None:
+            yield view.blame(
+                "/digestAuthMechanism/enabled",
+                "digest cannot verify passwords that are hashed with bcrypt",
+                "store HA1 values and name their property in /dbRealmAuthenticator/prop-ha1, or "
+                "use another authenticator",
+            )
+
+
+class TokenBasicAuthMechanism(PluginConfig, frozen=True):
+    """`Authorization: Basic` with user id and token; needs a token manager."""
+
+    section_name: ClassVar[str] = "tokenBasicAuthMechanism"
+    enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = True
+
+    def give_advice(self, view: View) -> Iterator[Problem]:
+        """Without a token manager the mechanism has nothing to check."""
+        if not self.enabled or not view.knows(RndTokenManager, JwtTokenManager):
+            return
+        if not view.on(RndTokenManager) and not view.on(JwtTokenManager):
+            yield view.blame(
+                "/tokenBasicAuthMechanism/enabled",
+                "without effect: no token manager is on",
+                "turn on rndTokenManager or jwtTokenManager, or set it to false",
+                "/rndTokenManager/enabled",
+            )
+
+
+class JwtAuthenticationMechanism(PluginConfig, frozen=True):
+    """`Authorization: Bearer` with a JSON Web Token."""
+
+    section_name: ClassVar[str] = "jwtAuthenticationMechanism"
+    enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = False
+    algorithm: Annotated[JwtAlgorithm, Meta(description="the one algorithm accepted")] = "HS256"
+    key: Annotated[
+        Secret | None,
+        Meta(
+            description="secret for HMAC; public key or certificate for RSA, as PEM text or as "
+            "the path of a PEM file"
+        ),
+    ] = None
+    base64_encoded: Annotated[
+        bool, Meta(description="whether the whole token is base64 once more")
+    ] = msgspec.field(name="base64Encoded", default=False)
+    username_claim: Annotated[Name, Meta(description="claim that holds the user id")] = (
+        msgspec.field(name="usernameClaim", default="sub")
+    )
+    roles_claim: Annotated[
+        Name | None,
+        Meta(description="claim that holds the roles; not together with `fixedRoles`"),
+    ] = msgspec.field(name="rolesClaim", default="roles")
+    fixed_roles: Annotated[
+        tuple[str, ...] | None,
+        Meta(description="roles of every caller; not together with `rolesClaim`"),
+    ] = msgspec.field(name="fixedRoles", default=None)
+    issuer: Annotated[
+        Name | None, Meta(description="issuer that a token must name; null checks none")
+    ] = None
+    audience: Annotated[
+        Name | tuple[str, ...] | None,
+        Meta(description="audience that a token must name, or a list of which one; null: any"),
+    ] = None
+    require_exp: Annotated[bool, Meta(description="refuse tokens that never expire")] = True
+    leeway: Annotated[int, Meta(description="seconds that clocks may differ", ge=0, le=3600)] = 30
+    allow_weak_key: Annotated[
+        bool, Meta(description="accept a secret that is shorter than the hash")
+    ] = False
+    jwks: Annotated[
+        Name | None, Meta(description="address or file of a key set, in place of `key`")
+    ] = None
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """Decision 31: a key or a key set, and one source of roles."""
+        if self.enabled:
+            yield from self._check_key(view)
+            yield from self._check_roles(view)
+
+    def _check_key(self, view: View) -> Iterator[Problem]:
+        """A secret is not shorter than its hash."""
+        if self.key is None and self.jwks is None:
+            yield view.blame(
+                "/jwtAuthenticationMechanism/key",
+                "jwtAuthenticationMechanism is on and has neither key nor jwks",
+                "set one of them",
+                "/jwtAuthenticationMechanism/enabled",
+            )
+        elif (
+            self.key is not None and not self.allow_weak_key and is_short(self.key, self.algorithm)
+        ):
+            yield view.blame(
+                "/jwtAuthenticationMechanism/key",
+                f"the key is shorter than the {hash_bytes(self.algorithm)} bytes of "
+                f"{self.algorithm}",
+                "use a longer random text, or set allow-weak-key to true if it cannot be changed",
+            )
+
+    def _check_roles(self, view: View) -> Iterator[Problem]:
+        """rolesClaim yields to fixedRoles; setting both is no start."""
+        claim = "/jwtAuthenticationMechanism/rolesClaim"
+        fixed = "/jwtAuthenticationMechanism/fixedRoles"
+        if self.fixed_roles and view.tree.is_set(claim):
+            yield view.blame(fixed, "rolesClaim and fixedRoles are both set", "remove one of them")
+        if self.roles_claim is None and not self.fixed_roles:
+            yield view.blame(claim, "neither rolesClaim nor fixedRoles is set", "set one of them")
+
+
+class IdentityAuthMechanism(PluginConfig, frozen=True):
+    """Takes every request as coming from one account; for tests only."""
+
+    section_name: ClassVar[str] = "identityAuthMechanism"
+    enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = False
+    username: Annotated[Name, Meta(description="user id of the account")] = "admin"
+    roles: Annotated[tuple[str, ...], Meta(description="roles of the account")] = ("admin", "user")
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """With identity nobody is ever challenged, so that digest could never begin."""
+        if self.enabled and view.on(DigestAuthMechanism):
+            yield view.blame(
+                "/identityAuthMechanism/enabled",
+                "identityAuthMechanism cannot be used together with digestAuthMechanism",
+                "set one of them to false",
+                "/digestAuthMechanism/enabled",
+            )
+
+    def give_advice(self, view: View) -> Iterator[Problem]:
+        """Everybody is somebody: fine on a desk, a disaster elsewhere."""
+        if self.enabled:
+            yield view.blame(
+                "/identityAuthMechanism/enabled",
+                "every request without other credentials counts as one account",
+                "use it for tests only",
+            )
+
+
+def _check_authenticator(
+    mechanism: BasicAuthMechanism | DigestAuthMechanism, view: View
+) -> Iterator[Problem]:
+    """A mechanism names an authenticator that is there and on."""
+    if not mechanism.enabled:
+        return
+    ours = (DbRealmAuthenticator, FileRealmAuthenticator)
+    known = {section.section_name: view.get(section) for section in ours}
+    name, path = mechanism.authenticator, f"/{mechanism.section_name}/authenticator"
+    authenticator = known.get(name)
+    if name not in known and name not in view.plugins:
+        yield view.blame(
+            path, f"there is no authenticator '{name}'", suggest(name, [*known, *view.plugins])
+        )
+    elif authenticator is not None and not authenticator.enabled:
+        yield view.blame(
+            path,
+            f"the authenticator '{name}' is off",
+            f"set /{name}/enabled to true, or name another one",
+            f"/{name}/enabled",
+            f"/{mechanism.section_name}/enabled",
+        )

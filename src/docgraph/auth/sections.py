@@ -1,0 +1,19 @@
+"""What callers are told about themselves: `roles`."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from docgraph.config.section import ServiceConfig, Uri
+
+__all__ = ["Roles"]
+
+
+class Roles(ServiceConfig, frozen=True):
+    """Tells callers their roles, at `<uri>/<userid>`."""
+
+    section_name: ClassVar[str] = "roles"
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="base path of the service")] = "/roles"

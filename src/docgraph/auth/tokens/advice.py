@@ -1,0 +1,136 @@
+"""Rules and mappings that use what signed tokens do not carry: told at start.
+
+`@user.team` is bound for who logs in by password, and unbound for the same user by token, unless
+`account-properties-claims` lists it. That is easily overlooked, since nothing fails: a rule does
+not match, a field is null.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from docgraph.auth.tokens.claims import PropertyNames
+from docgraph.auth.tokens.sections import JwtTokenManager
+from docgraph.config.files import load_file
+from docgraph.config.locate import CONFIGURATION
+from docgraph.config.node import to_plain
+from docgraph.config.section import PluginConfig
+from docgraph.exchange import ConfigError, Deadline
+from docgraph.observe import emit
+from docgraph.observe.events import ConfigWarning
+from docgraph.plugins.kinds import Initializer
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Blocking, Instance, run_blocking
+from docgraph.store import Store
+
+__all__ = ["ClaimsAdvisor", "find_user_paths"]
+
+_OPTION: Final = "/jwtTokenManager/account-properties-claims"
+_FILE_RULES: Final = "fileAclAuthorizer"
+# Plugins that keep documents in the database, what those are, and the options that say where.
+_KEPT: Final = (
+    ("dbAclAuthorizer", "rule", "acl_db", "acl_collection"),
+    ("graphql", "app", "db", "collection"),
+)
+_MOST_DOCUMENTS: Final = 10_000
+_MOST_PLACES: Final = 3
+_READ_MS: Final = 10_000
+# Not in quotes, and not the end of an address such as ada@user.example.
+_USER: Final = re.compile(r"(?<![\w'\"])@user((?:\.[\w$-]+|\[[0-9]+\])+)")
+_STEP: Final = re.compile(r"[\w$-]+")
+_NO_MAPPING: Final = "schema"  # the text of an app that is for people
+
+
+class ClaimsAdvisor(Initializer):
+    """Looks at every rule and mapping once, and rests without `jwtTokenManager`."""
+
+    name: ClassVar[str] = "tokenClaimsAdvisor"
+    description: ClassVar[str] = "tells at start what rules and mappings miss in signed tokens"
+
+    def __init__(
+        self,
+        config: PluginConfig,
+        *,
+        manager: JwtTokenManager,
+        registry: PluginRegistry,
+        store: Store,
+        blocking: Blocking,
+        instance: Instance,
+    ) -> None:
+        self.config = config
+        self._names = PropertyNames(manager.account_properties_claims)
+        self._registry = registry
+        self._store = store
+        self._lane = blocking.lane("files", 1)
+        self._is_wanted = bool(manager.enabled) and instance.worker <= 1
+
+    async def provision(self) -> None:
+        """Look at the rules of the file."""
+        rules = self._registry.find(_FILE_RULES) if self._is_wanted else None
+        if rules is not None:
+            found = await run_blocking(self._lane, _load_rules, rules.config)
+            self._tell((f"the rule {number} of the file", one) for number, one in found)
+
+    async def initialize(self) -> None:
+        """Look at the rules and the apps of the database."""
+        documents: list[tuple[str, Any]] = []
+        for name, what, db, collection in _KEPT if self._is_wanted else ():
+            keeper = self._registry.find(name)
+            if keeper is not None:
+                found = await self._store.find(
+                    getattr(keeper.config, db),
+                    getattr(keeper.config, collection),
+                    {},
+                    limit=_MOST_DOCUMENTS,
+                    deadline=Deadline.after_ms(_READ_MS),
+                )
+                documents += ((f"the {what} {one.get('_id')}", one) for one in found)
+        self._tell(documents)
+
+    def _tell(self, documents: Iterable[tuple[str, Any]]) -> None:
+        """One warning for each property, with the first places that use it."""
+        places: dict[str, dict[str, None]] = {}
+        for place, document in documents:
+            for path in find_user_paths(document):
+                if not self._names.carry(path):
+                    places.setdefault(".".join(path), {})[place] = None
+        for missing, users in places.items():
+            emit(ConfigWarning(CONFIGURATION, _OPTION, _describe(missing, list(users))))
+
+
+def find_user_paths(value: Any) -> Iterator[tuple[str, ...]]:
+    """The paths behind `@user` in all texts of a document."""
+    if isinstance(value, str):
+        for match in _USER.finditer(value):
+            yield tuple(_STEP.findall(match[1]))
+    elif isinstance(value, Mapping):
+        for key, one in value.items():
+            if key != _NO_MAPPING:
+                yield from find_user_paths(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from find_user_paths(one)
+
+
+def _load_rules(config: Any) -> list[tuple[int, Any]]:
+    """The rules of the section or of its file."""
+    rules = config.permissions
+    if config.conf_file is not None:
+        try:
+            content = to_plain(load_file(Path(config.conf_file), f"/{_FILE_RULES}/conf-file"))
+        except ConfigError:
+            return []  # the authorizer tells of it, and stops the start
+        rules = content.get("permissions") if isinstance(content, dict) else None
+    return list(enumerate(rules, 1)) if isinstance(rules, list | tuple) else []
+
+
+def _describe(path: str, places: list[str]) -> str:
+    more = len(places) - _MOST_PLACES
+    named = ", ".join(places[:_MOST_PLACES]) + (f" and {more} more" if more > 0 else "")
+    return (
+        f"@user.{path} is not bound for callers who come with a token, and is used by {named}; "
+        f"list {path!r} there if tokens should carry it"
+    )

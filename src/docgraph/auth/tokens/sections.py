@@ -1,0 +1,94 @@
+"""Tokens in place of passwords: their managers and their service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from docgraph.auth.jwt.hashes import is_short
+from docgraph.config.section import Name, PluginConfig, Secret, Uri, View
+from docgraph.exchange.errors import Problem
+
+__all__ = [
+    "AuthTokenService",
+    "JwtTokenManager",
+    "RndTokenManager",
+]
+
+Minutes = Annotated[int, Meta(ge=1, le=525_600, extra={"unit": "minutes"})]
+
+
+class RndTokenManager(PluginConfig, frozen=True):
+    """Random tokens, known to the instance that issued them."""
+
+    section_name: ClassVar[str] = "rndTokenManager"
+    enabled: Annotated[bool, Meta(description="whether the manager is on")] = True
+    ttl: Annotated[Minutes, Meta(description="life of a token, in minutes")] = 15
+    srv_uri: Annotated[Uri, Meta(description="base path of the token service")] = "/tokens"
+
+
+class JwtTokenManager(PluginConfig, frozen=True):
+    """Signed tokens, known to every instance that shares the key."""
+
+    section_name: ClassVar[str] = "jwtTokenManager"
+    enabled: Annotated[bool, Meta(description="whether the manager is on")] = False
+    key: Annotated[
+        Secret | None, Meta(description="secret that tokens are signed with, at least 32 bytes")
+    ] = None
+    ttl: Annotated[Minutes, Meta(description="life of a token, in minutes")] = 15
+    srv_uri: Annotated[Uri, Meta(description="base path of the token service")] = "/tokens"
+    issuer: Annotated[Name, Meta(description="issuer named in tokens")] = "docgraph"
+    audience: Annotated[
+        Name | tuple[str, ...] | None, Meta(description="audience named in tokens")
+    ] = None
+    account_properties_claims: Annotated[
+        tuple[Name, ...],
+        Meta(
+            description="properties of the user that tokens carry beside id and roles: names, "
+            "or paths such as `/address/city` and `address.city`"
+        ),
+    ] = ()
+    max_session_age: Annotated[
+        int,
+        Meta(
+            description="minutes after which a login by password is not prolonged any more; "
+            "0 for no end",
+            ge=0,
+            le=525_600,
+            extra={"unit": "minutes"},
+        ),
+    ] = 0
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """Decisions 29 and 31: one manager, and a key that is not shorter than the hash."""
+        if not self.enabled:
+            return
+        if view.on(RndTokenManager):
+            yield view.blame(
+                "/jwtTokenManager/enabled",
+                "rndTokenManager and jwtTokenManager are both on",
+                "set /rndTokenManager/enabled to false to use jwtTokenManager",
+                "/rndTokenManager/enabled",
+            )
+        if self.key is None:
+            yield view.blame(
+                "/jwtTokenManager/key",
+                "jwtTokenManager is on and has no key",
+                "set it to a random text of at least 32 bytes",
+                "/jwtTokenManager/enabled",
+            )
+        elif is_short(self.key, "HS256"):
+            yield view.blame(
+                "/jwtTokenManager/key",
+                "the key is shorter than 32 bytes",
+                "use a longer random text",
+            )
+
+
+class AuthTokenService(PluginConfig, frozen=True):
+    """Gives and ends the caller's token, at the `srv-uri` of the token manager."""
+
+    section_name: ClassVar[str] = "authTokenService"
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True

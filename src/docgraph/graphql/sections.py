@@ -1,0 +1,139 @@
+"""The GraphQL service: `graphql`, its limits, the plugins that keep apps in memory, and MCP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+from msgspec import Meta
+
+from docgraph.config.section import (
+    Milliseconds,
+    Name,
+    PluginConfig,
+    Section,
+    ServiceConfig,
+    Size,
+    Uri,
+    View,
+)
+from docgraph.exchange.errors import Problem
+
+__all__ = ["GraphAppsInitializer", "GraphAppsUpdater", "Graphql", "GraphqlLimits", "Mcp"]
+
+Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+
+
+class GraphqlLimits(Section, frozen=True):
+    """What one query may cost; an app may set its own in `descriptor.limits`."""
+
+    depth: Annotated[Count, Meta(description="levels of fields, fragments included")] = 15
+    aliases: Annotated[Count, Meta(description="aliased fields")] = 50
+    root_fields: Annotated[Count, Meta(description="fields of `Query`")] = 20
+    tokens: Annotated[Count, Meta(description="tokens of the query text")] = 2500
+    directives: Annotated[Count, Meta(description="directives")] = 50
+    estimated_documents: Annotated[
+        Count, Meta(description="documents by the product of all limits, before execution")
+    ] = 2_000_000
+    fetched_documents: Annotated[Count, Meta(description="documents really fetched")] = 100_000
+    response_bytes: Annotated[Size, Meta(description="size of the response")] = 16_777_216
+
+
+class Graphql(ServiceConfig, frozen=True):
+    """The GraphQL API."""
+
+    section_name: ClassVar[str] = "graphql"
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="base path of the GraphQL API")] = "/graphql"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
+    db: Annotated[Name, Meta(description="database holding the app definitions")] = "docgraph"
+    collection: Annotated[Name, Meta(description="collection holding the app definitions")] = (
+        "gql-apps"
+    )
+    app_cache_enabled: Annotated[bool, Meta(description="app definition cache on or off")] = True
+    app_cache_ttr: Annotated[
+        int,
+        Meta(
+            description="time after which a cached app is looked at again, in ms",
+            ge=100,
+            le=86_400_000,
+        ),
+    ] = 60_000
+    default_limit: Annotated[
+        int, Meta(description="limit of queries that give none", ge=1, le=1_000_000)
+    ] = 100
+    max_limit: Annotated[
+        int, Meta(description="highest limit that a query may ask for", ge=1, le=1_000_000)
+    ] = 1000
+    query_time_limit: Annotated[
+        Milliseconds, Meta(description="time limit of a query, in ms; 0 means no limit")
+    ] = 0
+    verbose: Annotated[bool, Meta(description="log how queries are carried out")] = False
+    app_def_cache_ttl: Annotated[
+        int | None,
+        Meta(
+            description="deprecated; taken as `app-cache-ttr` where that is not set",
+            extra={
+                "deprecated": "use 'app-cache-enabled' and 'app-cache-ttr' instead",
+                "replaced-by": "app-cache-ttr",
+            },
+        ),
+    ] = None
+    limits: Annotated[GraphqlLimits, Meta(description="what one query may cost")] = msgspec.field(
+        default_factory=GraphqlLimits
+    )
+    introspection: Annotated[
+        Literal["all", "authenticated", "off"] | tuple[str, ...],
+        Meta(description="who may read the schema: everybody, known callers, nobody, or roles"),
+    ] = "all"
+    json_mode: Annotated[
+        Literal["standard", "canonical", "relaxed"],
+        Meta(description="JSON form of BSON values in results"),
+    ] = "standard"
+    max_body_size: Annotated[Size, Meta(description="largest request body; more is 413")] = (
+        1_048_576
+    )
+    read_preference: Annotated[
+        Literal["primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest"],
+        Meta(description="members of a replica set that queries read from"),
+    ] = "primary"
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """The limit of queries that give none is one that they may ask for."""
+        yield from view.compare(self, "default-limit", "max-limit")
+
+
+class GraphAppsInitializer(PluginConfig, frozen=True):
+    """Caches all apps at start; without it each app is cached at its first request."""
+
+    section_name: ClassVar[str] = "graphAppsInitializer"
+    enabled: Annotated[bool, Meta(description="whether the plugin is on")] = True
+
+
+class GraphAppsUpdater(PluginConfig, frozen=True):
+    """Looks for changed and deleted apps every `graphql.app-cache-ttr`."""
+
+    section_name: ClassVar[str] = "graphAppsUpdater"
+    enabled: Annotated[bool, Meta(description="whether the plugin is on")] = True
+
+
+class Mcp(ServiceConfig, frozen=True):
+    """Agents' access to the GraphQL apps by the Model Context Protocol."""
+
+    section_name: ClassVar[str] = "mcp"
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = False
+    uri: Annotated[Uri, Meta(description="path of the endpoint")] = "/mcp"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
+    allowed_hosts: Annotated[
+        tuple[str, ...],
+        Meta(description="`Host` values accepted beside those of the listeners"),
+    ] = ()
+    allowed_origins: Annotated[
+        tuple[str, ...],
+        Meta(description="`Origin` values accepted from browsers"),
+    ] = ()
+    max_body_size: Annotated[Size, Meta(description="largest request body; more is 413")] = (
+        1_048_576
+    )
+    max_result_size: Annotated[Size, Meta(description="largest result of a tool")] = 1_048_576

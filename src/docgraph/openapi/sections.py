@@ -1,0 +1,32 @@
+"""The description of this instance: `openapi` for programs, `openapiPage` for people."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from docgraph.config.section import ServiceConfig, Uri
+
+__all__ = ["OpenApi", "OpenApiPage"]
+
+
+class OpenApi(ServiceConfig, frozen=True):
+    """Describes what is served, in OpenAPI 3.1."""
+
+    section_name: ClassVar[str] = "openapi"
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="path of the service")] = "/openapi.json"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
+    max_collections: Annotated[
+        int, Meta(description="most collections that are described one by one", ge=0, le=10_000)
+    ] = 100
+
+
+class OpenApiPage(ServiceConfig, frozen=True):
+    """The description of `openapi` as a page for people."""
+
+    section_name: ClassVar[str] = "openapiPage"
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="path of the page")] = "/openapi"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True

@@ -1,0 +1,76 @@
+"""The REST API: `mongo`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+from msgspec import Meta
+
+from docgraph.config.section import Milliseconds, Section, ServiceConfig, Size, Uri, View
+from docgraph.exchange.errors import Problem
+from docgraph.store.sections import MongoMount
+
+__all__ = [
+    "EtagCheckPolicy",
+    "Mongo",
+]
+
+Policy = Literal["REQUIRED", "REQUIRED_FOR_DELETE", "OPTIONAL"]
+
+
+class EtagCheckPolicy(Section, frozen=True):
+    """When a write has to carry the etag of what it changes."""
+
+    db: Annotated[Policy, Meta(description="for databases")] = "REQUIRED_FOR_DELETE"
+    coll: Annotated[Policy, Meta(description="for collections")] = "REQUIRED_FOR_DELETE"
+    doc: Annotated[Policy, Meta(description="for documents")] = "OPTIONAL"
+
+
+class Mongo(ServiceConfig, frozen=True):
+    """The REST API for databases, collections and documents."""
+
+    section_name: ClassVar[str] = "mongo"
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="base path of the REST API")] = "/"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
+    mongo_mounts: Annotated[
+        tuple[MongoMount, ...],
+        Meta(description="which databases and collections are served, and where", min_length=1),
+    ] = (MongoMount(what="/docgraph", where="/"),)
+    default_pagesize: Annotated[
+        int, Meta(description="documents of a page when the request does not say", ge=0, le=100_000)
+    ] = 100
+    max_pagesize: Annotated[int, Meta(description="most documents of a page", ge=1, le=100_000)] = (
+        1000
+    )
+    etag_check_policy: Annotated[
+        EtagCheckPolicy, Meta(description="when a write has to carry an etag")
+    ] = msgspec.field(default_factory=EtagCheckPolicy)
+    query_time_limit: Annotated[
+        Milliseconds, Meta(description="time limit of a read, in ms; 0 means no limit")
+    ] = 0
+    aggregation_time_limit: Annotated[
+        Milliseconds, Meta(description="time limit of an aggregation, in ms; 0 means no limit")
+    ] = 0
+    aggregation_check_operators: Annotated[
+        bool, Meta(description="refuse operators in the variables of an aggregation")
+    ] = True
+    local_cache_enabled: Annotated[
+        bool, Meta(description="keep the metadata of databases and collections in memory")
+    ] = True
+    local_cache_ttl: Annotated[
+        Milliseconds, Meta(description="time that metadata is kept, in ms")
+    ] = 60_000
+    schema_cache_enabled: Annotated[bool, Meta(description="keep JSON schemas in memory")] = True
+    schema_cache_ttl: Annotated[
+        Milliseconds, Meta(description="time that a JSON schema is kept, in ms")
+    ] = 60_000
+    max_body_size: Annotated[Size, Meta(description="largest request body; more is 413")] = (
+        16_777_216
+    )
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """The pages of requests that say nothing are such as they may ask for."""
+        yield from view.compare(self, "default-pagesize", "max-pagesize")

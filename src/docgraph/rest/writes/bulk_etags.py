@@ -1,0 +1,77 @@
+"""Etags of writes to many documents: the policy that holds for one document holds for each of them.
+
+The condition is a part of the write's own filter, as with single documents. `If-Match` holds the
+etags of all the documents, or `*`; a document without an etag fulfils every condition, and creating
+is never blocked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from docgraph.codec import JsonMode, encode
+from docgraph.exchange import Document, WriteFailure
+from docgraph.exchange.errors import Conflict
+from docgraph.rest.call import Call
+from docgraph.rest.writes.etags import ETAG, Condition
+from docgraph.rest.writes.single import condition_of
+
+__all__ = ["find_stale", "is_stale", "key_of", "restrict_to_etags"]
+
+_HINT: Final = "If-Match takes a list of ETags, or * for any"
+_MISSING: Final = "The documents' ETags must be provided using the 'If-Match' header"
+_MISSING_ONE: Final = "The document's ETag must be provided using the 'If-Match' header."
+_WRONG_ONE: Final = "the document has another ETag"
+
+
+async def restrict_to_etags(call: Call, filter: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The filter of a bulk PATCH or DELETE with the etags of the request; 409 without them.
+
+    Where the policy demands etags and there are none, the documents with one would be passed over
+    in silence; so nothing is written.
+    """
+    condition = await condition_of(call)
+    if condition is None:
+        return filter
+    if condition.tags is None:
+        raise Conflict(_MISSING, hint=_HINT)
+    return {"$and": [{ETAG: condition.stored}, filter]}
+
+
+async def is_stale(call: Call, filter: Mapping[str, Any], restricted: Mapping[str, Any]) -> bool:
+    """Whether a bulk write that touched nothing did so because of the etags."""
+    if restricted is filter or not await call.count(filter):
+        return False
+    return not await call.count(restricted)
+
+
+async def find_stale(
+    call: Call, documents: Sequence[Document], condition: Condition | None, etag: Any
+) -> dict[int, WriteFailure]:
+    """Those of an array that were not written because of their etags, by their index."""
+    if condition is None:
+        return {}
+    ids = [document["_id"] for document in documents]
+    found = await call.context.store.find(
+        call.db,
+        call.collection,
+        {"$and": [{"_id": {"$in": ids}}, call.parameters.filter or {}]},
+        projection={ETAG: 1},
+        limit=len(ids),
+        deadline=call.exchange.deadline,
+        rows=call.rows,
+        consistency=call.consistency,
+    )
+    stored = {key_of(one["_id"]): one.get(ETAG) for one in found}
+    status, message = (409, _MISSING_ONE) if condition.tags is None else (412, _WRONG_ONE)
+    return {
+        index: WriteFailure(index, message, status)
+        for index, id in enumerate(ids)
+        if (current := stored.get(key_of(id))) != etag and not condition.admits(current)
+    }
+
+
+def key_of(id: Any) -> bytes:
+    """An id as something that can be looked up: one that is a document cannot."""
+    return encode(id, JsonMode.EXTENDED)

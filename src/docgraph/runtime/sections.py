@@ -1,0 +1,113 @@
+"""The instance itself, `core`, and the pages it trusts, `cors`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_network
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from docgraph.config.section import FilePath, PluginsDirectory, Section, View
+from docgraph.exchange.errors import Problem
+
+__all__ = ["Core", "Cors"]
+
+HeaderName = Annotated[
+    str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z", extra={"form": "the name of a header"})
+]
+Origin = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z][a-z0-9+.-]*://[^/\s?#]+\Z",
+        extra={"form": "an origin such as 'https://example.org', without a path or final slash"},
+    ),
+]
+
+
+class Core(Section, frozen=True):
+    """The instance: its processes, its directories, what stands in front of it."""
+
+    section_name: ClassVar[str] = "core"
+    name: Annotated[
+        str,
+        Meta(
+            description="name of this instance, in logs and greetings",
+            pattern=r"^[^\x00-\x1f\x7f]{1,64}\Z",
+            extra={"form": "1 to 64 printable characters"},
+        ),
+    ] = "docgraph"
+    workers: Annotated[int, Meta(description="worker processes", ge=1, le=256)] = 1
+    data_directory: Annotated[
+        FilePath, Meta(description="where the embedded MongoDB keeps its data")
+    ] = "./data"
+    plugins_directory: Annotated[
+        PluginsDirectory,
+        Meta(description="where plugins are looked for; relative to the configuration file"),
+    ] = "plugins"
+    trusted_proxies: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="addresses or networks of proxies whose `X-Forwarded-*` headers are "
+            "believed"
+        ),
+    ] = ()
+    tracing_headers: Annotated[
+        tuple[HeaderName, ...],
+        Meta(
+            description="request headers that are sent back and logged; the first one present "
+            "is the request id"
+        ),
+    ] = ()
+    base_url: Annotated[
+        Annotated[
+            str,
+            Meta(
+                pattern=r"^https?://[^/\s?#]+(/[^\s?#]*)?\Z",
+                extra={"form": "an address such as 'https://api.example.org'"},
+            ),
+        ]
+        | None,
+        Meta(description="public address of this instance, used in `Location` and documents"),
+    ] = None
+    workers_scheduler_parallelism: Annotated[
+        int,
+        Meta(
+            description="threads for blocking work; 0 or less means 1.5 times the core count",
+            ge=-1024,
+            le=1024,
+        ),
+    ] = 0
+    workers_scheduler_max_pool_size: Annotated[
+        int, Meta(description="most threads for blocking work", ge=1, le=4096)
+    ] = 256
+    force_gzip_encoding: Annotated[
+        bool, Meta(description="refuse requests whose client does not accept compression")
+    ] = False
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """A proxy is an address: a name could be resolved to somebody else."""
+        for number, proxy in enumerate(self.trusted_proxies, 1):
+            try:
+                ip_network(proxy, strict=False)
+            except ValueError:
+                yield view.blame(
+                    f"/core/trusted-proxies[{number}]",
+                    f"'{proxy}' is not an address or network"
+                    if proxy.isprintable()
+                    else "no address",
+                    "write it like '10.0.0.1' or '10.0.0.0/8'",
+                )
+
+
+class Cors(Section, frozen=True):
+    """Which pages of other origins may call this instance."""
+
+    section_name: ClassVar[str] = "cors"
+    allow_origins: Annotated[
+        tuple[Origin, ...],
+        Meta(
+            description="origins that may send credentials; with none, every origin may call "
+            "without credentials"
+        ),
+    ] = ()

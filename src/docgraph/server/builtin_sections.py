@@ -1,0 +1,84 @@
+"""The sections of the configuration that are ours: each package declares its own, all stand here.
+
+Their order is the order of the template, of `docgraph config show` and of the reference page.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from docgraph.access.sections import (
+    DbAclAuthorizer,
+    FileAclAuthorizer,
+    FilterOperatorsBlacklist,
+    FullAuthorizer,
+    OriginVetoer,
+    RootRoleGuard,
+)
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator, FileRealmAuthenticator
+from docgraph.auth.cookies.sections import AuthCookieHandler, AuthCookieRemover, AuthCookieSetter
+from docgraph.auth.guard.sections import BruteForceAttackGuard
+from docgraph.auth.mechanisms.sections import (
+    BasicAuthMechanism,
+    DigestAuthMechanism,
+    IdentityAuthMechanism,
+    JwtAuthenticationMechanism,
+    TokenBasicAuthMechanism,
+)
+from docgraph.auth.sections import Roles
+from docgraph.auth.tokens.sections import AuthTokenService, JwtTokenManager, RndTokenManager
+from docgraph.config.section import Section
+from docgraph.graphql.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql, Mcp
+from docgraph.observe.sections import Logging
+from docgraph.openapi.sections import OpenApi, OpenApiPage
+from docgraph.rest.sections import Mongo
+from docgraph.runtime.sections import Core, Cors
+from docgraph.server.sections import ConnectionOptions, HttpListener, HttpsListener
+from docgraph.server.services.sections import DatabaseProbe, Metrics, Ping
+from docgraph.store.sections import AggregationSecurity, MClient
+
+__all__ = ["SECTIONS"]
+
+_IN_ORDER: Final[tuple[type[Section], ...]] = (
+    Core,
+    HttpListener,
+    HttpsListener,
+    ConnectionOptions,
+    Cors,
+    Logging,
+    MClient,
+    Mongo,
+    Graphql,
+    GraphAppsInitializer,
+    GraphAppsUpdater,
+    Mcp,
+    Ping,
+    DatabaseProbe,
+    Metrics,
+    OpenApi,
+    OpenApiPage,
+    TokenBasicAuthMechanism,
+    BasicAuthMechanism,
+    DigestAuthMechanism,
+    JwtAuthenticationMechanism,
+    IdentityAuthMechanism,
+    DbRealmAuthenticator,
+    FileRealmAuthenticator,
+    RndTokenManager,
+    JwtTokenManager,
+    AuthTokenService,
+    AuthCookieSetter,
+    AuthCookieHandler,
+    AuthCookieRemover,
+    Roles,
+    BruteForceAttackGuard,
+    DbAclAuthorizer,
+    FileAclAuthorizer,
+    FullAuthorizer,
+    OriginVetoer,
+    FilterOperatorsBlacklist,
+    RootRoleGuard,
+    AggregationSecurity,
+)
+
+SECTIONS: Final = {section.section_name: section for section in _IN_ORDER}

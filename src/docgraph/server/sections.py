@@ -1,0 +1,145 @@
+"""How the outside reaches the instance: listeners and their limits.
+
+The limits are those of a careful default: everything that a client can send is bounded in size,
+number and time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from docgraph.config.section import FilePath, Milliseconds, Port, Section, Size, View
+from docgraph.exchange.errors import Problem
+
+__all__ = ["ConnectionOptions", "HttpListener", "HttpsListener"]
+
+Host = Annotated[
+    str, Meta(pattern=r"^[^\s/]+\Z", extra={"form": "a host name or an address to listen on"})
+]
+
+
+class HttpListener(Section, frozen=True):
+    """The listener for plain HTTP."""
+
+    section_name: ClassVar[str] = "http-listener"
+    enabled: Annotated[bool, Meta(description="whether the listener is on")] = True
+    host: Annotated[Host, Meta(description="address to listen on; `0.0.0.0` for all")] = "127.0.0.1"
+    port: Annotated[Port, Meta(description="port to listen on; 0 takes a free one")] = 8080
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """An instance that nobody can reach is a mistake."""
+        if not self.enabled and view.knows(HttpsListener) and not view.on(HttpsListener):
+            yield view.blame(
+                "/http-listener/enabled",
+                "no listener is on",
+                "set it to true, or use https-listener",
+            )
+
+
+class HttpsListener(Section, frozen=True):
+    """The listener for HTTPS."""
+
+    section_name: ClassVar[str] = "https-listener"
+    enabled: Annotated[bool, Meta(description="whether the listener is on")] = False
+    host: Annotated[Host, Meta(description="address to listen on; `0.0.0.0` for all")] = "127.0.0.1"
+    port: Annotated[Port, Meta(description="port to listen on; 0 takes a free one")] = 4443
+    certificate: Annotated[
+        FilePath | None, Meta(description="PEM file with the certificate and its chain")
+    ] = None
+    # The path is no secret, though its name says `key`.
+    key: Annotated[
+        FilePath | None,
+        Meta(description="PEM file with the private key", extra={"secret": False}),
+    ] = None
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """No TLS without certificate and key, and no two listeners at one address."""
+        if not self.enabled:
+            return
+        for name in ("certificate", "key"):
+            if getattr(self, name) is None:
+                yield view.blame(
+                    f"/https-listener/{name}",
+                    f"https-listener is on and has no {name}",
+                    f"set /https-listener/{name} to the path of a PEM file",
+                    "/https-listener/enabled",
+                )
+        http = view.on(HttpListener)
+        if http and http.port and (http.host, http.port) == (self.host, self.port):
+            yield view.blame(
+                "/https-listener/port",
+                f"both listeners use {self.host}:{self.port}",
+                "give one of them another port",
+                "/http-listener/port",
+            )
+
+
+class ConnectionOptions(Section, frozen=True):
+    """Limits on what clients send, how long they take, and how many they are."""
+
+    section_name: ClassVar[str] = "connection-options"
+    max_header_size: Annotated[
+        Size, Meta(description="longest header line; more is answered with 431")
+    ] = 8192
+    max_headers_size: Annotated[
+        Size, Meta(description="size of all headers together; more is answered with 431")
+    ] = 32_768
+    max_headers: Annotated[
+        int, Meta(description="number of headers; more is answered with 431", ge=1, le=10_000)
+    ] = 100
+    max_url_size: Annotated[Size, Meta(description="longest URL; more is answered with 414")] = 8192
+    max_parameters: Annotated[
+        int,
+        Meta(description="number of query parameters; more is answered with 400", ge=1, le=10_000),
+    ] = 200
+    max_body_size: Annotated[
+        Size,
+        Meta(
+            description="largest request body, whatever a service allows; more is answered with 413"
+        ),
+    ] = 16_777_216
+    header_timeout_ms: Annotated[
+        Milliseconds, Meta(description="time to send all headers; 408; 0 means no limit")
+    ] = 10_000
+    body_timeout_ms: Annotated[
+        Milliseconds, Meta(description="time to send the whole body; 408; 0 means no limit")
+    ] = 30_000
+    min_body_rate: Annotated[
+        int,
+        Meta(
+            description="slowest body accepted, in bytes per second; 408; 0 means no limit",
+            ge=0,
+            le=1 << 30,
+        ),
+    ] = 1024
+    keep_alive_timeout_ms: Annotated[
+        Milliseconds, Meta(description="time an idle connection is kept open")
+    ] = 30_000
+    write_timeout_ms: Annotated[
+        Milliseconds, Meta(description="time a client may stop reading its answer")
+    ] = 20_000
+    max_connections: Annotated[
+        int, Meta(description="open connections of the instance", ge=1, le=1_000_000)
+    ] = 2000
+    max_requests_in_flight: Annotated[
+        int,
+        Meta(description="requests of the instance worked on at a time", ge=1, le=100_000),
+    ] = 256
+    queue: Annotated[
+        int,
+        Meta(
+            description="requests of the instance that wait; more is answered with 503",
+            ge=0,
+            le=100_000,
+        ),
+    ] = 256
+    shutdown_timeout_ms: Annotated[
+        Milliseconds, Meta(description="time that accepted requests have to finish on shutdown")
+    ] = 10_000
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """One header is not longer than all together."""
+        yield from view.compare(self, "max-header-size", "max-headers-size")

@@ -1,0 +1,57 @@
+"""The small services of the instance itself: `ping`, `database-probe` and `metrics`."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from docgraph.config.section import ServiceConfig, Uri
+
+__all__ = ["DatabaseProbe", "Metrics", "Ping"]
+
+
+class Ping(ServiceConfig, frozen=True):
+    """Says that the instance is there."""
+
+    section_name: ClassVar[str] = "ping"
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="path of the service")] = "/ping"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
+        False
+    )
+    msg: Annotated[str, Meta(description="the greeting")] = "docgraph is here"
+    enable_extended_response: Annotated[
+        bool, Meta(description="also tell the caller's address, the host and the version")
+    ] = True
+
+
+class DatabaseProbe(ServiceConfig, frozen=True):
+    """Says whether the database answers."""
+
+    section_name: ClassVar[str] = "database-probe"
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="path of the service")] = "/health/db"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
+        False
+    )
+    timeout_ms: Annotated[
+        int, Meta(description="longest wait for the database", ge=1, le=60_000)
+    ] = 2000
+    dbname: Annotated[
+        str,
+        Meta(
+            description="database that is asked",
+            pattern=r"^[^/\\. \"$*<>:|?\0]{1,63}\Z",
+            extra={"form": "the name of a database"},
+        ),
+    ] = "admin"
+
+
+class Metrics(ServiceConfig, frozen=True):
+    """Numbers about the instance for Prometheus."""
+
+    section_name: ClassVar[str] = "metrics"
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="path of the service")] = "/metrics"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True

@@ -1,0 +1,98 @@
+"""The connection to the database, `mclient`, what of it is served, and what is refused there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from docgraph.config.section import ConnectionString, Milliseconds, Operator, Section, Uri, View
+from docgraph.exchange.errors import Problem
+
+__all__ = ["AggregationSecurity", "MClient", "MongoMount"]
+
+
+class MClient(Section, frozen=True):
+    """The connection to MongoDB."""
+
+    section_name: ClassVar[str] = "mclient"
+    connection_string: Annotated[
+        ConnectionString | None,
+        Meta(description="address of the MongoDB; none starts the embedded one"),
+    ] = None
+    command_ceiling_ms: Annotated[
+        Milliseconds,
+        Meta(description="longest time of one database command; 0 means no ceiling"),
+    ] = 300_000
+    max_pool_size: Annotated[
+        int, Meta(description="most connections per worker process", ge=1, le=10_000)
+    ] = 100
+    min_pool_size: Annotated[
+        int, Meta(description="connections kept open per worker process", ge=0, le=10_000)
+    ] = 5
+    max_connecting: Annotated[
+        int, Meta(description="connections that are opened at the same time", ge=1, le=100)
+    ] = 2
+    wait_queue_timeout_ms: Annotated[
+        int, Meta(description="longest wait for a free connection", ge=1, le=600_000)
+    ] = 2000
+    connect_timeout_ms: Annotated[
+        int, Meta(description="longest time to open a connection", ge=1, le=600_000)
+    ] = 2000
+    heartbeat_frequency_ms: Annotated[
+        int, Meta(description="time between two looks at the servers", ge=500, le=600_000)
+    ] = 2000
+    server_selection_timeout_ms: Annotated[
+        int,
+        Meta(description="longest wait for a server, such as a new primary", ge=1, le=600_000),
+    ] = 15_000
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """A pool cannot keep more than it may have."""
+        yield from view.compare(self, "min-pool-size", "max-pool-size")
+
+
+class MongoMount(Section, frozen=True):
+    """A part of the database and the path it is served at."""
+
+    what: Annotated[
+        str,
+        Meta(
+            description="`*` for all databases, `/db`, `/db/collection` or "
+            "`/db/collection/document`",
+            pattern=r"^(\*|/[^/\s]+(/[^/\s]+){0,2})\Z",
+            extra={"form": "'*', '/db', '/db/collection' or '/db/collection/document'"},
+        ),
+    ]
+    where: Annotated[Uri, Meta(description="path it is served at")]
+
+
+class AggregationSecurity(Section, frozen=True):
+    """Stages and operators refused on top of those that are refused always."""
+
+    section_name: ClassVar[str] = "aggregationSecurity"
+    enabled: Annotated[bool, Meta(description="whether the lists below are applied")] = True
+    stage_blacklist: Annotated[
+        tuple[Operator, ...], Meta(description="further stages that are refused")
+    ] = msgspec.field(name="stageBlacklist", default=("$out", "$merge"))
+    operator_blacklist: Annotated[
+        tuple[Operator, ...], Meta(description="further operators that are refused")
+    ] = msgspec.field(name="operatorBlacklist", default=("$where", "$function", "$accumulator"))
+    allow_cross_database_operations: Annotated[
+        bool, Meta(description="whether `$lookup` and its like may reach other databases")
+    ] = msgspec.field(name="allowCrossDatabaseOperations", default=False)
+    allow_java_script_execution: Annotated[
+        bool,
+        Meta(description="understood and without effect: JavaScript is refused always"),
+    ] = msgspec.field(name="allowJavaScriptExecution", default=False)
+
+    def give_advice(self, view: View) -> Iterator[Problem]:
+        """Decision 20a: code-running operators are refused always."""
+        if self.allow_java_script_execution:
+            yield view.blame(
+                "/aggregationSecurity/allowJavaScriptExecution",
+                "without effect: JavaScript is refused always",
+                "remove it",
+            )

@@ -1,0 +1,25 @@
+"""Fixtures of the tests that talk HTTP to an application in this process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from tests.http.harness import Mongo
+from tests.http.hosts import module_application
+from tests.http.rest_harness import BY_HOST, Api, own_database, serving
+
+
+@module_application
+async def shared_server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
+    """The application of a module, for the fixture `api`."""
+    async with serving(mongo_client, mongo_uri, mounts=BY_HOST) as server:
+        yield server
+
+
+@pytest.fixture
+def api(shared_server: Api) -> Iterator[Api]:
+    """The application of the module with a database that belongs to this test alone."""
+    with own_database(shared_server) as api:
+        yield api

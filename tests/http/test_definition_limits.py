@@ -1,0 +1,381 @@
+"""Definitions show what their author may read: joins, mappings, and names of hidden properties."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from docgraph.observe.events import AccessDenied
+from tests.http.access_harness import (
+    ADMIN,
+    NOBODY,
+    allow,
+    caller,
+    guarded,
+    remove_rules,
+)
+from tests.http.harness import Document, Reply, Service, build_definition, listening
+from tests.http.hosts import module_application
+
+pytestmark = pytest.mark.anyio
+
+MANAGER = caller("mia", "manager")
+MANAGED = {"allowManagementRequests": True}
+
+
+@module_application
+async def server(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
+    async with guarded(mongo_client, mongo_uri) as one:
+        for name in ("own", "open", "filtered", "projected", "closed", "users", "gql-apps"):
+            assert (await one.request("PUT", f"/{name}", headers=ADMIN)).status == 201
+        yield one
+
+
+@pytest.fixture
+async def service(server: Service) -> Service:
+    """A manager of `own` and `users` who sees `open` whole, two collections in part, one not."""
+    await remove_rules(server)
+    flags = {**MANAGED, "allowWriteMode": True}
+    for path in ("own", "users", "_schemas", "gql-apps"):
+        await allow(server, f"path-prefix('/{path}')", "manager", mongo=flags)
+    await allow(server, "path-prefix('/open') and method('GET')", "manager")
+    filtered = {"readFilter": {"team": "blue"}}
+    await allow(server, "path-prefix('/filtered')", "manager", mongo=filtered)
+    await allow(server, "path-prefix('/projected')", "manager", mongo={"projectResponse": {"a": 1}})
+    await allow(server, "path-prefix('/closed') and method('PUT')", "manager")
+    for name in ("own", "users"):
+        server.mongo[server.db]["_properties"].delete_one({"_id": f"_properties.{name}"})
+    server.mongo[server.db]["gql-apps"].delete_many({})
+    return server
+
+
+async def put(
+    service: Service, stages: Any, path: str = "/own", who: dict[str, str] = MANAGER
+) -> Reply:
+    body = {"aggrs": [{"uri": "a", "stages": stages}]}
+    return await service.request("PUT", path, headers=who, json=body)
+
+
+def joins(name: Any) -> dict[str, list[Document]]:
+    """Every way to another collection, plain and inside others."""
+    lookup = {"$lookup": {"from": name, "localField": "a", "foreignField": "b", "as": "c"}}
+    piped = {"$lookup": {"from": name, "pipeline": [], "as": "c"}}
+    graph = {
+        "from": name,
+        "startWith": "$a",
+        "connectFromField": "a",
+        "connectToField": "b",
+        "as": "c",
+    }
+    beside = {"from": "own", "pipeline": [{"$unionWith": name}], "as": "c"}
+    return {
+        "lookup": [lookup],
+        "piped": [{"$match": {"x": 1}}, piped],
+        "union": [{"$unionWith": name}],
+        "union-coll": [{"$unionWith": {"coll": name}}],
+        "graph": [{"$graphLookup": graph}],
+        "facet": [{"$facet": {"f": [lookup], "g": []}}],
+        "nested": [{"$lookup": beside}],
+        "nested-union": [{"$unionWith": {"coll": "own", "pipeline": [piped]}}],
+        "documents": [{"$lookup": {"pipeline": [{"$documents": []}, {"$unionWith": name}]}}],
+        "optional": [{"$ifvar": ["x", lookup]}],
+        "otherwise": [{"$ifvar": ["x", {"$limit": 1}, [{"$limit": 2}, piped]]}],
+        "optional-inside": [{"$facet": {"f": [{"$ifvar": ["x", piped]}]}}],
+    }
+
+
+WAYS = tuple(joins(""))
+
+
+# --- joins of stored aggregations -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["filtered", "projected", "closed", "missing", "acl", "users"])
+async def test_a_join_shows_only_what_its_author_may_read(
+    service: Service, name: str, way: str
+) -> None:
+    if name == "users":
+        await remove_rules(service, predicate="path-prefix('/users')")
+    with listening(AccessDenied) as heard:
+        reply = await put(service, joins(name)[way])
+    assert (reply.status, reply.json["code"]) == (403, "security-violation"), reply.text
+    assert f"'{name}'" in reply.json["message"]
+    assert [event.account for event in heard] == ["mia"]
+    assert service.mongo[service.db]["_properties"].find_one("_properties.own") is None
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_a_plain_get_shows_whole_may_be_joined(service: Service, way: str) -> None:
+    for name in ("open", "own"):
+        reply = await put(service, joins(name)[way])
+        assert reply.status == 200, reply.text
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_root_role_joins_everything(service: Service, way: str) -> None:
+    assert (await put(service, joins("closed")[way], who=ADMIN)).status == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"aggrs": [{"uri": "a", "stages": [{"$unionWith": "closed"}]}]},
+        {"$set": {"aggrs": [{"uri": "a", "stages": [{"$unionWith": "closed"}]}]}},
+        {"$push": {"aggrs": {"uri": "b", "stages": [{"$unionWith": "closed"}]}}},
+        {"aggrs.0.stages": [{"$unionWith": "closed"}]},
+        {"aggrs.0.stages.0": {"_$unionWith": "closed"}},
+    ],
+)
+async def test_a_patch_of_the_metadata_joins_no_more(service: Service, body: Any) -> None:
+    assert (await put(service, [{"$unionWith": "open"}])).status == 200
+    reply = await service.request("PATCH", "/own", headers=MANAGER, json=body)
+    assert reply.status == 403, reply.text
+    assert "'closed'" in reply.json["message"]
+    shown = await service.request("GET", "/own/_meta", headers=ADMIN)
+    assert "closed" not in shown.text
+
+
+async def test_what_others_have_stored_may_stay(service: Service) -> None:
+    """It is not the author of the change who shows it."""
+    assert (await put(service, [{"$unionWith": "closed"}], who=ADMIN)).status == 200
+    patched = await service.request("PATCH", "/own", headers=MANAGER, json={"note": "x"})
+    assert patched.status == 200, patched.text
+    added = {"$push": {"aggrs": {"uri": "b", "stages": [{"$unionWith": "open"}]}}}
+    patched = await service.request("PATCH", "/own", headers=MANAGER, json=added)
+    assert patched.status == 200, patched.text
+    changed = {"aggrs.0.stages": [{"$unionWith": "closed"}, {"$limit": 1}]}
+    patched = await service.request("PATCH", "/own", headers=MANAGER, json=changed)
+    assert patched.status == 403
+
+
+async def test_a_veto_or_a_login_that_get_needs_counts_too(service: Service) -> None:
+    """Unknown callers are asked as such."""
+    await allow(service, "path-prefix('/own')", "$unauthenticated", mongo=MANAGED)
+    assert (await put(service, [{"$unionWith": "open"}], who=NOBODY)).status == 403
+    await allow(service, "path-prefix('/open')", "$unauthenticated")
+    assert (await put(service, [{"$unionWith": "open"}], who=NOBODY)).status == 200
+
+
+async def test_a_path_that_another_service_takes_is_no_way_to_a_collection(
+    service: Service,
+) -> None:
+    """`GET /ping` is open to everybody, and shows nothing of a collection of that name."""
+    reply = await put(service, [{"$unionWith": "ping"}])
+    assert reply.status == 403
+
+
+async def test_row_filters_of_another_collection_do_not_matter(service: Service) -> None:
+    other = {"readFilters": {f"{service.db}.other": {"a": 1}}}
+    await allow(service, "path-prefix('/closed')", "manager", mongo=other)
+    assert (await put(service, [{"$unionWith": "closed"}])).status == 200
+    await remove_rules(service, mongo=other)
+    own = {"readFilters": {f"{service.db}.closed": {"a": 1}}}
+    await allow(service, "path-prefix('/closed')", "manager", mongo=own)
+    assert (await put(service, [{"$unionWith": "closed"}, {"$limit": 1}])).status == 403
+
+
+# --- GraphQL apps ---------------------------------------------------------------------------------
+
+SCHEMA = "type Query { items: [Item] } type Item { name: String }"
+
+
+def app(service: Service, mapping: Document, id: str = "shop") -> Document:
+    return build_definition(id, SCHEMA, {"Query": {"items": {"db": service.db, **mapping}}})
+
+
+MAPPINGS = {
+    "find": lambda name: {"collection": name, "find": {}},
+    "stages": lambda name: {"collection": name, "stages": [{"$limit": 1}]},
+    "join": lambda name: {"collection": "open", "stages": [{"$unionWith": name}]},
+    "optional": lambda name: {
+        "collection": "open",
+        "stages": [{"$ifarg": ["x", {"$limit": 1}, {"$unionWith": name}]}],
+    },
+}
+
+
+@pytest.mark.parametrize("mapping", MAPPINGS)
+@pytest.mark.parametrize("name", ["closed", "filtered", "projected"])
+async def test_an_app_maps_only_what_its_author_may_read(
+    service: Service, mapping: str, name: str
+) -> None:
+    definition = app(service, MAPPINGS[mapping](name))
+    for method, path, body in (
+        ("POST", "/gql-apps", definition),
+        ("POST", "/gql-apps", [app(service, MAPPINGS[mapping]("open"), "other"), definition]),
+        ("PUT", "/gql-apps/shop", definition),
+    ):
+        query = "?wm=upsert" if method == "PUT" else ""
+        who = ADMIN if query else MANAGER
+        if query:  # it is there, and is to be replaced
+            first = app(service, MAPPINGS[mapping]("open"))
+            assert (await service.request("POST", "/gql-apps", headers=who, json=first)).status
+        reply = await service.request(method, path, headers=MANAGER, json=body)
+        assert reply.status == 403, reply.text
+        assert f"'{service.db}.{name}'" in reply.json["message"]
+    kept = service.mongo[service.db]["gql-apps"].find_one("shop")
+    assert kept is None or name not in str(kept)
+
+
+@pytest.mark.parametrize("mapping", MAPPINGS)
+async def test_an_app_of_what_its_author_reads_is_written(service: Service, mapping: str) -> None:
+    definition = app(service, MAPPINGS[mapping]("open"))
+    reply = await service.request("POST", "/gql-apps", headers=MANAGER, json=definition)
+    assert reply.status == 201, reply.text
+
+
+async def test_an_app_of_the_root_role_can_be_switched_off_by_others(service: Service) -> None:
+    definition = app(service, MAPPINGS["find"]("closed"))
+    assert (
+        await service.request("POST", "/gql-apps", headers=ADMIN, json=definition)
+    ).status == 201
+    patch = {"descriptor.enabled": False}
+    reply = await service.request("PATCH", "/gql-apps/shop", headers=MANAGER, json=patch)
+    assert reply.status == 200, reply.text
+    changed = {"mappings.Query.items.find": {"a": 1}}
+    reply = await service.request("PATCH", "/gql-apps/shop", headers=MANAGER, json=changed)
+    assert reply.status == 403, reply.text
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        {"collection": "users", "find": {"password": {"$gt": "$2b"}}},
+        {"collection": "users", "find": {}, "sort": {"password": 1}},
+        {"collection": "users", "stages": [{"$group": {"_id": "$password"}}]},
+        {
+            "collection": "open",
+            "stages": [{"$unionWith": {"coll": "users", "pipeline": [{"$unset": "password"}]}}],
+        },
+    ],
+)
+async def test_only_the_root_role_names_the_password_in_an_app(
+    service: Service, mapping: Document
+) -> None:
+    definition = app(service, mapping)
+    reply = await service.request("POST", "/gql-apps", headers=MANAGER, json=definition)
+    assert reply.status == 403, reply.text
+    assert "'password'" in reply.json["message"]
+    reply = await service.request("POST", "/gql-apps", headers=ADMIN, json=definition)
+    assert reply.status == 201, reply.text
+
+
+# --- names of hidden properties -------------------------------------------------------------------
+
+INDEXES: tuple[Document, ...] = (
+    {"keys": {"password": 1}},
+    {"keys": {"a": 1, "password": -1}},
+    {"keys": {"password": "hashed"}},
+    {"keys": {"password.x": 1}},
+    {"keys": {"password.$**": 1}},
+    {"keys": {"$**": 1}},
+    {"keys": {"$**": "text"}},
+    {"keys": {"$**": 1}, "ops": {"wildcardProjection": {"password": 1}}},
+    {"keys": {"$**": 1}, "ops": {"wildcardProjection": {"a": 1}}},
+    {"keys": {"a": 1}, "ops": {"partialFilterExpression": {"password": {"$gt": "$2b$12$m"}}}},
+    {
+        "keys": {"a": 1},
+        "ops": {"partialFilterExpression": {"$and": [{"a": 1}, {"password": "x"}]}},
+    },
+    {"keys": {"a": 1}, "ops": {"partialFilterExpression": {"$or": [{"password": "x"}]}}},
+    {"keys": {"a": 1}, "ops": {"unique": True, "partialFilterExpression": {"password.a": 1}}},
+    {"keys": {"a": "text"}, "ops": {"weights": {"password": 2}}},
+    {"keys": {"a": "text"}, "ops": {"language_override": "password"}},
+)
+
+
+@pytest.mark.parametrize("index", INDEXES, ids=str)
+async def test_only_the_root_role_names_the_password_in_an_index(
+    service: Service, index: Document
+) -> None:
+    service.mongo[service.db]["users"].drop_indexes()
+    reply = await service.request("PUT", "/users/_indexes/o", headers=MANAGER, json=index)
+    assert (reply.status, reply.json["code"]) == (403, "security-violation")
+    assert list(service.mongo[service.db]["users"].index_information()) == ["_id_"]
+
+
+async def test_other_indexes_of_users_are_made(service: Service) -> None:
+    index = {"keys": {"team": 1}, "ops": {"partialFilterExpression": {"team": {"$exists": True}}}}
+    for who, body in ((MANAGER, index), (ADMIN, INDEXES[0])):
+        reply = await service.request("PUT", "/users/_indexes/o", headers=who, json=body)
+        assert reply.status == 201, reply.text
+        service.mongo[service.db]["users"].drop_indexes()
+    reply = await service.request("PUT", "/own/_indexes/o", headers=MANAGER, json=INDEXES[0])
+    assert reply.status == 201  # of another collection it is a property like others
+
+
+PIPELINES: tuple[list[Document], ...] = (
+    [{"$match": {"password": "x"}}],
+    [{"$match": {"$or": [{"password": {"$exists": True}}]}}],
+    [{"$project": {"a": "$password"}}],
+    [{"$project": {"password": 1}}],
+    [{"$group": {"_id": "$$ROOT.password"}}],
+    [{"$set": {"a": {"$getField": "password"}}}],
+    [{"$set": {"a": {"$getField": {"field": {"$literal": "password"}, "input": "$$ROOT"}}}}],
+    [{"$unset": "password"}],
+    [{"$sort": {"password": 1}}],
+    [{"$sortByCount": "$password"}],
+    [{"$facet": {"f": [{"$match": {"password": {"$var": "x"}}}]}}],
+    [{"$ifvar": ["x", {"$match": {"password": {"$var": "x"}}}]}],
+)
+
+
+@pytest.mark.parametrize("stages", PIPELINES, ids=str)
+async def test_only_the_root_role_names_the_password_in_an_aggregation(
+    service: Service, stages: Any
+) -> None:
+    joined = [{"$lookup": {"from": "users", "pipeline": stages, "as": "u"}}]
+    for path, pipeline in (("/users", stages), ("/own", joined)):
+        reply = await put(service, pipeline, path)
+        assert reply.status == 403, reply.text
+        assert "'password'" in reply.json["message"]
+    assert (await put(service, stages, "/users", ADMIN)).status == 200
+    assert (await put(service, stages, "/own")).status == 200
+
+
+async def test_a_join_by_the_password_is_refused(service: Service) -> None:
+    join = {"from": "users", "localField": "a", "foreignField": "password", "as": "u"}
+    reply = await put(service, [{"$lookup": join}])
+    assert reply.status == 403
+    assert "'password'" in reply.json["message"]
+
+
+HARMLESS: Document = {
+    "properties": {},
+    "dependentRequired": {},
+    "required": ["a"],
+    "allOf": [{}],
+}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"password": {"pattern": "^a"}}},
+        {"required": ["password"]},
+        {"allOf": [{"if": {"required": ["a", "password"]}}]},
+        {"dependentRequired": {"a": ["password"]}},
+    ],
+)
+async def test_only_the_root_role_names_the_password_in_a_schema(
+    service: Service, schema: Document
+) -> None:
+    await service.request("PUT", "/_schemas", headers=ADMIN)
+    whole = {"_id": "s", "$schema": "http://json-schema.org/draft-07/schema#", **schema}
+    reply = await service.request("POST", "/_schemas", headers=MANAGER, json=whole)
+    assert reply.status == 403, reply.text
+    assert "'password'" in reply.json["message"]
+    for who, body in ((MANAGER, {**whole, **HARMLESS}), (ADMIN, whole)):
+        reply = await service.request("POST", "/_schemas?wm=upsert", headers=who, json=body)
+        assert reply.status in (200, 201), reply.text
+
+
+async def test_the_schema_of_users_cannot_come_from_another_database(service: Service) -> None:
+    body = {"jsonSchema": {"schemaId": "s", "schemaStoreDb": "elsewhere"}}
+    reply = await service.request("PUT", "/users", headers=MANAGER, json=body)
+    assert reply.status == 403, reply.text
+    reply = await service.request("PUT", "/own", headers=MANAGER, json=body)
+    assert reply.status == 200, reply.text

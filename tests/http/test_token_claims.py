@@ -1,0 +1,280 @@
+"""What signed tokens carry, how long a session is prolonged, what the start says (decision 19)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+import yaml
+
+from docgraph.observe.events import ConfigWarning
+from tests.http.harness import Mongo, listening, merge
+from tests.http.tokens import (
+    JWT,
+    KEY,
+    OPTION_SETS,
+    SIGNED,
+    Worker,
+    open_workers,
+    set_clock,
+    until_refused,
+)
+
+pytestmark = pytest.mark.anyio
+START = time.time()
+
+
+def decode(token: str) -> dict[str, Any]:
+    claims: dict[str, Any] = jwt.decode(token, options={"verify_signature": False})
+    return claims
+
+
+def at(worker: Worker, minutes: float) -> None:
+    """Let it be that long after the start of the tests."""
+    set_clock(worker, lambda: START + minutes * 60)
+
+
+def carry(*names: str) -> dict[str, Any]:
+    return {"jwtTokenManager": {"account-properties-claims": list(names)}}
+
+
+async def properties(worker: Worker, **credentials: str) -> dict[str, Any]:
+    reply = await worker.ask("/whoami", **credentials)
+    assert reply.status_code == 200
+    found: dict[str, Any] = reply.json()["properties"]
+    return found
+
+
+# --- claims ---------------------------------------------------------------------------------------
+
+
+async def test_a_token_carries_nothing_of_the_user_but_id_and_roles(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    async with open_workers(mongo_client, mongo_uri, database, OPTION_SETS[1]) as (worker,):
+        token = await worker.token()
+        assert decode(token).keys() == {"sub", "roles", "iss", "exp", "iat", "jti", "docgraph"}
+        expected = {**dict.fromkeys(("sub", "_id", "userid"), "ada"), "roles": ["user", "editor"]}
+        by_basic = await properties(worker, login=f"ada:{token}")
+        by_bearer = await properties(worker, authorization=f"Bearer {token}")
+        by_cookie = await properties(worker, cookie=f"dg_auth=Bearer_{token}")
+        assert by_basic == by_bearer == by_cookie == expected
+        assert (await properties(worker, login="ada:secret"))["team"] == "blue"
+
+
+@pytest.mark.parametrize("number", [1, 2])
+async def test_a_token_carries_the_properties_that_are_listed(
+    mongo_client: Mongo, mongo_uri: str, database: str, number: int
+) -> None:
+    listed = carry("team", "/address/city", "missing")
+    async with open_workers(mongo_client, mongo_uri, database, OPTION_SETS[number], listed) as (
+        worker,
+    ):
+        address = {"city": "Ulm", "street": "x"}
+        mongo_client[database]["users"].update_one(
+            {"_id": "ada"}, {"$set": {"address": address, "note": "n"}}
+        )
+        token = await worker.token()
+        claims = decode(token)
+        assert (claims["team"], claims["address"]) == ("blue", {"city": "Ulm"})
+        assert "note" not in claims
+        seen = await properties(worker, login=f"ada:{token}")
+        assert (seen["team"], seen["address"]) == ("blue", {"city": "Ulm"})
+
+
+async def test_a_foreign_token_binds_the_user_id_under_every_name(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    claims = {"sub": "eve", "roles": [], "iss": "docgraph", "exp": time.time() + 600}
+    foreign = jwt.encode(claims, KEY, algorithm="HS256")
+    async with open_workers(mongo_client, mongo_uri, database, JWT) as (worker,):
+        seen = await properties(worker, authorization=f"Bearer {foreign}")
+        assert (seen["sub"], seen["_id"], seen["userid"]) == ("eve", "eve", "eve")
+
+
+async def test_a_bearer_token_says_what_is_true_now_when_it_is_followed_by_another(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    """Decision 32: renewal reads the user again, whichever way the token comes."""
+    async with open_workers(mongo_client, mongo_uri, database, SIGNED, JWT) as (worker,):
+        token = await worker.token()
+        mongo_client[database]["users"].update_one({"_id": "ada"}, {"$set": {"roles": ["fewer"]}})
+        end = decode(token)["exp"]
+        set_clock(worker, lambda: end - 10)
+        reply = await worker.ask("/whoami", authorization=f"Bearer {token}")
+        assert decode(reply.headers["auth-token"])["roles"] == ["fewer"]
+
+
+async def test_a_cookie_of_one_instance_ends_at_another_in_every_set_that_shares_the_key(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    """Decision 32: the instance that logs out never issued the token."""
+    for number in (1, 2):
+        async with (
+            open_workers(mongo_client, mongo_uri, database, OPTION_SETS[number]) as (one,),
+            open_workers(mongo_client, mongo_uri, database, OPTION_SETS[number]) as (two,),
+        ):
+            login = await one.ask("/roles/ada?set-auth-cookie", login="ada:secret")
+            cookie = login.headers["set-cookie"].partition(";")[0]
+            assert await two.status("/logout", method="POST", cookie=cookie) == 200
+            assert await two.status(cookie=cookie) == 401
+            await until_refused(one, cookie=cookie)
+
+
+# --- sessions -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[1, 2], ids=["set 1", "set 2"])
+async def session(
+    request: pytest.FixtureRequest, mongo_client: Mongo, mongo_uri: str, database: str
+) -> AsyncIterator[Worker]:
+    section = {"jwtTokenManager": {"ttl": 20, "max-session-age": 30}}
+    settings = merge(OPTION_SETS[request.param], section)
+    async with open_workers(mongo_client, mongo_uri, database, settings) as (worker,):
+        at(worker, 0)
+        yield worker
+
+
+async def renew(worker: Worker, token: str, path: str = "/whoami?renew-auth-token") -> str:
+    reply = await worker.ask(path, login=f"ada:{token}")
+    assert reply.status_code == 200
+    return reply.headers["auth-token"]
+
+
+async def test_a_session_is_prolonged_until_it_has_its_greatest_age_and_not_beyond(
+    session: Worker,
+) -> None:
+    first = await session.token()
+    at(session, 15)
+    second = await renew(session, first)
+    assert second != first
+    at(session, 29)
+    third = await renew(session, second)
+    assert third != second
+    at(session, 31)
+    assert await renew(session, third) == third
+    assert await renew(session, third, "/whoami") == third
+    post = await session.ask("/tokens/ada", method="POST", login=f"ada:{third}")
+    assert (post.status_code, post.json()["auth_token"]) == (200, third)
+    at(session, 48.9)  # nearly over: others get the next one
+    assert await renew(session, third, "/whoami") == third
+    at(session, 50)
+    assert await session.status(login=f"ada:{third}") == 401
+
+
+async def test_a_cookie_of_an_old_session_is_not_renewed(session: Worker) -> None:
+    login = await session.ask("/whoami?set-auth-cookie", login="ada:secret")
+    cookie = login.headers["set-cookie"].partition(";")[0]
+    at(session, 18)
+    renewed = await session.ask("/whoami?set-auth-cookie&renew-auth-token", cookie=cookie)
+    cookie = renewed.headers["set-cookie"].partition(";")[0]
+    at(session, 35)
+    again = await session.ask("/whoami?set-auth-cookie&renew-auth-token", cookie=cookie)
+    assert again.status_code == 200
+    assert again.headers["auth-token-valid-until"] == renewed.headers["auth-token-valid-until"]
+    assert again.headers["set-cookie"].partition(";")[0] == cookie
+
+
+async def test_the_password_begins_a_new_session_and_prolongs_no_other(session: Worker) -> None:
+    old = await session.token()
+    at(session, 16)
+    old = await renew(session, old)
+    at(session, 31)
+    new = await session.token()
+    assert new != old
+    assert decode(new)["auth_time"] > decode(old)["auth_time"]
+    assert await renew(session, old) == old
+    at(session, 45)
+    assert await renew(session, new) != new
+
+
+async def test_a_session_gets_no_token_of_a_younger_one(session: Worker) -> None:
+    """Not even while it may still be prolonged."""
+    old = await session.token()
+    at(session, 19)
+    fresh = await session.ask("/whoami?renew-auth-token", login="ada:secret")
+    assert decode(fresh.headers["auth-token"])["auth_time"] == START + 19 * 60
+    for path in ("/whoami", "/whoami?renew-auth-token"):
+        given = await renew(session, old, path)
+        assert decode(given)["auth_time"] == START
+
+
+async def test_without_a_greatest_age_a_token_says_nothing_of_the_session(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    async with open_workers(mongo_client, mongo_uri, database, SIGNED) as (worker,):
+        token = await worker.token()
+        assert "auth_time" not in decode(token)
+        for minutes in (14, 28, 42, 56):
+            at(worker, minutes)
+            token = await renew(worker, token)
+
+
+# --- what the start says --------------------------------------------------------------------------
+
+RULE = {"roles": ["user"], "predicate": "path-prefix('/x') and equals(@user.team, 'blue')"}
+OPTION = "/jwtTokenManager/account-properties-claims"
+
+
+async def find_warnings(mongo: Mongo, uri: str, db: str, *settings: Any) -> list[str]:
+    with listening(ConfigWarning) as heard:
+        async with open_workers(mongo, uri, db, *settings):
+            pass
+    return sorted(one.message for one in heard if one.path == OPTION)
+
+
+async def test_rules_and_mappings_that_use_what_tokens_do_not_carry_are_told(
+    mongo_client: Mongo, mongo_uri: str, database: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "acl.yml"
+    file.write_text(yaml.safe_dump({"permissions": [RULE]}))
+    mongo_client[database]["acl"].insert_many(
+        [
+            {"_id": "one", **RULE, "mongo": {"readFilter": {"x": "@user.address.city"}}},
+            {"_id": "two", "roles": ["a"], "predicate": "equals(@user._id, ${id})"},
+            {"_id": "three", "roles": ["a"], "predicate": "equals('@user.quoted', ${id})"},
+            {"_id": "four", "roles": ["a"], "mongo": {"mergeRequest": {"by": "eve@user.example"}}},
+        ]
+    )
+    mongo_client[database]["gql-apps"].insert_one(
+        {
+            "_id": "blog",
+            "schema": "# @user.comment",
+            "mappings": {"Query": {"a": {"find": {"x": {"_$arg": ["@user.desk", None]}}}}},
+        }
+    )
+    settings = merge(
+        SIGNED,
+        {
+            "dbAclAuthorizer": {"acl-db": database},
+            "fileAclAuthorizer": {"enabled": True, "conf-file": str(file)},
+        },
+    )
+    told = await find_warnings(mongo_client, mongo_uri, database, settings)
+    assert [one.partition(" ")[0] for one in told] == [
+        "@user.address.city",
+        "@user.desk",
+        "@user.team",
+        "@user.team",
+    ]
+    assert "the rule one" in told[0]
+    assert "the app blog" in told[1]
+    listed = carry("team", "desk", "/address/city")
+    assert await find_warnings(mongo_client, mongo_uri, database, settings, listed) == []
+
+
+async def test_without_signed_tokens_nothing_is_told(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    rules = {
+        "dbAclAuthorizer": {"acl-db": database},
+        "fileAclAuthorizer": {"enabled": True, "permissions": [RULE]},
+    }
+    mongo_client[database]["acl"].insert_one({"_id": "one", **RULE})
+    assert await find_warnings(mongo_client, mongo_uri, database, rules) == []
+    told = await find_warnings(mongo_client, mongo_uri, database, rules, SIGNED)
+    assert len(told) == 2

@@ -1,0 +1,138 @@
+"""`tokenBasicAuthMechanism`: tokens in the place of passwords."""
+
+import base64
+from typing import ClassVar
+
+import pytest
+
+from docgraph.auth.mechanisms.basic import BasicMechanism
+from docgraph.auth.mechanisms.digest import DigestMechanism
+from docgraph.auth.mechanisms.identity import IdentityMechanism
+from docgraph.auth.mechanisms.jwt import JwtMechanism
+from docgraph.auth.mechanisms.sections import BasicAuthMechanism, TokenBasicAuthMechanism
+from docgraph.auth.mechanisms.token_basic import TokenBasicMechanism
+from docgraph.exchange import Account, Exchange, Headers, Request
+from docgraph.exchange.errors import StoreUnavailable
+from docgraph.observe import subscribe, unsubscribe
+from docgraph.observe.events import ConfigWarning
+from docgraph.plugins.kinds import ABSENT, Accepted, Rejected, TokenManager
+from docgraph.plugins.registry import PluginRegistry
+
+pytestmark = pytest.mark.anyio
+
+ADA = Account("ada", ("user",))
+
+
+class Manager(TokenManager):
+    """Knows the token `t0k3n` of `ada`."""
+
+    name: ClassVar[str] = "testTokenManager"
+
+    def __init__(self):
+        self.asked = []
+
+    async def verify(self, user, token):
+        self.asked.append(user)
+        if user == "down":
+            raise StoreUnavailable("the database cannot be reached")
+        return ADA if (user, token) == ("ada", "t0k3n") else None
+
+
+@pytest.fixture
+def warnings():
+    seen = []
+
+    def listen(event):
+        if isinstance(event, ConfigWarning):
+            seen.append(event)
+
+    subscribe(listen)
+    yield seen
+    unsubscribe(listen)
+
+
+async def provision(*plugins, basic=BasicAuthMechanism()):  # noqa: B008 - frozen
+    registry = PluginRegistry()
+    registry.fill(plugins)
+    mechanism = TokenBasicMechanism(TokenBasicAuthMechanism(), registry, basic)
+    await mechanism.provision()
+    return mechanism
+
+
+def make_exchange(pair=None, scheme="Basic"):
+    headers = Headers()
+    if pair is not None:
+        text = base64.b64encode(pair.encode()).decode()
+        headers = Headers.of(authorization=f"{scheme} {text}")
+    return Exchange(Request("GET", b"/", headers=headers), "1")
+
+
+def make_basic():
+    return BasicMechanism(BasicAuthMechanism(), PluginRegistry())
+
+
+async def test_user_with_his_token_is_accepted():
+    mechanism = await provision(Manager())
+    assert await mechanism.authenticate(make_exchange("ada:t0k3n")) == Accepted(ADA)
+
+
+@pytest.mark.parametrize("pair", ["ada:other", "bob:t0k3n"])
+async def test_what_is_no_token_may_still_be_a_password(pair):
+    """A login by password must not count as a failure of this mechanism."""
+    mechanism = await provision(Manager(), make_basic())
+    assert await mechanism.authenticate(make_exchange(pair)) is ABSENT
+
+
+@pytest.mark.parametrize(
+    ("pair", "reason"), [("ada:other", "wrong-token"), ("no colon", "malformed")]
+)
+async def test_mismatch_is_a_rejection_where_passwords_are_not_read(pair, reason):
+    mechanism = await provision(Manager())
+    assert await mechanism.authenticate(make_exchange(pair)) == Rejected(reason)
+
+
+async def test_malformed_credentials_are_left_to_the_basic_mechanism():
+    manager = Manager()
+    mechanism = await provision(manager, make_basic())
+    assert await mechanism.authenticate(make_exchange("no colon")) is ABSENT
+    assert manager.asked == []
+
+
+@pytest.mark.parametrize("exchange", [make_exchange(), make_exchange("ada:t0k3n", "Bearer")])
+async def test_other_requests_are_none_of_its_business(exchange):
+    assert await (await provision(Manager())).authenticate(exchange) is ABSENT
+
+
+async def test_what_the_manager_raises_passes():
+    mechanism = await provision(Manager())
+    with pytest.raises(StoreUnavailable):
+        await mechanism.authenticate(make_exchange("down:t0k3n"))
+
+
+async def test_without_a_token_manager_it_warns_and_never_attempts(warnings):
+    mechanism = await provision()
+    assert await mechanism.authenticate(make_exchange("ada:t0k3n")) is ABSENT
+    [warning] = warnings
+    assert warning.path == "/tokenBasicAuthMechanism/enabled"
+    assert "rndTokenManager" in warning.message
+
+
+async def test_challenge_is_the_one_of_the_basic_mechanism():
+    """Decision 28: the two together offer one Basic challenge."""
+    section = BasicAuthMechanism(realm="shop")
+    mechanism = await provision(basic=section)
+    basic = BasicMechanism(section, PluginRegistry())
+    assert mechanism.challenge(make_exchange()) == basic.challenge(make_exchange())
+
+
+def test_mechanisms_come_in_the_order_of_decision_27():
+    """Decision 27: token-basic, basic, digest, JWT, identity last."""
+    mechanisms = [
+        TokenBasicMechanism,
+        BasicMechanism,
+        DigestMechanism,
+        JwtMechanism,
+        IdentityMechanism,
+    ]
+    priorities = [one.priority for one in mechanisms]
+    assert priorities == sorted(set(priorities))

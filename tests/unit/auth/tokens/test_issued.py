@@ -1,0 +1,329 @@
+"""One token per login over all workers: two `IssuedTokens` on one table stand for two workers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import closing
+
+import pytest
+
+from docgraph.auth.tokens import table
+from docgraph.auth.tokens.issued import Ended, IssuedTokens
+from docgraph.auth.tokens.table import TokenTable
+from docgraph.auth.tokens.token import TokenAccount
+from docgraph.exchange import Account
+from docgraph.runtime import Blocking, Generations
+from docgraph.runtime.generations import create_generations
+
+pytestmark = pytest.mark.anyio
+
+ADA = Account("ada", ("user",), {"_id": "ada"}, "database")
+LIFE = 900.0
+
+
+class Clock:
+    """A time that moves when the test says so."""
+
+    now = 1_000_000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Ends:
+    """What has been revoked, by the time of the stamp."""
+
+    stamp = 0.0
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    def is_revoked(self, jti, user, issued_at):
+        return issued_at <= self.stamp
+
+    def date(self, user):
+        return max(self.clock(), self.stamp + 0.001)
+
+
+class World:
+    """What the workers of an instance have in common, and what happens around them."""
+
+    def __init__(self, directory):
+        create_generations(directory / "generations")
+        self.directory = directory
+        self.clock = Clock()
+        self.ends = Ends(self.clock)
+        self.users = {"ada": ADA}
+        self.read = []
+        self.opened = []
+
+    async def read_again(self, account):
+        self.read.append(account.name)
+        return self.users.get(account.name)
+
+    async def open(self, **options):
+        blocking = Blocking(2)
+        generations = Generations(self.directory / "generations")
+        worker = IssuedTokens(
+            self.directory / "tokens",
+            LIFE,
+            blocking=blocking,
+            generations=generations,
+            revocations=self.ends,
+            read_again=self.read_again,
+            clock=self.clock,
+            **options,
+        )
+        await worker.open()
+        self.opened.append((worker, generations, blocking))
+        return worker
+
+    async def close(self):
+        for worker, generations, blocking in self.opened:
+            await worker.close()
+            generations.close()
+            await blocking.close()
+
+
+@pytest.fixture
+async def world(tmp_path):
+    world = World(tmp_path)
+    yield world
+    await world.close()
+
+
+@pytest.fixture
+async def workers(world):
+    return [await world.open(), await world.open()]
+
+
+async def test_both_workers_give_out_one_token(workers):
+    one, two = await asyncio.gather(*(worker.current(ADA) for worker in workers))
+    assert one.id == two.id
+    assert one.account == two.account
+    assert isinstance(one.account, TokenAccount)
+    assert (one.account.name, one.account.properties) == ("ada", {"_id": "ada"})
+
+
+async def test_both_workers_know_the_token(workers):
+    issued = await workers[0].current(ADA)
+    found = await workers[1].find(issued.id)
+    assert found is not None
+    assert found.account == issued.account
+    assert await workers[1].find(b"x" * 24) is None
+
+
+async def test_a_token_has_a_fixed_life(world, workers):
+    """Decision 33: use does not prolong it."""
+    issued = await workers[0].current(ADA)
+    assert issued.expires_at == world.clock.now + LIFE
+    world.clock.now += LIFE - 100
+    assert (await workers[0].find(issued.id)).expires_at == issued.expires_at
+    world.clock.now += 100
+    assert await workers[0].find(issued.id) is None
+
+
+async def test_a_token_that_is_nearly_over_is_good_but_not_given_out(world, workers):
+    old = await workers[0].current(ADA)
+    world.clock.now += LIFE - 30
+    new = await workers[1].current(ADA)
+    assert new.id != old.id
+    assert (await workers[0].current(ADA)).id == new.id
+    assert await workers[0].find(old.id) is not None
+
+
+async def test_who_comes_with_a_token_gets_the_next_one_only_while_the_user_is_there(
+    world, workers
+):
+    """Decision 32: renewal reads the user again."""
+    old = await workers[0].current(ADA)
+    assert world.read == []
+    world.users["ada"] = Account("ada", ("other",), {"_id": "ada"}, "database")
+    world.clock.now += LIFE - 30
+    new = await workers[0].current(old.account)
+    assert (world.read, new.account.roles) == (["ada"], ("other",))
+    del world.users["ada"]
+    world.clock.now += LIFE - 30
+    with pytest.raises(Ended):
+        await workers[0].current(new.account)
+
+
+async def test_renewing_puts_a_new_token_in_the_place_of_the_old_for_all_workers(workers):
+    old = await workers[0].current(ADA)
+    assert await workers[1].find(old.id) is not None
+    new = await workers[0].renew(ADA)
+    assert (await workers[1].current(ADA)).id == new.id
+    assert await workers[1].find(old.id) is None
+
+
+async def test_ending_takes_all_tokens_of_the_login_and_of_no_other(workers):
+    bob = Account("bob", (), {}, "file")
+    other = await workers[0].current(bob)
+    issued = await workers[0].current(ADA)
+    await workers[1].find(issued.id)
+    assert await workers[1].end(ADA) == [issued.id]
+    assert await workers[0].find(issued.id) is None
+    assert (await workers[0].current(ADA)).id != issued.id
+    assert (await workers[0].current(bob)).id == other.id
+
+
+async def test_a_token_that_is_older_than_a_stamp_is_neither_known_nor_given_out(world, workers):
+    issued = await workers[0].current(ADA)
+    world.ends.stamp = world.clock.now
+    world.clock.now += 1
+    assert await workers[0].find(issued.id) is None
+    fresh = await workers[1].current(ADA)
+    assert fresh.id != issued.id
+    assert (await workers[0].current(ADA)).id == fresh.id
+
+
+async def test_a_login_that_has_changed_changes_the_account_behind_the_token(workers):
+    issued = await workers[0].current(ADA)
+    assert (await workers[1].find(issued.id)).account.roles == ("user",)
+    changed = Account("ada", ("admin",), {"_id": "ada"}, "database")
+    assert (await workers[0].current(changed)).id == issued.id
+    assert (await workers[1].find(issued.id)).account.roles == ("admin",)
+
+
+async def test_equal_logins_write_nothing(world, workers):
+    await workers[0].current(ADA)
+    with closing(Generations(world.directory / "generations")) as generations:
+        before = generations.read("logins")
+        for worker in workers:
+            for properties in ({"_id": "ada"}, {"_id": "ada"}):
+                await worker.current(Account("ada", ("user",), properties, "database"))
+        assert generations.read("logins") == before
+
+
+async def test_a_token_does_not_turn_back_what_a_later_login_has_said(workers):
+    old = await workers[0].current(ADA)
+    changed = Account("ada", (), {"_id": "ada"}, "database")
+    await workers[0].current(changed)
+    assert (await workers[1].current(old.account)).account.roles == ()
+
+
+async def test_the_end_of_one_login_leaves_what_is_remembered_of_others(monkeypatch, workers):
+    bob = Account("bob", (), {}, "file")
+    adas, bobs = await workers[0].current(ADA), await workers[0].current(bob)
+    for worker in workers:
+        for issued, account in ((adas, ADA), (bobs, bob)):
+            await worker.find(issued.id)
+            await worker.current(account)
+    reads = []
+    for name in ("find", "find_latest", "put"):
+        method = getattr(TokenTable, name)
+        monkeypatch.setattr(
+            TokenTable,
+            name,
+            lambda *args, name=name, method=method, **more: (
+                reads.append(name),
+                method(*args, **more),
+            )[1],
+        )
+    await workers[0].end(ADA)
+    for worker in workers:
+        assert (await worker.find(bobs.id)).id == (await worker.current(bob)).id == bobs.id
+    assert reads == []
+    assert [await worker.find(adas.id) for worker in workers] == [None, None]
+
+
+async def test_a_worker_that_is_far_behind_forgets_everything(monkeypatch, world, workers):
+    monkeypatch.setattr(table, "KEPT_CHANGES", 3)
+    world.users["bob"] = Account("bob", (), {}, "file")
+    issued = await workers[0].current(ADA)
+    assert await workers[1].find(issued.id) is not None
+    await workers[0].end(ADA)
+    for _ in range(5):
+        await workers[0].renew(Account("bob", (), {}, "file"))
+    assert await workers[1].find(issued.id) is None
+
+
+async def test_a_caller_who_leaves_while_a_token_is_taken_away_leaves_no_half(world, workers):
+    """It is taken away and made known, or neither."""
+    issued = await workers[0].current(ADA)
+    assert await workers[1].find(issued.id) is not None
+    taken, may_go_on = threading.Event(), threading.Event()
+    original = workers[0]._table.end
+
+    def end_slowly(login):
+        ids = original(login)
+        taken.set()
+        may_go_on.wait(60)
+        return ids
+
+    workers[0]._table.end = end_slowly
+    caller = asyncio.create_task(workers[0].end(ADA))
+    await asyncio.to_thread(taken.wait, 60)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    may_go_on.set()
+    await workers[0].find(b"x" * 24)  # waits for its turn behind the work that goes on
+
+    assert await workers[1].find(issued.id) is None
+
+
+async def test_the_time_of_day_may_be_set_and_no_token_lives_longer_or_shorter(world):
+    """Lifetimes are measured; what is told of them is the time of day."""
+    day = Clock()
+    day.now = 1_800_000_000.0
+    worker = await world.open(wall=day)
+    issued = await worker.current(ADA)
+    assert worker.find_end(issued) == day.now + LIFE
+    for jump in (3600.0, -7200.0):
+        day.now += jump
+        assert (await worker.find(issued.id)).id == issued.id
+        assert (await worker.current(ADA)).id == issued.id
+        assert worker.find_end(issued) == day.now + LIFE
+    world.clock.now += LIFE
+    assert await worker.find(issued.id) is None
+
+
+async def test_the_end_that_is_told_does_not_flicker(world):
+    day = Clock()
+    worker = await world.open(wall=day)
+    issued = await worker.current(ADA)
+    told = worker.find_end(issued)
+    for late in (0.3, 0.9, -0.7):  # the two clocks are not read at the same moment
+        day.now = 1_000_000.0 + late
+        assert worker.find_end(issued) == told
+
+
+async def test_stamps_are_compared_with_the_time_of_the_database(world):
+    """A token that is made after a stamp is known is younger than it, whatever the clocks say."""
+    worker = await world.open()
+    old = await worker.current(ADA)
+    world.ends.stamp = world.clock.now + 5  # the clock of the database is ahead
+    assert await worker.find(old.id) is None
+    new = await worker.current(ADA)
+    assert await worker.find(new.id) is not None
+    assert (await worker.current(ADA)).id == new.id
+
+
+async def test_who_comes_with_a_token_stays_in_its_session_where_sessions_have_an_age(world):
+    workers = [await world.open(max_session_age=3000.0) for _ in range(2)]
+    first = (await workers[0].current(ADA)).account
+    assert (await workers[1].current(first)).account.token_id == first.token_id
+    world.clock.now += 100
+    second = (await workers[1].renew(ADA)).account
+    assert second.session_since > first.session_since
+    for worker in workers:
+        assert (await worker.current(first)).account.session_since == first.session_since
+        assert (await worker.current(second)).account.token_id == second.token_id
+    assert not workers[0].is_too_old(first)
+    world.clock.now += 2901
+    assert workers[0].is_too_old(first)
+    assert not workers[0].is_too_old(second)
+    assert not workers[0].is_too_old(ADA)
+
+
+async def test_a_password_gets_a_session_that_has_half_of_its_age_before_it(world):
+    worker = await world.open(max_session_age=120.0)
+    old = await worker.current(ADA)
+    world.clock.now += 60
+    assert (await worker.current(ADA)).id == old.id
+    world.clock.now += 1
+    new = await worker.current(ADA)
+    assert new.id != old.id
+    assert new.account.session_since == world.clock.now

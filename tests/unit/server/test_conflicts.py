@@ -1,0 +1,312 @@
+"""Mixes that cannot work: no start, and the blame on the option that somebody has set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.config.harness import KEY, decode_text, messages_of, problems_of
+
+HASH = "$2b$12$" + "a" * 53
+COOKIES = """\
+authCookieSetter: {enabled: true}
+authCookieHandler: {enabled: true}
+authCookieRemover: {enabled: true}
+"""
+SET_1 = f"""{COOKIES}
+rndTokenManager: {{enabled: false}}
+jwtTokenManager: {{enabled: true, key: {KEY}}}
+jwtAuthenticationMechanism: {{enabled: true, key: {KEY}}}
+"""
+SET_2 = f"""{COOKIES}
+rndTokenManager: {{enabled: false}}
+jwtTokenManager: {{enabled: true, key: {KEY}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("http-listener:\n  enabled: false\n", "2:3: /http-listener/enabled: no listener is on"),
+        (
+            "https-listener:\n  enabled: true\n  certificate: c.pem\n",
+            "2:3: /https-listener/enabled: https-listener is on and has no key",
+        ),
+        (
+            "https-listener: {enabled: true, certificate: c, key: k,\n port: 8080}\n",
+            "2:2: /https-listener/port: both listeners use 127.0.0.1:8080",
+        ),
+        (
+            "graphql:\n  max-limit: 50\n",
+            "2:3: /graphql/max-limit: 'default-limit' (100) is greater than 'max-limit' (50)",
+        ),
+        (
+            "mongo:\n  default-pagesize: 2000\n",
+            "2:3: /mongo/default-pagesize: 'default-pagesize' (2000) is greater than",
+        ),
+        ("mclient:\n  max-pool-size: 2\n", "2:3: /mclient/max-pool-size: 'min-pool-size' (5) is"),
+        (
+            "core:\n  trusted-proxies: [10.0.0.0/8, '::1', proxy.example]\n",
+            "2:40: /core/trusted-proxies[3]: 'proxy.example' is not an address or network",
+        ),
+    ],
+)
+def test_values_that_exclude_each_other(tmp_path: Path, text: str, expected: str) -> None:
+    [message] = messages_of(tmp_path, text)
+
+    assert f"docgraph.yml:{expected}" in message
+
+
+def test_both_token_managers_on_is_no_start(tmp_path: Path) -> None:
+    """Decision 29."""
+    [message] = messages_of(tmp_path, f"jwtTokenManager:\n  enabled: true\n  key: {KEY}\n")
+
+    assert message == (
+        "docgraph.yml:2:3: /jwtTokenManager/enabled: rndTokenManager and jwtTokenManager are both "
+        "on (set /rndTokenManager/enabled to false to use jwtTokenManager)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [
+        ("jwtTokenManager: {enabled: true}", "has no key"),
+        ("jwtTokenManager: {enabled: true, key: short}", "shorter than 32 bytes"),
+    ],
+)
+def test_the_jwt_token_manager_needs_a_strong_key(
+    tmp_path: Path, section: str, expected: str
+) -> None:
+    """Decision 31."""
+    [message] = messages_of(tmp_path, f"rndTokenManager: {{enabled: false}}\n{section}\n")
+
+    assert expected in message
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("", "has neither key nor jwks"),
+        ("key: short", "shorter than the 32 bytes of HS256"),
+        (f"key: {KEY}, algorithm: HMAC512", "shorter than the 64 bytes of HMAC512"),
+        (f"key: {KEY}, algorithm: HS384", "shorter than the 48 bytes of HS384"),
+        (f"key: {KEY}, rolesClaim: r, fixedRoles: [a]", "rolesClaim and fixedRoles are both set"),
+        (f"key: {KEY}, rolesClaim: null", "neither rolesClaim nor fixedRoles is set"),
+    ],
+)
+def test_jwt_mixes_that_are_refused(tmp_path: Path, options: str, expected: str) -> None:
+    """Decision 31."""
+    [message] = messages_of(tmp_path, f"jwtAuthenticationMechanism: {{enabled: true, {options}}}")
+
+    assert expected in message
+    assert "short," not in message
+    assert KEY not in message
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        f"key: {KEY}",
+        "key: short, allow-weak-key: true",
+        "jwks: https://example.org/keys.json",
+        "key: public.pem, algorithm: RS256",
+        f"key: {KEY}, fixedRoles: [a]",
+        f"key: {KEY}, rolesClaim: r, fixedRoles: []",
+        f"key: {KEY}, rolesClaim: r, fixedRoles: null",
+        f"key: {KEY}, rolesClaim: null, fixedRoles: [a]",
+    ],
+)
+def test_jwt_mixes_that_work(tmp_path: Path, options: str) -> None:
+    """Decision 31: rolesClaim has a default, which yields to fixedRoles."""
+    decode_text(tmp_path, f"jwtAuthenticationMechanism: {{enabled: true, {options}}}")
+
+
+def test_rules_look_only_at_what_is_enabled(tmp_path: Path) -> None:
+    decode_text(
+        tmp_path,
+        "jwtAuthenticationMechanism: {key: short, rolesClaim: r, fixedRoles: [a]}\n"
+        "jwtTokenManager: {key: short}\n"
+        "digestAuthMechanism: {authenticator: nobody}\n"
+        "dbRealmAuthenticator: {create-user: false, create-user-document: nonsense}\n"
+        "graphql: {enabled: false, max-limit: 1}\n",
+    )
+
+
+def test_identity_and_digest_exclude_each_other(tmp_path: Path) -> None:
+    text = (
+        "identityAuthMechanism: {enabled: true}\n"
+        "digestAuthMechanism: {enabled: true, authenticator: fileRealmAuthenticator}\n"
+        "fileRealmAuthenticator: {enabled: true, conf-file: users.yml}\n"
+    )
+
+    [problem] = problems_of(tmp_path, text)
+
+    assert problem.origin == "docgraph.yml:1:25"
+    assert "cannot be used together" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "digestAuthMechanism: {enabled: true, authenticator: fileRealmAuthentcator}",
+            "there is no authenticator 'fileRealmAuthentcator' "
+            "(did you mean 'fileRealmAuthenticator'?)",
+        ),
+        (
+            "basicAuthMechanism: {authenticator: fileRealmAuthenticator}",
+            "the authenticator 'fileRealmAuthenticator' is off",
+        ),
+        (
+            "dbRealmAuthenticator: {enabled: false}",
+            "/dbRealmAuthenticator/enabled: the authenticator 'dbRealmAuthenticator' is off",
+        ),
+    ],
+)
+def test_a_mechanism_names_an_authenticator_that_is_there(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    [message] = messages_of(tmp_path, text)
+
+    assert expected in message
+
+
+def test_digest_cannot_verify_hashed_passwords(tmp_path: Path) -> None:
+    """Decision 36."""
+    [message] = messages_of(tmp_path, "digestAuthMechanism: {enabled: true}")
+
+    assert "hashed with bcrypt" in message
+
+
+@pytest.mark.parametrize("option", ["bcrypt-hashed-password: false", "prop-ha1: ha1"])
+def test_digest_works_with_plain_passwords_or_stored_ha1(tmp_path: Path, option: str) -> None:
+    """Decision 36."""
+    decode_text(
+        tmp_path,
+        f"digestAuthMechanism: {{enabled: true}}\ndbRealmAuthenticator: {{{option}}}\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ('{"_id": "admin", "password": "hunter2"}', "the password is plain text"),
+        ('{"_id": "admin"}', "the user has no text 'password'"),
+        ("not json", "not the JSON text of an object"),
+        ("[]", "not the JSON text of an object"),
+    ],
+)
+def test_the_first_user_has_a_hashed_password(tmp_path: Path, document: str, expected: str) -> None:
+    """Decision 35."""
+    text = f"dbRealmAuthenticator:\n  create-user-document: '{document}'\n"
+
+    [message] = messages_of(tmp_path, text)
+
+    assert message.startswith("docgraph.yml:2:3: /dbRealmAuthenticator/create-user-document: ")
+    assert expected in message
+    assert "hunter2" not in message
+
+
+def test_a_hashed_first_user_is_accepted(tmp_path: Path) -> None:
+    """Decision 35."""
+    document = f'{{"_id": "admin", "password": "{HASH}"}}'
+
+    decode_text(tmp_path, f"dbRealmAuthenticator: {{create-user-document: '{document}'}}")
+
+
+def test_file_plugins_need_a_file_or_a_list(tmp_path: Path) -> None:
+    messages = messages_of(
+        tmp_path, "fileRealmAuthenticator: {enabled: true}\nfileAclAuthorizer: {enabled: true}\n"
+    )
+
+    assert [message.split(": ")[2] for message in messages] == [
+        "fileRealmAuthenticator is on and has no users (set conf-file or users)",
+        "fileAclAuthorizer is on and has no permissions (set conf-file or permissions)",
+    ]
+
+
+@pytest.mark.parametrize("text", [COOKIES, SET_1, SET_2])
+def test_the_three_option_sets_of_cookies_work(tmp_path: Path, text: str) -> None:
+    """Decision 30."""
+    decode_text(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("authCookieSetter: {enabled: true}", "cookies need authCookieHandler and"),
+        (
+            f"{COOKIES}rndTokenManager: {{enabled: false}}\n"
+            "tokenBasicAuthMechanism: {enabled: false}\n",
+            "cookies need a token manager",
+        ),
+        (
+            f"{COOKIES}tokenBasicAuthMechanism: {{enabled: false}}\n",
+            "no mechanism that is on can verify",
+        ),
+    ],
+)
+def test_cookies_without_one_of_the_sets_are_refused(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    """Decision 30."""
+    [message] = messages_of(tmp_path, text)
+
+    assert expected in message
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [
+        ("/jwtAuthenticationMechanism/key=another-key-of-more-than-32-bytes-length", "key"),
+        ("/jwtAuthenticationMechanism/issuer=someone", "issuer"),
+        ("/jwtAuthenticationMechanism/audience=someone", "audience"),
+        ("/jwtAuthenticationMechanism/base64Encoded=true", "base64Encoded"),
+    ],
+)
+def test_in_set_1_the_two_jwt_sections_agree(tmp_path: Path, option: str, name: str) -> None:
+    """Decision 30."""
+    [problem] = problems_of(tmp_path, SET_1, settings=(option,))
+
+    assert problem.origin == "--set"
+    assert problem.path == f"/jwtAuthenticationMechanism/{name}"
+    assert "does not agree with jwtTokenManager" in problem.message
+
+
+def test_in_set_1_the_audience_may_be_one_of_several(tmp_path: Path) -> None:
+    """Decision 31: a list means any of them."""
+    decode_text(
+        tmp_path,
+        SET_1,
+        settings=(
+            "/jwtAuthenticationMechanism/audience=[a, b]",
+            "/jwtTokenManager/audience=b",
+            "/jwtAuthenticationMechanism/issuer=docgraph",
+        ),
+    )
+
+
+def test_a_section_with_mistakes_does_not_make_rules_guess(tmp_path: Path) -> None:
+    problems = problems_of(tmp_path, f"{COOKIES}rndTokenManager: {{ttl: x}}\n")
+
+    assert [problem.path for problem in problems] == ["/rndTokenManager/ttl"]
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("identityAuthMechanism: {enabled: true}", "/identityAuthMechanism/enabled"),
+        (
+            "aggregationSecurity: {allowJavaScriptExecution: true}",
+            "/aggregationSecurity/allowJavaScriptExecution",
+        ),
+        ("rndTokenManager: {enabled: false}", "/rndTokenManager/enabled"),
+    ],
+)
+def test_what_works_and_surprises_is_a_warning(tmp_path: Path, text: str, path: str) -> None:
+    """Decision 20a for JavaScript, which is refused always."""
+    [warning] = decode_text(tmp_path, text).warnings
+
+    assert warning.path == path
+    assert warning.origin.startswith("docgraph.yml:1:")

@@ -1,0 +1,92 @@
+"""The one client of the process (`mclient`; limits of the section and of the connection string)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from docgraph.config.section import PluginConfig
+from docgraph.exchange.errors import StartupError
+from docgraph.store import ClientProvider, open_store
+from docgraph.store.driver.client import Client, build_client
+from docgraph.store.sections import AggregationSecurity, MClient
+
+LOCAL = "mongodb://127.0.0.1:1/"
+
+
+def timings(client: Client) -> dict[str, Any]:
+    pool = client.options.pool_options
+    return {
+        "pool": (pool.max_pool_size, pool.min_pool_size, pool.max_connecting),
+        "wait": pool.wait_queue_timeout,
+        "connect": pool.connect_timeout,
+        "selection": client.options.server_selection_timeout,
+    }
+
+
+def test_defaults_are_those_of_the_section() -> None:
+    client = build_client(MClient(), LOCAL)
+
+    assert timings(client) == {"pool": (100, 5, 2), "wait": 2, "connect": 2, "selection": 15}
+    assert client.options.retry_reads
+    assert client.options.retry_writes
+
+
+def test_connection_string_has_the_last_word() -> None:
+    options = "maxPoolSize=3&WAITQUEUETIMEOUTMS=500&retryReads=false&serverSelectionTimeoutMS=900"
+
+    client = build_client(MClient(max_pool_size=50), f"{LOCAL}?{options}")
+
+    assert timings(client) == {"pool": (3, 0, 2), "wait": 0.5, "connect": 2, "selection": 0.9}
+    assert not client.options.retry_reads
+
+
+def test_smaller_pool_keeps_fewer_connections_open() -> None:
+    client = build_client(MClient(max_pool_size=2), LOCAL)
+
+    assert timings(client)["pool"] == (2, 2, 2)
+
+
+def test_decoding_is_not_negotiable() -> None:
+    client = build_client(MClient(), f"{LOCAL}?tz_aware=true&uuidRepresentation=standard")
+
+    assert not client.codec_options.tz_aware
+    assert client.codec_options.uuid_representation == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mongodb://ann:hunter2/x@host/",
+        "mongodb://ann:hunter2@host:hunter2/",
+        "mongodb://host/?noSuchOption=hunter2",
+        "mongodb://host/?maxPoolSize=hunter2",
+        "mongodb://",
+        "http://hunter2/",
+    ],
+)
+def test_connection_string_that_cannot_work_stops_the_start_without_its_secrets(text: str) -> None:
+    """Decision 45: bad configuration stops the start."""
+    with pytest.raises(StartupError) as caught:
+        build_client(MClient(), text)
+
+    told = f"{caught.value.message} {caught.value.hint}"
+    assert "mclient.connection-string" in told
+    assert "hunter2" not in told
+
+
+def test_configured_database_wins_over_the_embedded_one() -> None:
+    section = MClient(connection_string="mongodb://configured:1/")
+
+    store = open_store(section, AggregationSecurity(), connection_string=LOCAL)
+
+    assert store.client.options.pool_options.appname == "docgraph"
+    assert list(store.client.topology_description.server_descriptions()) == [("configured", 1)]
+
+
+def test_provider_gives_plugins_the_client_of_the_store() -> None:
+    store = open_store(MClient(), AggregationSecurity(), connection_string=LOCAL)
+
+    assert ClientProvider(PluginConfig(), store).get() is store.client
+    assert ClientProvider.provides == "mclient"

@@ -1,0 +1,92 @@
+"""Taking apart what the driver cannot read: everything else in it is what the driver reads."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import bson
+import pytest
+from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+from bson.codec_options import CodecOptions
+from bson.errors import InvalidBSON
+
+from docgraph.store.driver.salvage import decode_reply, salvage
+
+OPTIONS: CodecOptions[dict[str, Any]] = CodecOptions(document_class=dict)
+BAD_UUID = Binary(b"abc", 4)
+
+EVERY_TYPE: dict[str, Any] = {
+    "double": 1.5,
+    "text": "ä",
+    "object": {"a": {"b": 1}},
+    "array": [1, [2, {"c": 3}]],
+    "binary": b"xyz",
+    "uuid": Binary(b"0123456789abcdef", 4),
+    "old": Binary(b"xyz", 2),
+    "id": ObjectId("0" * 24),
+    "bool": True,
+    "date": datetime.datetime(2024, 5, 1),
+    "null": None,
+    "regex": Regex("a", "i"),
+    "code": Code("x"),
+    "scoped": Code("x", {"a": 1}),
+    "int": 1,
+    "timestamp": Timestamp(1, 2),
+    "long": Int64(5),
+    "decimal": Decimal128("1.5"),
+    "min": MinKey(),
+    "max": MaxKey(),
+}
+
+
+def spoil(document: dict[str, Any], text: str = "????") -> bytes:
+    """The document with bytes that are not UTF-8 in place of a text."""
+    return bson.encode(document).replace(text.encode(), b"\xff\xfe\xfd\xfc")
+
+
+def test_everything_beside_an_unreadable_value_is_read() -> None:
+    document = {**EVERY_TYPE, "bad": BAD_UUID, "after": 1}
+    data = bson.encode(document)
+    with pytest.raises(InvalidBSON):
+        bson.decode(data, OPTIONS)
+    read, flaws = salvage(data, OPTIONS)
+    expected = bson.decode(bson.encode(EVERY_TYPE), OPTIONS)
+    assert read == {**expected, "bad": BAD_UUID, "after": 1}
+    assert {key: type(value) for key, value in read.items()} == {
+        **{key: type(value) for key, value in expected.items()},
+        "bad": Binary,
+        "after": int,
+    }
+    assert flaws == [("bad",)]
+
+
+@pytest.mark.parametrize(
+    ("document", "read", "place"),
+    [
+        ({"a": {"b": [1, {"c": BAD_UUID}]}}, {"a": {"b": [1, {"c": BAD_UUID}]}}, "a.b.1.c"),
+        ({"a": Binary(b"", 3)}, {"a": Binary(b"", 3)}, "a"),
+        ({"a": "????", "b": 1}, {"a": b"\xff\xfe\xfd\xfc", "b": 1}, "a"),
+        ({"a": ["x", "????"]}, {"a": ["x", b"\xff\xfe\xfd\xfc"]}, "a.1"),
+        ({"a": Code("????")}, {"a": b"\xff\xfe\xfd\xfc"}, "a"),
+        ({"????": 1, "b": 2}, {"\\xff\\xfe\\xfd\\xfc": 1, "b": 2}, "\\xff\\xfe\\xfd\\xfc"),
+    ],
+)
+def test_an_unreadable_value_is_its_bytes(
+    document: dict[str, Any], read: dict[str, Any], place: str
+) -> None:
+    found, flaws = salvage(spoil(document), OPTIONS)
+    assert found == read
+    assert [".".join(flaw) for flaw in flaws] == [place]
+
+
+def test_a_regular_expression_that_is_no_text_is_its_bytes() -> None:
+    found, flaws = salvage(spoil({"a": Regex("????", "i"), "b": 1}), OPTIONS)
+    assert found == {"a": b"\xff\xfe\xfd\xfc\0i\0", "b": 1}
+    assert flaws == [("a",)]
+
+
+def test_answers_that_can_be_read_are_read_by_the_driver() -> None:
+    reply = {"cursor": {"firstBatch": [EVERY_TYPE], "id": 0}, "ok": 1.0}
+    data = bson.encode(reply)
+    assert decode_reply(data, OPTIONS, "db", {"find": "c"}) == bson.decode(data, OPTIONS)
