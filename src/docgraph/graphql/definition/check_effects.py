@@ -89,7 +89,7 @@ def check_hidden(
             continue
         for path in _named_paths(mapping):
             if _is_hidden(path, secrets):
-                findings.error(where, f"{path} is never shown, and nothing can be asked about it")
+                findings.warn(where, f"nothing can be asked about {path}: always an error")
         for name in _possible_types(schema, field):
             for key, own in mappings.get(name, {}).items():
                 if isinstance(own, FieldMapping) and _is_hidden(own.text, secrets):
