@@ -167,8 +167,9 @@ class _Definitions:
 
     async def require(self, app: str) -> Document:
         """The definition with that `_id`, or else with that uri."""
-        spellings = [app, f"/{app}", f"{app}/", f"/{app}/"]
-        filter = {"$or": [{"_id": app}, {"descriptor.uri": {"$in": spellings}}]}
+        from docgraph.graphql.definition.definition import spell_uri
+
+        filter = {"$or": [{"_id": app}, {"descriptor.uri": {"$in": spell_uri(app)}}]}
         found = await self.read(Read(filter=filter, limit=1))
         if not found:
             raise StartupError(

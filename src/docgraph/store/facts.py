@@ -18,6 +18,7 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError, Overloaded, StoreUnavailable, TimeLimitExceeded
 from docgraph.runtime.cache import LoadingCache, close_all
 from docgraph.store.driver.command import Commands, Observed
+from docgraph.store.driver.errors import unreachable
 from docgraph.store.names import check_namespace
 
 __all__ = ["Facts", "Index"]
@@ -140,6 +141,8 @@ class Facts:
 
     async def _fetch(self, place: Place, command: Document) -> list[Document] | None:
         check_namespace(*place)
+        if not self._commands.has_server(writing=False):
+            raise unreachable()  # the request will find out by itself, and no one waits twice
         deadline = Deadline.after_ms(_PATIENCE_MS)
         consistency = _LOCAL if "aggregate" in command else None
         try:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pymongo import MongoClient
+from pymongo import AsyncMongoClient, MongoClient
 
 from docgraph.graphql.apps.app import VisibleApp
 from docgraph.graphql.execute import joined
+from docgraph.observe.events import CommandFinished
+from docgraph.store import Store
 from tests.http.engine.harness import Engine
+from tests.http.harness import listening
 
 pytestmark = pytest.mark.anyio
 
@@ -124,3 +127,16 @@ async def test_an_index_behind_the_key_of_a_relation_goes_on_serving_it(
     await engine.data(app, "{ group(_id: 1) { items { _id } } }")
 
     assert "'_id': -1" not in str(engine.commands)
+
+
+async def test_a_database_that_is_away_is_not_waited_for_twice(database: str) -> None:
+    """What is not known of a collection at once is done without."""
+    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient("mongodb://127.0.0.1:9/")
+    store = Store(client)
+
+    with listening(CommandFinished) as commands:
+        assert await store.facts.indexes(database, "items") is None
+        assert await store.facts.count(database, "items") is None
+
+    assert commands == []
+    await store.close()

@@ -31,7 +31,7 @@ from docgraph.graphql.apps.apps import known_variables
 from docgraph.graphql.apps.questions import settle
 from docgraph.graphql.apps.stored_definitions import find_claims
 from docgraph.graphql.definition.check import Finding, Report, inspect_definition
-from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.definition.definition import decode_definition, spell_uri
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
@@ -135,9 +135,7 @@ class DefinitionChecker(OnDefinitions):
     async def _refuse_collision(self, document: Document, taken: set[str], place: str) -> None:
         """Look for others with one of these claims, also those written without our array."""
         claims = document[URIS]
-        written = [
-            spelling for one in claims for spelling in (one, f"/{one}", f"{one}/", f"/{one}/")
-        ]
+        written = [spelling for one in claims for spelling in spell_uri(one)]
         claimed = [
             {URIS: {"$in": claims}},
             {"_id": {"$in": claims}},

@@ -20,7 +20,15 @@ from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.variables.compilation import describe
 
-__all__ = ["AppDefinition", "Finding", "decode_definition", "decode_uri", "normalise_uri"]
+__all__ = [
+    "AppDefinition",
+    "Finding",
+    "decode_definition",
+    "decode_uri",
+    "normalise_uri",
+    "read_uri",
+    "spell_uri",
+]
 
 _DESCRIPTOR_KEYS = ("uri", "description", "enabled", "limits")
 _MAX_LIMIT = 2**31 - 1
@@ -71,6 +79,21 @@ def decode_uri(uri: str) -> str:
     if not {".", ".."}.isdisjoint(segments):
         raise ValueError("cannot have '.' or '..' as a segment")
     return "/".join(segments)
+
+
+def read_uri(uri: str) -> str:
+    """Where an app with this uri is served; what is wrong with it is told elsewhere."""
+    try:
+        return decode_uri(uri)
+    except ValueError:
+        return normalise_uri(uri)
+
+
+def spell_uri(served: str) -> list[str]:
+    """How a descriptor may have written the uri of an app that is served there."""
+    escaped = quote(served)
+    forms = dict.fromkeys((served, escaped, re.sub("%..", lambda one: one[0].lower(), escaped)))
+    return [text for one in forms for text in (one, f"/{one}", f"{one}/", f"/{one}/")]
 
 
 def decode_definition(document: Mapping[str, Any]) -> AppDefinition:
