@@ -119,3 +119,16 @@ async def test_an_index_that_leaves_ties_without_an_order_is_pointed_out(service
 
     assert warning.startswith("mappings.Query.a.sort: documents with equal keys come in the order")
     assert warning.endswith("(make an index {team: 1, age: -1, _id: -1})")
+
+
+async def test_what_is_stored_already_goes_on(service: Service) -> None:
+    """What is refused when it is written is put up with in definitions that are there."""
+    unmapped = {"_id": "bare", "schema": SCHEMA, "mappings": {}}
+    mistaken = {"Query": {"items": service.find("items", {"name": {"$gtt": 1}})}}
+    await service.smuggle(unmapped, {"_id": "wrong", "schema": SCHEMA, "mappings": mistaken})
+
+    bare = await service.query("bare", "{ items { name } }")
+    wrong = await service.query("wrong", "{ __typename items { name } }")
+
+    assert (bare.status, bare.data) == (200, {"items": None})
+    assert (wrong.status, wrong.code) == (200, "rejected-by-database")

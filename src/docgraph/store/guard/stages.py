@@ -174,7 +174,6 @@ def check_pipeline(
         raise QueryError(f"{origin} is nested too deeply") from None
     for index, stage in enumerate(pipeline):
         _check_keys(stage, policy.refused, f"{origin}[{index}]")
-    check_loops(pipeline)
 
 
 def _is_sound(pipeline: Any, db: str, policy: Policy, allowed: frozenset[str]) -> bool:
@@ -278,11 +277,10 @@ def _check_keys(value: Any, refused: frozenset[str], location: str) -> None:
     try:
         if type(value) in _SCALARS or not has_key(value, refused | LOOPS):
             return
-        located = _locate(value, refused, location)
-        if located is None:
+        if not has_key(value, refused):
             check_loops(value)
             return
-        found, operator = located
+        found, operator = _locate(value, refused, location) or (location, "?")
     except (TypeError, AttributeError):
         raise QueryError(f"{location}: every key must be text") from None
     except RecursionError:
