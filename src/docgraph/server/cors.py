@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["CorsPolicy", "preflight_headers"]
+from docgraph.exchange import Headers
+from docgraph.server.fields import render_field
 
-RawHeaders = list[tuple[bytes, bytes]]
+__all__ = ["CorsPolicy", "preflight_headers"]
 
 _EXPOSED = (
     "Location, ETag, Link, X-Total-Count, X-Count-Strategy, Preference-Applied, X-Request-Id, "
@@ -30,25 +31,31 @@ class CorsPolicy:
     """The headers of every response, made once per origin."""
 
     def __init__(self, allow_origins: Sequence[str] = ()) -> None:
-        exposed = (b"access-control-expose-headers", _EXPOSED.encode())
-        self._listed: dict[bytes, RawHeaders] = {
-            origin.encode(): [
-                (b"access-control-allow-origin", origin.encode()),
-                (b"access-control-allow-credentials", b"true"),
+        exposed = ("Access-Control-Expose-Headers", _EXPOSED)
+        self._listed: dict[str | None, list[bytes]] = {
+            origin: _render(
+                ("Access-Control-Allow-Origin", origin),
+                ("Access-Control-Allow-Credentials", "true"),
                 exposed,
-                (b"vary", b"Origin"),
-            ]
+                ("Vary", "Origin"),
+            )
             for origin in allow_origins
         }
-        self._others: RawHeaders = (
-            [(b"vary", b"Origin")]
+        self._others = (
+            _render(("Vary", "Origin"))
             if allow_origins
-            else [(b"access-control-allow-origin", b"*"), exposed]
+            else _render(("Access-Control-Allow-Origin", "*"), exposed)
         )
 
-    def headers(self, origin: bytes | None) -> RawHeaders:
-        """The headers for a request with that `Origin`; the list is shared: do not change it."""
-        return self._listed.get(origin, self._others) if origin else self._others
+    def find_lines(self, headers: Headers) -> list[bytes]:
+        """The lines for a request with these headers; the list is shared: do not change it."""
+        if not self._listed:
+            return self._others
+        return self._listed.get(headers.get("origin"), self._others)
+
+
+def _render(*fields: tuple[str, str]) -> list[bytes]:
+    return [render_field(name, value) for name, value in fields]
 
 
 def preflight_headers(methods: Sequence[str], headers: Sequence[str] = ()) -> list[tuple[str, str]]:

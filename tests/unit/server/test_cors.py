@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from docgraph.exchange import Headers
 from docgraph.server.cors import CorsPolicy, preflight_headers
 
 ORIGIN = "https://app.example"
 
 
 def _names(policy: CorsPolicy, origin: bytes | None) -> dict[str, str]:
-    return {name.decode(): value.decode() for name, value in policy.headers(origin)}
+    headers = Headers([(b"origin", origin)] if origin is not None else [])
+    lines = (line.decode().rstrip("\r\n") for line in policy.find_lines(headers))
+    return {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
 
 
 @pytest.mark.parametrize("origin", [None, b"https://anywhere.example", b"null"])

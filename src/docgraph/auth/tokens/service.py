@@ -65,7 +65,7 @@ class TokenService(Service):
     async def provision(self) -> None:
         """Find the token manager, which says where its service is."""
         self._manager = find_manager(self._registry)
-        self.uri = service_uri(self._manager)  # type: ignore[misc]
+        self.uri = service_uri(self._manager, self.config)  # type: ignore[misc]
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
         """The same for every user; asked before a method is refused, so that 401 comes first."""

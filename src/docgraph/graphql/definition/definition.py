@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from docgraph.codec.encode import EncodeError, encode
-from docgraph.codec.escape import unescape_keys
+from docgraph.codec.escape import as_meant
 from docgraph.codec.forms import JsonMode
 from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.sections import GraphqlLimits
@@ -98,7 +98,7 @@ def spell_uri(served: str) -> list[str]:
 
 def decode_definition(document: Mapping[str, Any]) -> AppDefinition:
     """Read a stored or submitted document, with escaped or plain keys (decision 6)."""
-    return _Decoder(unescape_keys(dict(document))).decode()
+    return _Decoder(as_meant(document)).decode()
 
 
 class _Decoder:
