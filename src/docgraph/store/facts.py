@@ -79,6 +79,9 @@ class Facts:
 
     async def indexes(self, db: str, collection: str) -> tuple[Index, ...] | None:
         """The indexes of the collection."""
+        known = self._indexes.peek((db, collection))
+        if known is not None:  # as nearly always
+            return known
         return await _ask(lambda: self._indexes.get((db, collection), self._load_indexes))
 
     async def exists(self, db: str, collection: str) -> bool | None:

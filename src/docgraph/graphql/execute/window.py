@@ -15,6 +15,9 @@ from docgraph.variables import NOTHING, Scope, Template
 __all__ = ["Bounds", "Window", "order_window", "read_window"]
 
 
+_KEPT_ORDERS = 32  # of one fetch: callers may choose its sort
+
+
 class Bounds(Protocol):
     """The limits of the section `graphql`."""
 
@@ -63,9 +66,17 @@ def read_window(mapping: QueryMapping, scope: Scope, bounds: Bounds, *, is_list:
 
 def order_window(window: Window, fetch: Fetch, indexes: Sequence[Index] | None) -> Window:
     """The window with `_id` at the end of its sort, where that costs no index (decision 12)."""
-    if not window.sort:
+    sort = window.sort
+    if not sort:
         return window
-    return window._replace(sort=order_ties(window.sort, fetch.pinned_paths, indexes))
+    key = repr(sort)
+    known = fetch.orders.get(key)
+    if known is None or known[0] is not indexes:
+        ordered = order_ties(sort, fetch.pinned_paths, indexes)
+        if len(fetch.orders) >= _KEPT_ORDERS:
+            fetch.orders.clear()
+        known = fetch.orders[key] = (indexes, ordered)
+    return window if known[1] == sort else window._replace(sort=known[1])
 
 
 def _read_limit(mapping: QueryMapping, scope: Scope, bounds: Bounds) -> int:

@@ -76,6 +76,7 @@ class Fetch:
     projection: Mapping[str, int] | None
     is_root: bool
     folds: tuple[Fold, ...] = ()
+    orders: dict[str, Any] = field(default_factory=dict, repr=False)  # as worked out before
 
     @cached_property
     def is_list(self) -> bool:
