@@ -24,7 +24,6 @@ ELSEWHERE = {
     "conflict",
     "precondition-failed",
     "not-supported",
-    "unsupported-media-type",
     "url-too-long",
     "headers-too-large",
     "upgrade-required",

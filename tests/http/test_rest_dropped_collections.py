@@ -13,7 +13,7 @@ from pymongo.server_api import ServerApi
 from docgraph.exchange.deadline import Deadline
 from docgraph.store.driver.pinned import find_collection, pinned
 from docgraph.store.store import Store
-from tests.http.harness import Mongo, failing
+from tests.http.harness import UNREACHABLE, Mongo, failing
 from tests.http.hosts import module_application
 from tests.http.rest_harness import BY_HOST, Api, serving
 
@@ -114,12 +114,22 @@ async def test_another_instance_obeys_the_schema_of_the_new_collection(
     assert known.things.count_documents({}) == 0
 
 
+async def test_metadata_of_a_collection_that_others_have_dropped_is_not_written(known: Api) -> None:
+    known.things.drop()
+
+    reply = await known.patch("/things", {"a": 1})
+
+    assert reply.status == 404
+    assert known.mongo[known.db]["_properties"].find_one({"_id": "_properties.things"}) is None
+
+
 @pytest.mark.parametrize("body", [{"_id": 1}, [{"_id": 1}, {"_id": 2}]])
-async def test_a_write_is_tried_again_after_a_lost_connection_and_done_once(
-    known: Api, body: Any
+@pytest.mark.parametrize("fault", [{"closeConnection": True}, {"errorCode": UNREACHABLE}])
+async def test_a_write_is_tried_again_after_a_fault_of_the_server_and_done_once(
+    known: Api, body: Any, fault: dict[str, Any]
 ) -> None:
     count = len(body) if isinstance(body, list) else 1
-    with failing(known.mongo, "insert", mode={"times": 1}, closeConnection=True):
+    with failing(known.mongo, "insert", mode={"times": 1}, **fault):
         reply = await known.post("/things", body)
 
     assert reply.status in (200, 201)

@@ -240,3 +240,10 @@ async def test_mutated_bodies_are_stored_or_refused(api: Api, seed: bytes, mutat
         reply = await api.send(method, path, bytes(body), wm="upsert")
 
         assert reply.status < 500, (method, bytes(body), reply.text)
+
+
+async def test_what_the_database_alone_understands_is_refused_with_where_to_look(api: Api) -> None:
+    reply = await api.get("/things", filter={"a": {"$geoWithin": {"$center": [[0, 0], -1]}}})
+
+    assert reply.status == 400
+    assert "cannot be" not in f"{reply.json['message']} {reply.json.get('hint')}"

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 __all__ = [
+    "ESCAPING",
     "SORT_KEY",
     "Consistency",
     "DataPoint",
@@ -31,6 +32,9 @@ Document = dict[str, Any]
 
 # Where a read that is paged has the sort key of each document: the service takes it out again.
 SORT_KEY = "_docgraph_sort_key"
+
+# What documents with escaped keys carry: the version of the escaping. It is never shown.
+ESCAPING = "_escaping"
 
 
 class ResourceType(StrEnum):

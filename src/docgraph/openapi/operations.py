@@ -108,15 +108,15 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], Operation]] = {
     (ResourceType.BULK, "PATCH"): Operation(
         "Change all documents that match",
         {200: "Bulk"},
-        ("requiredFilter", "shardkey", "writeConcern"),
+        ("requiredFilter", "shardkey", *_WRITING),
         "BulkChanges",
-        (409,),
+        _CONDITIONAL,
     ),
     (ResourceType.BULK, "DELETE"): Operation(
         "Remove all documents that match",
         {200: "Bulk"},
-        ("requiredFilter", "shardkey", "writeConcern"),
-        errors=(409,),
+        ("requiredFilter", "shardkey", *_WRITING),
+        errors=_CONDITIONAL,
     ),
     (ResourceType.SIZE, "GET"): Operation(
         "How many there are",

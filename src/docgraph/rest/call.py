@@ -190,10 +190,10 @@ class Call:
         """The metadata of a collection of the database, or of the database itself."""
         return await self.context.metadata.find(self.db, collection, fresh=self.parameters.no_cache)
 
-    async def require_collection(self) -> None:
+    async def require_collection(self, *, fresh: bool = False) -> None:
         """404 unless the collection exists; collections are never made by writing into them."""
         catalog, deadline = self.context.catalog, self.exchange.deadline
-        found = await catalog.find_collection(self.db, self.collection, deadline)
+        found = await catalog.find_collection(self.db, self.collection, deadline, fresh=fresh)
         if found is not None:
             self.checked[self.db, self.collection] = found
             return

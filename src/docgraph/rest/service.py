@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from docgraph.codec import decode
+from docgraph.codec.documents import parse_large
 from docgraph.config.section import Section
 from docgraph.exchange import (
     Answer,
@@ -25,7 +26,6 @@ from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.points import stands_at
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.rest.bodies.bodies import parse_large
 from docgraph.rest.call import Call, Context, Foresight, Handler, Handlers
 from docgraph.rest.handlers import (
     aggregations,

@@ -16,10 +16,12 @@ from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange
 from docgraph.exchange.errors import Forbidden, StoreError, Unauthenticated
+from docgraph.exchange.pages import Pages
 from docgraph.exchange.request import Parser
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Interceptor, Point
+from docgraph.server.answers import check_answer
 from docgraph.server.respond import error_body
 from docgraph.server.routes import Route, Routes
 from docgraph.server.serve import hide, parse, report, serve
@@ -37,12 +39,19 @@ class Pipeline:
         authorization: Authorization,
         interceptors: Mapping[Point, Sequence[Interceptor]],
         parser: Parser,
+        pages: Pages,
     ) -> None:
         self._routes = routes
         self._authenticator = authenticator
         self._authorization = authorization
         self._interceptors = interceptors
         self._parser = parser
+        self._pages = pages
+
+    def is_probe(self, exchange: Exchange) -> bool:
+        """Whether the service that is asked says how the server is."""
+        route = self._routes.match(exchange.request.segments)
+        return route is not None and getattr(route.service, "is_probe", False)
 
     async def answer(self, exchange: Exchange) -> Answer:
         """The answer, whatever happens on the way."""
@@ -69,10 +78,13 @@ class Pipeline:
             exchange.answer = await serve(exchange, route)
         except Exception as error:
             exchange.answer = self._render(error, exchange, route)
+        if not self._interceptors[Point.RESPONSE]:
+            return exchange.answer
         return await self._intercept(Point.RESPONSE, exchange) or exchange.answer
 
     def _prepare(self, exchange: Exchange, route: Route | None) -> None:
         exchange.request.parser = self._parser
+        exchange.request.pages = self._pages
         if route is not None:
             exchange.service = route.service.name
             exchange.request.body_limit = route.service.max_body_size
@@ -110,9 +122,11 @@ class Pipeline:
             if interceptor.resolve(exchange):
                 answer = await interceptor.handle(exchange)
                 if answer is not None:
-                    exchange.answer = answer
+                    exchange.answer = check_answer(answer, interceptor)
                     if point is not Point.RESPONSE:
                         return answer
+                elif point is Point.RESPONSE:
+                    check_answer(exchange.answer, interceptor)  # it may have changed that one
         return exchange.answer if point is Point.RESPONSE else None
 
     def _render(self, error: Exception, exchange: Exchange, route: Route | None) -> Body:
@@ -124,4 +138,8 @@ class Pipeline:
         elif not isinstance(error, DocgraphError):
             error = hide(error, exchange)
         exchange.error = error.code
-        return (route and route.service.render_error(error)) or error_body(error)
+        own = route.service.render_error(error) if route else None
+        if route is None or own is None:
+            return error_body(error)
+        check_answer(own, route.service)
+        return own

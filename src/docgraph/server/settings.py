@@ -27,7 +27,8 @@ _LONGEST_GRACE = 5.0
 class Limits:
     """Bounds on what clients may send, how long they may take and how many they may be.
 
-    `connections` is for the whole instance, `in_flight` and `queue` are the share of one worker.
+    `connections` is for the whole instance; `in_flight`, `queue` and the uploads (bodies on their
+    way) are the share of one worker.
     """
 
     header_size: int
@@ -44,6 +45,10 @@ class Limits:
     connections: int
     in_flight: int
     queue: int
+    uploads: int
+    uploads_per_address: int
+    uploads_size: int
+    uploads_size_per_address: int
 
     @classmethod
     def from_options(cls, options: ConnectionOptions, workers: int = 1) -> Limits:
@@ -63,6 +68,10 @@ class Limits:
             connections=options.max_connections,
             in_flight=ceil(options.max_requests_in_flight / workers),
             queue=ceil(options.queue / workers),
+            uploads=ceil(options.max_uploads / workers),
+            uploads_per_address=ceil(options.max_uploads_per_address / workers),
+            uploads_size=ceil(options.max_uploads_size / workers),
+            uploads_size_per_address=ceil(options.max_uploads_size_per_address / workers),
         )
 
     @property

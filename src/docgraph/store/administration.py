@@ -90,3 +90,4 @@ class Administration:
 
         with Observed(db, command):
             await self._commands.within(seconds, run, writing=True)
+        self._store.facts.forget()

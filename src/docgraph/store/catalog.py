@@ -41,16 +41,19 @@ class Catalog:
         self._known: dict[tuple[str, str], tuple[float, FoundCollection]] = {}
 
     async def find_collection(
-        self, db: str, collection: str, deadline: Deadline
+        self, db: str, collection: str, deadline: Deadline, *, fresh: bool = False
     ) -> FoundCollection | None:
-        """The collection, or the view of that name; None when there is none."""
+        """The collection, or the view of that name; None when there is none.
+
+        `fresh` asks the database in any case.
+        """
         generation = self._generations.read("collections")
         if generation != self._generation:
             self._known.clear()
             self._generation = generation
         key = (db, collection)
         known = self._known.get(key)
-        if known is not None and known[0] > time.monotonic():
+        if known is not None and known[0] > time.monotonic() and not fresh:
             return known[1]
         check_namespace(db, collection)
         found = await self._run(

@@ -55,6 +55,7 @@ _SERVER_DATABASES = frozenset({"admin", "config", "local"})
 _DATABASE_FORBIDS = frozenset('/\\. "$\0')
 _COLLECTION_FORBIDS = frozenset("$\0")
 _MAX_DATABASE = 63  # bytes
+_DOCUMENT = 3  # segments of the path of a document
 _VARIABLE = re.compile(r"\{([^{}/]+)\}")
 _LABEL = re.compile(r"host\[(\d+)\]")
 
@@ -109,6 +110,9 @@ class Mounts:
         # The longest first; of two that are as long, the one with more literal segments.
         self._templates.sort(key=lambda one: (-len(one.where), _count_variables(one.where)))
         self._plain = {} if self._templates else _index(parsed)
+        self._documents = frozenset(
+            one.where for one in parsed if len(one.what) == _DOCUMENT and not one.is_template
+        )
         self._longest = max((len(mount.where) for mount in parsed), default=0)
 
     def resolve(self, segments: Segments, host: str = "") -> Resource | None:
@@ -124,6 +128,10 @@ class Mounts:
             segments = segments[depth:]
         inside = self._bind(segments, host) if self._templates else self._find(segments)
         return None if inside is None else classify(inside)
+
+    def names_document(self, segments: Segments) -> bool:
+        """Whether the path is that of a mount whose `what` is a document: the path has no id."""
+        return segments[len(self._prefix) :] in self._documents
 
     def _find(self, segments: Segments) -> Segments | None:
         for length in range(min(len(segments), self._longest), -1, -1):
@@ -225,7 +233,9 @@ def _check_place(db: str | None, collection: str | None) -> None:
         if not collection or not _COLLECTION_FORBIDS.isdisjoint(collection):
             raise RequestError("illegal collection name: it may hold neither NUL nor '$'")
         if not all(collection.split(".")):
-            raise RequestError("illegal collection name: on both sides of a '.' stands something")
+            raise RequestError(
+                "illegal collection name: it may not start or end with '.', nor hold '..'"
+            )
 
 
 def is_reserved_database(name: str) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from docgraph.exchange import Deadline, Document
@@ -22,14 +23,15 @@ from docgraph.graphql.apps.stored_definitions import (
     build_entry,
     build_key,
 )
-from docgraph.graphql.definition.definition import decode_definition, normalise_uri
+from docgraph.graphql.definition.definition import decode_definition, normalise_uri, spell_uri
 from docgraph.graphql.sections import Graphql
 from docgraph.observe import emit
 from docgraph.observe.events import AppInvalid, AppLoaded, AppsRefreshed
 from docgraph.plugins.kinds import Kind
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, LoadingCache, close_all, run_blocking
-from docgraph.store import Store
+from docgraph.store import Key, Store
+from docgraph.store.guard.marker import hide_marker
 from docgraph.variables import BUILT_IN
 
 __all__ = ["Apps", "known_variables"]
@@ -224,8 +226,7 @@ class Apps:
 
     async def _read_claimants(self, uri: str) -> StoredDefinitions:
         """All definitions that claim this uri: of several, only one is served."""
-        spellings = [uri, f"/{uri}", f"{uri}/", f"/{uri}/"]
-        filter = {"$or": [{"_id": uri}, {"descriptor.uri": {"$in": spellings}}]}
+        filter = {"$or": [{"_id": uri}, {"descriptor.uri": {"$in": spell_uri(uri)}}]}
         definitions = StoredDefinitions()
         definitions.put([build_entry(document) for document in await self._read(filter, 100)])
         return definitions
@@ -240,7 +241,12 @@ class Apps:
             projection=projection,
             limit=limit,
             deadline=Deadline.after_ms(_REFRESH_MS),
+            reveal=(self._key,),
         )
+
+    @cached_property
+    def _key(self) -> Key:
+        return hide_marker(self._store.guard, self._config.db, self._config.collection)
 
     async def _compile(self, entry: Entry, definitions: StoredDefinitions) -> App:
         if entry.key in definitions.collisions:

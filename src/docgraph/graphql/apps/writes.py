@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from docgraph.codec import escape_keys, unescape_keys
+from docgraph.codec import as_written, to_stored
 from docgraph.codec.types import ObjectId
 from docgraph.config.locate import CONFIGURATION
 from docgraph.exchange import (
@@ -28,14 +28,16 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
 from docgraph.graphql.apps.apps import known_variables
+from docgraph.graphql.apps.questions import settle
 from docgraph.graphql.apps.stored_definitions import find_claims
-from docgraph.graphql.definition.check import Report, check_definition
-from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.definition.check import Finding, Report, inspect_definition
+from docgraph.graphql.definition.definition import decode_definition, spell_uri
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, run_blocking
 from docgraph.store import Key, Store
+from docgraph.store.guard.marker import hide_marker
 
 __all__ = ["URIS", "DefinitionChecker", "DefinitionNotifier", "DefinitionReader", "OnDefinitions"]
 
@@ -75,7 +77,7 @@ class DefinitionChecker(OnDefinitions):
     ) -> None:
         super().__init__(config, graphql)
         self._store = store
-        self._key = _hide_claims(store, graphql)
+        self._key = _hide_ours(store, graphql)
         self._registry = registry
         self._lane = blocking.lane("definitions", concurrency=1, queue=64)
 
@@ -107,16 +109,17 @@ class DefinitionChecker(OnDefinitions):
         """What is wrong with a definition; off the loop, since a large schema takes long."""
         return await run_blocking(
             self._lane,
-            check_definition,
+            inspect_definition,
             document,
             settings=self.settings,
             policy=self._store.policy,
             variables=known_variables(self._registry),
+            hidden=self._store.guard.shield().hidden,
         )
 
     async def _check(self, document: Document, place: str) -> Document:
-        document = unescape_keys(document)
-        report = await self._examine(document)
+        stored = to_stored({key: value for key, value in document.items() if key != URIS})
+        report = await settle(await self._examine(stored), self._store, self.settings)
         if report.errors:
             raise DefinitionError(
                 f"Wrong GraphQL App definition{place}: {report.errors[0].where}: "
@@ -124,18 +127,15 @@ class DefinitionChecker(OnDefinitions):
                 hint=report.errors[0].hint,
                 details=[f"{one.where}: {one.what}" for one in report.errors],
             )
-        _warnings.set((*_warnings.get(), *map(str, report.warnings)))
-        stored = escape_keys({key: value for key, value in document.items() if key != URIS})
+        _warnings.set((*_warnings.get(), *map(_show, report.warnings)))
         stored.setdefault("_etag", ObjectId())
-        stored[URIS] = find_claims(document["_id"], decode_definition(document).uri)
+        stored[URIS] = find_claims(document["_id"], decode_definition(stored).uri)
         return stored
 
     async def _refuse_collision(self, document: Document, taken: set[str], place: str) -> None:
         """Look for others with one of these claims, also those written without our array."""
         claims = document[URIS]
-        written = [
-            spelling for one in claims for spelling in (one, f"/{one}", f"{one}/", f"/{one}/")
-        ]
+        written = [spelling for one in claims for spelling in spell_uri(one)]
         claimed = [
             {URIS: {"$in": claims}},
             {"_id": {"$in": claims}},
@@ -166,9 +166,14 @@ class DefinitionChecker(OnDefinitions):
         )
 
 
-def _hide_claims(store: Store, graphql: Graphql) -> Key:
-    """No read shows them, asks for them or joins them; every definition makes its own anew."""
+def _show(warning: Finding) -> str:
+    return f"{warning} ({warning.hint})" if warning.hint else str(warning)
+
+
+def _hide_ours(store: Store, graphql: Graphql) -> Key:
+    """No read shows, asks for or joins what is ours; every definition makes it anew."""
     try:
+        hide_marker(store.guard, graphql.db, graphql.collection)
         return store.guard.hide(graphql.db, graphql.collection, URIS, remade=True)
     except DocgraphError as error:
         problem = f"apps cannot be kept there: {error}".rstrip(".")
@@ -212,6 +217,6 @@ class DefinitionReader(OnDefinitions):
     ) -> list[Document]:
         """The documents without escapes and without what only we need."""
         return [
-            unescape_keys({key: value for key, value in one.items() if key != URIS})
+            as_written({key: value for key, value in one.items() if key != URIS})
             for one in documents
         ]

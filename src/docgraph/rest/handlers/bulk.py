@@ -84,7 +84,7 @@ async def _patch_many(call: Call) -> Answer:
     if not body:
         raise RequestError("no data provided")
     if "_id" in body:
-        raise RequestError("_id cannot be changed, and even less of many documents")
+        raise RequestError("the _id of a document cannot be changed")
     etag = ObjectId()
     found = await restrict_to_etags(call, filter)
     write = Write(WriteKind.UPDATE, update=build_update(body, etag), filter=found, many=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import Answer, Body, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import RequestError
+from docgraph.rest.bodies.properties import find_idle
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.handlers.metadata import (
     claim_metadata,
@@ -70,12 +71,15 @@ async def _patch(call: Call) -> Answer:
 async def _answer(call: Call, status: int, etag: ObjectId) -> Answer:
     """Tell the caller what might be wrong."""
     headers = [("ETag", str(etag))]
-    setting = (await call.find_metadata(call.collection) or {}).get("jsonSchema")
+    properties = await call.find_metadata(call.collection) or {}
+    warnings = find_idle(properties)
+    setting = properties.get("jsonSchema")
     if isinstance(setting, dict):
         db, id = setting.get("schemaStoreDb") or call.db, setting.get("schemaId")
         if await load_schema(call.context.store, db, id) is None:
-            warning = f"jsonSchema.schemaId: schema {db}/{SCHEMA_STORE}/{id} does not exist"
-            return call.answer({"_warnings": [warning]}, headers, status)
+            warnings.append(f"jsonSchema.schemaId: schema {db}/{SCHEMA_STORE}/{id} does not exist")
+    if warnings:
+        return call.answer({"_warnings": warnings}, headers, status)
     return Body(status, headers=headers)
 
 

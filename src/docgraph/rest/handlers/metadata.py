@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from docgraph.codec import as_written
 from docgraph.codec.documents import read_documents
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import (
@@ -22,7 +23,7 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import Conflict, NotFound, RequestError
-from docgraph.rest.bodies.properties import check_properties, from_stored, to_stored, unescape
+from docgraph.rest.bodies.properties import check_properties, to_stored
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.parameters.concerns import FROM_PRIMARY
 from docgraph.rest.schemas.store import require_library
@@ -62,7 +63,7 @@ async def _get(call: Call) -> Answer:
     stored = await call.find_metadata(call.resource.collection)
     if stored is None:
         raise NotFound(f"resource _meta is not defined for this {_name_kind(call)}.")
-    content = {**from_stored(stored), "_id": "_meta"}
+    content = {**as_written(stored), "_id": "_meta"}
     return call.answer(content, etag_headers(stored))
 
 
@@ -81,7 +82,7 @@ def _name_kind(call: Call) -> str:
 async def read_properties(call: Call) -> Document:
     """The properties that the body of PUT holds, checked."""
     body = await _read_body(call)
-    properties: Document = unescape(prepare_document(body))
+    properties: Document = prepare_document(body)
     _check(call, properties)
     return properties
 
@@ -152,12 +153,7 @@ async def patch_metadata(call: Call, etag: ObjectId) -> Answer | None:
     body = await _read_body(call)
     if not body:
         raise RequestError("no data provided")
-    update = {
-        operator: {path: unescape(value) for path, value in fields.items()}
-        if isinstance(fields, dict)
-        else fields
-        for operator, fields in build_update(body, etag).items()
-    }
+    update = build_update(body, etag)
     if (refusal := await refuse_existing(call)) is not None:
         return refusal
     condition = await find_etag_condition(call)
@@ -166,7 +162,10 @@ async def patch_metadata(call: Call, etag: ObjectId) -> Answer | None:
             stored = await _read(call)
             if stored and condition is not None and not condition.admits(stored.get(ETAG)):
                 return await _refuse(call, condition)
-            properties = apply_update(from_stored(stored or {}), update)
+            if stored is None and call.resource.collection is not None:
+                # Metadata of a collection that another instance has dropped would outlive it.
+                await call.require_collection(fresh=True)
+            properties = apply_update(as_written(stored or {}), update)
             _check(call, properties)
             if await _replace_known(call, stored, {**to_stored(properties), ETAG: etag}):
                 break

@@ -137,8 +137,8 @@ def check_id(id: Any, *, several: bool = False) -> None:
         raise ReservedResource(f"id is reserved: {id}") if several else ReservedResource()
     if isinstance(id, str) and _render_text(id) is None:
         raise RequestError(
-            f"the document cannot have the _id {show_id(id)}: no path would lead to it",
-            hint="in a path it means something else",
+            f"illegal _id {show_id(id)}: it is reserved in paths",
+            hint="choose another _id, or leave it out",
         )
 
 

@@ -42,7 +42,6 @@ from docgraph.exchange.errors import (
 
 __all__ = [
     "DRIVER_ERRORS",
-    "AnswerTooLarge",
     "CollectionGone",
     "explain",
     "find_unconfirmed",
@@ -54,10 +53,6 @@ __all__ = [
 # BSON is encoded inside the driver's calls: numbers that do not fit, lone surrogates and documents
 # nested too deeply come out of them as Python's own errors.
 DRIVER_ERRORS = (PyMongoError, BSONError, OverflowError, RecursionError, UnicodeError, OSError)
-
-
-class AnswerTooLarge(StoreRejected):
-    """The database has more to say than is read at once."""
 
 
 class CollectionGone(NotFound):
@@ -117,17 +112,17 @@ _RESUME = _Rule(
 
 _NAME = _Rule(StoreRejected, "invalid database or collection name")
 _VIEW = _Rule(StoreRejected, "a view does not support this")
-_PATH = _Rule(StoreRejected, "the update leads to a path that cannot be")
-_CAPPED = _Rule(StoreRejected, "a document cannot become that large in a capped collection")
+_PATH = _Rule(StoreRejected, "invalid field path in the update")
+_CAPPED = _Rule(StoreRejected, "the document is too large for the capped collection")
 _DEEP = _Rule(StoreRejected, "the query or document is nested too deeply")
 _BSON = _Rule(QueryError, "a value or key cannot be expressed in BSON")
 _UNSUPPORTED = _Rule(NotSupported, "the database does not support this")
 _API = _Rule(
     StoreRejected,
-    "the version of its API that the connection demands of the database does not have this",
+    "not part of the API version that the connection string demands",
 )
 _BUSY = _Rule(Conflict, "another operation on the collection or database is under way", "try again")
-_INTERRUPTED = _Rule(StoreUnavailable, "the operation was ended at the database", "try again")
+_INTERRUPTED = _Rule(StoreUnavailable, "the operation was interrupted at the database", "try again")
 _DISK = _Rule(StoreUnavailable, "the database has no space left")
 
 _OTHER_COLLECTION = 361  # CollectionUUIDMismatch
@@ -206,12 +201,12 @@ _RULES: dict[int, _Rule] = {
     146: _MEMORY,  # ExceededMemoryLimit
     148: _CONCERN,  # ReadConcernMajorityNotEnabled
     159: _QUERY,  # DurationOverflow
-    165: _Rule(StoreRejected, "a view rests on too many others"),  # ViewDepthLimitExceeded
+    165: _Rule(StoreRejected, "views are nested too deeply"),  # ViewDepthLimitExceeded
     166: _VIEW,  # CommandNotSupportedOnView
     167: _VIEW,  # OptionNotSupportedOnView
     168: _QUERY,  # InvalidPipelineOperator
     171: _Rule(  # CannotIndexParallelArrays
-        StoreRejected, "one index of the collection would have to hold two arrays of a document"
+        StoreRejected, "a compound index cannot cover two array properties of one document"
     ),
     175: _INTERRUPTED,  # QueryPlanKilled
     181: _Rule(  # AmbiguousIndexKeyPattern
@@ -258,7 +253,7 @@ _RULES: dict[int, _Rule] = {
     357: _BSON,  # InvalidBSONType
     365: _BUSY,  # TemporarilyUnavailable
     370: _Rule(StoreRejected, "the index belongs to the shard key"),  # CannotDropShardKeyIndex
-    371: _Rule(StoreForbidden, "the database takes no writes now"),  # UserWritesBlocked
+    371: _Rule(StoreForbidden, "the database is blocking writes"),  # UserWritesBlocked
     _OTHER_COLLECTION: _Rule(CollectionGone, "the collection does not exist any more"),
     9001: _UNREACHABLE,  # SocketException
     10003: _CAPPED,  # CannotGrowDocumentInCappedNamespace
@@ -306,6 +301,9 @@ _RULES: dict[int, _Rule] = {
     4031700: _MEMORY,  # $facet beyond its bound
 }
 
+# One code (BadValue) for this and for queries that make no sense.
+_BY_ZERO_TEXT = "by zero"
+_BY_ZERO = _Rule(StoreRejected, "an expression divides by zero")
 _UNKNOWN = _Rule(StoreError, "the database could not do what was asked", "the log has the reason")
 
 
@@ -319,7 +317,7 @@ def translate(error: BaseException) -> DocgraphError:
     if isinstance(error, WTimeoutError):
         return _render(_UNCONFIRMED)
     if isinstance(error, OperationFailure):
-        return explain(_code_of(error))
+        return _render(_BY_ZERO) if _BY_ZERO_TEXT in str(error) else explain(_code_of(error))
     if isinstance(error, WaitQueueTimeoutError):
         return StoreUnavailable("no connection to the database became free in time")
     if isinstance(error, InvalidName):
