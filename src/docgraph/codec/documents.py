@@ -41,7 +41,7 @@ async def read_documents(request: Request) -> Document | list[Document]:
         return {}
     content_type = request.content_type
     if not content_type or content_type in FORMS:
-        refuse_forgery(request.headers)
+        refuse_forgery(request)
     if content_type in FORMS:
         return parse_form(body, request.headers.get("content-type") or "")
     if content_type and not content_type.startswith(_JSON):

@@ -18,12 +18,14 @@
     ├── TooManyRequests                    429  too-many-requests
     ├── DefinitionError                    400  invalid-definition
     ├── QueryError                         400  invalid-query
+    │   └── LoopTooLarge                   400  loop-too-large
     ├── Overloaded                         503  overloaded
     ├── NotSupported                       501  not-supported
     ├── StoreError                         500  database-error
     │   ├── StoreUnavailable               500  database-unavailable
     │   ├── TimeLimitExceeded              408  time-limit-exceeded
     │   ├── StoreRejected                  400  rejected-by-database
+    │   │   └── AnswerTooLarge             400  answer-too-large
     │   ├── StoreForbidden                 403  forbidden-by-database
     │   └── SecurityViolation              403  security-violation
     └── InternalError                      500  internal-error
@@ -42,6 +44,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 __all__ = [
+    "AnswerTooLarge",
     "BodyError",
     "BodyTooLarge",
     "ConfigError",
@@ -51,6 +54,7 @@ __all__ = [
     "Forbidden",
     "HeadersTooLarge",
     "InternalError",
+    "LoopTooLarge",
     "MethodNotAllowed",
     "NotFound",
     "NotSupported",
@@ -210,6 +214,12 @@ class QueryError(DocgraphError):
     status, code = 400, "invalid-query"
 
 
+class LoopTooLarge(QueryError):
+    """The values given make an expression run too often for one document."""
+
+    status, code = 400, "loop-too-large"
+
+
 class Overloaded(DocgraphError):
     """The instance has as much to do as it accepts."""
 
@@ -251,6 +261,12 @@ class StoreRejected(StoreError):
     """The database found the request itself wrong."""
 
     status, code = 400, "rejected-by-database"
+
+
+class AnswerTooLarge(StoreRejected):
+    """The database has more to say than is read at once."""
+
+    status, code = 400, "answer-too-large"
 
 
 class StoreForbidden(StoreError):

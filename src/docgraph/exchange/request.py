@@ -15,6 +15,7 @@ from docgraph.exchange.account import Account
 from docgraph.exchange.coding import inflate, is_coded, is_compressed
 from docgraph.exchange.errors import BodyTooLarge, RequestError
 from docgraph.exchange.headers import Headers
+from docgraph.exchange.pages import Page, Pages
 from docgraph.exchange.path import parse_path, render_path
 
 __all__ = ["BodyReader", "Connection", "Parser", "QueryParameters", "Request"]
@@ -78,6 +79,7 @@ class Request:
 
     account: Account | None = None  # who is calling, once that is known
     max_parameters = 200
+    pages = Pages()  # set by the pipeline from the configuration: whose pages are ours
     body_limit = 0  # set by the pipeline from the service; 0: no body is read
     _body: bytes | None = None
     _flaw: RequestError | None = None  # why the body could not be read
@@ -107,6 +109,11 @@ class Request:
     def path(self) -> str:
         """The decoded path, `/` for the root."""
         return render_path(self.segments)
+
+    @property
+    def page(self) -> Page:
+        """Whose page made a browser send this, as far as that is known."""
+        return self.pages.judge(self.headers, self.connection.scheme, self.connection.host)
 
     @property
     def query(self) -> QueryParameters:

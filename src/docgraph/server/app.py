@@ -15,12 +15,13 @@ from typing import Any
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Exchange
+from docgraph.exchange.pages import Pages
 from docgraph.observe import emit
 from docgraph.observe.events import ConfigWarning, PluginLoaded
 from docgraph.plugins import PluginSet, assemble, is_enabled
 from docgraph.plugins.kinds import Initializer, Interceptor, Kind, Point
 from docgraph.runtime import Blocking, Instance, Tasks, watch_loop
-from docgraph.runtime.sections import Core
+from docgraph.runtime.sections import Core, Cors
 from docgraph.server.content import parse_content
 from docgraph.server.pipeline import Pipeline
 from docgraph.server.plain_methods import run_plain_methods_in_threads
@@ -118,6 +119,7 @@ class Docgraph:
             Authorization(self.plugins.of_kind(Kind.AUTHORIZER)),
             interceptors,
             parse_content,
+            Pages(self._prepared.config.get(Cors).allow_origins),
         )
 
     async def _initialize(self, initializer: Initializer) -> None:

@@ -5,7 +5,8 @@
     a list          on the list             that origin, credentials, `Vary: Origin`
     a list          not on it, or none      nothing, `Vary: Origin`
 
-An origin is compared as a whole: no suffix, prefix or pattern can be tricked.
+An origin is compared as a whole: no suffix, prefix or pattern can be tricked. One that is listed in
+another spelling than that of browsers (`https://App.example:443`) counts in theirs, too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from docgraph.exchange import Headers
+from docgraph.exchange.pages import spell_origin
 from docgraph.server.fields import render_field
 
 __all__ = ["CorsPolicy", "preflight_headers"]
@@ -39,7 +41,7 @@ class CorsPolicy:
                 exposed,
                 ("Vary", "Origin"),
             )
-            for origin in allow_origins
+            for origin in (*allow_origins, *map(spell_origin, allow_origins))
         }
         self._others = (
             _render(("Vary", "Origin"))

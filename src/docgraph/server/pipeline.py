@@ -16,6 +16,7 @@ from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange
 from docgraph.exchange.errors import Forbidden, StoreError, Unauthenticated
+from docgraph.exchange.pages import Pages
 from docgraph.exchange.request import Parser
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
@@ -38,12 +39,14 @@ class Pipeline:
         authorization: Authorization,
         interceptors: Mapping[Point, Sequence[Interceptor]],
         parser: Parser,
+        pages: Pages,
     ) -> None:
         self._routes = routes
         self._authenticator = authenticator
         self._authorization = authorization
         self._interceptors = interceptors
         self._parser = parser
+        self._pages = pages
 
     def is_probe(self, exchange: Exchange) -> bool:
         """Whether the service that is asked says how the server is."""
@@ -81,6 +84,7 @@ class Pipeline:
 
     def _prepare(self, exchange: Exchange, route: Route | None) -> None:
         exchange.request.parser = self._parser
+        exchange.request.pages = self._pages
         if route is not None:
             exchange.service = route.service.name
             exchange.request.body_limit = route.service.max_body_size

@@ -88,3 +88,4 @@ class Administration:
 
         with Observed(db, command):
             await self._commands.within(seconds, run, writing=True)
+        self._store.facts.forget()

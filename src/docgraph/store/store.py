@@ -18,7 +18,7 @@ from docgraph.exchange.data import (
     WriteResult,
 )
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import DocgraphError, QueryError
+from docgraph.exchange.errors import DocgraphError
 from docgraph.exchange.exchange import Exchange
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
@@ -28,6 +28,7 @@ from docgraph.store.driver.availability import Availability
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.fast_path import report_untried_version
+from docgraph.store.facts import Facts
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
 from docgraph.store.guard.rewrite import check_update, guard_pipeline
 from docgraph.store.guard.rows import (
@@ -49,7 +50,8 @@ from docgraph.store.guard.stages import (
 )
 from docgraph.store.indexes import ensure_index
 from docgraph.store.intercept import Interceptors
-from docgraph.store.names import check_database, check_namespace
+from docgraph.store.names import check_database, check_namespace, place_of
+from docgraph.store.order import break_ties
 from docgraph.store.watch import ChangeEvents, guard_events
 from docgraph.store.write import await_server, check_shape, execute, may_be_written
 
@@ -77,6 +79,7 @@ class Store:
         self.interceptors = Interceptors()
         self._availability = Availability(client)
         self._commands = Commands(client, ceiling_ms=ceiling_ms)
+        self.facts = Facts(self._commands)
         self._units = Units()
         self.clock = DatabaseClock()
 
@@ -96,6 +99,7 @@ class Store:
         await self.settle()
         await self._availability.stop()
         await self._commands.stop()
+        await self.facts.close()
         await self.client.close()
         self._commands.close()
 
@@ -248,8 +252,9 @@ class Store:
         rows: Rows | None = None,
     ) -> list[Document]:
         """The documents of a resource, with the data interceptors around it."""
-        db, collection = _place(resource)
+        db, collection = place_of(resource)
         read = await self.interceptors.before_read(exchange, resource, read)
+        sort = await break_ties(self.facts, (db, collection), read_sort(read.sort), read.filter)
         documents = await self.find(
             db,
             collection,
@@ -257,7 +262,7 @@ class Store:
             limit=read.limit,
             deadline=deadline,
             projection=read.projection,
-            sort=read.sort,
+            sort=sort,
             skip=read.skip,
             hint=read.hint,
             comment={"request": exchange.id} if exchange else None,
@@ -276,7 +281,7 @@ class Store:
         rows: Rows | None = None,
     ) -> int:
         """How many documents `read` would find, with the data interceptors before it."""
-        db, collection = _place(resource)
+        db, collection = place_of(resource)
         read = await self.interceptors.before_read(exchange, resource, read)
         return await self.count(
             db,
@@ -368,7 +373,7 @@ class Store:
         exchange: Exchange | None,
         majority: bool,
     ) -> WriteResult:
-        db, collection = _place(resource)
+        db, collection = place_of(resource)
         try:
             result = await execute(
                 self._commands, db, collection, write, deadline=deadline, majority=majority
@@ -404,7 +409,7 @@ class Store:
         """The write as the interceptors leave it, and checked."""
         write = await self.interceptors.before_write(exchange, resource, write)
         check_shape(write)
-        self._check_write(*_place(resource), write, reveal)
+        self._check_write(*place_of(resource), write, reveal)
         return write
 
     async def ensure_index(
@@ -441,9 +446,3 @@ class Store:
         if hidden:
             check_filter_paths(write.filter, hidden)
             check_update(write.update or write.pipeline or {}, hidden)
-
-
-def _place(resource: Resource) -> tuple[str, str]:
-    if resource.db is None or resource.collection is None:
-        raise QueryError(f"a {resource.type} holds no documents")
-    return resource.db, resource.collection

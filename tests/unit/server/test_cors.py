@@ -35,6 +35,24 @@ def test_a_listed_origin_is_echoed_with_credentials() -> None:
 
 
 @pytest.mark.parametrize(
+    ("listed", "sent"),
+    [
+        ("https://App.Example", "https://app.example"),
+        ("https://app.example:443", "https://app.example"),
+        ("http://app.example:80", "http://app.example"),
+        ("http://app.example:8080", "http://app.example:8080"),
+        ("http://[2001:DB8::1]:80", "http://[2001:db8::1]"),
+        ("chrome-extension://abc", "chrome-extension://abc"),
+    ],
+)
+def test_an_origin_counts_as_browsers_spell_it_however_it_is_listed(listed: str, sent: str) -> None:
+    headers = _names(CorsPolicy([listed]), sent.encode())
+
+    assert headers["access-control-allow-origin"] == sent
+    assert headers["access-control-allow-credentials"] == "true"
+
+
+@pytest.mark.parametrize(
     "origin",
     [
         None,

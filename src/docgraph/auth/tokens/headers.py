@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 from urllib.parse import quote
 
 from docgraph.auth.tokens.sections import AuthTokenService
-from docgraph.auth.tokens.token import Token, TokenAccount
+from docgraph.auth.tokens.token import LastToken, Token, TokenAccount
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Answer, DocgraphError, Exchange
 from docgraph.observe import emit
@@ -70,9 +70,15 @@ def is_by_cookie(exchange: Exchange) -> bool:
 
 
 def wants_cookie(exchange: Exchange) -> bool:
-    """Whether the answer should set the cookie: on request, and where what it holds was renewed."""
-    if is_by_cookie(exchange) and _RENEWED in exchange.attributes:
-        return True
+    """Whether the answer should set the cookie: on request, and where what it holds was renewed.
+
+    A cookie with the last token of its session stays as it is: setting it would prolong its life.
+    """
+    if is_by_cookie(exchange):
+        if isinstance(find_token(exchange), LastToken):
+            return False
+        if _RENEWED in exchange.attributes:
+            return True
     return _asks(exchange, _SET)
 
 
@@ -151,7 +157,7 @@ class TokenHeaders(Interceptor):
             return None
         renew = _asks(exchange, _RENEW) and getattr(manager, "renewable", False)
         try:
-            token = Token(*await manager.issue(account, renew=renew))
+            token = Token.of(await manager.issue(account, renew=renew))
         except DocgraphError:  # a database that is away is told of elsewhere
             if renew:
                 raise

@@ -39,12 +39,12 @@ from pymongo.read_preferences import _ServerMode
 
 from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import DocgraphError, TimeLimitExceeded
+from docgraph.exchange.errors import AnswerTooLarge, DocgraphError, TimeLimitExceeded
 from docgraph.observe import emit
 from docgraph.observe.events import CommandFinished
 from docgraph.store.driver.abandoned import AbandonedReads
 from docgraph.store.driver.concerns import choose_preference
-from docgraph.store.driver.errors import DRIVER_ERRORS, AnswerTooLarge, translate, unreachable
+from docgraph.store.driver.errors import DRIVER_ERRORS, translate, unreachable
 from docgraph.store.driver.fast_path import FastPath
 from docgraph.store.driver.salvage import decode_reply, decode_result
 
