@@ -24,7 +24,7 @@ async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]
     async with guarded(mongo_client, mongo_uri, limits) as one:
         one.mongo[one.db].create_collection("things")
         one.mongo[one.db].create_collection("small")
-        await one.define("app", "type Query { a: Int }", {"Query": {"a": "a"}})
+        await one.define("app", "type Query { a: Int }", {"Query": {"a": one.find("things", {})}})
         await allow(one, "path-prefix('/graphql')", "user")
         await allow(one, "path-prefix('/things')", "user")
         await allow(one, "path-prefix('/small') and max-content-size(1000)", "user")

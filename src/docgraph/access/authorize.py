@@ -69,7 +69,7 @@ class Authorization:
         """
         for vetoer in self.vetoers:
             try:
-                decision = await vetoer.decide(exchange)
+                decision = _check(await vetoer.decide(exchange))
             except Exception as error:
                 decision = _judge(error, vetoer)
             if not decision.allowed:
@@ -89,7 +89,7 @@ class Authorization:
             if exchange.account is None and _requires_authentication(allower, exchange):
                 continue
             try:
-                decision = await allower.decide(exchange)
+                decision = _check(await allower.decide(exchange))
             except StoreError as error:
                 failure = failure or error
                 continue
@@ -114,12 +114,16 @@ class Authorization:
 async def ask(authorizer: Authorizer, exchange: Exchange) -> Decision:
     """The decision of one authorizer, with its name; a fault is a denial."""
     try:
-        decision: object = await authorizer.decide(exchange)
-        if not isinstance(decision, Decision):
-            raise TypeError(f"`decide` returned {decision!r}, which is no Decision")
+        decision = _check(await authorizer.decide(exchange))
     except Exception as error:
         decision = _judge(error, authorizer)
     return _sign(decision, authorizer)
+
+
+def _check(decision: object) -> Decision:
+    if not isinstance(decision, Decision):
+        raise TypeError(f"`decide` returned {decision!r}, which is no Decision")
+    return decision
 
 
 def _judge(error: Exception, authorizer: Authorizer) -> Decision:

@@ -6,6 +6,7 @@ Nothing of the body is read until somebody asks, it is read once, and parsed onc
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -135,14 +136,15 @@ class Request:
     async def read_body(self) -> bytes:
         """The bytes of the body without their content coding, read at the first call and kept."""
         if self._flaw is not None:
-            raise self._flaw  # what is left of it is not the body
+            raise copy(self._flaw)  # what is left of it is not the body
         if self._body is None:
             try:
                 compressed = is_compressed(self.headers)
                 body = await self._read()
                 self._body = await self._inflate(body) if compressed else body
             except RequestError as error:
-                self._flaw = error
+                # A copy: the traceback of the error that is raised holds the body, and us.
+                self._flaw = copy(error)
                 raise
         return self._body
 
