@@ -118,6 +118,10 @@ class Service(Plugin, Protocol):
     secured: ClassVar[bool] = True
     max_body_size: int = 1 << 20
 
+    def time_limit_ms(self, exchange: Exchange) -> int:
+        """How long a request may take, from its arrival on; 0 means as long as it needs."""
+        return 0
+
     def parse(self, exchange: Exchange) -> Parsed | None:
         """The request as `handle` will carry it out, for rules to judge; it is `exchange.parsed`.
 

@@ -11,7 +11,6 @@ from docgraph.exchange import (
     Answer,
     Body,
     Consistency,
-    Deadline,
     Document,
     Exchange,
     Read,
@@ -123,7 +122,10 @@ class Call:
         if concern is not None:
             write = replace(write, concern=concern)
         return await self.context.store.write(
-            resource, write, deadline=Deadline.never(), exchange=self.exchange
+            resource,
+            write,
+            deadline=self.exchange.deadline.without_end(),
+            exchange=self.exchange,
         )
 
     async def count(self, filter: Mapping[str, Any]) -> int:

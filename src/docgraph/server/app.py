@@ -74,7 +74,10 @@ class Docgraph:
         generations = self._instance.open_generations()
         self._stack.callback(generations.close)
         self.store = open_store(
-            config.get(MClient), config.get(AggregationSecurity), connection_string=self._address
+            config.get(MClient),
+            config.get(AggregationSecurity),
+            connection_string=self._address,
+            wait_limit_ms=core.wait_limit_ms,
         )
         self._stack.push_async_callback(self.store.close)
         self.store.connect()
@@ -110,6 +113,7 @@ class Docgraph:
             Authorization(self.plugins.of_kind(Kind.AUTHORIZER)),
             interceptors,
             parse_content,
+            wait_limit_ms=self._prepared.config.get(Core).wait_limit_ms,
         )
 
     async def _initialize(self, initializer: Initializer) -> None:

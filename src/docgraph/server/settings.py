@@ -44,9 +44,12 @@ class Limits:
     connections: int
     in_flight: int
     queue: int
+    wait_time: float | None = None
 
     @classmethod
-    def from_options(cls, options: ConnectionOptions, workers: int = 1) -> Limits:
+    def from_options(
+        cls, options: ConnectionOptions, workers: int = 1, *, wait_ms: int = 0
+    ) -> Limits:
         """The limits of one of so many workers."""
         return cls(
             header_size=options.max_header_size,
@@ -63,6 +66,7 @@ class Limits:
             connections=options.max_connections,
             in_flight=ceil(options.max_requests_in_flight / workers),
             queue=ceil(options.queue / workers),
+            wait_time=wait_ms / 1000 if wait_ms > 0 else None,
         )
 
     @property
@@ -95,7 +99,9 @@ class ServerSettings:
     @property
     def limits(self) -> Limits:
         """The limits of one worker process."""
-        return Limits.from_options(self.connection_options, self.core.workers)
+        return Limits.from_options(
+            self.connection_options, self.core.workers, wait_ms=self.core.wait_limit_ms
+        )
 
 
 def _pick(sections: Mapping[str, Section], kind: type[_S]) -> _S:

@@ -18,7 +18,7 @@ from docgraph.exchange.data import (
     WriteResult,
 )
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import DocgraphError, QueryError
+from docgraph.exchange.errors import DocgraphError, OutcomeUnknown, QueryError
 from docgraph.exchange.exchange import Exchange
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
@@ -28,6 +28,7 @@ from docgraph.store.driver.availability import Availability
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.fast_path import report_untried_version
+from docgraph.store.driver.waiting import Waits
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
 from docgraph.store.guard.rewrite import check_update, guard_pipeline
 from docgraph.store.guard.rows import (
@@ -51,7 +52,13 @@ from docgraph.store.indexes import ensure_index
 from docgraph.store.intercept import Interceptors
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.watch import ChangeEvents, guard_events
-from docgraph.store.write import await_server, check_shape, execute, may_be_written
+from docgraph.store.write import (
+    await_server,
+    check_shape,
+    execute,
+    is_outcome_unknown,
+    may_be_written,
+)
 
 __all__ = ["Store"]
 
@@ -70,13 +77,15 @@ class Store:
         policy: Policy | None = None,
         guard: Guard | None = None,
         ceiling_ms: int = 300_000,
+        wait_limit_ms: int = 15_000,
     ) -> None:
         self.client = client
         self.policy = policy or Policy()
         self.guard = guard or Guard()
         self.interceptors = Interceptors()
-        self._availability = Availability(client)
-        self._commands = Commands(client, ceiling_ms=ceiling_ms)
+        self.waits = Waits(wait_limit_ms / 1000 if wait_limit_ms > 0 else None)
+        self._availability = Availability(client, self.waits)
+        self._commands = Commands(client, ceiling_ms=ceiling_ms, waits=self.waits)
         self._units = Units()
         self.clock = DatabaseClock()
 
@@ -342,8 +351,8 @@ class Store:
         Up to the moment the command is sent, a caller who is cancelled leaves nothing behind. From
         then on the command and the interceptors behind it are one unit, which nobody's leaving
         cuts in half. The deadline bounds the command only, never what follows it: a caller who is
-        told that time is up (408), or that the database is away (500), has to expect that the
-        write is done, and so do the interceptors that ask for it (`hears_uncertain`).
+        told `OutcomeUnknown` has to expect that the write is done, and so do the interceptors that
+        ask for it (`hears_uncertain`).
         """
         write = await self._admit(resource, write, exchange, reveal)
         await await_server(self._commands, deadline)
@@ -375,6 +384,11 @@ class Store:
         except DocgraphError as error:
             if may_be_written(error, write):
                 await self._notify_uncertain(resource, write, exchange)
+            if is_outcome_unknown(error):
+                raise OutcomeUnknown(
+                    "the database did not tell the outcome: the write may be done, or not",
+                    hint="read what you have written before you write it again",
+                ) from error.__cause__
             raise
         return await self.interceptors.after_write(exchange, resource, write, result)
 

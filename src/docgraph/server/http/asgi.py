@@ -78,7 +78,9 @@ class AsgiAdapter:
     ) -> None:
         limits = settings.limits
         self._application = application
-        self._gate = Gate(limits.in_flight, limits.queue, "too many requests at a time")
+        self._gate = Gate(
+            limits.in_flight, limits.queue, "too many requests at a time", limits.wait_time
+        )
         self._proxies = TrustedProxies(settings.core.trusted_proxies)
         self._ids = ids or RequestIds(settings.core.tracing_headers)
         self._max_parameters = settings.connection_options.max_parameters

@@ -38,13 +38,18 @@ from docgraph.exchange.errors import (
 )
 
 __all__ = [
+    "AUTHENTICATION_FAILED",
     "DRIVER_ERRORS",
     "AnswerTooLarge",
     "explain",
     "find_unconfirmed",
+    "no_connection",
     "translate",
     "translated",
+    "unreachable",
 ]
+
+AUTHENTICATION_FAILED = 18
 
 # BSON is encoded inside the driver's calls: numbers that do not fit, lone surrogates and documents
 # nested too deeply come out of them as Python's own errors.
@@ -118,7 +123,7 @@ _RULES: dict[int, _Rule] = {
     ),
     14: _QUERY,  # TypeMismatch
     15: _Rule(StoreRejected, "the query or document is nested too deeply"),  # Overflow
-    18: _Rule(StoreForbidden, "the database does not accept its user"),  # AuthenticationFailed
+    AUTHENTICATION_FAILED: _Rule(StoreForbidden, "the database does not accept its user"),
     27: _Rule(NotFound, "the index does not exist"),  # IndexNotFound
     28: _Rule(  # PathNotViable
         StoreRejected, "the update leads through a value that is neither object nor array"
@@ -225,7 +230,7 @@ def translate(error: BaseException) -> DocgraphError:
     if isinstance(error, OperationFailure):
         return explain(_code_of(error))
     if isinstance(error, WaitQueueTimeoutError):
-        return StoreUnavailable("no connection to the database became free in time")
+        return no_connection()
     if isinstance(error, (ConnectionFailure, ConfigurationError, InvalidOperation)):
         return unreachable()
     return _translate_encoding(error)
@@ -262,6 +267,11 @@ def _translate_encoding(error: BaseException) -> DocgraphError:
             return unreachable()
         case _:
             return _render(_UNKNOWN)
+
+
+def no_connection() -> DocgraphError:
+    """All connections of the pool were busy for too long."""
+    return StoreUnavailable("no connection to the database became free in time")
 
 
 def unreachable() -> DocgraphError:
