@@ -14,7 +14,7 @@ from tests.http.realms import Realm, hashed, open_realm, render_basic
 pytestmark = pytest.mark.anyio
 
 LIMITED: Document = {"graphql": {"query-time-limit": 300}, "mongo": {"query-time-limit": 300}}
-IMPATIENT: Document = {"core": {"wait-limit-ms": 300}}
+IMPATIENT: Document = {"core": {"wait-timeout-ms": 300}}
 RULE = {"roles": ["reader"], "predicate": "path-prefix('/')", "priority": 1}
 SCHEMA = "type Query { a: Int }"
 

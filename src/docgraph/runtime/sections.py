@@ -70,7 +70,7 @@ class Core(Section, frozen=True):
         | None,
         Meta(description="public address of this instance, used in `Location` and documents"),
     ] = None
-    wait_limit_ms: Annotated[
+    wait_timeout_ms: Annotated[
         Milliseconds,
         Meta(
             description="longest time that a request waits: for its turn, for users and rules, for "

@@ -77,7 +77,7 @@ class Docgraph:
             config.get(MClient),
             config.get(AggregationSecurity),
             connection_string=self._address,
-            wait_limit_ms=core.wait_limit_ms,
+            wait_timeout_ms=core.wait_timeout_ms,
         )
         self._stack.push_async_callback(self.store.close)
         self.store.connect()
@@ -113,7 +113,7 @@ class Docgraph:
             Authorization(self.plugins.of_kind(Kind.AUTHORIZER)),
             interceptors,
             parse_content,
-            wait_limit_ms=self._prepared.config.get(Core).wait_limit_ms,
+            wait_timeout_ms=self._prepared.config.get(Core).wait_timeout_ms,
         )
 
     async def _initialize(self, initializer: Initializer) -> None:

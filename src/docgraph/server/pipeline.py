@@ -10,20 +10,17 @@ the request as its service has parsed it. Stage 8 is `respond.py`; it sees error
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from math import inf
 
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange
-from docgraph.exchange.deadline import Deadline, Patience
-from docgraph.exchange.errors import Forbidden, StoreUnavailable, Unauthenticated
+from docgraph.exchange.errors import Forbidden, Unauthenticated
 from docgraph.exchange.request import Parser
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Interceptor, Point
-from docgraph.runtime.patrol import Patrol
+from docgraph.server.bounds import Bounds
 from docgraph.server.respond import error_body
 from docgraph.server.routes import Route, Routes
 from docgraph.server.serve import hide, parse, serve
@@ -42,10 +39,9 @@ class Pipeline:
         interceptors: Mapping[Point, Sequence[Interceptor]],
         parser: Parser,
         *,
-        wait_limit_ms: int = 0,
+        wait_timeout_ms: int = 0,
     ) -> None:
-        self._patience = wait_limit_ms / 1000 if wait_limit_ms > 0 else inf
-        self._patrol = Patrol()
+        self._bounds = Bounds(wait_timeout_ms)
         self._routes = routes
         self._authenticator = authenticator
         self._authorization = authorization
@@ -67,7 +63,10 @@ class Pipeline:
         early = await self._intercept(Point.BEFORE_AUTH, exchange)
         if early is not None:
             return early
-        await self._examine(exchange, route)
+        with self._bounds.examining(exchange):
+            await self._identify(exchange)
+            exchange.parsed = parse(exchange, route)
+            await self._admit(exchange, secured=route is None or route.secured)
         early = await self._intercept(Point.AFTER_AUTH, exchange)
         if early is not None:
             return early
@@ -82,34 +81,7 @@ class Pipeline:
         if route is not None:
             exchange.service = route.service.name
             exchange.request.body_limit = route.service.max_body_size
-        exchange.deadline = self._find_deadline(exchange, route)
-
-    def _find_deadline(self, exchange: Exchange, route: Route | None) -> Deadline:
-        """The end of the request, and its patience; both count from its arrival on."""
-        spent = time.perf_counter() - exchange.started
-        patience = Patience(self._patience - spent)
-        limit = route.service.time_limit_ms(exchange) if route is not None else 0
-        if limit <= 0:
-            return Deadline(patience=patience)
-        return Deadline(time.monotonic() - spent + limit / 1000, limit, patience=patience)
-
-    async def _examine(self, exchange: Exchange, route: Route | None) -> None:
-        """Stages 2 to 4; looking for users and rules is waiting, and counts in the time limit."""
-        deadline = exchange.deadline
-        left = deadline.patience.left if deadline.patience is not None else inf
-        until = min(time.monotonic() + left, inf if deadline.at is None else deadline.at)
-        watched = self._patrol.until(until)
-        try:
-            with watched:
-                await self._identify(exchange)
-                exchange.parsed = parse(exchange, route)
-                await self._admit(exchange, secured=route is None or route.secured)
-        except TimeoutError as error:
-            if not watched.expired:
-                raise
-            if deadline.is_within(0):
-                raise deadline.exceeded() from error
-            raise StoreUnavailable("who may do this could not be found out in time") from error
+        exchange.deadline = self._bounds.find_deadline(exchange, route)
 
     async def _identify(self, exchange: Exchange) -> None:
         """Stage 2: who is calling."""

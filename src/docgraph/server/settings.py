@@ -100,7 +100,7 @@ class ServerSettings:
     def limits(self) -> Limits:
         """The limits of one worker process."""
         return Limits.from_options(
-            self.connection_options, self.core.workers, wait_ms=self.core.wait_limit_ms
+            self.connection_options, self.core.workers, wait_ms=self.core.wait_timeout_ms
         )
 
 

@@ -15,7 +15,7 @@ def open_store(
     security: AggregationSecurity,
     *,
     connection_string: str | None = None,
-    wait_limit_ms: int = 15_000,
+    wait_timeout_ms: int = 15_000,
 ) -> Store:
     """The store of this process; `connection_string` is that of the embedded database."""
     address = mclient.connection_string or connection_string
@@ -25,5 +25,5 @@ def open_store(
         build_client(mclient, address),
         policy=Policy.from_section(security),
         ceiling_ms=mclient.command_ceiling_ms,
-        wait_limit_ms=wait_limit_ms,
+        wait_timeout_ms=wait_timeout_ms,
     )

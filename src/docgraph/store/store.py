@@ -18,7 +18,7 @@ from docgraph.exchange.data import (
     WriteResult,
 )
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import DocgraphError, OutcomeUnknown, QueryError
+from docgraph.exchange.errors import DocgraphError, QueryError
 from docgraph.exchange.exchange import Exchange
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
@@ -52,13 +52,7 @@ from docgraph.store.indexes import ensure_index
 from docgraph.store.intercept import Interceptors
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.watch import ChangeEvents, guard_events
-from docgraph.store.write import (
-    await_server,
-    check_shape,
-    execute,
-    is_outcome_unknown,
-    may_be_written,
-)
+from docgraph.store.write import await_server, check_shape, execute, may_be_written
 
 __all__ = ["Store"]
 
@@ -77,13 +71,13 @@ class Store:
         policy: Policy | None = None,
         guard: Guard | None = None,
         ceiling_ms: int = 300_000,
-        wait_limit_ms: int = 15_000,
+        wait_timeout_ms: int = 15_000,
     ) -> None:
         self.client = client
         self.policy = policy or Policy()
         self.guard = guard or Guard()
         self.interceptors = Interceptors()
-        self.waits = Waits(wait_limit_ms / 1000 if wait_limit_ms > 0 else None)
+        self.waits = Waits(wait_timeout_ms / 1000 if wait_timeout_ms > 0 else None)
         self._availability = Availability(client, self.waits)
         self._commands = Commands(client, ceiling_ms=ceiling_ms, waits=self.waits)
         self._units = Units()
@@ -350,9 +344,8 @@ class Store:
 
         Up to the moment the command is sent, a caller who is cancelled leaves nothing behind. From
         then on the command and the interceptors behind it are one unit, which nobody's leaving
-        cuts in half. The deadline bounds the command only, never what follows it: a caller who is
-        told `OutcomeUnknown` has to expect that the write is done, and so do the interceptors that
-        ask for it (`hears_uncertain`).
+        cuts in half. The deadline bounds the command only, never what follows it; after
+        `OutcomeUnknown` callers, and interceptors with `hears_uncertain`, expect it to be done.
         """
         write = await self._admit(resource, write, exchange, reveal)
         await await_server(self._commands, deadline)
@@ -384,11 +377,6 @@ class Store:
         except DocgraphError as error:
             if may_be_written(error, write):
                 await self._notify_uncertain(resource, write, exchange)
-            if is_outcome_unknown(error):
-                raise OutcomeUnknown(
-                    "the database did not tell the outcome: the write may be done, or not",
-                    hint="read what you have written before you write it again",
-                ) from error.__cause__
             raise
         return await self.interceptors.after_write(exchange, resource, write, result)
 

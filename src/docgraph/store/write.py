@@ -34,19 +34,12 @@ from docgraph.exchange.data import (
     WriteResult,
 )
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import DocgraphError, Forbidden, QueryError
+from docgraph.exchange.errors import DocgraphError, Forbidden, OutcomeUnknown, QueryError
 from docgraph.store.driver.command import Commands, Observed
 from docgraph.store.driver.concerns import MAJORITY, choose_concern
 from docgraph.store.driver.errors import explain, find_unconfirmed
 
-__all__ = [
-    "await_server",
-    "check_shape",
-    "execute",
-    "is_outcome_unknown",
-    "may_be_written",
-    "updates_of",
-]
+__all__ = ["await_server", "check_shape", "execute", "may_be_written", "updates_of"]
 
 _MAJORITY = WriteConcern(MAJORITY)
 _EXISTS = 48  # NamespaceExists
@@ -82,10 +75,18 @@ async def execute(
             return await _RUNNERS[write.kind](target, write)
 
     with Observed(db, {str(write.kind): collection}):
-        return await commands.within(seconds, run, deadline, writing=True)
+        try:
+            return await commands.within(seconds, run, deadline, writing=True)
+        except DocgraphError as error:
+            if not _is_outcome_unknown(error):
+                raise
+            raise OutcomeUnknown(
+                "the database did not tell the outcome: the write may be done, or not",
+                hint="read what you have written before you write it again",
+            ) from error.__cause__
 
 
-def is_outcome_unknown(error: DocgraphError) -> bool:
+def _is_outcome_unknown(error: DocgraphError) -> bool:
     """Whether nobody has told if the write was done: it was sent, and no answer came."""
     match error.__cause__:
         case ServerSelectionTimeoutError() | WaitQueueTimeoutError():
@@ -104,7 +105,7 @@ def may_be_written(error: DocgraphError, write: Write) -> bool:
         case OperationFailure():
             return write.many  # some of the documents may have been written before
         case _:
-            return is_outcome_unknown(error)
+            return _is_outcome_unknown(error)
 
 
 def _target(
