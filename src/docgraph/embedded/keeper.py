@@ -36,6 +36,16 @@ class Keeper:
         self._done.set()
         self._thread.join()
 
+    def request_stop(self) -> None:
+        """Ask for a clean end of the database, also a suspended one; it is not brought back."""
+        self._done.set()
+        self._mongo.request_stop()
+
+    def kill(self) -> None:
+        """End the database at once."""
+        self._done.set()
+        self._mongo.kill()
+
     def _watch(self) -> None:
         failures = 0
         while not self._done.wait(_POLL_SECONDS):

@@ -90,9 +90,20 @@ class EmbeddedMongo:
             raise
         return self.uri
 
-    def stop(self) -> None:
-        """Stop cleanly and leave nothing behind; in a forked copy, and once stopped, do nothing."""
-        self._node.stop()
+    def request_stop(self) -> None:
+        """Ask for a clean end, without waiting for it."""
+        self._node.request_stop()
+
+    def kill(self) -> None:
+        """End it at once; the journal makes this safe."""
+        self._node.kill()
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Stop cleanly and leave nothing behind; in a forked copy, and once stopped, do nothing.
+
+        What does not end within `timeout` seconds is killed.
+        """
+        self._node.stop(timeout)
         atexit.unregister(self.stop)
 
     def __enter__(self) -> str:

@@ -25,6 +25,7 @@ from docgraph.exchange import StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import ServerStopping, WorkerLost, WorkerStarted
 from docgraph.server.http.asgi import Application
+from docgraph.server.process.ending import WORKER_MARGIN
 from docgraph.server.process.forker import ForkedProcess, Forker
 from docgraph.server.process.serving import HttpServer, Stop, serve_process
 from docgraph.server.process.sockets import Listener
@@ -35,7 +36,7 @@ __all__ = ["Supervisor", "WorkerForker", "new_loop"]
 _READY = "ready"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 _STABLE_AFTER = 60.0  # seconds; a worker that ran so long did not exit because of its start
-_STOP_MARGIN = 10.0  # seconds beyond the bound of a gentle stop; writes are finished in them
+_STOP_MARGIN = WORKER_MARGIN + 0.3  # seconds beyond the grace until a worker is killed
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -187,7 +188,7 @@ class Supervisor:
             self._read_message(worker)  # its error, which may have arrived together with its exit
         code = process.join()
         self._release(worker, process)
-        if not self._is_serving:
+        if not self._is_serving and not self._signals:
             raise StartupError(f"worker {worker.number} ended with code {code} before it was ready")
         killed = signal.Signals(-code).name if code is not None and code < 0 else None
         emit(WorkerLost(worker.number, process.pid, code, killed))
@@ -214,7 +215,7 @@ class Supervisor:
         while running := self._running():
             if len(self._signals) > 1 or time.monotonic() > deadline:
                 self._signal_all(signal.SIGKILL)
-            wait([process.sentinel for _, process in running] + [wakeup_r], timeout=0.5)
+            wait([process.sentinel for _, process in running] + [wakeup_r], timeout=0.1)
             with contextlib.suppress(BlockingIOError):
                 wakeup_r.recv(64)
             for worker, process in running:
