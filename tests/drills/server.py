@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,8 +52,13 @@ class DrillServer:
 
 
 @contextmanager
-def serving(directory: Path, **options: str) -> Iterator[DrillServer]:
-    """A server; `mclient__connection_string` names the option of a section."""
+def serving(
+    directory: Path, *, before: Sequence[str] = (), **options: str
+) -> Iterator[DrillServer]:
+    """A server; `mclient__connection_string` names the option of a section.
+
+    `before` is a command that runs what follows it.
+    """
     chosen = dict(_OPEN)
     for name, value in options.items():
         chosen["/" + name.replace("__", "/").replace("_", "-")] = value
@@ -62,6 +67,7 @@ def serving(directory: Path, **options: str) -> Iterator[DrillServer]:
         log.open("w") as errors,
         subprocess.Popen(
             [
+                *before,
                 *(sys.executable, "-m", "docgraph", "serve"),
                 *(f"--set={path}={value}" for path, value in chosen.items()),
             ],

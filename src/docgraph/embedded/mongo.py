@@ -8,6 +8,7 @@ before anything is served.
 from __future__ import annotations
 
 import atexit
+import shutil
 import time
 from pathlib import Path
 from types import TracebackType
@@ -74,6 +75,15 @@ class EmbeddedMongo:
     def pid(self) -> int | None:
         """The process id of `mongod` while it runs."""
         return self._node.pid
+
+    @property
+    def free_bytes(self) -> int:
+        """Space on the disk of the data."""
+        return shutil.disk_usage(self.directory).free
+
+    def check_alive(self) -> None:
+        """Raise the reason if it has ended by itself."""
+        self._node.check_alive()
 
     def start(self) -> str:
         """Start it if it does not run, wait for the primary, and return the connection string."""

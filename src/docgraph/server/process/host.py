@@ -57,7 +57,8 @@ def host(
         with (
             observing(prepared),
             ending.watching(),
-            open_database(prepared, say, ending) as address,
+            sharing_disk_state(instance) as on_disk_full,
+            open_database(prepared, say, ending, on_disk_full) as address,
         ):
             on_address(address)
             with stopping_in_peace():
@@ -76,7 +77,10 @@ def build(tree: Tree, instance: Instance, address: str, worker: int) -> Docgraph
 
 @contextmanager
 def open_database(
-    prepared: Prepared, say: Say = lambda text: None, ending: Ending | None = None
+    prepared: Prepared,
+    say: Say = lambda text: None,
+    ending: Ending | None = None,
+    on_disk_full: Callable[[bool], None] = lambda is_full: None,
 ) -> Iterator[str]:
     """The configured database, or else the embedded one, which lives as long as this block."""
     configured = prepared.config.get(MClient).connection_string
@@ -84,7 +88,7 @@ def open_database(
         yield configured
         return
     mongo = EmbeddedMongo(prepared.config.get(Core).data_directory, on_progress=say)
-    keeper = Keeper(mongo)
+    keeper = Keeper(mongo, on_disk_full)
     if ending is not None:
         ending.database = keeper
     with mongo as address:
@@ -94,6 +98,20 @@ def open_database(
         finally:
             if ending is not None and ending.left is not None:
                 mongo.stop(ending.left)
+
+
+@contextmanager
+def sharing_disk_state(instance: Instance) -> Iterator[Callable[[bool], None]]:
+    """Lets all workers know whether the disk of the embedded database is full."""
+    generations = instance.open_generations()
+
+    def move(is_full: bool) -> None:
+        generations.bump("disk")  # from even to odd, or back
+
+    try:
+        yield move
+    finally:
+        generations.close()
 
 
 @contextmanager
