@@ -65,6 +65,8 @@ class Stop:
         """Seconds until what is left has to be over; None where nobody has asked for the stop."""
         if self._requested is None:
             return None
+        if self.at_once.is_set():
+            return _CLOSE_SECONDS
         spent = asyncio.get_running_loop().time() - self._requested
         return max(_CLOSE_SECONDS, grace + _CLOSE_SECONDS - spent)
 

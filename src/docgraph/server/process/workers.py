@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +38,7 @@ __all__ = ["Supervisor", "WorkerForker", "new_loop"]
 _READY = "ready"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 _STABLE_AFTER = 60.0  # seconds; a worker that ran so long did not exit because of its start
+_ORPHAN_CUTS, _ORPHAN_LEAVES = 0.5, 1.8  # seconds after the end of the parent
 _STOP_MARGIN = WORKER_MARGIN + 0.3  # seconds beyond the grace until a worker is killed
 
 
@@ -261,8 +264,13 @@ async def _serve(
     loop = asyncio.get_running_loop()
 
     def parent_is_gone() -> None:
+        """Nobody would count, replace or stop us any more: there is no grace."""
         loop.remove_reader(channel.fileno())
+        leaving = threading.Timer(_ORPHAN_LEAVES, os._exit, (1,))
+        leaving.daemon = True
+        leaving.start()
         stop.request("the parent process is gone")
+        loop.call_later(_ORPHAN_CUTS, stop.request, "the parent process is gone")
 
     loop.add_reader(channel.fileno(), parent_is_gone)
     application = make_application(number)
