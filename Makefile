@@ -11,7 +11,7 @@ TESTERS ?= 3
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-pythons drill drill-bare check format bench bench-rivals clean
+.PHONY: help setup run test test-fast test-pythons drill drill-bare drill-slow-upload check format bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,9 @@ test-pythons: ## run the tests with every Python that is here (PYTHONS="..." or 
 drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debootstrap)
 	@$(PYTHON) tools/drill_bare.py $(ARGS)
 
+drill-slow-upload: $(VENV)/.dev ## attack a server with slow uploads (SLOW_UPLOADS=1000 SECONDS=20)
+	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_slow_upload.py
+
 drill: $(VENV)/.dev ## make things fail under load, and measure (make drill-database-lost for one)
 	@$(BIN)/pytest -q -s -p no:randomly $(sort $(wildcard tests/drills/drill_*.py))
 
@@ -67,11 +70,11 @@ format: $(VENV)/.dev ## format the code and mend what can be mended
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.dev ## measure docgraph beside a hand-written twin (ARGS="--only W1 W3")
+bench: $(VENV)/.bench ## measure docgraph beside a hand-written twin (ARGS="--only W1 W3")
 	@$(BIN)/python -m bench.run $(ARGS)
 
 $(VENV)/.bench: $(VENV)/.dev pyproject.toml constraints.txt
-	@echo "installing the rivals of the bench that are in Python"
+	@echo "installing what the bench measures us against"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,dev,bench]'
 	@touch $@
 

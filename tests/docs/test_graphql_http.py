@@ -25,7 +25,6 @@ ELSEWHERE = {
     "conflict",
     "precondition-failed",
     "not-supported",
-    "unsupported-media-type",
     "url-too-long",
     "headers-too-large",
     "upgrade-required",

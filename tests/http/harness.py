@@ -1,7 +1,7 @@
 """docgraph in this process, on a real MongoDB: a test is *definition, query, expected JSON*.
 
 `running` starts the whole application with some settings and a database of its own; a `Service`
-talks to it in HTTP (by ASGI, without a socket) and stores definitions as they would be written.
+talks to it in HTTP (without a socket) and stores definitions as they would be written.
 Only `starting` knows how an application is made and reached. The other harnesses stand on it: rules
 and callers (`access_harness`), REST (`rest_harness`), users (`realms`), several workers (`tokens`).
 """
@@ -50,9 +50,10 @@ from docgraph.plugins.kinds import Service as PluginService
 from docgraph.runtime import create_instance
 from docgraph.server.app import Docgraph
 from docgraph.server.builtin import BUILTIN
-from docgraph.server.http.asgi import AsgiAdapter
+from docgraph.server.http.state import build_state
 from docgraph.server.prepare import load_tree, prepare
 from docgraph.server.settings import ServerSettings
+from tests.connections import MemoryClient
 from tests.http.driver import is_away, settle
 
 Document = dict[str, Any]
@@ -309,9 +310,8 @@ async def starting(
             stack.push_async_callback(app.shutdown)
             await app.startup()
             stack.push_async_callback(settle, app.store.client)
-            adapter = AsgiAdapter(app, ServerSettings.from_sections(prepared.config.sections))
-            transport = httpx2.ASGITransport(app=adapter)
-            client = httpx2.AsyncClient(transport=transport, base_url="http://test")
+            state = build_state(app, ServerSettings.from_sections(prepared.config.sections))
+            client = httpx2.AsyncClient(transport=MemoryClient(state), base_url="http://test")
             opened.append((app, await stack.enter_async_context(client)))
         for app, _ in opened if ready else ():
             await _initialize(app, failed)

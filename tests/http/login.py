@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 import yaml
 
+from docgraph.server.http.protocol import HttpProtocol
+from docgraph.server.http.state import ProcessState
 from tests.http.harness import Mongo, eventually, running
 from tests.http.harness import Service as Running
 
@@ -38,18 +39,17 @@ async def serving(mongo: Mongo, uri: str, *settings: Any, **options: Any) -> Asy
 
 
 @asynccontextmanager
-async def listening_on(application: Any) -> AsyncIterator[str]:
+async def listening_on(state: ProcessState) -> AsyncIterator[str]:
     """The application on a real socket, for clients that are programs; yields its address."""
-    config = uvicorn.Config(application, port=0, lifespan="off", log_level="critical")
-    server = uvicorn.Server(config)
-    task = asyncio.create_task(server.serve())
-    await eventually(lambda: server.started)
-    port = server.servers[0].sockets[0].getsockname()[1]
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: HttpProtocol(state, loop), "127.0.0.1", 0)
     try:
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
-        server.should_exit = True
-        await task
+        server.close()
+        for connection in tuple(state.connections):
+            connection.transport.abort()
+        await eventually(lambda: not state.connections)
 
 
 def read_page(name: str) -> dict[str, Any]:

@@ -18,10 +18,11 @@ from tests.http.hosts import hosted
 class Proxy:
     """Listens all the time; while it is closed, whoever connects is sent away at once."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, *, lingers: bool = False) -> None:
         self._target = urlsplit(uri).netloc.split(":")
         self._loop = asyncio.get_running_loop()
         self._is_open = True
+        self._lingers = lingers  # the database does not learn that a client has left
         self._links: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
         self.port = 0
@@ -77,29 +78,35 @@ class Proxy:
         self._writers |= {writer, back_writer}
         if not self._is_open:
             await self._cut()
-        await asyncio.gather(_pump(reader, back_writer), _pump(back_reader, writer))
+        await asyncio.gather(
+            _pump(reader, back_writer, lingers=self._lingers), _pump(back_reader, writer)
+        )
         self._writers -= {writer, back_writer}
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pump(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, lingers: bool = False
+) -> None:
     with suppress(OSError):
         # A transport that was cut meanwhile takes nothing any more: uvloop raises, and no OSError.
         while (data := await reader.read(1 << 16)) and not writer.is_closing():
             writer.write(data)
             await writer.drain()
+    if lingers:
+        return
     writer.close()
     with suppress(OSError):
         await writer.wait_closed()
 
 
 @asynccontextmanager
-async def _proxying(uri: str) -> AsyncIterator[Proxy]:
-    async with Proxy(uri).listening() as proxy:
+async def _proxying(uri: str, lingers: bool) -> AsyncIterator[Proxy]:
+    async with Proxy(uri, lingers=lingers).listening() as proxy:
         yield proxy
 
 
 @contextmanager
-def proxying(uri: str) -> Iterator[Proxy]:
+def proxying(uri: str, *, lingers: bool = False) -> Iterator[Proxy]:
     """A proxy before that database."""
-    with hosted(_proxying(uri)) as proxy:
+    with hosted(_proxying(uri, lingers)) as proxy:
         yield proxy

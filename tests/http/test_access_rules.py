@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -658,3 +659,57 @@ async def test_a_patch_that_breaks_a_rule_is_refused(service: Service) -> None:
     assert await status(service, "PATCH", "/acl/r", ADMIN, json={"priority": 3}) == 200
     everything = '/acl/*?filter={"_id":"r"}'
     assert await status(service, "PATCH", everything, ADMIN, json={"priority": 3}) == 501
+
+
+# --- what the service serves ----------------------------------------------------------------------
+
+
+async def test_a_body_of_a_read_or_a_deletion_satisfies_no_rule(service: Service) -> None:
+    """Decision 39: the service ignores it."""
+    rule = "path-prefix('/books') and bson-request-prop-equals(key=owner, value=@user._id)"
+    await allow(service, rule, "user", mongo={"allowBulkDelete": True})
+    for method, path in (
+        ("GET", "/books"),
+        ("GET", "/books/1"),
+        ("GET", "/books/_size"),
+        ("DELETE", "/books/1"),
+        ("DELETE", "/books/*?filter=%7B%22team%22%3A%22blue%22%7D"),
+    ):
+        assert await status(service, method, path, ADA, json={"owner": "ada"}) == 403
+    assert await status(service, "POST", "/books", ADA, json={"owner": "ada"}) == 201
+
+
+async def test_a_rule_sees_the_path_of_a_mounted_document(
+    mongo_client: Any, mongo_uri: str
+) -> None:
+    """Decision 39: the path is the one that is asked for; its id is the mount's alone."""
+    db = f"test_{uuid4().hex[:16]}"
+    mounts = [
+        {"what": f"/{db}", "where": "/"},
+        {"what": f"/{db}/conf/box", "where": "/settings"},
+    ]
+    async with guarded(
+        mongo_client, mongo_uri, {"mongo": {"mongo-mounts": mounts}}, db=db
+    ) as service:
+        service.insert("conf", {"_id": "box", "n": 1}, {"_id": None, "n": 2})
+        await allow(service, "path-prefix('/box')", "user")
+        assert await status(service, "GET", "/settings", ADA) == 403
+        await allow(service, "path('/settings')", "user")
+        for query in ("", "?id_type=NULL", "?id_type=NUMBER", "?id_type=MINKEY"):
+            reply = await service.request("GET", f"/settings{query}", headers=ADA)
+            assert (reply.status, reply.json["_id"]) == (200, "box")
+
+
+async def test_a_large_body_is_looked_at_once_for_all_rules_and_aside(service: Service) -> None:
+    """The event loop goes on: nothing of it blocks for as long as a walk through the body takes."""
+    for number in range(20):
+        words = f"bson-request-blacklist(x{number}) and bson-request-contains(title)"
+        await allow(service, f"path-prefix('/books') and {words}", "$unauthenticated")
+    body = [{"a": {f"k{one}": one}} for one in range(4_000)] * 5
+    reply = asyncio.create_task(service.request("POST", "/books", json=body))
+    ticks = 0
+    while not reply.done():
+        assert await status(service, "GET", "/ping", NOBODY) == 200
+        ticks += 1
+    assert (await reply).status == 401
+    assert ticks > 3

@@ -82,6 +82,8 @@ def joins(name: Any) -> dict[str, list[Document]]:
         "documents": [{"$lookup": {"pipeline": [{"$documents": []}, {"$unionWith": name}]}}],
         "optional": [{"$ifvar": ["x", lookup]}],
         "otherwise": [{"$ifvar": ["x", {"$limit": 1}, [{"$limit": 2}, piped]]}],
+        "escaped": [{"_$unionWith": name}],
+        "escaped-inside": [{"$facet": {"f": [{"_$lookup": piped["$lookup"]}]}}],
         "optional-inside": [{"$facet": {"f": [{"$ifvar": ["x", piped]}]}}],
     }
 
@@ -190,6 +192,7 @@ MAPPINGS = {
     "find": lambda name: {"collection": name, "find": {}},
     "stages": lambda name: {"collection": name, "stages": [{"$limit": 1}]},
     "join": lambda name: {"collection": "open", "stages": [{"$unionWith": name}]},
+    "escaped": lambda name: {"collection": "open", "stages": [{"_$unionWith": name}]},
     "optional": lambda name: {
         "collection": "open",
         "stages": [{"$ifarg": ["x", {"$limit": 1}, {"$unionWith": name}]}],

@@ -114,7 +114,7 @@ async def test_client_library_is_refused(service: Service, user: str, password: 
 @module_application
 async def address(service: Service) -> AsyncIterator[str]:
     transport: Any = service.client._transport
-    async with listening_on(transport.app) as address:
+    async with listening_on(transport.state) as address:
         yield address
 
 

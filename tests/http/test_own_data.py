@@ -191,6 +191,7 @@ async def test_an_app_over_the_definitions_does_not_show_them(api: Api) -> None:
     }
     assert (await api.post("/gql-apps", build_definition("meta", schema, mappings))).status == 201
     reply = await api.service.query("meta", "{ items { _id claims } }")
+    assert (await api.delete("/gql-apps/meta")).status == 204  # its own text has the name in it
     assert reply.json["data"] == {"items": None}
     assert "secret-uri" not in reply.text
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from docgraph.exchange import Exchange, Request
 from tests.http.harness import MEDIA_TYPE, Document, Mongo, Service, identity, running
 from tests.http.hosts import module_application
 
@@ -118,6 +119,15 @@ async def known(mongo_client: Mongo, mongo_uri: str, plugins: Document) -> Async
 
 def traces(reply: Any) -> list[str]:
     return [value for name, value in reply.headers.multi_items() if name == "x-trace"]
+
+
+@pytest.mark.parametrize(
+    ("path", "is_probe"), [("/ping", True), ("/health/db", True), ("/metrics", False), ("/", False)]
+)
+async def test_probes_are_answered_however_many_wait(
+    known: Service, path: str, is_probe: bool
+) -> None:
+    assert known.app.is_probe(Exchange(Request("GET", path.encode()), "1")) is is_probe
 
 
 # --- who may learn what ---------------------------------------------------------------------------

@@ -182,7 +182,7 @@ async def test_a_bulk_write_without_a_filter_is_400(api: Api, method: str) -> No
     [
         ([{"$set": {"a": 1}}], "request content must be a Json object"),
         ({}, "no data provided"),
-        ({"_id": 1}, "_id cannot be changed"),
+        ({"_id": 1}, "the _id of a document cannot be changed"),
     ],
 )
 async def test_bodies_that_a_bulk_patch_refuses(api: Api, body: Any, message: str) -> None:

@@ -840,7 +840,7 @@ MANAGEMENT: dict[str, list[Ask]] = {
         ),
         get(
             "/m5/_meta",
-            has={"aggrs": [{"uri": "e", "stages": [{"$match": {"a.b": 1}}], "type": "ap"}]},
+            has={"aggrs": [{"uri": "e", "stages": [{"_$match": {"a::b": 1}}], "type": "ap"}]},
         ),
         post("/m5", {"_id": 1, "a": {"b": 1}}),
         get("/m5/_aggrs/e", has={}),

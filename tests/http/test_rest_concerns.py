@@ -183,7 +183,7 @@ async def test_a_write_that_nobody_confirms_is_400(api: Api, given: str) -> None
     reply = await api.post(f"/things?writeConcern={given}", {"_id": "b"})
 
     assert reply.status == 400
-    assert "truthfully" in reply.json["message"]
+    assert "unacknowledged" in reply.json["message"]
     assert api.things.count_documents({}) == 1
 
 
@@ -286,3 +286,11 @@ async def test_a_set_without_secondaries_has_none_to_read_from(
 
     assert (refused.status, refused.json["message"]) == (400, "there is no secondary to read from")
     assert good.status == 200
+
+
+async def test_a_direct_connection_to_the_primary_has_no_secondary(api: Api) -> None:
+    for path in (*READS, "/things/_size?count=estimated"):
+        refused = await api.get(with_parameter(path, "readPreference=secondary"))
+        assert (refused.status, refused.json["code"]) == (400, "invalid-query")
+        for other in ("primary", "primaryPreferred", "secondaryPreferred", "nearest"):
+            assert (await api.get(with_parameter(path, f"readPreference={other}"))).status == 200

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.http.harness import Mongo
+from docgraph.observe.events import QueryFailed
+from tests.http.harness import Mongo, failing, listening
 from tests.http.rest_harness import Api, serving
 
 pytestmark = pytest.mark.anyio
@@ -43,6 +44,7 @@ async def test_an_error_has_the_keys_of_the_data_service(api: Api) -> None:
         (b'{"a":' * 250 + b"1" + b"}" * 250, 400, "Invalid JSON. "),
         (b'{"a":{"$oid":"x"}}', 400, "Invalid JSON. "),
         (b'{"a":1,"a":2}', 400, "Invalid JSON. "),
+        (b'{"x":[{"a":1,"a":2}]}', 400, "Invalid JSON. "),
         (b"7", 400, "request data must be either a json object or an array, got INT32"),
         (b'{"_id":[1]}', 400, "the type of _id in request data is not supported: ARRAY"),
     ],
@@ -117,6 +119,91 @@ async def test_nothing_of_the_database_is_told(api: Api) -> None:
             assert word not in reply.text, reply.text
 
 
+@pytest.mark.parametrize("name", ["a..b", ".a", "a.", "a...b", "a" * 256])
+async def test_a_name_that_cannot_be_is_400_for_every_request(api: Api, name: str) -> None:
+    for method, path, body in [
+        ("PUT", "", {}),
+        ("GET", "", None),
+        ("POST", "", {"a": 1}),
+        ("PATCH", "", {"a": 1}),
+        ("DELETE", "", None),
+        ("GET", "/x", None),
+        ("PUT", "/x", {}),
+        ("PUT", "/_indexes/i", {"keys": {"a": 1}}),
+        ("GET", "/_size", None),
+    ]:
+        reply = await api.send(method, f"/{name}{path}", body)
+
+        assert reply.status == 400, (method, path, reply.text)
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        {"$text": {}},
+        {"$text": {"a": 1}},
+        {"$text": {"$search": 1}},
+        {"$and": []},
+        {"a": {"$near": {}}},
+        {"a": {"$geoWithin": {}}},
+        {"$expr": {"$divide": [1, 0]}},
+        {"$jsonSchema": {"bsonType": "nope"}},
+    ],
+)
+async def test_a_filter_that_cannot_be_is_400_wherever_it_stands(
+    api: Api, filter: dict[str, Any]
+) -> None:
+    api.things.insert_one({"_id": "x"})
+
+    for method, path, body in [
+        ("GET", "/things", None),
+        ("GET", "/things/_size", None),
+        ("GET", "/things/x", None),
+        ("PUT", "/things/x", {}),
+        ("PATCH", "/things/x", {"a": 1}),
+        ("DELETE", "/things/x", None),
+        ("PATCH", "/things/*", {"a": 1}),
+        ("DELETE", "/things/*", None),
+    ]:
+        reply = await api.send(method, path, body, filter=filter)
+
+        assert reply.status == 400, (method, path, reply.text)
+
+
+async def test_a_document_that_no_index_can_hold_is_400(api: Api) -> None:
+    api.things.create_index([("a", 1), ("b", 1)])
+
+    one = await api.post("/things", {"a": [1], "b": [1]})
+    several = await api.post("/things", [{"a": [1], "b": [1]}, {"a": 1}])
+
+    assert (one.status, one.json["code"]) == (400, "rejected-by-database")
+    assert [each["httpStatus"] for each in several.json["results"]] == [400, 201]
+
+
+async def test_what_the_log_has_the_reason_of_stands_in_the_log(api: Api) -> None:
+    unknown = 8
+    with (
+        failing(api.mongo, "find", namespace=f"{api.db}.things", errorCode=unknown),
+        listening(QueryFailed) as failures,
+    ):
+        reply = await api.get("/things")
+
+    (failure,) = failures
+    assert (reply.status, reply.json["hint"]) == (500, "the log has the reason")
+    assert reply.json["details"] == {"id": failure.id}
+    assert (failure.level.name, failure.code) == ("WARNING", "database-error")
+    assert "failCommand" in failure.reason
+    assert "failCommand" not in reply.text
+
+
+@pytest.mark.parametrize("code", [14031, 11601])
+async def test_a_database_in_trouble_is_not_the_callers_mistake(api: Api, code: int) -> None:
+    with failing(api.mongo, "find", namespace=f"{api.db}.things", errorCode=code):
+        reply = await api.get("/things")
+
+    assert (reply.status, reply.json["code"]) == (500, "database-unavailable")
+
+
 async def test_a_database_that_is_away_is_500_without_its_address(
     mongo_client: Mongo, mongo_uri: str
 ) -> None:
@@ -153,3 +240,10 @@ async def test_mutated_bodies_are_stored_or_refused(api: Api, seed: bytes, mutat
         reply = await api.send(method, path, bytes(body), wm="upsert")
 
         assert reply.status < 500, (method, bytes(body), reply.text)
+
+
+async def test_what_the_database_alone_understands_is_refused_with_where_to_look(api: Api) -> None:
+    reply = await api.get("/things", filter={"a": {"$geoWithin": {"$center": [[0, 0], -1]}}})
+
+    assert reply.status == 400
+    assert "cannot be" not in f"{reply.json['message']} {reply.json.get('hint')}"

@@ -202,6 +202,139 @@ async def test_an_answer_of_some_keys_has_its_etag_too(
     assert (again.status, again.text) == (304, "")
 
 
+@pytest.mark.parametrize("header", ["*", str(NOW), f'"{NOW}"', f'W/"{NOW}", "x"'])
+@pytest.mark.parametrize("mode", ["insert", "update", "upsert"])
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
+async def test_a_write_that_must_not_find_the_document_is_412(
+    api: Api, method: str, mode: str, header: str
+) -> None:
+    api.things.insert_one({"_id": "x", "_etag": NOW})
+    path = "/things" if method == "POST" else "/things/x"
+
+    reply = await api.send(
+        method, path, {"_id": "x", "a": 1}, headers={"if-none-match": header}, wm=mode
+    )
+
+    assert (reply.status, reply.text) == (412, "")
+    assert reply.headers["etag"] == str(NOW)
+    assert api.things.find_one() == {"_id": "x", "_etag": NOW}
+
+
+@pytest.mark.parametrize("header", ["*", str(NOW)])
+async def test_a_removal_that_must_not_find_the_document_is_412(api: Api, header: str) -> None:
+    api.things.insert_one({"_id": "x", "_etag": NOW})
+
+    reply = await api.delete("/things/x", headers={"if-none-match": header})
+
+    assert (reply.status, api.things.count_documents({})) == (412, 1)
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
+async def test_another_etag_than_the_excluded_one_admits_a_write(api: Api, method: str) -> None:
+    api.things.insert_one({"_id": "x", "_etag": NOW})
+    body = None if method == "DELETE" else {"a": 1}
+
+    reply = await api.send(method, "/things/x", body, headers={"if-none-match": OTHER})
+
+    assert reply.status in (200, 204)
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+async def test_what_is_not_there_is_created_with_if_none_match(
+    api: Api, method: str, mode: str
+) -> None:
+    path = "/things" if method == "POST" else "/things/x"
+
+    reply = await api.send(method, path, {"_id": "x"}, headers={"if-none-match": "*"}, wm=mode)
+
+    assert reply.status == 201
+    assert api.things.find_one()["_id"] == "x"
+
+
+async def test_an_update_of_nothing_is_404_with_if_none_match(api: Api) -> None:
+    for method in ("PUT", "PATCH"):
+        reply = await api.send(method, "/things/x", {"a": 1}, headers={"if-none-match": "*"})
+
+        assert reply.status == 404
+
+
+async def test_both_conditions_have_to_hold(api: Api) -> None:
+    api.things.insert_one({"_id": "x", "_etag": NOW})
+    right, wrong = {"if-match": str(NOW), "if-none-match": OTHER}, {"if-match": str(NOW)}
+
+    assert (await api.put("/things/x", {}, headers={**wrong, "if-none-match": "*"})).status == 412
+    assert (await api.put("/things/x", {}, headers=right)).status == 200
+
+
+async def test_a_collision_in_a_unique_index_stays_409_with_if_none_match(api: Api) -> None:
+    api.things.create_index("a", unique=True)
+    api.things.insert_one({"_id": "x", "a": 1})
+
+    for method, path in (("POST", "/things"), ("PUT", "/things/y"), ("PATCH", "/things/y")):
+        for mode in ("insert", "upsert"):
+            reply = await api.send(
+                method, path, {"_id": "y", "a": 1}, headers={"if-none-match": "*"}, wm=mode
+            )
+
+            assert reply.status == 409
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
+async def test_of_many_who_create_with_if_none_match_one_wins(api: Api, method: str) -> None:
+    path = "/things" if method == "POST" else "/things/x"
+    replies = await asyncio.gather(
+        *(
+            api.send(
+                method, path, {"_id": "x", "n": n}, headers={"if-none-match": "*"}, wm="upsert"
+            )
+            for n in range(50)
+        )
+    )
+
+    assert sorted(reply.status for reply in replies) == [201] + [412] * 49
+    winner = next(i for i, reply in enumerate(replies) if reply.status == 201)
+    assert api.things.find_one()["n"] == winner
+
+
+async def test_a_collection_that_must_not_be_there_is_made_once(api: Api) -> None:
+    headers = {"if-none-match": "*"}
+    made = await asyncio.gather(*(api.put("/new", {"n": n}, headers=headers) for n in range(8)))
+    before = (await api.get("/new/_meta")).json
+
+    assert sorted(reply.status for reply in made) == [201] + [412] * 7
+    assert (await api.patch("/new", {"n": 9}, headers=headers)).status == 412
+    assert (await api.delete("/new", headers=headers)).status == 412
+    assert (await api.get("/new/_meta")).json == before
+    assert (await api.put("/things", {}, headers=headers)).status == 412  # it has no metadata
+
+
+async def test_a_collection_is_not_changed_with_the_excluded_etag(api: Api) -> None:
+    etag = (await api.put("/new", {"n": 1})).headers["etag"]
+    current, other = {"if-none-match": etag}, {"if-none-match": OTHER}
+
+    assert (await api.put("/new", {"n": 2}, headers=current)).status == 412
+    assert (await api.patch("/new", {"n": 2}, headers=current)).status == 412
+    assert (await api.delete("/new", headers={**current, "if-match": etag})).status == 412
+    assert (await api.patch("/new", {"n": 2}, headers=other)).status == 200
+
+
+async def test_a_database_that_must_not_be_there_is_made_once(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    everything = [{"what": "*", "where": "/"}]
+    async with serving(mongo_client, mongo_uri, mounts=everything) as api:
+        made, headers = f"{api.db}_made", {"if-none-match": "*"}
+        try:
+            replies = await asyncio.gather(*(api.put(f"/{made}", headers=headers) for _ in "12345"))
+
+            assert sorted(reply.status for reply in replies) == [201] + [412] * 4
+            assert (await api.put(f"/{api.db}", {}, headers=headers)).status == 412
+            assert (await api.patch(f"/{made}", {"a": 1}, headers=headers)).status == 412
+        finally:
+            mongo_client.drop_database(made)
+
+
 # --- writes to many documents ---------------------------------------------------------------------
 
 BULK_DEMAND = "The documents' ETags must be provided using the 'If-Match' header"
@@ -317,3 +450,41 @@ async def test_a_request_can_demand_etags_of_its_own_bulk_write(api: Api, name: 
     ):
         assert (reply.status, reply.json["message"]) == (409, BULK_DEMAND)
     assert api.things.find_one() == {"_id": "x", "_etag": NOW}
+
+
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+async def test_an_array_that_must_find_nothing_creates_what_is_missing(api: Api, mode: str) -> None:
+    api.things.insert_one({"_id": "x", "_etag": NOW})
+
+    reply = await api.post(
+        "/things", [{"_id": "x", "a": 1}, {"_id": "y"}], headers={"if-none-match": "*"}, wm=mode
+    )
+
+    assert [one["httpStatus"] for one in reply.json["results"]] == [412, 201]
+    assert (reply.status, api.things.find_one({"_id": "x"})) == (207, {"_id": "x", "_etag": NOW})
+
+
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+async def test_a_bulk_write_passes_over_the_excluded_etags(api: Api, method: str) -> None:
+    api.things.insert_many([{"_id": 1, "_etag": NOW}, {"_id": 2, "_etag": ObjectId(OTHER)}])
+    body = {"a": 1} if method == "PATCH" else None
+    everything = {"_id": {"$gt": 0}}
+
+    none = await api.send(
+        method, "/things/*", body, headers={"if-none-match": "*"}, filter=everything
+    )
+    some = await api.send(
+        method, "/things/*", body, headers={"if-none-match": str(NOW)}, filter=everything
+    )
+
+    assert (none.status, some.status) == (412, 200)
+    assert some.json["modified"] + some.json["deleted"] == 1
+    assert api.things.find_one({"_id": 1}) == {"_id": 1, "_etag": NOW}
+
+
+async def test_a_write_mode_does_not_lift_the_policy_of_bulk_writes(api: Api) -> None:
+    api.things.insert_one({"_id": 1, "_etag": NOW})
+
+    reply = await api.patch("/things/*", {"a": 1}, filter={"_id": 1}, wm="insert", checkEtag="")
+
+    assert reply.status == 409

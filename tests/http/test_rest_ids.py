@@ -126,3 +126,35 @@ async def test_a_document_with_a_reserved_id_is_a_reserved_resource(api: Api) ->
 
     assert (one.status, one.json["message"]) == (403, "reserved resource")
     assert (many.status, many.json["message"]) == (403, "id is reserved: _properties.x")
+
+
+UNADDRESSED = [
+    *("", ".", "..", "*", "_size", "_meta", "_indexes", "_aggrs", "_streams", "_SIZE", "_Schemas"),
+    *("_null", "_true", "_false", "_MinKey", "_maxkey", "_NULL", "a\0b"),
+]
+
+
+@pytest.mark.parametrize("id", UNADDRESSED)
+async def test_a_text_that_no_path_leads_to_cannot_become_an_id(api: Api, id: str) -> None:
+    for mode in ("insert", "upsert"):
+        one = await api.post("/things", {"_id": id}, wm=mode)
+        several = await api.post("/things", [{"_id": "fine"}, {"_id": id}], wm=mode)
+
+        assert (one.status, several.status) == (400, 400)
+        assert several.json["details"] == {"index": 1}
+    assert api.things.count_documents({}) == 0
+
+
+@pytest.mark.parametrize("id", ["_x", "_schemas", "_sizes", "...", "**", "_sessions", "a*"])
+async def test_a_text_that_only_looks_like_one_of_those_is_an_id(api: Api, id: str) -> None:
+    made = await api.post("/things", {"_id": id})
+
+    assert made.status == 201
+    assert (await api.get(relative(made.headers["location"]))).json["_id"] == id
+
+
+@pytest.mark.parametrize("id", [float("nan"), float("inf")])
+async def test_a_number_that_no_path_leads_to_has_no_address(api: Api, id: float) -> None:
+    made = await api.post("/things", {"_id": id})
+
+    assert (made.status, "location" in made.headers) == (201, False)

@@ -432,3 +432,74 @@ async def test_docs_is_left_to_a_collection(api: Api) -> None:
     """Decision 46."""
     assert (await api.put("/docs")).status == 201
     assert (await api.get("/docs")).json == []
+
+
+@pytest.mark.parametrize("name", ["checkContentSize", "addRequestProperties"])
+async def test_properties_that_would_have_no_effect_are_refused(api: Api, name: str) -> None:
+    made = await api.put("/made", {name: {"max": 10}})
+    patched = await api.patch("/things", {name: {"max": 10}})
+
+    for reply in (made, patched):
+        assert (reply.status, reply.json["code"]) == (501, "not-supported")
+        assert name in reply.json["message"]
+    assert "made" not in (await api.get("/")).json
+
+
+async def test_such_a_property_that_is_stored_can_be_taken_away(api: Api) -> None:
+    stored = {"_id": "_properties.things", "checkContentSize": {"max": 10}, "a": 1}
+    api.mongo[api.db]["_properties"].insert_one(stored)
+
+    reply = await api.patch("/things", {"$unset": {"checkContentSize": ""}})
+
+    assert reply.status == 200
+    assert "checkContentSize" not in (await api.get("/things/_meta")).json
+
+
+@pytest.mark.parametrize("name", ["health", "access"])
+async def test_a_collection_above_the_path_of_a_service_is_403(api: Api, name: str) -> None:
+    """Decision 41; the mount of this application is a template."""
+    reply = await api.put(f"/{name}")
+
+    assert (reply.status, reply.json["code"]) == (403, "reserved-resource")
+    assert name not in (await api.get("/")).json
+    assert (await api.put(f"/{name}s")).status == 201
+
+
+async def test_a_database_above_the_path_of_a_service_is_403(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    mounts = [{"what": "*", "where": "/"}, {"what": "*", "where": "/all"}]
+    async with serving(mongo_client, mongo_uri, mounts=mounts) as api:
+        for path in ("/health", "/all/health", "/all/ping"):
+            assert (await api.put(path)).status == 403
+        assert (await api.put(f"/{api.db}/health")).status == 201
+
+
+@pytest.mark.parametrize("name", ["photos.files", "photos.chunks"])
+async def test_the_collections_of_a_file_store_are_reserved(api: Api, name: str) -> None:
+    api.mongo[api.db][name].insert_one({"_id": 1})
+
+    for method, path in (("GET", ""), ("PUT", ""), ("POST", ""), ("DELETE", ""), ("GET", "/1")):
+        body = {} if method in ("PUT", "POST") else None
+        assert (await api.send(method, f"/{name}{path}", body)).status == 403
+    assert name not in (await api.get("/")).json
+
+
+@pytest.mark.parametrize("name", ["csv", "ic"])
+async def test_paths_of_services_that_there_are_not_do_not_invite_to_make_a_collection(
+    api: Api, name: str
+) -> None:
+    reply = await api.post(f"/{name}", {"a": 1})
+
+    assert reply.status == 404
+    assert "PUT" not in reply.json["hint"]
+
+
+@pytest.mark.parametrize("name", ["streams", "rels"])
+async def test_properties_that_have_no_effect_here_are_pointed_out(api: Api, name: str) -> None:
+    made = await api.put("/made", {name: []})
+    patched = await api.patch("/things", {name: []})
+
+    for reply, status in ((made, 201), (patched, 200)):
+        (warning,) = reply.json["_warnings"]
+        assert (reply.status, warning.partition(":")[0]) == (status, name)

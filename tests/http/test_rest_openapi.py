@@ -310,7 +310,7 @@ async def test_a_database_that_fails_is_an_error_of_the_general_shape(api: Api) 
     assert reply.json["code"].startswith("database-")
 
 
-async def test_what_a_collection_does_not_take_is_not_described(api: Api) -> None:
+async def test_what_a_collection_refuses_is_described_as_refused(api: Api) -> None:
     await api.put("/gql-apps")
     await api.put("/_schemas")
     await api.post("/_schemas", {"_id": "any", "type": "object"})
@@ -319,9 +319,14 @@ async def test_what_a_collection_does_not_take_is_not_described(api: Api) -> Non
 
     document = await describe(api)
 
-    bulk = {name: methods_at(document, f"/{name}/*") for name in ("gql-apps", "strict", "lax")}
-    assert bulk == {"gql-apps": {"delete"}, "strict": {"delete"}, "lax": {"delete", "patch"}}
-    for name in bulk:
+    for name, is_refused in {"gql-apps": True, "strict": True, "lax": False}.items():
+        bulk = document["paths"][f"/{name}/*"]
+        allowed = (await api.send("OPTIONS", f"/{name}/*")).headers["allow"].lower().split(", ")
+        assert METHODS & bulk.keys() == METHODS & set(allowed) == {"patch", "delete"}
+        reply = await api.patch(f"/{name}/*", {"a": 1}, filter={"_id": 1})
+        assert (reply.status == 501) is is_refused
+        assert ("200" not in bulk["patch"]["responses"]) is is_refused
+        assert "501" in bulk["patch"]["responses"]
         body = document["paths"][f"/{name}/{{id}}"]["patch"]["requestBody"]["$ref"]
         assert body.endswith("/BulkChanges")
         refused = await api.patch(f"/{name}/x", [{"$set": {"a": 1}}])

@@ -136,3 +136,45 @@ async def test_page_sizes_can_be_configured(mongo_client: Mongo, mongo_uri: str)
         assert (await api.get("/things", pagesize="4")).json["message"] == (
             "illegal pagesize parameter, pagesize must be >= 0 and <= 3"
         )
+
+
+@pytest.mark.parametrize("value", ["HAL", "hal", "SHAL", "PJ", "plain_json"])
+async def test_representations_that_there_are_not_are_refused(api: Api, value: str) -> None:
+    reply = await api.get("/things", rep=value)
+
+    assert (reply.status, reply.json["code"]) == (501, "not-supported")
+    assert value.upper() in reply.json["message"]
+
+
+@pytest.mark.parametrize("value", ["S", "standard"])
+async def test_the_representation_that_there_is_can_be_named(api: Api, value: str) -> None:
+    assert (await api.get("/things", rep=value)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/ping"),
+        ("GET", "/health/db"),
+        ("GET", "/metrics"),
+        ("GET", "/openapi.json"),
+        ("GET", "/openapi"),
+        ("GET", "/whoami"),
+        ("GET", "/things"),
+        ("POST", "/things"),
+        ("DELETE", "/things/x"),
+        ("POST", "/graphql/nothing"),
+    ],
+)
+async def test_too_many_parameters_are_400_on_every_service(
+    api: Api, method: str, path: str
+) -> None:
+    body = {} if method == "POST" else None
+    fine = await api.send(method, f"{path}?{'&'.join(['x=1'] * 200)}", body)
+    refused = await api.send(method, f"{path}?{'&'.join(['x=1'] * 201)}", body)
+    garbled = await api.send(method, f"{path}?x=%ff", body)
+
+    assert fine.status != 400
+    assert refused.status == 400
+    assert "more than 200 query parameters" in refused.text
+    assert garbled.status == 400

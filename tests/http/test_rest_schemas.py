@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from typing import Any
@@ -93,6 +94,10 @@ async def test_a_schema_without_a_draft_is_one_of_draft_4(api: Api) -> None:
     [
         "http://json-schema.org/draft-06/schema#",
         "http://json-schema.org/draft-07/schema#",
+        "http://json-schema.org/draft-07/schema",
+        "https://json-schema.org/draft-07/schema",
+        "https://json-schema.org/draft-06/schema#",
+        "http://json-schema.org/draft/2020-12/schema#",
         "https://json-schema.org/draft/2019-09/schema",
         DRAFT_2020,
     ],
@@ -112,6 +117,9 @@ async def test_later_drafts_are_kept(api: Api, draft: str) -> None:
         {"properties": 3},
         {"pattern": "(a"},
         {"$schema": "http://127.0.0.1:1/schema"},
+        {"$schema": "ftp://json-schema.org/draft-07/schema"},
+        {"$schema": "http://json-schema.org/draft-07/schema##"},
+        {"$schema": "json-schema.org/draft-07/schema"},
         {"$schema": 3},
     ],
 )
@@ -139,9 +147,9 @@ async def test_typed_values_can_be_described_with_and_without_underscore(api: Ap
     )
     await store_schema(api, "escaped", escaped)
 
-    for id in ("plain", "escaped"):
+    for id, written in (("plain", plain), ("escaped", escaped)):
         read = await api.get(f"/_schemas/{id}")
-        assert read.json["properties"] == plain["properties"]
+        assert read.json["properties"] == written["properties"]
 
 
 async def test_schemas_cannot_be_patched(api: Api) -> None:
@@ -360,3 +368,78 @@ async def test_without_the_library_nothing_is_let_through(
         assert reply.json["message"] == "JSON schemas need the package jsonschema-rs"
         assert "docgraph[schema]" in reply.json["hint"]
     assert people.things.count_documents({}) == 0
+
+
+async def test_writers_of_one_document_without_an_etag_all_succeed(people: Api) -> None:
+    people.things.insert_one({"_id": "x", "name": "Ann", "age": 0})
+
+    replies = await asyncio.gather(
+        *(people.patch("/things/x", {"$inc": {"age": 1}}) for _ in range(60))
+    )
+
+    assert [reply.status for reply in replies] == [200] * 60
+    assert people.things.find_one()["age"] == 60
+
+
+async def test_writers_on_two_instances_all_succeed(
+    people: Api, mongo_client: Mongo, mongo_uri: str
+) -> None:
+    people.things.insert_one({"_id": "x", "name": "Ann", "age": 0})
+    own = [{"what": f"/{people.db}", "where": "/"}]
+    async with serving(mongo_client, mongo_uri, mounts=own) as other:
+        replies = await asyncio.gather(
+            *(
+                one.patch("/things/x", {"$inc": {"age": 1}})
+                for one in (people, other)
+                for _ in range(30)
+            )
+        )
+
+    assert [reply.status for reply in replies] == [200] * 60
+    assert people.things.find_one()["age"] == 60
+
+
+async def test_writers_who_create_one_document_all_succeed(people: Api) -> None:
+    body = {"name": "Ann", "$inc": {"age": 1}}
+
+    replies = await asyncio.gather(
+        *(people.patch("/things/x", body, wm="upsert") for _ in range(30))
+    )
+
+    assert sorted(reply.status for reply in replies) == [200] * 29 + [201]
+    assert people.things.find_one()["age"] == 30
+
+
+async def test_of_many_patches_with_one_etag_one_wins(people: Api) -> None:
+    etag = (await people.post("/things", {"_id": "x", "name": "Ann"})).headers["etag"]
+
+    replies = await asyncio.gather(
+        *(people.patch("/things/x", {"age": n}, headers={"if-match": etag}) for n in range(20))
+    )
+
+    assert sorted(reply.status for reply in replies) == [200] + [412] * 19
+
+
+@pytest.mark.parametrize("mode", ["insert", "update", "upsert"])
+async def test_a_patch_that_must_not_find_the_document_is_412(people: Api, mode: str) -> None:
+    await people.post("/things", {"_id": "x", "name": "Ann"})
+
+    reply = await people.patch("/things/x", {"age": 1}, headers={"if-none-match": "*"}, wm=mode)
+
+    assert (reply.status, "age" in people.things.find_one()) == (412, False)
+
+
+async def test_a_created_document_that_collides_with_another_is_409(people: Api) -> None:
+    people.things.create_index("name", unique=True)
+    await people.post("/things", {"_id": "x", "name": "Ann"})
+
+    reply = await people.patch("/things/y", {"name": "Ann"}, wm="upsert")
+
+    assert reply.status == 409
+
+
+async def test_writers_of_the_metadata_without_an_etag_all_succeed(api: Api) -> None:
+    replies = await asyncio.gather(*(api.patch("/things", {"$inc": {"n": 1}}) for _ in range(40)))
+
+    assert [reply.status for reply in replies] == [200] * 40
+    assert (await api.get("/things/_meta")).json["n"] == 40

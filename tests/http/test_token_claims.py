@@ -86,6 +86,28 @@ async def test_a_token_carries_the_properties_that_are_listed(
         assert (seen["team"], seen["address"]) == ("blue", {"city": "Ulm"})
 
 
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_a_user_who_edits_the_own_document_claims_no_other_id(
+    mongo_client: Mongo, mongo_uri: str, database: str, number: int
+) -> None:
+    """By password, by token and by cookie, whether tokens carry these names or not."""
+    users = mongo_client[database]["users"]
+    for listed in ((), ("userid", "/sub")):
+        settings = merge(OPTION_SETS[number], carry(*listed))
+        async with open_workers(mongo_client, mongo_uri, database, settings) as (worker,):
+            users.update_one({"_id": "ada"}, {"$set": {"userid": "root", "sub": "root"}})
+            token = await worker.token()
+            login = await worker.ask("/whoami?set-auth-cookie", login="ada:secret")
+            cookie = login.headers["set-cookie"].partition(";")[0]
+            by_password = await properties(worker, login="ada:secret")
+            by_token = await properties(worker, login=f"ada:{token}")
+            by_cookie = await properties(worker, cookie=cookie)
+            assert by_password["_id"] == "ada"
+            assert not {"userid", "sub"} & by_password.keys()
+            assert by_token == by_cookie
+            assert {by_token.get(name, "ada") for name in ("_id", "userid", "sub")} == {"ada"}
+
+
 async def test_a_foreign_token_binds_the_user_id_under_every_name(
     mongo_client: Mongo, mongo_uri: str, database: str
 ) -> None:
@@ -173,10 +195,31 @@ async def test_a_cookie_of_an_old_session_is_not_renewed(session: Worker) -> Non
     renewed = await session.ask("/whoami?set-auth-cookie&renew-auth-token", cookie=cookie)
     cookie = renewed.headers["set-cookie"].partition(";")[0]
     at(session, 35)
-    again = await session.ask("/whoami?set-auth-cookie&renew-auth-token", cookie=cookie)
-    assert again.status_code == 200
-    assert again.headers["auth-token-valid-until"] == renewed.headers["auth-token-valid-until"]
-    assert again.headers["set-cookie"].partition(";")[0] == cookie
+    for method, path in (
+        ("GET", "/whoami?renew-auth-token"),
+        ("GET", "/whoami?set-auth-cookie"),
+        ("GET", "/whoami?set-auth-cookie&renew-auth-token"),
+        ("GET", "/nowhere?renew-auth-token"),
+        ("GET", "/tokens/ada?renew-auth-token"),
+        ("POST", "/tokens/ada"),
+        ("POST", "/tokens/ada?renew-auth-token&set-auth-cookie"),
+    ):
+        again = await session.ask(path, method=method, cookie=cookie)
+        assert again.status_code in (200, 404), path
+        assert again.headers["auth-token-valid-until"] == renewed.headers["auth-token-valid-until"]
+        assert "set-cookie" not in again.headers, path
+    assert await session.status(cookie=cookie) == 200
+
+
+async def test_the_password_sets_the_cookie_of_a_new_session(session: Worker) -> None:
+    login = await session.ask("/whoami?set-auth-cookie", login="ada:secret")
+    cookie = login.headers["set-cookie"].partition(";")[0]
+    at(session, 35)
+    again = await session.ask("/whoami?set-auth-cookie", login="ada:secret", cookie=cookie)
+    fresh = again.headers["set-cookie"].partition(";")[0]
+    assert fresh != cookie
+    at(session, 50)
+    assert (await session.status(cookie=cookie), await session.status(cookie=fresh)) == (401, 200)
 
 
 async def test_the_password_begins_a_new_session_and_prolongs_no_other(session: Worker) -> None:
@@ -265,6 +308,32 @@ async def test_rules_and_mappings_that_use_what_tokens_do_not_carry_are_told(
     assert "the app blog" in told[1]
     listed = carry("team", "desk", "/address/city")
     assert await find_warnings(mongo_client, mongo_uri, database, settings, listed) == []
+
+
+async def test_rules_whose_filters_are_text_and_variables_in_brackets_are_told_too(
+    mongo_client: Mongo, mongo_uri: str, database: str, tmp_path: Path
+) -> None:
+    conditions = {
+        "readFilter": '{"t": "@user.team3"}',
+        "mergeRequest": '{"t": "@user.team4[0].name"}',
+        "readFilters": '{"x.y": {"t": "@user.team5"}}',
+    }
+    rule = {
+        "roles": ["user"],
+        "predicate": "path('/x') and equals(@user['team2'],'x')",
+        "mongo": conditions,
+    }
+    file = tmp_path / "acl.yml"
+    file.write_text(yaml.safe_dump({"permissions": [rule]}))
+    in_file = {"fileAclAuthorizer": {"enabled": True, "conf-file": str(file)}}
+    in_section = {"fileAclAuthorizer": {"enabled": True, "permissions": [rule]}}
+    in_database = {"dbAclAuthorizer": {"acl-db": database}}
+    for settings in (in_file, in_section, in_database):
+        if settings is in_database:
+            mongo_client[database]["acl"].insert_one({"_id": "one", **rule})
+        told = await find_warnings(mongo_client, mongo_uri, database, SIGNED, settings)
+        named = [one.partition(" ")[0] for one in told]
+        assert named == [f"@user.team{number}" for number in (2, 3, 4, 5)], settings
 
 
 async def test_without_signed_tokens_nothing_is_told(

@@ -13,7 +13,7 @@ import jwt
 import pytest
 
 from docgraph.exchange import WriteKind
-from tests.http.harness import Mongo, eventually, failing, merge
+from tests.http.harness import Mongo, eventually, failing, identity, merge, running
 from tests.http.realms import hashed
 from tests.http.tokens import (
     COOKIES,
@@ -386,6 +386,13 @@ async def test_srv_uri_moves_the_service(signed: Worker) -> None:
     assert reply.status_code == 200
     assert reply.headers["auth-token-location"] == "/my/token/ada"
     assert await signed.status("/tokens/ada", login="ada:secret") == 404
+
+
+async def test_uri_of_the_service_goes_before_srv_uri(mongo_client: Mongo, mongo_uri: str) -> None:
+    moved = {"authTokenService": {"uri": "/mine"}}
+    async with running(mongo_client, mongo_uri, identity("user"), moved) as service:
+        reply = await service.request("GET", "/mine/ada")
+        assert (reply.status, reply.headers["auth-token-location"]) == (200, "/mine/ada")
 
 
 async def test_renewal_makes_a_new_token_on_any_request_and_reads_the_user_again(

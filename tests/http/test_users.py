@@ -231,7 +231,7 @@ async def test_strength_is_asked_for_without_hashing_as_well(open_: Open) -> Non
 async def test_digest_secrets_need_a_name(open_: Open) -> None:
     async with open_(**{"prop-ha1": "ha1"}) as realm:
         await realm.insert({"_id": "joe", "password": "x", "roles": ["user"]})
-        with pytest.raises(RequestError, match="nobody in particular"):
+        with pytest.raises(RequestError, match="one user at a time"):
             await realm.write(
                 WriteKind.UPDATE,
                 update={"$set": {"password": "y"}},

@@ -108,7 +108,7 @@ class Wire:
         head = self._read_until(b"\r\n\r\n").decode("latin-1")
         status_line, *lines = head.split("\r\n")
         fields = [line.split(": ", 1) for line in lines if line]
-        response = Response(int(status_line.split()[1]), [(n, v) for n, v in fields], b"")
+        response = Response(int(status_line.split()[1]), [(n.lower(), v) for n, v in fields], b"")
         if response.status < 200:
             return self.read(method)
         if response["transfer-encoding"] == "chunked":

@@ -305,6 +305,32 @@ def test_a_plugin_brings_a_command_along(tmp_path: Path) -> None:
     assert (process.returncode, output) == (3, "counted --all x\n"), errors
 
 
+@pytest.mark.parametrize(
+    ("setting", "listed"), [("", True), ("count-posts: {enabled: false}", False)]
+)
+def test_help_lists_the_commands_of_plugins_that_are_on(
+    tmp_path: Path, setting: str, listed: bool
+) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "count.py").write_text(COMMAND)
+    (tmp_path / "docgraph.yml").write_text(setting)
+    process = docgraph("--help", cwd=tmp_path)
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert "serve " in output
+    assert ("count-posts  counts" in output) is listed
+
+
+def test_help_is_there_when_a_plugin_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "broken.py").write_text("raise ValueError('no')")
+    process = docgraph("--help", cwd=tmp_path)
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert "serve " in output
+    assert "broken.py cannot be loaded" in errors
+
+
 def test_mongod_alone_prints_its_address_and_stops_cleanly(tmp_path: Path) -> None:
     process = docgraph("mongod", cwd=tmp_path)
     assert process.stdout is not None

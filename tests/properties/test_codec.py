@@ -13,7 +13,17 @@ from bson.json_util import JSONMode, JSONOptions
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from docgraph.codec import JsonMode, decode, decode_json, encode, escape_keys, unescape_keys
+from docgraph.codec import (
+    JsonMode,
+    as_meant,
+    as_written,
+    decode,
+    decode_json,
+    encode,
+    escape_keys,
+    to_stored,
+    unescape_keys,
+)
 from docgraph.codec.lenient import parse
 from docgraph.codec.scalars import parse_decimal, render_decimal
 from docgraph.codec.types import (
@@ -224,6 +234,21 @@ def test_escaped_keys_come_back_exactly(value: Any) -> None:
     document = {"root": value}
 
     assert unescape_keys(escape_keys(document)) == document
+    assert as_written(to_stored(document)) == document
+
+
+@given(
+    st.recursive(
+        ESCAPABLE | st.integers(),
+        lambda values: st.lists(values) | st.dictionaries(ESCAPABLE, values),
+        max_leaves=10,
+    )
+)
+def test_what_is_stored_means_what_was_written(value: Any) -> None:
+    """Decision 6: both forms of a key are understood, before it is stored and after."""
+    document = {"root": value}
+
+    assert as_meant(to_stored(document)) == as_meant(document)
 
 
 @given(st.lists(st.text(st.sampled_from("$a_"), min_size=1, max_size=4), min_size=1))

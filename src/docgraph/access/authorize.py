@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from docgraph.exchange import Exchange, StartupError
-from docgraph.exchange.errors import RequestError, StoreError, Unauthenticated
+from docgraph.exchange.errors import Overloaded, RequestError, StoreError, Unauthenticated
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
@@ -68,7 +68,10 @@ class Authorization:
         Raises `Unauthenticated` then.
         """
         for vetoer in self.vetoers:
-            decision = await _ask(vetoer, exchange)
+            try:
+                decision = await vetoer.decide(exchange)
+            except Exception as error:
+                decision = _judge(error, vetoer)
             if not decision.allowed:
                 if await self.demands_login(exchange):
                     raise Unauthenticated(LOGIN_DEMANDED.reason)
@@ -86,10 +89,12 @@ class Authorization:
             if exchange.account is None and _requires_authentication(allower, exchange):
                 continue
             try:
-                decision = await _ask(allower, exchange)
+                decision = await allower.decide(exchange)
             except StoreError as error:
                 failure = failure or error
                 continue
+            except Exception as error:
+                decision = _judge(error, allower)
             if decision.allowed:
                 return _sign(decision, allower)
         if failure is not None:
@@ -108,19 +113,23 @@ class Authorization:
 
 async def ask(authorizer: Authorizer, exchange: Exchange) -> Decision:
     """The decision of one authorizer, with its name; a fault is a denial."""
-    return _sign(await _ask(authorizer, exchange), authorizer)
-
-
-async def _ask(authorizer: Authorizer, exchange: Exchange) -> Decision:
     try:
-        return await authorizer.decide(exchange)
-    except StoreError:
-        raise
-    except RequestError as error:  # what it was asked to look at cannot be read
-        return Decision(False, error.message)
+        decision: object = await authorizer.decide(exchange)
+        if not isinstance(decision, Decision):
+            raise TypeError(f"`decide` returned {decision!r}, which is no Decision")
     except Exception as error:
-        emit(PluginFailed(authorizer.name, "decide", error))
-        return Decision(False, "the authorizer failed")
+        decision = _judge(error, authorizer)
+    return _sign(decision, authorizer)
+
+
+def _judge(error: Exception, authorizer: Authorizer) -> Decision:
+    """What it means that an authorizer raised: a denial, unless it has not been able to look."""
+    if isinstance(error, StoreError | Overloaded):
+        raise error
+    if isinstance(error, RequestError):  # what it was asked to look at cannot be read
+        return Decision(False, error.message)
+    emit(PluginFailed(authorizer.name, "decide", error))
+    return Decision(False, "the authorizer failed")
 
 
 def _sign(decision: Decision, authorizer: Authorizer) -> Decision:

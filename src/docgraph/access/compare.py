@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from functools import cached_property
 from typing import Any, Final
 
 from docgraph.access.rulebook import RuleBook
-from docgraph.codec import unescape_keys
+from docgraph.codec import as_meant
 from docgraph.exchange import (
     Deadline,
     Document,
@@ -20,11 +21,13 @@ from docgraph.exchange import (
     Resource,
     ResourceType,
 )
+from docgraph.exchange.data import ESCAPING
 from docgraph.exchange.path import encode_path, parse_path
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
-from docgraph.store import Store
+from docgraph.store import Key, Store
+from docgraph.store.guard.marker import hide_marker
 from docgraph.store.mounts import find_paths
 from docgraph.store.names import namespace_of
 
@@ -108,16 +111,21 @@ class Comparison:
         paths = find_paths(resource, self._mongo.mongo_mounts, self._mongo.uri)
         return next(map(encode_path, paths), None)
 
+    @cached_property
+    def _key(self) -> Key:
+        return hide_marker(self._store.guard, self._graphql.db, self._graphql.collection)
+
     async def _read_apps(self) -> list[tuple[str, Document]]:
         documents = await self._store.find(
             self._graphql.db,
             self._graphql.collection,
             {"descriptor.enabled": {"$ne": False}},
-            projection={"descriptor": 1, "mappings": 1},
+            projection={"descriptor": 1, "mappings": 1, ESCAPING: 1},
             limit=_MOST_APPS,
             deadline=Deadline.after_ms(_READ_MS),
+            reveal=(self._key,),
         )
-        return [(_find_uri(one), unescape_keys(one)) for one in documents]
+        return [(_find_uri(one), as_meant(one)) for one in documents]
 
 
 def _find_uri(document: Document) -> str:

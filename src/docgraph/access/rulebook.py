@@ -26,6 +26,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import Decision, Kind, Provider
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Blocking, Lane
 from docgraph.store import Store
 from docgraph.variables import Resolvers
 
@@ -82,8 +83,12 @@ class RuleBook:
     """Finds the rule for a request; sources are added by the authorizers that own them."""
 
     def __init__(
-        self, knowledge: Callable[[], Knowledge], resolvers: Callable[[], Resolvers]
+        self,
+        knowledge: Callable[[], Knowledge],
+        resolvers: Callable[[], Resolvers],
+        lane: Lane | None = None,
     ) -> None:
+        self._lane = lane
         self._knowledge = knowledge
         self._resolvers = resolvers
         self._sources: list[RuleSource] = []
@@ -101,7 +106,7 @@ class RuleBook:
 
     def view(self, exchange: Exchange) -> RequestView:
         """The request as predicates see it."""
-        return RequestView(exchange, self._resolvers())
+        return RequestView(exchange, self._resolvers(), self._lane)
 
     async def find_rules(self, roles: tuple[str, ...]) -> RuleIndex:
         """The rules of callers with these roles, in the order they are looked at."""
@@ -189,11 +194,12 @@ class RuleBookProvider(Provider):
         config: PluginConfig,
         store: Store,
         registry: PluginRegistry,
+        blocking: Blocking,
     ) -> None:
         self._store = store
         self._registry = registry
         self._resolvers: Resolvers | None = None
-        self._book = RuleBook(self._know, self._find_resolvers)
+        self._book = RuleBook(self._know, self._find_resolvers, blocking.lane("rules", 1))
 
     def get(self) -> RuleBook:
         """The same for everybody."""

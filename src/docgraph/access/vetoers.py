@@ -8,6 +8,7 @@ from docgraph.access.language.paths import parse_template
 from docgraph.access.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
 from docgraph.access.sections import OriginVetoer as OriginVetoerConfig
 from docgraph.exchange import DataRequest, Exchange, StartupError
+from docgraph.exchange.pages import spell_origin
 from docgraph.exchange.wildcards import Wildcard
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
 from docgraph.store.guard.stages import has_key
@@ -27,7 +28,8 @@ class OriginVetoer(Authorizer):
     Config = OriginVetoerConfig
 
     def __init__(self, config: OriginVetoerConfig) -> None:
-        self._origins = frozenset(map(_normalise, config.whitelist))
+        self._origins = frozenset(spell_origin(_normalise(one)) for one in config.whitelist)
+        # A port in a pattern stays: without it, one for `https://*:443` would be for all ports.
         self._patterns = [Wildcard(_normalise(one)) for one in config.whitelist_patterns]
         self._allow_missing = config.allow_missing_origin
         try:
@@ -55,7 +57,10 @@ class OriginVetoer(Authorizer):
 
     def _is_listed(self, origin: str) -> bool:
         normal = _normalise(origin)
-        return normal in self._origins or any(one.matches(normal) for one in self._patterns)
+        spelled = spell_origin(normal)
+        return spelled in self._origins or any(
+            one.matches(normal) or one.matches(spelled) for one in self._patterns
+        )
 
 
 def _normalise(origin: str) -> str:

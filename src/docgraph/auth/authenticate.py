@@ -14,7 +14,7 @@ from docgraph.exchange import Account, Exchange
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.observe import emit
 from docgraph.observe.events import AuthFailed
-from docgraph.plugins.kinds import Accepted, AuthMechanism, Rejected
+from docgraph.plugins.kinds import Absent, Accepted, AuthMechanism, Rejected
 
 __all__ = ["Authentication", "Authenticator"]
 
@@ -27,6 +27,10 @@ class Authentication:
     refused: bool = False
 
 
+_NOBODY = Authentication()
+_REFUSED = Authentication(refused=True)
+
+
 class Authenticator:
     """The stage `authenticate` of the pipeline."""
 
@@ -37,11 +41,18 @@ class Authenticator:
         """Ask each mechanism until one accepts."""
         for mechanism in self._mechanisms:
             match await mechanism.authenticate(exchange):
-                case Accepted(account):
+                case Accepted(Account() as account):
                     return Authentication(account)
                 case Rejected(reason):
                     emit(AuthFailed(mechanism.name, reason, request_id=exchange.id))
-        return Authentication(refused="authorization" in exchange.request.headers)
+                case Absent():
+                    pass
+                case other:
+                    raise TypeError(
+                        f"the auth-mechanism {mechanism.name!r} returned {other!r}, which is "
+                        "neither ABSENT nor Rejected nor Accepted with an Account"
+                    )
+        return _REFUSED if "authorization" in exchange.request.headers else _NOBODY
 
     def challenge(self, exchange: Exchange) -> Unauthenticated:
         """The 401 for an unknown caller, with a challenge per mechanism unless suppressed."""

@@ -14,7 +14,7 @@ import click
 
 from docgraph.cli.signals import end_start_by_signals
 from docgraph.cli.streams import replace_closed_streams
-from docgraph.cli.terminal import report_failure
+from docgraph.cli.terminal import notice, report_failure
 from docgraph.exchange import StartupError
 
 __all__ = ["main"]
@@ -39,7 +39,13 @@ class _Commands(click.Group):
     """Knows the names of its commands, and imports one only to run or describe it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        from docgraph.cli.extra import list_plugin_commands
+
+        try:
+            return [*COMMANDS, *(one for one in list_plugin_commands() if one not in COMMANDS)]
+        except StartupError as error:  # help has to be there when something is broken
+            notice(f"the commands of plugins are left out: {error.message}")
+            return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:

@@ -2,13 +2,22 @@
 
 from docgraph.codec.decode import decode, decode_json
 from docgraph.codec.encode import EncodeError, JsonMode, encode, fragment, to_json
-from docgraph.codec.escape import escape_keys, escape_path, unescape_keys
+from docgraph.codec.escape import (
+    as_meant,
+    as_written,
+    escape_keys,
+    escape_path,
+    to_stored,
+    unescape_keys,
+)
 from docgraph.codec.scalars import BadValue
 
 __all__ = [
     "BadValue",
     "EncodeError",
     "JsonMode",
+    "as_meant",
+    "as_written",
     "decode",
     "decode_json",
     "encode",
@@ -16,5 +25,6 @@ __all__ = [
     "escape_path",
     "fragment",
     "to_json",
+    "to_stored",
     "unescape_keys",
 ]

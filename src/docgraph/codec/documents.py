@@ -7,16 +7,19 @@ both, since two that differ would be a hole.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 from docgraph.codec.form_data import FORMS, parse_form, refuse_forgery
 from docgraph.codec.types import Decimal128, Int64, ObjectId
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import BodyError, RequestError, UnsupportedMediaType
 from docgraph.exchange.request import Request
+from docgraph.runtime import Lane, run_blocking
 
-__all__ = ["read_documents"]
+__all__ = ["parse_large", "read_documents"]
 
+_LARGE = 256 * 1024
 _JSON = ("application/json", "application/hal+json")
 _TYPES: dict[type, str] = {
     str: "STRING",
@@ -38,7 +41,7 @@ async def read_documents(request: Request) -> Document | list[Document]:
         return {}
     content_type = request.content_type
     if not content_type or content_type in FORMS:
-        refuse_forgery(request.headers)
+        refuse_forgery(request)
     if content_type in FORMS:
         return parse_form(body, request.headers.get("content-type") or "")
     if content_type and not content_type.startswith(_JSON):
@@ -50,6 +53,26 @@ async def read_documents(request: Request) -> Document | list[Document]:
     except BodyError as error:
         raise BodyError(f"Invalid JSON. {error.message}", hint=error.hint) from None
     return _check(content)
+
+
+async def parse_large(request: Request, lane: Lane) -> bool:
+    """Parse a large body in a thread, so that others are served meanwhile; leave a small one."""
+    body = await request.read_body()
+    if len(body) <= _LARGE:
+        return False
+    if request.is_parsed:
+        return True
+    try:
+        content = await run_blocking(lane, request.parser, body, request.content_type)
+    except BodyError as error:
+        request.parser = partial(_refuse, error)
+    else:
+        request.parser = lambda _, __: content
+    return True
+
+
+def _refuse(error: BodyError, _: bytes, __: str) -> NoReturn:
+    raise error
 
 
 def _check(content: Any) -> Document | list[Document]:

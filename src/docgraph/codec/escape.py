@@ -9,19 +9,58 @@ ambiguous gets a form of its own, so that reading gives back exactly what was wr
     .~    ->  ::~d~      a dot in front of a tilde
 
 Plain keys, as in definitions that were put straight into the database, are read as they are.
+
+People may write both forms, `$x` and `_$x`, and mean the same; each comes back as it was written:
+what is stored is the escaped form of what was written, and says so by a marker (`_escaping: 2`).
+What has no marker is older or somebody else's: there the two forms cannot be told apart.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
-__all__ = ["escape_key", "escape_keys", "escape_path", "unescape_key", "unescape_keys"]
+from docgraph.exchange.data import ESCAPING
+
+__all__ = [
+    "as_meant",
+    "as_written",
+    "escape_key",
+    "escape_keys",
+    "escape_path",
+    "to_stored",
+    "unescape_key",
+    "unescape_keys",
+]
+
+_VERSION: Final = 2
 
 _DOLLAR = re.compile(r"_*\$")
 _ESCAPED_DOLLAR = re.compile(r"_+\$")
 _DOTS_AND_COLONS = re.compile(r"\.(?=(~?))|:(?=[:.])|(?<=[:.]):")
 _ESCAPED = re.compile(r"::(~[cd])?")
+
+
+def to_stored(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document as it is stored, so that `as_written` gives back exactly this one."""
+    return {**escape_keys(_without_marker(document)), ESCAPING: _VERSION}
+
+
+def as_written(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored document, or a part of it, as its author wrote it."""
+    return unescape_keys(_without_marker(stored))
+
+
+def as_meant(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document with plain keys, whether it is stored, with a marker or without, or written."""
+    if document.get(ESCAPING) == _VERSION:
+        document = as_written(document)
+    return unescape_keys(_without_marker(document))
+
+
+def _without_marker(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key != ESCAPING}
 
 
 def escape_keys(document: dict[str, Any], *, root_paths: bool = False) -> dict[str, Any]:

@@ -3,7 +3,7 @@
     name=Ada&tags=["x"]&born={"$date":0}     {"name": "Ada", "tags": ["x"], "born": <date>}
 
 A browser sends forms without asking first (they are "simple" requests), also for a page of another
-origin and with the cookies of the victim; `refuse_forgery` is against that.
+origin and with what the victim is known by; `refuse_forgery` is against that.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 from email import message_from_bytes
 from email.policy import HTTP
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from docgraph.codec.decode import decode
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import BodyError, UnsupportedMediaType
-from docgraph.exchange.headers import Headers
+from docgraph.exchange.pages import Page
+from docgraph.exchange.request import Request
 
 __all__ = ["FORMS", "parse_form", "refuse_forgery"]
 
@@ -37,11 +38,12 @@ def parse_form(body: bytes, content_type: str) -> Document:
     return document
 
 
-def refuse_forgery(headers: Headers) -> None:
-    """Refuse a body that a page of another origin could have sent without being asked."""
-    origin = headers.get("origin")
-    foreign = origin is not None and urlsplit(origin).netloc != headers.get("host")
-    if foreign or "cookie" in headers:
+def refuse_forgery(request: Request) -> None:
+    """Refuse a body that a foreign page sent, or could have sent, without asking first."""
+    page, headers = request.page, request.headers
+    # A cookie may be what the caller is known by, also to plugins and to rules; a header wins.
+    by_cookie = "cookie" in headers and "authorization" not in headers
+    if page is Page.FOREIGN or (page is Page.UNKNOWN and by_cookie):
         raise UnsupportedMediaType(
             "a browser has to say that the body is JSON",
             hint="send it with Content-Type: application/json",

@@ -99,12 +99,16 @@ def _date_millis(value: DatetimeMS) -> Any:
 
 
 def _relaxed_date(value: datetime | DatetimeMS) -> Any:
-    """ISO 8601 between 1970 and 9999, milliseconds outside, as the specification of BSON has it."""
+    """ISO 8601 between 1970 and 9999, milliseconds outside, as the specification of BSON has it.
+
+    Digits of the second that say nothing are left out: `.26Z`, not `.260Z`.
+    """
     millis = _millis(value)
     date = build_date(millis)
     if millis < 0 or isinstance(date, DatetimeMS):
         return {"$date": {"$numberLong": str(millis)}}
-    return {"$date": _render_date(date)}
+    text = _render_date(date)
+    return {"$date": f"{text[:-1].rstrip('0')}Z" if date.microsecond else text}
 
 
 def _extended_date(value: datetime | DatetimeMS) -> Any:

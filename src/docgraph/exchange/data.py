@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 __all__ = [
+    "ESCAPING",
     "SORT_KEY",
     "Consistency",
     "DataPoint",
@@ -31,6 +32,9 @@ Document = dict[str, Any]
 
 # Where a read that is paged has the sort key of each document: the service takes it out again.
 SORT_KEY = "_docgraph_sort_key"
+
+# What documents with escaped keys carry: the version of the escaping. It is never shown.
+ESCAPING = "_escaping"
 
 
 class ResourceType(StrEnum):
@@ -126,7 +130,8 @@ class Write:
     `delete` only its `filter`. `many` lets update and delete touch more than one document.
     `create` and `drop` are about the collection itself and carry nothing. `concern` None is that of
     the connection. `applied` are the operators that made `documents` out of what was stored, where
-    they were applied in memory: the database does not see them, interceptors do.
+    they were applied in memory: the database does not see them, interceptors do. `collection_id` is
+    the collection that was checked, so that the write cannot get into another one of that name.
     """
 
     kind: WriteKind
@@ -139,6 +144,7 @@ class Write:
     ordered: bool = True
     concern: WriteConcern | None = None
     applied: Document | None = None
+    collection_id: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from docgraph.exchange.response import Answer
 
 __all__ = ["Exchange", "Permission"]
 
+_NO_DEADLINE = Deadline()
+
 
 @dataclass(frozen=True, slots=True)
 class Permission:
@@ -43,7 +45,7 @@ class Exchange:
     request: Request
     id: str
     started: float = field(default_factory=time.perf_counter)
-    deadline: Deadline = field(default_factory=Deadline)
+    deadline: Deadline = _NO_DEADLINE
     service: str = ""
     app: str = ""  # the GraphQL app, where one was asked
     error: str = ""  # the code of the error that became the answer

@@ -18,6 +18,14 @@ class Headers:
         self._first = dict(reversed(self._raw))  # of repeated names the first one stays
 
     @classmethod
+    def of_lower_case(cls, raw: list[tuple[bytes, bytes]]) -> Headers:
+        """Fields whose names are in lower case already; the list is kept, not copied."""
+        headers = cls.__new__(cls)
+        headers._raw = raw
+        headers._first = dict(reversed(raw))
+        return headers
+
+    @classmethod
     def of(cls, **fields: str) -> Headers:
         """`Headers.of(content_type="text/plain")`, for tests and commands."""
         return cls((n.replace("_", "-").encode(), v.encode("latin-1")) for n, v in fields.items())
@@ -30,7 +38,14 @@ class Headers:
     def get_list(self, name: str) -> list[str]:
         """Every value of that name, in order."""
         wanted = _encode_name(name)
+        if wanted not in self._first:
+            return []
         return [value.decode("latin-1") for key, value in self._raw if key == wanted]
+
+    @property
+    def raw(self) -> list[tuple[bytes, bytes]]:
+        """Names in lower case and values as they came; not to be changed."""
+        return self._raw
 
     def without(self, name: str) -> Headers:
         """The same fields but those of that name."""

@@ -56,9 +56,11 @@ class DataRequest(Parsed):
 
     `resource` has the id of a document as the value that it is; None: nothing is mounted there.
     `segments` are the path that is really served: `/users/eve?id_type=NULL` is `/users/_null`.
-    With a `refusal` ids are as they were written and parameters the default ones.
+    `is_retyped`: without its parameters the path would mean another document. With a `refusal` ids
+    are as they were written and parameters the default ones.
     """
 
     resource: Resource | None = None
     segments: tuple[str, ...] = ()
+    is_retyped: bool = False
     parameters: DataParameters = field(default_factory=DataParameters)

@@ -5,19 +5,24 @@ Nothing of the body is read until somebody asks, it is read once, and parsed onc
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
 
 from docgraph.exchange.account import Account
+from docgraph.exchange.coding import inflate, is_coded, is_compressed
 from docgraph.exchange.errors import BodyTooLarge, RequestError
 from docgraph.exchange.headers import Headers
+from docgraph.exchange.pages import Page, Pages
 from docgraph.exchange.path import parse_path, render_path
 
-__all__ = ["Connection", "Parser", "QueryParameters", "Request"]
+__all__ = ["BodyReader", "Connection", "Parser", "QueryParameters", "Request"]
 
 Parser = Callable[[bytes, str], Any]
+# Reads a body to its end, or until there is more of it than the limit that it is called with.
+BodyReader = Callable[[int], Awaitable[bytes]]
 _UNPARSED = object()
 
 
@@ -72,6 +77,15 @@ class Connection:
 class Request:
     """One request: method, path as segments, parameters, headers, and a body on demand."""
 
+    account: Account | None = None  # who is calling, once that is known
+    max_parameters = 200
+    pages = Pages()  # set by the pipeline from the configuration: whose pages are ours
+    body_limit = 0  # set by the pipeline from the service; 0: no body is read
+    _body: bytes | None = None
+    _flaw: RequestError | None = None  # why the body could not be read
+    _content: Any = _UNPARSED
+    _parameters: QueryParameters | None = None
+
     def __init__(
         self,
         method: str,
@@ -79,28 +93,27 @@ class Request:
         *,
         query_string: bytes = b"",
         headers: Headers | None = None,
-        body: Callable[[], AsyncIterator[bytes]] | None = None,
+        body: BodyReader | None = None,
         connection: Connection | None = None,
     ) -> None:
         self.method = method
         self.raw_path = raw_path
         self.segments = parse_path(raw_path)
         self.query_string = query_string
-        self.headers = headers or Headers()
+        self.headers = Headers() if headers is None else headers
         self.connection = connection or Connection()
-        self.account: Account | None = None  # who is calling, once that is known
-        self.body_limit = 0  # set by the pipeline from the service; 0: no body is read
-        self.max_parameters = 200
         self.parser: Parser = _raw_bytes
-        self._chunks = body
-        self._body: bytes | None = None
-        self._content: Any = _UNPARSED
-        self._parameters: QueryParameters | None = None
+        self._reader = body
 
     @property
     def path(self) -> str:
         """The decoded path, `/` for the root."""
         return render_path(self.segments)
+
+    @property
+    def page(self) -> Page:
+        """Whose page made a browser send this, as far as that is known."""
+        return self.pages.judge(self.headers, self.connection.scheme, self.connection.host)
 
     @property
     def query(self) -> QueryParameters:
@@ -109,15 +122,32 @@ class Request:
             self._parameters = QueryParameters(self.query_string, self.max_parameters)
         return self._parameters
 
+    def check_query(self) -> None:
+        """Raise what is wrong with the query parameters as such: too many, or no text."""
+        _ = self.query
+
     @property
     def content_type(self) -> str:
         """The media type in lower case without its parameters; empty when there is none."""
-        return (self.headers.get("content-type") or "").split(";", 1)[0].strip().lower()
+        return _media_type(self.headers.get("content-type") or "")
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether the body has a content coding: its length is not the `Content-Length` then."""
+        return is_coded(self.headers)
 
     async def read_body(self) -> bytes:
-        """The bytes of the body, read at the first call and kept."""
+        """The bytes of the body without their content coding, read at the first call and kept."""
+        if self._flaw is not None:
+            raise self._flaw  # what is left of it is not the body
         if self._body is None:
-            self._body = await self._read()
+            try:
+                compressed = is_compressed(self.headers)
+                body = await self._read()
+                self._body = await self._inflate(body) if compressed else body
+            except RequestError as error:
+                self._flaw = error
+                raise
         return self._body
 
     async def parse_content(self) -> Any:
@@ -130,21 +160,33 @@ class Request:
             self._content = await self.parse_content()
         return self._content
 
+    @property
+    def is_parsed(self) -> bool:
+        """Whether the body was parsed, and the result kept."""
+        return self._content is not _UNPARSED
+
     getContent = get_content  # the specification's names
     parseContent = parse_content
 
     async def _read(self) -> bytes:
-        if self._chunks is None:
+        if self._reader is None:
             return b""
         self._refuse_announced_excess()
-        chunks: list[bytes] = []
+        body = await self._reader(self.body_limit)
+        if len(body) > self.body_limit:
+            raise self._too_large()
+        return body
+
+    async def _inflate(self, body: bytes) -> bytes:
+        """Piece by piece: what is too large is never inflated first."""
+        pieces: list[bytes] = []
         size = 0
-        async for chunk in self._chunks():
-            size += len(chunk)
+        async for piece in inflate(body):
+            size += len(piece)
             if size > self.body_limit:
                 raise self._too_large()
-            chunks.append(chunk)
-        return b"".join(chunks)
+            pieces.append(piece)
+        return b"".join(pieces)
 
     def _refuse_announced_excess(self) -> None:
         length = self.headers.get("content-length")
@@ -156,6 +198,11 @@ class Request:
             f"the body is larger than {self.body_limit} bytes",
             headers=[("Connection", "close")],
         )
+
+
+@lru_cache(maxsize=256)
+def _media_type(content_type: str) -> str:
+    return content_type.split(";", 1)[0].strip().lower()
 
 
 def _raw_bytes(body: bytes, content_type: str) -> bytes:

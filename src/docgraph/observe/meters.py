@@ -32,6 +32,7 @@ __all__ = ["METRICS", "Meters", "mark_process_dead"]
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 MAX_CHILDREN = 1000  # combinations of labels of one metric
+BULK = 100  # requests that are added up together: many at a time cost less each
 FLUSH_SECONDS = 0.25  # how old the numbers of a busy worker may be that another one shows
 
 # name: (kind, labels, help). The mode of a gauge says how several workers become one number.
@@ -192,6 +193,7 @@ class Meters:
         )
         self._requests = Tallies(SECONDS, self._take_requests, MAX_CHILDREN)
         self._commands = Tallies(SECONDS, self._take_commands, MAX_CHILDREN)
+        self._answers: list[events.RequestFinished] = []  # not added up yet
         self._in_flight = 0
         self._flushed = 0.0
         self._rare = {
@@ -256,29 +258,39 @@ class Meters:
 
     def _count_arrival(self, event: events.RequestStarted) -> None:
         self._in_flight += 1
-        self._share()
+        if self._shared:
+            self._share()
 
     def _count_request(self, event: events.RequestFinished) -> None:
-        method = event.method if event.method in METHODS else "other"
-        labels = (method, event.service or "none", str(event.status))
-        self._requests.add(labels, event.duration, event.bytes_out)
         self._in_flight -= 1
-        self._share()
+        self._answers.append(event)
+        if len(self._answers) >= BULK:
+            self._tally()
+        if self._shared:
+            self._share()
+
+    def _tally(self) -> None:
+        """Add up the requests that were answered since the last time."""
+        taken, self._answers = self._answers, []
+        for event in taken:
+            method = event.method if event.method in METHODS else "other"
+            labels = (method, event.service or "none", str(event.status))
+            self._requests.add(labels, event.duration, event.bytes_out)
 
     def _count_command(self, event: events.CommandFinished) -> None:
         labels = (event.command, "true" if event.ok else "false")
         self._commands.add(labels, event.duration)
-        self._share()
+        if self._shared:
+            self._share()
 
     def _share(self) -> None:
         """Let other processes see the numbers: at once with little to do, else now and then."""
-        if self._shared and (
-            self._in_flight <= 1 or time.monotonic() - self._flushed > FLUSH_SECONDS
-        ):
+        if self._in_flight <= 1 or time.monotonic() - self._flushed > FLUSH_SECONDS:
             self._flush()
 
     def _flush(self) -> None:
         self._flushed = time.monotonic()
+        self._tally()
         self._requests.flush()
         self._commands.flush()
         self._metrics["docgraph_http_requests_in_flight"].set(self._in_flight)

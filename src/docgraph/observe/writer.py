@@ -11,14 +11,14 @@ import select
 import stat
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
 
 from docgraph.observe.bus import emit
-from docgraph.observe.events import LinesDropped
+from docgraph.observe.events import LinesDropped, ObserverFailed
 
-__all__ = ["Writer"]
+__all__ = ["Line", "Writer"]
 
 QUEUE_LINES = 16_384
 # A short wait lets lines gather: one write for many, and no thread switch for each of them. Every
@@ -26,6 +26,11 @@ QUEUE_LINES = 16_384
 GATHER_SECONDS = 0.02
 CHUNK_BYTES = 64 << 10
 CLOSE_STEPS = 20
+
+
+# A line, or what makes it: what costs time is done here for many at a time, not while a request
+# is answered.
+Line = bytes | Callable[[], bytes]
 
 
 class Writer:
@@ -39,14 +44,14 @@ class Writer:
         self._chunk_bytes = select.PIPE_BUF if stat.S_ISFIFO(mode) else CHUNK_BYTES
         self._takes_turns = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
         # Its put never takes a lock: a signal handler may interrupt the main thread inside of it.
-        self._lines: SimpleQueue[bytes] = SimpleQueue()
+        self._lines: SimpleQueue[Line] = SimpleQueue()
         self._dropped = 0
         self._drops = threading.RLock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="docgraph-log", daemon=True)
         self._thread.start()
 
-    def put(self, line: bytes) -> None:
+    def put(self, line: Line) -> None:
         """Queue a line that ends in a line break; returns at once, whatever the reader does."""
         if self._lines.qsize() < self._limit:
             self._lines.put(line)
@@ -65,14 +70,14 @@ class Writer:
     def _run(self) -> None:
         lost = 0
         while not (self._closing.is_set() and self._lines.empty()):
-            lines = self._gather()
+            lines = [_make(line) for line in self._gather()]
             unwritten = self._write(lines)
             lost += self._take_dropped() + unwritten
             if lost and not unwritten:  # told only where it can be read
                 emit(LinesDropped(count=lost))
                 lost = 0
 
-    def _gather(self) -> list[bytes]:
+    def _gather(self) -> list[Line]:
         first = self._lines.get()
         self._closing.wait(GATHER_SECONDS)
         return [first, *(self._lines.get() for _ in range(self._lines.qsize()))]
@@ -101,6 +106,16 @@ class Writer:
                     view = view[os.write(self._fd, view) :]
                 except BlockingIOError:  # another process made the shared descriptor non-blocking
                     select.select((), (self._fd,), (), 1.0)
+
+
+def _make(line: Line) -> bytes:
+    if isinstance(line, bytes):
+        return line
+    try:
+        return line()
+    except Exception as error:  # one line is missing, and not the thread
+        emit(ObserverFailed(event="line", error=error))
+        return b""
 
 
 @contextmanager

@@ -203,7 +203,10 @@ _PARAMETERS: Final[dict[str, Document]] = {
     "checkEtag": _query("checkEtag", "refuse the write without `If-Match`", _FLAG),
     "avars": _json("avars", "the variables of the aggregation", _OBJECT),
     "If-Match": _header("If-Match", "write only if the etag is still this one"),
-    "If-None-Match": _header("If-None-Match", "304 if the etag is still this one"),
+    "If-None-Match": _header(
+        "If-None-Match",
+        "a read is 304, and a write 412, if the etag is still this one; `*`: if there is anything",
+    ),
     "Prefer": _header("Prefer", "`return=representation`: answer with what was written"),
     "db": _path("db", "the name of a database"),
     "collection": _path("collection", "the name of a collection"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from docgraph import __version__
@@ -39,6 +39,7 @@ __all__ = ["Facts", "build_document"]
 _VARIABLE = re.compile(r"\{[^{}/]+\}")
 _PATH_PARAMETERS: Final = frozenset({"db", "collection", "id", "name", "aggregation"})
 _SHAPED: Final = frozenset({"Page", "One"})
+_REFUSED: Final = "Refused (501): the documents of this collection are checked as a whole"
 _ABOUT: Final = (
     "Databases, collections and documents, the GraphQL apps and the services of this instance. "
     "Which caller may do what is decided by its permissions. Every resource that takes GET takes "
@@ -150,14 +151,21 @@ def _describe_endpoint(
         else None
     )
     for (type, method), operation in OPERATIONS.items():
-        if type is endpoint.type and _is_taken(endpoint, method):
-            item[method.lower()] = _describe_operation(endpoint, operation, shape, survey)
+        if type is endpoint.type:
+            one = _refused(operation) if _is_refused(endpoint, method) else operation
+            item[method.lower()] = _describe_operation(endpoint, one, shape, survey)
     return item
 
 
-def _is_taken(endpoint: Endpoint, method: str) -> bool:
+def _refused(operation: Operation) -> Operation:
+    return replace(operation, summary=_REFUSED, answers={})
+
+
+def _is_refused(endpoint: Endpoint, method: str) -> bool:
+    """Whether the resource takes the method and the collection refuses each request by it."""
     is_bulk_patch = endpoint.type is ResourceType.BULK and method == "PATCH"
-    return not is_bulk_patch or endpoint.collection is None or endpoint.collection.takes_bulk_patch
+    collection = endpoint.collection
+    return is_bulk_patch and collection is not None and not collection.takes_bulk_patch
 
 
 def _path_parameter(name: str) -> Document:

@@ -44,7 +44,7 @@ _CONSISTENCY = ("readPreference", "readConcern")
 _READING = ("filter", "keys", "hint", "shardkey", "jsonMode", *_CONSISTENCY)
 _LIST = (*_PAGING, "after", "sort", *_READING, "count", "nocache")
 _OF_ONE = ("id_type", "filter", "shardkey")
-_WRITING = ("If-Match", "checkEtag", "writeConcern")
+_WRITING = ("If-Match", "If-None-Match", "checkEtag", "writeConcern")
 _WRITE_ONE = (*_OF_ONE, "wm", *_WRITING, "Prefer")
 
 _MADE = {200: "Written", 201: "Created"}
@@ -108,15 +108,15 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], Operation]] = {
     (ResourceType.BULK, "PATCH"): Operation(
         "Change all documents that match",
         {200: "Bulk"},
-        ("requiredFilter", "shardkey", "writeConcern"),
+        ("requiredFilter", "shardkey", *_WRITING),
         "BulkChanges",
-        (409,),
+        _CONDITIONAL,
     ),
     (ResourceType.BULK, "DELETE"): Operation(
         "Remove all documents that match",
         {200: "Bulk"},
-        ("requiredFilter", "shardkey", "writeConcern"),
-        errors=(409,),
+        ("requiredFilter", "shardkey", *_WRITING),
+        errors=_CONDITIONAL,
     ),
     (ResourceType.SIZE, "GET"): Operation(
         "How many there are",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from docgraph.codec import as_meant
 from docgraph.exchange import DataPoint, Deadline, Document, Resource, ResourceType
 from docgraph.exchange.errors import DefinitionError
 from docgraph.graphql.sections import Graphql
@@ -17,7 +18,6 @@ from docgraph.openapi.schemas import SchemaKey, find_references
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.points import stands_at
 from docgraph.rest.bodies.pipelines import Aggregation, find_aggregation
-from docgraph.rest.bodies.properties import from_stored
 from docgraph.rest.schemas.store import load_schema
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog
@@ -156,7 +156,7 @@ class Surveyor:
                 deadline=deadline,
                 projection={"aggrs": 1, "jsonSchema": 1},
             )
-            found |= {(db, ids[one["_id"]]): from_stored(one) for one in stored}
+            found |= {(db, ids[one["_id"]]): as_meant(one) for one in stored}
         return found
 
     async def _load_schemas(self, keys: Any) -> dict[SchemaKey, Document]:

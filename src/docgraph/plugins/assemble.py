@@ -16,8 +16,10 @@ from docgraph.config.section import PluginConfig, Section
 from docgraph.exchange import StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
+from docgraph.plugins.check import check_plugin
 from docgraph.plugins.discover import Found
 from docgraph.plugins.kinds import Kind, Plugin, Provider
+from docgraph.plugins.options import is_section_of
 from docgraph.plugins.points import check_points
 from docgraph.plugins.registry import PluginRegistry
 
@@ -108,7 +110,7 @@ class _Assembly:
         self.outside = {one.name for one in found if not one.is_builtin}
         self.providers = _providers(self.enabled, values)
         self.disabled_providers = {
-            cast("type[Provider]", one.plugin).provides: one.name
+            getattr(one.plugin, "provides", None): one.name
             for one in found
             if one.plugin.kind is Kind.PROVIDER and one not in self.enabled
         }
@@ -132,7 +134,7 @@ class _Assembly:
             for need in _needs(one.plugin)
             if not need.optional or self._is_available(need)
         }
-        section = self.sections.get(one.name) or one.plugin.Config()
+        section = self.sections.get(one.name) or one.section()
         constructor = cast("Any", one.plugin)
         try:
             plugin = cast("Plugin", constructor(section, **arguments))
@@ -143,6 +145,7 @@ class _Assembly:
                 f"the plugin {one.name!r} from {one.origin} cannot be constructed: "
                 f"{type(error).__name__}: {error}"
             ) from error
+        check_plugin(one, plugin, section)
         self.built[one.name] = plugin
         return plugin
 
@@ -158,7 +161,7 @@ class _Assembly:
 
     def _sections_of(self, struct: type[Section]) -> dict[str, Section]:
         """Sections of that struct; docgraph's own go before those of plugins that reuse it."""
-        found = {name: one for name, one in self.sections.items() if type(one) is struct}
+        found = {name: one for name, one in self.sections.items() if is_section_of(one, struct)}
         own = {name: one for name, one in found.items() if name not in self.outside}
         return own or found
 
@@ -199,7 +202,12 @@ def _providers(enabled: Sequence[Found], values: Mapping[str, Any]) -> dict[str,
     for one in enabled:
         if one.plugin.kind is not Kind.PROVIDER:
             continue
-        provided = cast("type[Provider]", one.plugin).provides
+        provided = getattr(one.plugin, "provides", None)
+        if not isinstance(provided, str):
+            raise StartupError(
+                f"{one.title} does not say what it `provides`",
+                hint='give the class `provides = "…"`, the name that other plugins ask for',
+            )
         other = providers.setdefault(provided, one)
         if other is not one or provided in values:
             giver = other.name if other is not one else "docgraph itself"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from docgraph.config.section import ServiceConfig
 from docgraph.exchange.path import parse_path
 from docgraph.plugins.kinds import Service
 
@@ -11,11 +10,11 @@ __all__ = ["bound_path", "is_secured"]
 
 def bound_path(service: Service, section: object) -> tuple[str, ...]:
     """The path at and below which a service answers, as decoded segments."""
-    uri = section.uri if isinstance(section, ServiceConfig) else None
+    uri: str | None = getattr(section, "uri", None)
     return parse_path((uri or service.uri).encode())
 
 
 def is_secured(service: Service, section: object) -> bool:
     """Whether requests to a service have to pass an authorizer."""
-    secured = section.secured if isinstance(section, ServiceConfig) else None
+    secured: bool | None = getattr(section, "secured", None)
     return service.secured if secured is None else secured

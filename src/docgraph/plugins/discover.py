@@ -15,8 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from docgraph.config.section import PluginConfig
 from docgraph.exchange import StartupError
 from docgraph.plugins.kinds import Kind, Plugin
+from docgraph.plugins.options import find_flaw_of_config, section_struct
 
 __all__ = ["ENTRY_POINT_GROUP", "Found", "discover", "is_plugin"]
 
@@ -37,6 +39,16 @@ class Found:
         return self.plugin.name
 
     @property
+    def section(self) -> type[PluginConfig]:
+        """The struct of that section."""
+        return section_struct(self.plugin)
+
+    @property
+    def title(self) -> str:
+        """The plugin as messages name it."""
+        return f"the {self.plugin.kind} {self.name!r} from {self.origin}"
+
+    @property
     def is_builtin(self) -> bool:
         """Whether the plugin is docgraph's own."""
         return self.origin == _BUILTIN
@@ -50,6 +62,9 @@ def discover(builtin: Iterable[type[Plugin]], directory: Path | None) -> tuple[F
         found += _from_directory(directory)
     by_name: dict[str, Found] = {}
     for one in found:
+        flaw = find_flaw_of_config(one.plugin)
+        if flaw is not None:
+            raise StartupError(f"{one.title} {flaw}")
         other = by_name.setdefault(one.name, one)
         if other is not one:
             raise StartupError(
@@ -66,7 +81,28 @@ def is_plugin(value: Any) -> bool:
         inspect.isclass(value)
         and isinstance(getattr(value, "kind", None), Kind)
         and isinstance(value.__dict__.get("name"), str)
+        and value.__dict__["name"] != ""
     )
+
+
+def _find_flaw(value: Any, origin: str) -> StartupError | None:
+    """Why a class that is meant to be a plugin is none."""
+    if not inspect.isclass(value):
+        return None
+    kind = getattr(value, "kind", None)
+    if isinstance(kind, Kind):
+        return StartupError(
+            f"the class {value.__qualname__} from {origin} is a plugin ({kind}) without a `name`",
+            hint='give it one of its own (`name = "…"`, also the name of its section), or begin '
+            "the name of the class with `_` if it is only there for others to build on",
+        )
+    if Plugin in value.__mro__ or (isinstance(kind, str) and kind in set(Kind)):
+        return StartupError(
+            f"the class {value.__qualname__} from {origin} is a plugin without a `kind`",
+            hint="subclass one of the kinds in `docgraph` (Service, Interceptor, …), or set `kind` "
+            "to a value of `docgraph.Kind`",
+        )
+    return None
 
 
 def _from_entry_points() -> Iterator[Found]:
@@ -77,7 +113,7 @@ def _from_entry_points() -> Iterator[Found]:
         except Exception as error:
             raise _cannot_load(origin, error) from error
         if not is_plugin(loaded):
-            raise StartupError(
+            raise _find_flaw(loaded, origin) or StartupError(
                 f"{origin} does not name a plugin class",
                 hint="a plugin subclasses one of the kinds in `docgraph` and has a `name`",
             )
@@ -93,9 +129,26 @@ def _from_directory(directory: Path) -> Iterator[Found]:
         if path.name.startswith(("_", ".")) or file.suffix != ".py" or not file.is_file():
             continue
         module = _import(path.stem, file)
-        for value in vars(module).values():
-            if is_plugin(value) and value.__module__.split(".")[0] == module.__name__:
+        own: list[type[Any]] = [
+            value
+            for value in dict.fromkeys(filter(inspect.isclass, vars(module).values()))
+            if value.__module__.split(".")[0] == module.__name__
+        ]
+        for value in own:
+            if is_plugin(value):
                 yield Found(value, str(file))
+            elif not _is_base(value, own) and (flaw := _find_flaw(value, str(file))):
+                raise flaw
+
+
+def _is_base(value: type[Any], others: Iterable[type[Any]]) -> bool:
+    """Whether a class is there for others to build on, and need not be complete."""
+    return (
+        value.__name__.startswith("_")
+        or inspect.isabstract(value)
+        or value.__dict__.get("_is_protocol", False)
+        or any(value in other.__mro__[1:] for other in others)
+    )
 
 
 def _import(stem: str, file: Path) -> ModuleType:

@@ -7,6 +7,8 @@ the struct of another section receives that section.
 
 Life: construct (no side effects) → `provision` (may do I/O) → `validate` (raises `StartupError`)
 → use → `close`. Subclassing the protocols below gives the defaults; it is not required.
+
+What is `async` below may be a plain function in a plugin: it runs in a thread then.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from docgraph.config.section import PluginConfig
+from docgraph.config.section import PluginConfig, ServiceConfig
 from docgraph.exchange import (
     Account,
     Answer,
@@ -112,10 +114,12 @@ class Service(Plugin, Protocol):
     """Answers requests at and below its `uri`."""
 
     kind: ClassVar[Kind] = Kind.SERVICE
+    Config: ClassVar[type[PluginConfig]] = ServiceConfig
     uri: ClassVar[str]
     exact: ClassVar[bool] = False  # only the uri itself, nothing below it
     methods: ClassVar[tuple[str, ...]] = ("GET",)
     secured: ClassVar[bool] = True
+    is_probe: ClassVar[bool] = False  # answered at once, however many requests wait for their turn
     max_body_size: int = 1 << 20
 
     def time_limit_ms(self, exchange: Exchange) -> int:

@@ -6,9 +6,18 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Kind", "PredicateError", "Quoted", "Token", "tokenize"]
+__all__ = ["REFERENCES", "Kind", "PredicateError", "Quoted", "Token", "tokenize"]
 
 MAX_TOKENS = 2_000
+
+# Variables and paths that need no quotes: @qparams['x'], @rnd(8), ${id}, %{i,Accept}, /users/{id}
+REFERENCES = re.compile(
+    r"""
+    @ [\w.-]+ (?: \[ (?: \d+ | '[^']*' | "[^"]*" ) \] | \( \d+ \) ) (?: \.[\w.-]+ | \[\d+\] )*
+    | [^\s()\[\]{},=;'"]+ (?: \{ [^{}'"]* \} [^\s()\[\]{},=;'"]* )+
+    """,
+    re.VERBOSE,
+)
 
 _TOKEN = re.compile(
     r"""

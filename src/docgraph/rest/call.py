@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from docgraph.codec import decode, encode
+from docgraph.codec import JsonMode, decode, encode
 from docgraph.exchange import (
     Answer,
     Body,
@@ -27,8 +28,10 @@ from docgraph.rest.parameters.concerns import FROM_PRIMARY
 from docgraph.rest.parameters.modes import default_mode
 from docgraph.rest.parameters.parameters import Parameters
 from docgraph.rest.sections import Mongo
+from docgraph.runtime import Turns
 from docgraph.store import Rows, Store
 from docgraph.store.catalog import Catalog
+from docgraph.store.driver.pinned import FoundCollection
 from docgraph.store.metadata import Metadata
 from docgraph.store.mounts import SCHEMA_STORE
 from docgraph.variables import Resolvers
@@ -53,6 +56,7 @@ class Context:
     writers: tuple[DataInterceptor, ...] = ()
     services: tuple[tuple[str, ...], ...] = ()
     resolvers: Resolvers = field(default_factory=lambda: Resolvers(decode))
+    turns: Turns = field(default_factory=Turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class Call:
     resource: Resource
     parameters: Parameters
     context: Context
+    checked: dict[tuple[str, str], FoundCollection] = field(default_factory=dict)
 
     @property
     def request(self) -> Request:
@@ -118,6 +123,7 @@ class Call:
 
     async def write_at(self, resource: Resource, write: Write) -> WriteResult:
         """Write elsewhere. A write has no time limit of its own: half of one would be useless."""
+        write = replace(write, collection_id=self.find_id(resource))
         concern = self.parameters.write_concern
         if concern is not None:
             write = replace(write, concern=concern)
@@ -127,6 +133,10 @@ class Call:
             deadline=self.exchange.deadline.without_end(),
             exchange=self.exchange,
         )
+
+    def turn(self, collection: str, id: Any) -> AbstractAsyncContextManager[None]:
+        """Inside, no other request of this worker is about to replace that document."""
+        return self.context.turns.take((self.db, collection, encode(id, JsonMode.EXTENDED)))
 
     async def count(self, filter: Mapping[str, Any]) -> int:
         """How many documents of the collection match, of those that this caller may see."""
@@ -146,18 +156,25 @@ class Call:
         """The metadata of a collection of the database, or of the database itself."""
         return await self.context.metadata.find(self.db, collection, fresh=self.parameters.no_cache)
 
-    async def require_collection(self) -> None:
+    async def require_collection(self, *, fresh: bool = False) -> None:
         """404 unless the collection exists; collections are never made by writing into them."""
         catalog, deadline = self.context.catalog, self.exchange.deadline
-        if await catalog.has_collection(self.db, self.collection, deadline):
+        found = await catalog.find_collection(self.db, self.collection, deadline, fresh=fresh)
+        if found is not None:
+            self.checked[self.db, self.collection] = found
             return
         await self.require_database()
         if self.collection == SCHEMA_STORE:
             raise NotFound("Schema Store does not exist")
         raise NotFound(
             f"Collection '{self.collection}' does not exist",
-            hint="PUT on the path of the collection makes it",
+            hint=_FOREIGN.get(self.collection, "PUT on the path of the collection makes it"),
         )
+
+    def find_id(self, resource: Resource) -> bytes | None:
+        """The collection of a resource, if `require_collection` has found it: no other is meant."""
+        found = self.checked.get((resource.db or "", resource.collection or ""))
+        return None if found is None else found.id
 
     async def require_database(self) -> None:
         """404 unless the database exists."""
@@ -174,4 +191,9 @@ class Call:
 Handler = Callable[[Call], Awaitable[Answer]]
 Handlers = dict[tuple[ResourceType, str], Handler]
 
+# Where other systems of this kind have services: a request to one is not about a collection.
+_FOREIGN = {
+    "csv": "CSV is not supported: POST documents as JSON to the path of a collection",
+    "ic": "there is no cache to clear: ?nocache reads metadata anew",
+}
 _UNLIMITED = (1 << 31) - 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from docgraph.exchange import DataRequest, DocgraphError, Request, Resource, ResourceType
 from docgraph.exchange.errors import NotFound, NotSupported
-from docgraph.rest.parameters.ids import parse_id, served_segment
+from docgraph.rest.parameters.ids import IdType, parse_id, served_segment
 from docgraph.rest.parameters.parameters import Parameters, parse_parameters
 from docgraph.rest.sections import Mongo
 from docgraph.store.mounts import Mounts, check_names
@@ -38,13 +38,25 @@ class RequestParser:
             parameters = self._defaults
             if request.query_string:
                 parameters = parse_parameters(request.query, self._config, self._defaults)
-            if resource.type is ResourceType.DOCUMENT:
-                id = parse_id(resource.id, parameters.id_type)
-                segments = (*segments[:-1], served_segment(resource.id, id))
-                resource = Resource(resource.type, resource.db, resource.collection, id)
+            if resource.type is not ResourceType.DOCUMENT:
+                return DataRequest(None, resource, segments, parameters=parameters)
+            return self._identify(resource, segments, parameters)
         except DocgraphError as error:
-            return DataRequest(error, resource, segments, self._defaults)
-        return DataRequest(None, resource, segments, parameters)
+            return DataRequest(error, resource, segments, parameters=self._defaults)
+
+    def _identify(
+        self, resource: Resource, segments: tuple[str, ...], parameters: Parameters
+    ) -> DataRequest:
+        """The document with its typed id; one that a mount names is not the caller's to retype."""
+        text = resource.id
+        usual = id = parse_id(text)
+        if not self._mounts.names_document(segments):
+            if parameters.id_type is not IdType.STRING_OID:
+                id = parse_id(text, parameters.id_type)
+            segments = (*segments[:-1], served_segment(text, id))
+        resource = Resource(resource.type, resource.db, resource.collection, id)
+        is_retyped = type(id) is not type(usual) or id != usual
+        return DataRequest(None, resource, segments, is_retyped, parameters)
 
     def locate(self, request: Request) -> Resource | None:
         """The resource of the path, its id as it is written; None: nothing is mounted there."""

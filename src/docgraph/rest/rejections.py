@@ -22,6 +22,7 @@ _FIRST_LOCATION = (
 # The names of the codes are the server's own.
 _NAMED: Final = {
     27: "the filter needs an index, such as a text index, that there is not",  # IndexNotFound
+    20: "the database does not allow this operation here",  # IllegalOperation
     72: "the database does not do this with this kind of collection",  # InvalidOptions
 }
 
@@ -43,5 +44,5 @@ def reject(code: object) -> StoreRejected | None:
         return None
     return StoreRejected(
         "the database does not accept the request",
-        hint="something in its filter, keys, sort, hint or update cannot be",
+        hint="check the operators and values of filter, keys, sort, hint and body",
     )

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from docgraph.codec import decode
+from docgraph.codec.documents import parse_large
 from docgraph.config.section import Section
 from docgraph.exchange import (
     Answer,
@@ -24,8 +25,7 @@ from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.points import stands_at
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.rest.bodies.bodies import parse_large
-from docgraph.rest.call import Call, Context, Handlers
+from docgraph.rest.call import Call, Context, Handler, Handlers
 from docgraph.rest.handlers import (
     aggregations,
     bulk,
@@ -47,6 +47,7 @@ from docgraph.runtime import Blocking, Generations
 from docgraph.runtime.sections import Core
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog
+from docgraph.store.driver.errors import CollectionGone
 from docgraph.store.metadata import Metadata
 from docgraph.variables import Resolvers
 
@@ -160,12 +161,24 @@ class MongoService(Service):
             await parse_large(request, self._lane)
         handler = HANDLERS[resource.type, method]
         try:
-            return await handler(Call(exchange, resource, parameters, self._context))
+            return await self._run(handler, Call(exchange, resource, parameters, self._context))
         except (StoreError, NotFound) as error:
             rejection = find_rejection(error)
             if rejection is None:
                 raise
             raise rejection from error.__cause__
+
+    async def _run(self, handler: Handler, call: Call) -> Answer:
+        """The answer; where a collection was dropped meanwhile, it begins anew.
+
+        Then the collection is missing, or another one, with metadata that was not looked at yet.
+        """
+        try:
+            return await handler(call)
+        except CollectionGone:
+            gone = call.find_id(call.resource)
+            self._context.catalog.forget(call.db, call.collection, gone)
+        return await handler(replace(call, checked={}))
 
     def _find_path(self, service: Service) -> tuple[str, ...]:
         return bound_path(service, self._configuration.get(service.name))

@@ -14,9 +14,12 @@ Segments = tuple[str, ...]
 
 def check_reachable(call: Call) -> None:
     """403 when a path of the database or collection belongs to another service."""
-    settings = call.context.settings
-    for path in find_paths(call.resource, settings.mongo_mounts, settings.uri):
-        service = _find_service(path, call.context.services)
+    settings, resource = call.context.settings, call.resource
+    name = resource.db if resource.collection is None else resource.collection
+    # Where mounts are templates, only the path of the request itself is known.
+    known = find_paths(resource, settings.mongo_mounts, settings.uri)
+    for path in (call.request.segments, *known):
+        service = _find_service(path, name, call.context.services)
         if service is not None:
             raise ReservedResource(
                 f"reserved resource: /{'/'.join(path)} belongs to the service at "
@@ -24,5 +27,16 @@ def check_reachable(call: Call) -> None:
             )
 
 
-def _find_service(path: Segments, services: Sequence[Segments]) -> Segments | None:
-    return next((one for one in services if one and path[: len(one)] == one), None)
+def _find_service(
+    path: Segments, name: str | None, services: Sequence[Segments]
+) -> Segments | None:
+    """The service at the path or above it; below it, where the path is that of a new name.
+
+    A service below a database is no reason not to make that: it hides one of the collections.
+    """
+    is_of_name = path[-1:] == (name,)
+    for service in services:
+        is_above = bool(service) and path[: len(service)] == service
+        if is_above or (is_of_name and service[: len(path)] == path):
+            return service
+    return None

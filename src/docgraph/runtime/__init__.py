@@ -14,6 +14,7 @@ from docgraph.runtime.generations import Generation, Generations
 from docgraph.runtime.instance import Instance, create_instance
 from docgraph.runtime.lru import LruDict
 from docgraph.runtime.tasks import Tasks, cancel_until_over, watch_loop
+from docgraph.runtime.turns import Turns
 
 __all__ = [
     "AFTER_READ",
@@ -28,6 +29,7 @@ __all__ = [
     "LoadingCache",
     "LruDict",
     "Tasks",
+    "Turns",
     "WindowCounters",
     "cancel_until_over",
     "close_all",

@@ -7,20 +7,25 @@ What is opened is closed in the opposite order, also when the start fails half-w
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import Any
 
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Exchange
+from docgraph.exchange.pages import Pages
 from docgraph.observe import emit
 from docgraph.observe.events import ConfigWarning, PluginLoaded
 from docgraph.plugins import PluginSet, assemble, is_enabled
 from docgraph.plugins.kinds import Initializer, Interceptor, Kind, Point
 from docgraph.runtime import Blocking, Instance, Tasks, watch_loop
-from docgraph.runtime.sections import Core
+from docgraph.runtime.sections import Core, Cors
+from docgraph.server.bounds import Bounds
 from docgraph.server.content import parse_content
 from docgraph.server.pipeline import Pipeline
+from docgraph.server.plain_methods import run_plain_methods_in_threads
 from docgraph.server.prepare import Prepared
 from docgraph.server.routes import Routes, bind
 from docgraph.store import Store, open_store
@@ -59,9 +64,13 @@ class Docgraph:
         """Give everything back, last first."""
         await self._stack.aclose()
 
-    async def answer(self, exchange: Exchange) -> Answer:
+    def is_probe(self, exchange: Exchange) -> bool:
+        """Whether this request asks how the server is: it is answered however many wait."""
+        return self._pipeline.is_probe(exchange)
+
+    def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Answer]:
         """One request."""
-        return await self._pipeline.answer(exchange)
+        return self._pipeline.answer(exchange)
 
     async def open(self) -> None:
         """The store and the plugins, without the part that answers requests."""
@@ -96,6 +105,7 @@ class Docgraph:
             },
         )
         self._stack.push_async_callback(self.plugins.close)
+        run_plain_methods_in_threads(self.plugins.plugins, blocking)
         # Writes that outlive their requests need the plugins for what follows them.
         self._stack.push_async_callback(self.store.settle)
         self._stack.push_async_callback(self._tasks.close)
@@ -113,7 +123,8 @@ class Docgraph:
             Authorization(self.plugins.of_kind(Kind.AUTHORIZER)),
             interceptors,
             parse_content,
-            wait_timeout_ms=self._prepared.config.get(Core).wait_timeout_ms,
+            Pages(self._prepared.config.get(Cors).allow_origins),
+            Bounds(self._prepared.config.get(Core).wait_timeout_ms),
         )
 
     async def _initialize(self, initializer: Initializer) -> None:

@@ -5,16 +5,19 @@
     a list          on the list             that origin, credentials, `Vary: Origin`
     a list          not on it, or none      nothing, `Vary: Origin`
 
-An origin is compared as a whole: no suffix, prefix or pattern can be tricked.
+An origin is compared as a whole: no suffix, prefix or pattern can be tricked. One that is listed in
+another spelling than that of browsers (`https://App.example:443`) counts in theirs, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["CorsPolicy", "preflight_headers"]
+from docgraph.exchange import Headers
+from docgraph.exchange.pages import spell_origin
+from docgraph.server.fields import render_field
 
-RawHeaders = list[tuple[bytes, bytes]]
+__all__ = ["CorsPolicy", "preflight_headers"]
 
 _EXPOSED = (
     "Location, ETag, Link, X-Total-Count, X-Count-Strategy, Preference-Applied, X-Request-Id, "
@@ -30,25 +33,31 @@ class CorsPolicy:
     """The headers of every response, made once per origin."""
 
     def __init__(self, allow_origins: Sequence[str] = ()) -> None:
-        exposed = (b"access-control-expose-headers", _EXPOSED.encode())
-        self._listed: dict[bytes, RawHeaders] = {
-            origin.encode(): [
-                (b"access-control-allow-origin", origin.encode()),
-                (b"access-control-allow-credentials", b"true"),
+        exposed = ("Access-Control-Expose-Headers", _EXPOSED)
+        self._listed: dict[str | None, list[bytes]] = {
+            origin: _render(
+                ("Access-Control-Allow-Origin", origin),
+                ("Access-Control-Allow-Credentials", "true"),
                 exposed,
-                (b"vary", b"Origin"),
-            ]
-            for origin in allow_origins
+                ("Vary", "Origin"),
+            )
+            for origin in (*allow_origins, *map(spell_origin, allow_origins))
         }
-        self._others: RawHeaders = (
-            [(b"vary", b"Origin")]
+        self._others = (
+            _render(("Vary", "Origin"))
             if allow_origins
-            else [(b"access-control-allow-origin", b"*"), exposed]
+            else _render(("Access-Control-Allow-Origin", "*"), exposed)
         )
 
-    def headers(self, origin: bytes | None) -> RawHeaders:
-        """The headers for a request with that `Origin`; the list is shared: do not change it."""
-        return self._listed.get(origin, self._others) if origin else self._others
+    def find_lines(self, headers: Headers) -> list[bytes]:
+        """The lines for a request with these headers; the list is shared: do not change it."""
+        if not self._listed:
+            return self._others
+        return self._listed.get(headers.get("origin"), self._others)
+
+
+def _render(*fields: tuple[str, str]) -> list[bytes]:
+    return [render_field(name, value) for name, value in fields]
 
 
 def preflight_headers(methods: Sequence[str], headers: Sequence[str] = ()) -> list[tuple[str, str]]:

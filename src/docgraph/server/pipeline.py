@@ -15,15 +15,17 @@ from collections.abc import Mapping, Sequence
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange
-from docgraph.exchange.errors import Forbidden, Unauthenticated
+from docgraph.exchange.errors import Forbidden, StoreError, Unauthenticated
+from docgraph.exchange.pages import Pages
 from docgraph.exchange.request import Parser
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Interceptor, Point
+from docgraph.server.answers import check_answer
 from docgraph.server.bounds import Bounds
 from docgraph.server.respond import error_body
 from docgraph.server.routes import Route, Routes
-from docgraph.server.serve import hide, parse, serve
+from docgraph.server.serve import hide, parse, report, serve
 
 __all__ = ["Pipeline"]
 
@@ -31,22 +33,28 @@ __all__ = ["Pipeline"]
 class Pipeline:
     """Walks a request down to its service and the answer up again. Never raises."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the stages
         self,
         routes: Routes,
         authenticator: Authenticator,
         authorization: Authorization,
         interceptors: Mapping[Point, Sequence[Interceptor]],
         parser: Parser,
-        *,
-        wait_timeout_ms: int = 0,
+        pages: Pages,
+        bounds: Bounds,
     ) -> None:
-        self._bounds = Bounds(wait_timeout_ms)
+        self._bounds = bounds
         self._routes = routes
         self._authenticator = authenticator
         self._authorization = authorization
         self._interceptors = interceptors
         self._parser = parser
+        self._pages = pages
+
+    def is_probe(self, exchange: Exchange) -> bool:
+        """Whether the service that is asked says how the server is."""
+        route = self._routes.match(exchange.request.segments)
+        return route is not None and getattr(route.service, "is_probe", False)
 
     async def answer(self, exchange: Exchange) -> Answer:
         """The answer, whatever happens on the way."""
@@ -74,10 +82,13 @@ class Pipeline:
             exchange.answer = await serve(exchange, route)
         except Exception as error:
             exchange.answer = self._render(error, exchange, route)
+        if not self._interceptors[Point.RESPONSE]:
+            return exchange.answer
         return await self._intercept(Point.RESPONSE, exchange) or exchange.answer
 
     def _prepare(self, exchange: Exchange, route: Route | None) -> None:
         exchange.request.parser = self._parser
+        exchange.request.pages = self._pages
         if route is not None:
             exchange.service = route.service.name
             exchange.request.body_limit = route.service.max_body_size
@@ -116,16 +127,24 @@ class Pipeline:
             if interceptor.resolve(exchange):
                 answer = await interceptor.handle(exchange)
                 if answer is not None:
-                    exchange.answer = answer
+                    exchange.answer = check_answer(answer, interceptor)
                     if point is not Point.RESPONSE:
                         return answer
+                elif point is Point.RESPONSE:
+                    check_answer(exchange.answer, interceptor)  # it may have changed that one
         return exchange.answer if point is Point.RESPONSE else None
 
     def _render(self, error: Exception, exchange: Exchange, route: Route | None) -> Body:
         """Any error as an answer, in the shape of the service that was asked."""
         if isinstance(error, Unauthenticated) and not error.headers:
             error = self._authenticator.challenge(exchange)
-        if not isinstance(error, DocgraphError):
+        if isinstance(error, StoreError):
+            report(error, exchange)
+        elif not isinstance(error, DocgraphError):
             error = hide(error, exchange)
         exchange.error = error.code
-        return (route and route.service.render_error(error)) or error_body(error)
+        own = route.service.render_error(error) if route else None
+        if route is None or own is None:
+            return error_body(error)
+        check_answer(own, route.service)
+        return own

@@ -50,7 +50,7 @@ def find_plugins(tree: Tree, builtin: Sequence[type[Plugin]] = BUILTIN) -> tuple
 
 def sections_of(found: Sequence[Found]) -> dict[str, type[Section]]:
     """Every section there is: ours, and those that plugins bring along."""
-    own = {one.name: one.plugin.Config for one in found if one.name not in SECTIONS}
+    own = {one.name: one.section for one in found if one.name not in SECTIONS}
     return {**SECTIONS, **own}
 
 

@@ -20,6 +20,9 @@ class TrustedProxies:
         self._networks = tuple(ip_network(proxy, strict=False) for proxy in proxies)
         self._is_trusted = lru_cache(maxsize=1024)(self._contains)
 
+    def __bool__(self) -> bool:
+        return bool(self._networks)
+
     def resolve(
         self, peer: Address | None, scheme: str, headers: Headers
     ) -> tuple[Address | None, str]:

@@ -7,37 +7,37 @@ services that have a shape of their own render it themselves before.
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
 import orjson
 
-from docgraph.exchange import Body, DocgraphError, Exchange, Stream
+from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Stream, Takeover, Upgrade
 from docgraph.exchange.errors import Forbidden, Overloaded, Unauthenticated
+from docgraph.server.answers import pass_bytes
 from docgraph.server.compress import (
     LARGE,
-    SMALLEST,
     choose_encoding,
     compress,
     compress_chunks,
     is_compressible,
 )
-from docgraph.server.cors import CorsPolicy, RawHeaders
+from docgraph.server.cors import CorsPolicy
+from docgraph.server.fields import RawHeaders, read_name, render_field, render_raw_field
 
-__all__ = ["Caller", "Head", "Responder", "error_body", "phrase_of"]
+__all__ = ["Head", "Offload", "Responder", "error_body", "phrase_of"]
 
 Offload = Callable[[Callable[[bytes, str], bytes], bytes, str], Awaitable[bytes]]
 
-_NOSNIFF = (b"x-content-type-options", b"nosniff")
-_NO_STORE = (b"cache-control", b"no-store")
-_VARY_ENCODING = (b"vary", b"Accept-Encoding")
+_NOSNIFF = b"X-Content-Type-Options: nosniff\r\n"
+_NO_STORE = b"Cache-Control: no-store\r\n"
+_VARY_ENCODING = ("Vary", "Accept-Encoding")
 _BODILESS = frozenset((204, 304))  # and no length either: RFC 9110 8.6
-_FRAMING = frozenset((b"content-length", b"transfer-encoding"))  # ours to say
-_UNSAFE = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
+_EVENTS = "text/event-stream"
+_FRAMING = frozenset(("content-length", "transfer-encoding"))  # ours to say
 
 
 def error_body(error: DocgraphError) -> Body:
@@ -69,119 +69,134 @@ def phrase_of(status: int) -> str:
 
 
 @dataclass(slots=True)  # not frozen: that costs a microsecond per request
-class Caller:
-    """What of the request decides about the form of the response."""
-
-    origin: bytes | None = None
-    accept_encoding: str | None = None
-    traces: RawHeaders = field(default_factory=list)  # the request id, and headers sent back
-
-
-@dataclass(slots=True)
 class Head:
-    """A status and all header fields of a response, ready to be sent."""
+    """A status and the header lines of a response, but those that the connection decides about.
+
+    `length` are the bytes that follow, None where that is not known.
+    """
 
     status: int
-    headers: RawHeaders
+    lines: list[bytes]
+    length: int | None = None
+    closes: bool = False  # the connection ends with this response
+    is_endless: bool = False  # events: whoever waits for their end waits for ever
 
 
 class Responder:
-    """Holds what is the same for all responses of this process."""
+    """Holds what is the same for all responses of this process.
+
+    `trace` are the lines of the request id, and of tracing headers that go back.
+    """
 
     def __init__(self, cors: CorsPolicy, offload: Offload) -> None:
         self._cors = cors
         self._offload = offload
 
-    async def render_body(
-        self, body: Body, caller: Caller, exchange: Exchange | None
-    ) -> tuple[Head, bytes]:
+    async def encode(self, body: Body, exchange: Exchange) -> Body:
+        """A long answer in the coding that the caller accepts, if it gains by it."""
+        encoded = any(name.lower() == "content-encoding" for name, _ in body.headers)
+        if encoded or body.media_type is None or not is_compressible(body.media_type):
+            return body
+        headers = [*body.headers, _VARY_ENCODING]
+        content = body.content
+        encoding = choose_encoding(exchange.request.headers.get("accept-encoding") or "")
+        if encoding is not None:
+            try:
+                content = (
+                    compress(content, encoding)
+                    if len(content) < LARGE
+                    else await self._offload(compress, content, encoding)
+                )
+            except Overloaded:
+                pass  # the threads are busy: bytes cost less than waiting
+            else:
+                headers.append(("Content-Encoding", encoding))
+        return replace(body, content=content, headers=headers)
+
+    def render_body(self, body: Body, exchange: Exchange, trace: list[bytes]) -> tuple[Head, bytes]:
         """A complete answer; for HEAD the content is left away but its length stays."""
-        content, headers = body.content, self._common(body.headers, caller, exchange)
-        media_type = body.media_type
-        if media_type is not None and content:
-            headers.append((b"content-type", _content_type(media_type)))
-            if len(content) >= SMALLEST and is_compressible(media_type):
-                content = await self._encode(content, headers, caller)
+        head, content = self._render(body, exchange, trace), body.content
+        if body.media_type is not None and content:
+            head.lines.append(_content_type(body.media_type))
         if body.status in _BODILESS:
-            return Head(body.status, headers), b""
-        headers.append((b"content-length", b"%d" % len(content)))
-        if exchange is not None and exchange.request.method == "HEAD":
-            content = b""
-        return Head(body.status, headers), content
+            return head, b""
+        head.length = len(content)
+        head.lines.append(b"Content-Length: %d\r\n" % head.length)
+        return head, b"" if exchange.request.method == "HEAD" else content
 
     def render_stream(
-        self, stream: Stream, caller: Caller, exchange: Exchange
+        self, stream: Stream, exchange: Exchange, trace: list[bytes]
     ) -> tuple[Head, AsyncIterator[bytes]]:
         """An answer of unknown length."""
-        headers = self._common(stream.headers, caller, exchange)
-        chunks = stream.chunks
+        head, chunks = self._render(stream, exchange, trace), pass_bytes(stream.chunks)
         if stream.media_type is not None:
-            headers.append((b"content-type", _content_type(stream.media_type)))
+            head.lines.append(_content_type(stream.media_type))
+            head.is_endless = stream.media_type.startswith(_EVENTS)
             if is_compressible(stream.media_type):
-                headers.append(_VARY_ENCODING)
-                encoding = choose_encoding(caller.accept_encoding or "")
+                head.lines.append(render_field(*_VARY_ENCODING))
+                encoding = choose_encoding(exchange.request.headers.get("accept-encoding") or "")
                 if encoding is not None:
-                    headers.append((b"content-encoding", encoding.encode()))
+                    head.lines.append(render_field("Content-Encoding", encoding))
                     chunks = compress_chunks(chunks, encoding)
-        return Head(stream.status, headers), chunks
+        return head, chunks
 
-    def common_headers_adder(
-        self, own: Iterable[tuple[str, str]], caller: Caller, exchange: Exchange
-    ) -> Callable[[RawHeaders], RawHeaders]:
-        """A function that adds the common headers to those of another application, where absent."""
-        ours = self._common(own, caller, exchange)
+    def render_upgrade(self, answer: Upgrade, exchange: Exchange, trace: list[bytes]) -> Head:
+        """What a handshake says beside the handshake itself."""
+        return self._render(answer, exchange, trace)
 
-        def add_common_headers(headers: RawHeaders) -> RawHeaders:
-            given = {name.lower() for name, _ in headers}
-            return headers + [field for field in ours if field[0] not in given]
+    def render_foreign(
+        self,
+        status: int,
+        headers: RawHeaders,
+        answer: Takeover,
+        exchange: Exchange,
+        trace: list[bytes],
+    ) -> Head:
+        """The head of another application, with what all responses have where it says nothing."""
+        head = self._render(answer, exchange, trace)
+        given = {name.lower() for name, _ in headers}
+        head.status = status
+        head.lines = [line for line in head.lines if _name_of(line) not in given]
+        for name, value in headers:
+            lower = name.lower()
+            if lower == b"content-length":
+                head.length = int(value)
+            elif lower == b"content-type":
+                head.is_endless = value.startswith(_EVENTS.encode())
+            if lower == b"connection" and value.lower() == b"close":
+                head.closes = True
+            elif lower != b"transfer-encoding":
+                head.lines.append(render_raw_field(name, value))
+        return head
 
-        return add_common_headers
+    def _render(self, answer: Answer, exchange: Exchange, trace: list[bytes]) -> Head:
+        """What all responses have, and the fields that the answer brings."""
+        lines = [_NOSNIFF, *self._cors.find_lines(exchange.request.headers), *trace]
+        head = Head(answer.status, lines)
+        is_cached = False
+        for name, value in answer.headers:
+            lower = read_name(name).lower
+            if lower in _FRAMING:
+                continue
+            if lower == "connection" and value.lower() == "close":
+                head.closes = True
+                continue
+            lines.append(render_field(name, value))
+            is_cached = is_cached or lower == "cache-control"
+        if exchange.account is not None and not is_cached:
+            lines.append(_NO_STORE)
+        return head
 
-    def _common(
-        self, own: Iterable[tuple[str, str]], caller: Caller, exchange: Exchange | None
-    ) -> RawHeaders:
-        headers = [_NOSNIFF, *self._cors.headers(caller.origin), *caller.traces]
-        cached = False
-        for name, value in own:
-            raw = name.lower().encode("ascii")
-            if raw not in _FRAMING:
-                headers.append((raw, _encode_value(name, value)))
-                cached = cached or raw == b"cache-control"
-        if exchange is not None and exchange.account is not None and not cached:
-            headers.append(_NO_STORE)
-        return headers
 
-    async def _encode(self, content: bytes, headers: RawHeaders, caller: Caller) -> bytes:
-        if any(name == b"content-encoding" for name, _ in headers):
-            return content
-        headers.append(_VARY_ENCODING)
-        encoding = choose_encoding(caller.accept_encoding or "")
-        if encoding is None:
-            return content
-        try:
-            encoded = (
-                compress(content, encoding)
-                if len(content) < LARGE
-                else await self._offload(compress, content, encoding)
-            )
-        except Overloaded:
-            return content  # the threads are busy: bytes cost less than waiting
-        headers.append((b"content-encoding", encoding.encode()))
-        return encoded
+def _name_of(line: bytes) -> bytes:
+    return line.partition(b":")[0].lower()
 
 
 @lru_cache(maxsize=128)
 def _content_type(media_type: str) -> bytes:
-    """The type with the charset that all our texts have."""
+    """The line of the type, with the charset that all our texts have."""
     kind = media_type.lower()
     textual = kind.startswith("text/") or kind.endswith(("json", "xml", "javascript"))
     if textual and ";" not in kind:
         media_type += "; charset=utf-8"
-    return media_type.encode("latin-1")
-
-
-def _encode_value(name: str, value: str) -> bytes:
-    """A line break in a value would let its author write headers, or a second response."""
-    if _UNSAFE.search(value):
-        raise ValueError(f"the value of the response header {name} has unsafe characters")
-    return value.encode("latin-1")
+    return render_field("Content-Type", media_type)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
-from docgraph.config.section import ServiceConfig
 from docgraph.exchange import StartupError
 from docgraph.plugins.binding import bound_path, is_secured
 from docgraph.plugins.kinds import Service
@@ -36,8 +36,9 @@ class Routes:
                     hint="give one of them another `uri`",
                 )
         self._longest = max((len(prefix) for prefix in self._table), default=0)
+        self.match = lru_cache(maxsize=1024)(self._find)  # most requests are for few paths
 
-    def match(self, segments: tuple[str, ...]) -> Route | None:
+    def _find(self, segments: tuple[str, ...]) -> Route | None:
         """The route that serves this path."""
         for length in range(min(len(segments), self._longest), -1, -1):
             route = self._table.get(segments[:length])
@@ -51,7 +52,4 @@ class Routes:
 
 def bind(service: Service, config: object) -> Route:
     """A service at the `uri` of its section, or at its own default."""
-    uri = (config.uri if isinstance(config, ServiceConfig) else None) or service.uri
-    if not uri.startswith("/"):
-        raise StartupError(f"the uri {uri!r} of {service.name!r} does not start with a slash")
     return Route(service, bound_path(service, config), is_secured(service, config))

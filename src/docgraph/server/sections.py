@@ -136,6 +136,24 @@ class ConnectionOptions(Section, frozen=True):
             le=100_000,
         ),
     ] = 256
+    max_uploads: Annotated[
+        int,
+        Meta(
+            description="request bodies of the instance that are read at a time; more wait",
+            ge=1,
+            le=1_000_000,
+        ),
+    ] = 1024
+    max_uploads_per_address: Annotated[
+        int, Meta(description="the same for one address", ge=1, le=1_000_000)
+    ] = 256
+    max_uploads_size: Annotated[
+        Size,
+        Meta(description="bytes of bodies on their way; with more the largest is given up: 503"),
+    ] = 268_435_456
+    max_uploads_size_per_address: Annotated[Size, Meta(description="the same for one address")] = (
+        67_108_864
+    )
     shutdown_timeout_ms: Annotated[
         Milliseconds, Meta(description="time that accepted requests have to finish on shutdown")
     ] = 10_000

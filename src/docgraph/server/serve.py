@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from uuid import uuid4
 
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Parsed
-from docgraph.exchange.errors import InternalError, MethodNotAllowed, NotFound
+from docgraph.exchange.errors import InternalError, MethodNotAllowed, NotFound, StoreError
 from docgraph.observe import emit
-from docgraph.observe.events import RequestFailed
+from docgraph.observe.events import QueryFailed, RequestFailed
+from docgraph.plugins.kinds import Service
+from docgraph.server.answers import check_answer
 from docgraph.server.cors import preflight_headers
 from docgraph.server.routes import Route
 
-__all__ = ["hide", "parse", "serve"]
+__all__ = ["hide", "parse", "report", "serve"]
+
+_SERVER_ERROR = 500
 
 
 def parse(exchange: Exchange, route: Route | None) -> Parsed | None:
@@ -20,7 +24,7 @@ def parse(exchange: Exchange, route: Route | None) -> Parsed | None:
     if route is None or exchange.request.method == "OPTIONS":
         return None
     try:
-        return route.service.parse(exchange)
+        return _check_parsed(route.service.parse(exchange), route.service)
     except DocgraphError as error:
         return Parsed(error)
     except Exception as error:
@@ -31,21 +35,42 @@ async def serve(exchange: Exchange, route: Route | None) -> Answer:
     """Stage 6: the methods that every service answers alike, then the service itself."""
     if route is None:
         raise NotFound("nothing is served at this path")
-    method = exchange.request.method
-    allowed = _complete(route.service.allowed_methods(exchange))
-    if method == "OPTIONS":
-        return Body(200, headers=[("Allow", ", ".join(allowed)), *preflight_headers(allowed)])
-    if method not in allowed:
-        raise MethodNotAllowed(method, allowed)
+    method, own = exchange.request.method, route.service.allowed_methods(exchange)
+    if method == "OPTIONS" or method not in own:
+        allowed = _complete(own)
+        if method == "OPTIONS":
+            return Body(200, headers=[("Allow", ", ".join(allowed)), *preflight_headers(allowed)])
+        if method not in allowed:
+            raise MethodNotAllowed(method, allowed)
     if exchange.parsed is not None and exchange.parsed.refusal is not None:
         raise exchange.parsed.refusal
-    return await route.service.handle(exchange)
+    if exchange.request.query_string:
+        exchange.request.check_query()  # also where the service does not look at it
+    return check_answer(await route.service.handle(exchange), route.service)
+
+
+def _check_parsed(parsed: object, service: Service) -> Parsed | None:
+    if parsed is None or isinstance(parsed, Parsed):
+        return parsed
+    raise TypeError(
+        f"`parse` of the service {service.name!r} returned a {type(parsed).__name__}, "
+        "which is neither None nor a Parsed"
+    )
 
 
 def _complete(methods: Sequence[str]) -> tuple[str, ...]:
     """What a service takes; with GET also HEAD, and always OPTIONS."""
     head = ("HEAD",) if "GET" in methods and "HEAD" not in methods else ()
     return (*methods, *head, "OPTIONS")
+
+
+def report(error: StoreError, exchange: Exchange) -> None:
+    """A failure of the database: the log gets its own words, the caller an id to find them by."""
+    if error.status < _SERVER_ERROR or error.details is not None:
+        return
+    id, reason = uuid4().hex[:12], str(error.__cause__ or error)
+    emit(QueryFailed(id, exchange.id, error.code, reason, exchange.app))
+    error.details = {"id": id}
 
 
 def hide(error: Exception, exchange: Exchange) -> InternalError:

@@ -27,7 +27,8 @@ _LONGEST_GRACE = 5.0
 class Limits:
     """Bounds on what clients may send, how long they may take and how many they may be.
 
-    `connections` is for the whole instance, `in_flight` and `queue` are the share of one worker.
+    `connections` is for the whole instance; `in_flight`, `queue` and the uploads (bodies on their
+    way) are the share of one worker.
     """
 
     header_size: int
@@ -44,6 +45,10 @@ class Limits:
     connections: int
     in_flight: int
     queue: int
+    uploads: int
+    uploads_per_address: int
+    uploads_size: int
+    uploads_size_per_address: int
     wait_time: float | None = None
 
     @classmethod
@@ -67,6 +72,10 @@ class Limits:
             in_flight=ceil(options.max_requests_in_flight / workers),
             queue=ceil(options.queue / workers),
             wait_time=wait_ms / 1000 if wait_ms > 0 else None,
+            uploads=ceil(options.max_uploads / workers),
+            uploads_per_address=ceil(options.max_uploads_per_address / workers),
+            uploads_size=ceil(options.max_uploads_size / workers),
+            uploads_size_per_address=ceil(options.max_uploads_size_per_address / workers),
         )
 
     @property

@@ -14,6 +14,7 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import NotFound
 from docgraph.store.driver.command import Commands, Observed
 from docgraph.store.driver.concerns import choose_concern
+from docgraph.store.driver.pinned import pinned
 from docgraph.store.guard.naming import check_index
 from docgraph.store.guard.stages import check_filter
 from docgraph.store.names import check_database, check_namespace
@@ -40,7 +41,7 @@ class Administration:
         command = {"listIndexes": collection, "cursor": {"batchSize": _MOST_INDEXES}}
         return await self._commands.fetch(db, command, deadline)
 
-    async def create_index(
+    async def create_index(  # noqa: PLR0913 - the parts of an index
         self,
         db: str,
         collection: str,
@@ -49,15 +50,16 @@ class Administration:
         options: Document,
         *,
         account: Account | None,
+        collection_id: bytes | None = None,
     ) -> None:
-        """Make an index; the same one again is no mistake."""
+        """Make an index, in the collection of that id; the same one again is no mistake."""
         check_namespace(db, collection)
         check_filter(options, policy=self._store.policy, origin="index")
         hidden = self._store.guard.unnamed(db, collection, account)
         if hidden:
             check_index(keys, options, hidden)
         index = {**options, "key": dict(keys), "name": name}
-        await self._run(db, {"createIndexes": collection, "indexes": [index]})
+        await self._run(db, {"createIndexes": collection, "indexes": [index]}, collection_id)
 
     async def drop_index(self, db: str, collection: str, name: str) -> None:
         """Remove an index; raises `NotFound` when there is none of that name."""
@@ -71,7 +73,7 @@ class Administration:
         check_database(db)
         await self._run(db, {"dropDatabase": 1})
 
-    async def _run(self, db: str, command: Document) -> None:
+    async def _run(self, db: str, command: Document, collection_id: bytes | None = None) -> None:
         client = self._store.client
         if self._concern is not None:
             concern = choose_concern(self._concern, client.topology_description)
@@ -79,7 +81,10 @@ class Administration:
                 command["writeConcern"] = concern.document
         database = client.get_database(db)
         seconds = self._commands.budget(Deadline.never())
+
+        async def run() -> None:
+            async with pinned(client, collection_id) as session:
+                await database.command(dict(command), session=session)
+
         with Observed(db, command):
-            await self._commands.within(
-                seconds, lambda: database.command(dict(command)), writing=True
-            )
+            await self._commands.within(seconds, run, writing=True)

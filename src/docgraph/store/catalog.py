@@ -16,6 +16,7 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.runtime import Generations
 from docgraph.store.driver.command import Commands, Observed
 from docgraph.store.driver.concerns import choose_preference
+from docgraph.store.driver.pinned import FoundCollection, find_collection
 from docgraph.store.mounts import is_reserved_collection, is_reserved_database
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.store import Store
@@ -37,27 +38,40 @@ class Catalog:
         self._generations = generations
         self._generation = -1
         self._ttl = ttl
-        self._known: dict[tuple[str, str], float] = {}
+        self._known: dict[tuple[str, str], tuple[float, FoundCollection]] = {}
 
-    async def has_collection(self, db: str, collection: str, deadline: Deadline) -> bool:
-        """Whether the collection, or a view of that name, exists."""
+    async def find_collection(
+        self, db: str, collection: str, deadline: Deadline, *, fresh: bool = False
+    ) -> FoundCollection | None:
+        """The collection, or the view of that name; None when there is none.
+
+        `fresh` asks the database in any case.
+        """
         generation = self._generations.read("collections")
         if generation != self._generation:
             self._known.clear()
             self._generation = generation
         key = (db, collection)
-        expires = self._known.get(key)
-        if expires is not None and expires > time.monotonic():
-            return True
+        known = self._known.get(key)
+        if known is not None and known[0] > time.monotonic() and not fresh:
+            return known[1]
         check_namespace(db, collection)
-        found = await self._list(db, deadline, name=collection)
-        if not found:
+        found = await self._run(
+            db, "listCollections", lambda: find_collection(self._client, *key), deadline
+        )
+        if found is None:
             self._known.pop(key, None)
-            return False
+            return None
         if len(self._known) >= _KEPT:
             self._known.clear()
-        self._known[key] = time.monotonic() + self._ttl
-        return True
+        self._known[key] = (time.monotonic() + self._ttl, found)
+        return found
+
+    def forget(self, db: str, collection: str, id: bytes | None) -> None:
+        """Ask again, in all workers, where this one still believes in a collection that is gone."""
+        known = self._known.get((db, collection))
+        if known is None or known[1].id == id:
+            self.announce()
 
     async def has_database(self, db: str, deadline: Deadline) -> bool:
         """Whether the database exists: it does when it has a collection, if only ours."""
@@ -96,14 +110,9 @@ class Catalog:
         """Make known to every worker that collections were made, dropped or described anew."""
         self._generations.bump("collections")
 
-    async def _list(self, db: str, deadline: Deadline, **filter: str) -> list[str]:
+    async def _list(self, db: str, deadline: Deadline) -> list[str]:
         database = self._client.get_database(db)
-        return await self._run(
-            db,
-            "listCollections",
-            lambda: database.list_collection_names(filter=filter or None),
-            deadline,
-        )
+        return await self._run(db, "listCollections", database.list_collection_names, deadline)
 
     async def _run(
         self, db: str, command: str, work: Callable[[], Awaitable[T]], deadline: Deadline

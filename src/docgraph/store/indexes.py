@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from pymongo import IndexModel
 
 from docgraph.exchange.deadline import Deadline
 from docgraph.store.driver.command import Commands, Observed
+from docgraph.store.driver.errors import CollectionGone
+from docgraph.store.driver.pinned import find_collection, pinned
 from docgraph.store.names import check_namespace
 
 __all__ = ["ensure_index"]
@@ -26,20 +29,33 @@ async def ensure_index(
     """Make the index if it is not there; without `create`, only where the collection exists."""
     db, collection = namespace
     check_namespace(db, collection)
-    database = commands.client.get_database(db)
+    index = IndexModel(list(keys.items()), **options)
+    if create:
+        await _create(commands, namespace, index, deadline)
+        return
+    with Observed(db, {"listCollections": ""}):
+        found = await commands.within(
+            commands.budget(deadline), lambda: find_collection(commands.client, db, collection)
+        )
+    if found is None:
+        return
+    with suppress(CollectionGone):  # dropped in between: there is nothing to index
+        await _create(commands, namespace, index, deadline, found.id)
 
-    async def exists() -> bool:
-        with Observed(db, {"listCollections": ""}):
-            names = await commands.within(
-                commands.budget(deadline),
-                lambda: database.list_collection_names(filter={"name": collection}),
-            )
-        return bool(names)
 
-    if create or await exists():
-        target = database.get_collection(collection)
-        index = IndexModel(list(keys.items()), **options)
-        with Observed(db, {"createIndexes": collection}):
-            await commands.within(
-                commands.budget(deadline), lambda: target.create_indexes([index]), writing=True
-            )
+async def _create(
+    commands: Commands,
+    namespace: tuple[str, str],
+    index: IndexModel,
+    deadline: Deadline,
+    collection_id: bytes | None = None,
+) -> None:
+    db, collection = namespace
+    target = commands.client.get_database(db).get_collection(collection)
+
+    async def run() -> None:
+        async with pinned(commands.client, collection_id) as session:
+            await target.create_indexes([index], session=session)
+
+    with Observed(db, {"createIndexes": collection}):
+        await commands.within(commands.budget(deadline), run, writing=True)

@@ -27,6 +27,7 @@ from docgraph.plugins.points import stands_at
 __all__ = ["Interceptors"]
 
 _Subject = TypeVar("_Subject", Read, Write, list[Document])
+_Returned = TypeVar("_Returned", Read, Write, list[Document], WriteResult)
 
 # The interceptor, and its method for the point.
 _Step = tuple[DataInterceptor, Callable[[Exchange | None, Resource, _Subject], Awaitable[_Subject]]]
@@ -89,7 +90,8 @@ class Interceptors:
             if (uncertain and not interceptor.hears_uncertain) or not interceptor.resolve(resource):
                 continue
             try:
-                result = await interceptor.after_write(exchange, resource, write, result)
+                told = await interceptor.after_write(exchange, resource, write, result)
+                result = _check(told, result)
             except Exception as error:
                 if first is not None or not isinstance(error, DocgraphError):
                     _report(interceptor, DataPoint.AFTER_WRITE, exchange, error)
@@ -111,13 +113,23 @@ async def _run(
         if not interceptor.resolve(resource):
             continue
         try:
-            subject = await change(exchange, resource, subject)
+            subject = _check(await change(exchange, resource, subject), subject)
         except DocgraphError:
             raise  # it refuses, and says why
         except Exception as error:
             _report(interceptor, point, exchange, error)
             raise
     return subject
+
+
+def _check(returned: _Returned, given: _Returned) -> _Returned:
+    """What an interceptor returned, if it can take the place of what it was given."""
+    if isinstance(returned, type(given)):
+        return returned
+    raise TypeError(
+        f"the interceptor returned {type(returned).__name__} in place of a {type(given).__name__}: "
+        "it returns what it was given, or a changed copy"
+    )
 
 
 def _report(

@@ -32,6 +32,7 @@ __all__ = [
     "is_reserved_collection",
     "is_reserved_database",
     "is_reserved_id",
+    "is_reserved_in_other_case",
     "split_mount",
 ]
 
@@ -49,10 +50,12 @@ _LISTS = {
 }
 _RESERVED = frozenset({_SIZE, _META, SCHEMA_STORE, "_sessions", *_LISTS})
 _OWN_COLLECTIONS = frozenset({METADATA_STORE, REVOCATION_STORE, NONCE_STORE})
+_OF_FILES = (".files", ".chunks")
 _SERVER_DATABASES = frozenset({"admin", "config", "local"})
 _DATABASE_FORBIDS = frozenset('/\\. "$\0')
 _COLLECTION_FORBIDS = frozenset("$\0")
 _MAX_DATABASE = 63  # bytes
+_DOCUMENT = 3  # segments of the path of a document
 _VARIABLE = re.compile(r"\{([^{}/]+)\}")
 _LABEL = re.compile(r"host\[(\d+)\]")
 
@@ -107,6 +110,9 @@ class Mounts:
         # The longest first; of two that are as long, the one with more literal segments.
         self._templates.sort(key=lambda one: (-len(one.where), _count_variables(one.where)))
         self._plain = {} if self._templates else _index(parsed)
+        self._documents = frozenset(
+            one.where for one in parsed if len(one.what) == _DOCUMENT and not one.is_template
+        )
         self._longest = max((len(mount.where) for mount in parsed), default=0)
 
     def resolve(self, segments: Segments, host: str = "") -> Resource | None:
@@ -122,6 +128,10 @@ class Mounts:
             segments = segments[depth:]
         inside = self._bind(segments, host) if self._templates else self._find(segments)
         return None if inside is None else classify(inside)
+
+    def names_document(self, segments: Segments) -> bool:
+        """Whether the path is that of a mount whose `what` is a document: the path has no id."""
+        return segments[len(self._prefix) :] in self._documents
 
     def _find(self, segments: Segments) -> Segments | None:
         for length in range(min(len(segments), self._longest), -1, -1):
@@ -197,9 +207,14 @@ def check_names(resource: Resource) -> None:
         _refuse_other_case(resource.id)
 
 
+def is_reserved_in_other_case(name: str) -> bool:
+    """Whether the name is no reserved one only because of its case."""
+    return name[:1] == "_" and name not in _RESERVED and name.lower() in _RESERVED
+
+
 def _refuse_other_case(name: str) -> None:
     """Reserved names are exact: `_SIZE` is neither the size nor a name of its own."""
-    if name[:1] == "_" and name not in _RESERVED and name.lower() in _RESERVED:
+    if is_reserved_in_other_case(name):
         raise ReservedResource(f"reserved resource: {name.lower()} is written in lower case")
 
 
@@ -217,6 +232,10 @@ def _check_place(db: str | None, collection: str | None) -> None:
         _refuse_other_case(collection)
         if not collection or not _COLLECTION_FORBIDS.isdisjoint(collection):
             raise RequestError("illegal collection name: it may hold neither NUL nor '$'")
+        if not all(collection.split(".")):
+            raise RequestError(
+                "illegal collection name: it may not start or end with '.', nor hold '..'"
+            )
 
 
 def is_reserved_database(name: str) -> bool:
@@ -226,7 +245,7 @@ def is_reserved_database(name: str) -> bool:
 
 def is_reserved_collection(name: str) -> bool:
     """Whether the collection belongs to the server, to a file store or to docgraph itself."""
-    return name.startswith("system.") or name.endswith(".chunks") or name in _OWN_COLLECTIONS
+    return name.startswith("system.") or name.endswith(_OF_FILES) or name in _OWN_COLLECTIONS
 
 
 def check_reserved(collection: str) -> None:

@@ -45,6 +45,8 @@ def check_collection(collection: str) -> None:
         raise QueryError("invalid collection name")
     if collection.startswith(".") or collection.endswith("."):
         raise QueryError("invalid collection name: it starts or ends with '.'")
+    if ".." in collection:
+        raise QueryError("invalid collection name: it has two '.' in a row")
     if collection.lower().startswith("system."):
         raise SecurityViolation("collections of the server ('system.…') are not accessible")
 

@@ -98,6 +98,7 @@ class Store:
         """End all connections, after the writes that are under way."""
         await self.settle()
         await self._availability.stop()
+        await self._commands.stop()
         await self.client.close()
         self._commands.close()
 
@@ -342,9 +343,8 @@ class Store:
     ) -> WriteResult:
         """Run a write, with the data interceptors around it.
 
-        Up to the moment the command is sent, a caller who is cancelled leaves nothing behind. From
-        then on the command and the interceptors behind it are one unit, which nobody's leaving
-        cuts in half. The deadline bounds the command only, never what follows it; after
+        Until the command is sent, a caller who is cancelled leaves nothing behind. From then on it
+        and the interceptors behind it are one unit, which nobody's leaving cuts in half. After
         `OutcomeUnknown` callers, and interceptors with `hears_uncertain`, expect it to be done.
         """
         write = await self._admit(resource, write, exchange, reveal)

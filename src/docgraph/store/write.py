@@ -14,6 +14,7 @@ from typing import Any
 import pymongo
 from bson import ObjectId
 from pymongo import ReplaceOne
+from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import (
     BulkWriteError,
@@ -37,9 +38,12 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError, Forbidden, OutcomeUnknown, QueryError
 from docgraph.store.driver.command import Commands, Observed
 from docgraph.store.driver.concerns import MAJORITY, choose_concern
-from docgraph.store.driver.errors import explain, find_unconfirmed
+from docgraph.store.driver.errors import explain, find_unconfirmed, is_collection_gone
+from docgraph.store.driver.pinned import pinned
 
 __all__ = ["await_server", "check_shape", "execute", "may_be_written", "updates_of"]
+
+Session = AsyncClientSession | None
 
 _MAJORITY = WriteConcern(MAJORITY)
 _EXISTS = 48  # NamespaceExists
@@ -67,12 +71,13 @@ async def execute(
 ) -> WriteResult:
     """Run the write and tell what it did."""
     seconds = commands.budget(deadline)
-    target = _target(commands, db, collection, _MAJORITY if majority else write.concern)
 
     async def run() -> WriteResult:
+        target = _target(commands, db, collection, _MAJORITY if majority else write.concern)
         # Writes have no option for the time on the server; the driver derives it from this.
         with pymongo.timeout(seconds):
-            return await _RUNNERS[write.kind](target, write)
+            async with pinned(commands.client, write.collection_id) as session:
+                return await _RUNNERS[write.kind](target, write, session)
 
     with Observed(db, {str(write.kind): collection}):
         try:
@@ -149,14 +154,14 @@ def _check_identified(documents: Sequence[Document]) -> None:
         raise QueryError("each of several replacements needs an _id")
 
 
-async def _insert(target: AsyncCollection[Document], write: Write) -> WriteResult:
+async def _insert(target: AsyncCollection[Document], write: Write, session: Session) -> WriteResult:
     documents = [_with_id(document) for document in write.documents]
     ids = [document["_id"] for document in documents]
     if len(documents) == 1:
-        await target.insert_one(documents[0])
+        await target.insert_one(documents[0], session=session)
         return WriteResult(inserted=tuple(ids))
     try:
-        await target.insert_many(documents, ordered=write.ordered)
+        await target.insert_many(documents, ordered=write.ordered, session=session)
     except BulkWriteError as error:
         failures = _failures(error)
         done = _done(ids, failures, write.ordered)
@@ -164,18 +169,22 @@ async def _insert(target: AsyncCollection[Document], write: Write) -> WriteResul
     return WriteResult(inserted=tuple(ids))
 
 
-async def _replace(target: AsyncCollection[Document], write: Write) -> WriteResult:
+async def _replace(
+    target: AsyncCollection[Document], write: Write, session: Session
+) -> WriteResult:
     if len(write.documents) > 1:
-        return await _replace_many(target, write)
+        return await _replace_many(target, write, session)
     (document,) = write.documents
     filter = write.filter or {"_id": document.get("_id")}
     if not write.filter and "_id" not in document:
         raise QueryError("a replacement needs an _id or a filter")
-    result = await target.replace_one(filter, document, upsert=write.upsert)
+    result = await target.replace_one(filter, document, upsert=write.upsert, session=session)
     return _changed(result)
 
 
-async def _replace_many(target: AsyncCollection[Document], write: Write) -> WriteResult:
+async def _replace_many(
+    target: AsyncCollection[Document], write: Write, session: Session
+) -> WriteResult:
     requests = [
         ReplaceOne({"$and": [{"_id": document["_id"]}, write.filter]}, document, write.upsert)
         if write.filter
@@ -183,26 +192,26 @@ async def _replace_many(target: AsyncCollection[Document], write: Write) -> Writ
         for document in write.documents
     ]
     try:
-        done = await target.bulk_write(requests, ordered=write.ordered)
+        done = await target.bulk_write(requests, ordered=write.ordered, session=session)
     except BulkWriteError as error:
         result = _bulk_result(error.details, _failures(error))
         return replace(result, warnings=_find_warnings(error))
     return _bulk_result(done.bulk_api_result, ())
 
 
-async def _update(target: AsyncCollection[Document], write: Write) -> WriteResult:
+async def _update(target: AsyncCollection[Document], write: Write, session: Session) -> WriteResult:
     run = target.update_many if write.many else target.update_one
-    result = await run(write.filter, updates_of(write) or {}, upsert=write.upsert)
+    result = await run(write.filter, updates_of(write) or {}, upsert=write.upsert, session=session)
     return _changed(result)
 
 
-async def _delete(target: AsyncCollection[Document], write: Write) -> WriteResult:
+async def _delete(target: AsyncCollection[Document], write: Write, session: Session) -> WriteResult:
     run = target.delete_many if write.many else target.delete_one
     result = await run(write.filter)
     return WriteResult(deleted=result.deleted_count)
 
 
-async def _create(target: AsyncCollection[Document], write: Write) -> WriteResult:
+async def _create(target: AsyncCollection[Document], write: Write, session: Session) -> WriteResult:
     """Make the collection; one that is there already is left as it is."""
     try:
         await target.database.create_collection(
@@ -215,7 +224,7 @@ async def _create(target: AsyncCollection[Document], write: Write) -> WriteResul
     return WriteResult(inserted=(target.name,))
 
 
-async def _drop(target: AsyncCollection[Document], write: Write) -> WriteResult:
+async def _drop(target: AsyncCollection[Document], write: Write, session: Session) -> WriteResult:
     await target.drop()
     return WriteResult(deleted=1)
 
@@ -246,7 +255,7 @@ def _changed(result: UpdateResult) -> WriteResult:
 def _failures(error: BulkWriteError) -> tuple[WriteFailure, ...]:
     """Position and reason of each failed element; what concerns all of them is raised."""
     failed = error.details.get("writeErrors", [])
-    if not failed:
+    if not failed or is_collection_gone(error):
         raise error
     return tuple(_fail(one["index"], one.get("code")) for one in failed)
 

@@ -72,15 +72,17 @@ class Resolvers:
         """The known names, without their @."""
         return frozenset((*BUILT_IN, *self._plugins))
 
-    async def resolve_all(self, names: Sequence[str], exchange: Exchange) -> dict[str, Any]:
-        """The value of each `@…` expression, or UNBOUND."""
+    async def resolve_all(
+        self, names: Sequence[str], exchange: Exchange, failed: set[str] | None = None
+    ) -> dict[str, Any]:
+        """The value of each `@…` expression, or UNBOUND; `failed` gets those of failing plugins."""
         request = _RequestVariables(exchange, self._decode)
         values: dict[str, Any] = {}
         for name in names:
             head, rest = parse_expression(name)
             plugin = self._plugins.get(head)
             if plugin is not None:
-                values[name] = await _ask(plugin, exchange, name)
+                values[name] = await _ask(plugin, exchange, name, failed)
             elif head == "rnd":
                 values[name] = Fresh(parse_random_bits(rest))
             else:
@@ -88,13 +90,17 @@ class Resolvers:
         return values
 
 
-async def _ask(plugin: VariableResolver, exchange: Exchange, expression: str) -> Any:
+async def _ask(
+    plugin: VariableResolver, exchange: Exchange, expression: str, failed: set[str] | None
+) -> Any:
     try:
         value = await plugin.resolve_variable(exchange, expression)
     except DocgraphError:
         raise
     except Exception as error:  # a third-party plugin: its failure leaves the variable unbound
         emit(PluginFailed(plugin=plugin.name, stage="use", error=error))
+        if failed is not None:
+            failed.add(expression)
         return UNBOUND
     return UNBOUND if value is None else value
 

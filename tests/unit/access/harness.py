@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 from docgraph.access.language import RequestView, compile_predicate, holds
@@ -32,9 +32,9 @@ def make_exchange(
     """A request as the pipeline hands it to authorizers; `path` may have a query string."""
     raw, _, query = path.partition("?")
 
-    async def read() -> AsyncIterator[bytes]:
+    async def read(limit: int) -> bytes:
         on_body()
-        yield b"" if body is None else encode(body, JsonMode.STRICT)
+        return b"" if body is None else encode(body, JsonMode.STRICT)
 
     fields = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
     request = Request(

@@ -8,12 +8,13 @@ from docgraph.access.authorize import Authorization
 from docgraph.access.full import FullAuthorizer
 from docgraph.access.sections import FullAuthorizer as FullAuthorizerConfig
 from docgraph.exchange import Account, Exchange, Request, StartupError
+from docgraph.exchange.errors import Overloaded
 from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
 
 pytestmark = pytest.mark.anyio
 
 
-def make_authorizer(role_of, allowed, *, requires=True, raises=False):
+def make_authorizer(role_of, allowed, *, requires=True, raises=None):
     class Test(Authorizer):
         name: ClassVar[str] = f"{role_of}-{allowed}"
         role: ClassVar[AuthorizerRole] = role_of
@@ -22,8 +23,8 @@ def make_authorizer(role_of, allowed, *, requires=True, raises=False):
             pass
 
         async def decide(self, exchange):
-            if raises:
-                raise RuntimeError("broken")
+            if raises is not None:
+                raise raises
             return Decision(allowed, "because")
 
         def requires_authentication(self, exchange):
@@ -68,10 +69,22 @@ async def test_truth_table_of_vetoers_and_allowers(vetoers, allowers, proceeds):
 
 
 async def test_an_authorizer_that_raises_denies():
-    broken = Authorization([vetoer(True, raises=True), allower(True, raises=True)])
+    broken = Authorization(
+        [vetoer(True, raises=RuntimeError()), allower(True, raises=RuntimeError())]
+    )
     veto = await broken.find_veto(make_exchange(ADA))
     assert veto is not None
     assert not (await broken.find_approval(make_exchange(ADA), secured=True)).allowed
+
+
+async def test_a_server_that_has_too_much_to_do_says_so_and_forbids_nothing():
+    """An authorizer that waits for the body may find no place behind it."""
+    busy = Overloaded("busy")
+    authorization = Authorization([vetoer(True, raises=busy), allower(True, raises=busy)])
+    with pytest.raises(Overloaded):
+        await authorization.find_veto(make_exchange(ADA))
+    with pytest.raises(Overloaded):
+        await authorization.find_approval(make_exchange(ADA), secured=True)
 
 
 async def test_an_anonymous_caller_is_not_shown_to_allowers_that_require_a_login():

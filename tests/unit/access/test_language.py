@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from docgraph.access.language import compile_predicate
+from docgraph.access.language import RequestView, compile_predicate, holds
+from docgraph.codec import decode
 from docgraph.codec.types import Decimal128, Int64, ObjectId
-from docgraph.exchange import Account
+from docgraph.config.section import PluginConfig
+from docgraph.exchange import Account, Exchange
+from docgraph.plugins.kinds import VariableResolver
 from docgraph.predicates import PredicateError
+from docgraph.variables import Resolvers
 from tests.unit.access.harness import ADA, RESOLVERS, evaluate, make_exchange
 
 pytestmark = pytest.mark.anyio
@@ -533,3 +537,164 @@ def test_an_open_quote_is_named_at_its_own_column_whatever_stands_behind_it(
         compile_predicate(text, RESOLVERS.variables)
 
     assert (refused.value.column, refused.value.what) == (column, what)
+
+
+# --- what the service does not look at, or looks at differently -----------------------------------
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bson-request-prop-equals(key=owner, value=@user._id)",
+        "bson-request-contains(owner)",
+        "bson-request-array-is-subset(key=tags, values={1})",
+        "equals(@request.body.owner, @user._id)",
+        "exists(@request.body.owner)",
+    ],
+)
+async def test_a_body_that_the_service_ignores_satisfies_no_condition(
+    text: str, method: str
+) -> None:
+    reads: list[int] = []
+    body = {"owner": "ada", "tags": [1]}
+    assert await evaluate(text, "POST", "/box", body=body)
+    assert not await evaluate(text, method, "/box/1", body=body, on_body=lambda: reads.append(1))
+    assert reads == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/box", True),
+        ("GET", "/box/1", True),
+        ("GET", "/box/_size", True),
+        ("PATCH", "/box/*", True),
+        ("DELETE", "/box/*", True),
+        ("DELETE", "/box/1", True),
+        ("PATCH", "/box/1", True),
+        ("PATCH", "/box/1?wm=upsert", False),
+        ("PUT", "/box/1?wm=upsert", False),
+        ("PUT", "/box/1?wm=insert", False),
+        ("POST", "/box", False),
+        ("GET", "/box/_aggrs/s", False),
+        ("GET", "/box/_meta", False),
+        ("GET", "/box/_indexes", False),
+        ("PUT", "/box", False),
+    ],
+)
+async def test_a_filter_that_the_service_ignores_satisfies_no_condition(
+    method: str, path: str, expected: bool
+) -> None:
+    sign = "&" if "?" in path else "?"
+    filter = "filter=%7B%22owner%22%3A%22ada%22%7D"
+    text = "equals(@filter.owner, @user._id)"
+    assert await evaluate(text, method, f"{path}{sign}{filter}") is expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [{"status": "closed"}],
+        [{"a": 1}, {"status": "closed"}],
+        {"$set": {"status": "closed"}},
+        {"$rename": {"a": "status"}},
+        {"$unset": {"status": 1}},
+        {"status.x": "closed"},
+        {"status": "closed"},
+        "text",
+    ],
+)
+async def test_a_variable_of_the_body_is_what_will_be_stored(body: Any) -> None:
+    for method, path in (("PATCH", "/box/1"), ("POST", "/box")):
+        assert not await evaluate("not exists(@request.body.status)", method, path, body=body)
+    assert await evaluate("not exists(@request.body.status)", "POST", "/box", body={"a": 1})
+
+
+async def test_of_two_spellings_of_a_property_nobody_knows_which_is_stored() -> None:
+    body = {"a": {"b": "x"}, "a.b": "y"}
+    assert not await evaluate("equals(@request.body.a.b, 'x')", "POST", "/box", body=body)
+    assert not await evaluate("not equals(@request.body.a.b, 'x')", "POST", "/box", body=body)
+
+
+async def test_a_variable_whose_plugin_fails_is_neither_there_nor_absent() -> None:
+    class Failing(VariableResolver):
+        name: ClassVar[str] = "failing"
+        variable: ClassVar[str] = "blocked"
+
+        async def resolve_variable(self, exchange: Exchange, expression: str) -> Any:
+            raise RuntimeError
+
+    resolvers = Resolvers(decode, [Failing(PluginConfig())])
+    for text in ("exists(@blocked.reason)", "not exists(@blocked.reason)"):
+        predicate = compile_predicate(text, resolvers.variables)
+        assert not await holds(predicate, RequestView(make_exchange(), resolvers))
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "expected"),
+    [
+        ("bson-request-whitelist(years.2024)", {"years.2024": 1}, True),
+        ("bson-request-whitelist(years.2024)", {"years": {"2024": 1}}, True),
+        ("bson-request-whitelist(years.2024)", {"years.2023": 1}, False),
+        ("bson-request-whitelist(years.2024)", {"years": 5}, False),
+        ("bson-request-whitelist(years.2024)", {"$unset": {"years": 1}}, False),
+        ("not bson-request-prop-equals(key=years.2024, value=9)", {"years": {"2024": 9}}, False),
+        ("bson-request-prop-equals(key=years.2024, value=9)", {"years": 9}, False),
+        ("bson-request-prop-equals(key=years.2024, value=9)", {"years.2024": 9}, True),
+        ("bson-request-prop-equals(key=years.2024, value=9)", {"years": {"2024": 9}}, True),
+        ("bson-request-prop-equals(key=a.1, value=9)", {"a": [8, 9]}, True),
+        ("bson-request-prop-equals(key=a.1, value=9)", {"a": [9]}, False),
+        ("bson-request-whitelist(a.b)", {"a.².b": 5}, False),
+        ("bson-request-whitelist(a.b)", {"a.٣.b": 1}, False),
+        ("bson-request-whitelist(a.b)", {"a.0.b": 1}, False),
+        ("bson-request-blacklist(a.b)", {"a.0.b": 1}, False),
+        ("not bson-request-blacklist(a.b)", {"a.0.b": 1}, False),
+        ("bson-request-whitelist(a)", {"a.0.b": 1}, True),
+        ("bson-request-contains(a.0)", {"a": [1]}, True),
+    ],
+)
+async def test_a_step_of_digits_is_a_name_or_a_position(
+    text: str, body: Any, expected: bool
+) -> None:
+    assert await evaluate(text, "PATCH", "/users/1", body=body) is expected
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "path-template('/box/{id}') and equals(@user.home, '/box/${id}')",
+        "equals(@user.home, %R)",
+        "equals(@request.relativePath, @user.home)",
+        "path-prefix('/box') and equals(@user.home, '/box${remaining}')",
+        "path-template('/box/{id}') and contains(value=%u, search={${id}})",
+    ],
+)
+async def test_an_id_does_not_lose_its_type_in_a_text(rule: str) -> None:
+    account = Account("5", (), {"_id": "5", "home": "/box/5"})
+    assert await evaluate(rule, "GET", "/box/5", account=account)
+    assert await evaluate(rule, "GET", "/box/5?id_type=STRING", account=account)
+    assert not await evaluate(rule, "GET", "/box/5?id_type=NUMBER", account=account)
+
+
+def test_a_part_of_the_path_inside_json_is_refused_when_the_rule_is_written() -> None:
+    text = "path-template('/box/{id}') and not bson-request-prop-equals(key=s, value='\"${id}\"')"
+    with pytest.raises(PredicateError, match="stands alone here"):
+        compile_predicate(text, RESOLVERS.variables)
+
+
+async def test_stages_of_a_pipeline_follow_each_other_on_one_document() -> None:
+    text = "bson-request-prop-equals(key=status, value='\"open\"')"
+    first, second = {"$set": {"status": "open"}}, {"$set": {"z": 1}}
+    for body in ([first, second], [second, first], [first, {"$unset": "z"}]):
+        assert await evaluate(text, "PATCH", "/box/1", body=body)
+    for last in ({"$set": {"status": "x"}}, {"$unset": "status"}, {"$project": {"z": 1}}):
+        assert not await evaluate(text, "PATCH", "/box/1", body=[first, last])
+
+
+async def test_too_many_different_properties_count_as_everything() -> None:
+    body = {f"p{number}": 1 for number in range(6000)}
+    for text in ("bson-request-blacklist(x)", "not bson-request-blacklist(x)"):
+        assert not await evaluate(text, "POST", "/box", body=body)
+    many = [{"a": number} for number in range(6000)]
+    assert await evaluate("bson-request-blacklist(x)", "POST", "/box", body=many)

@@ -41,12 +41,25 @@ async def passes(
         ("http://docgraph.example", False),
         ("https://a.docgraph.example", True),
         ("https://adocgraph.example", False),
+        ("https://DOCGRAPH.example:443", True),
+        ("https://docgraph.example:80", False),
+        ("https://A.docgraph.example:443", True),
+        ("https://a.docgraph.example:8443", False),
         ("null", False),
         (None, True),
     ],
 )
 async def test_origins_are_compared_whole(origin: str | None, expected: bool) -> None:
     assert await passes(LISTED, origin) is expected
+
+
+async def test_an_origin_may_be_listed_in_any_spelling_and_a_pattern_keeps_its_port() -> None:
+    listed = OriginConfig(whitelist=("HTTPS://Docgraph.example:443",))
+    assert await passes(listed, "https://docgraph.example")
+    assert not await passes(listed, "https://docgraph.example:8443")
+    pattern = OriginConfig(whitelist_patterns=("https://*:443",))
+    assert await passes(pattern, "https://a.example:443")
+    assert not await passes(pattern, "https://a.example:8443")
 
 
 async def test_a_missing_origin_is_denied_where_configured() -> None:

@@ -13,7 +13,8 @@ import orjson
 import pytest
 from bson import SON
 
-from docgraph.codec import EncodeError, JsonMode, encode, fragment, to_json
+from docgraph.codec import EncodeError, JsonMode, decode, encode, fragment, to_json
+from docgraph.codec.scalars import build_date
 from docgraph.codec.types import (
     Binary,
     Code,
@@ -58,7 +59,7 @@ REST_TABLE = {  # rest-behaviour 2.4: int32, int64, double, date, ObjectId
         "1",
         "1568295769260",
         "1.0",
-        '{"$date":"2019-09-12T13:42:49.260Z"}',
+        '{"$date":"2019-09-12T13:42:49.26Z"}',
         f'{{"$oid":"{OID}"}}',
     ),
     JsonMode.SHELL: (
@@ -160,7 +161,7 @@ def test_dates_with_an_offset_are_written_in_utc() -> None:
     date = DATE.replace(tzinfo=timezone(timedelta(hours=2)))
 
     assert encode(date) == b'{"$date":1568288569260}'
-    assert encode(date, JsonMode.RELAXED) == b'{"$date":"2019-09-12T11:42:49.260Z"}'
+    assert encode(date, JsonMode.RELAXED) == b'{"$date":"2019-09-12T11:42:49.26Z"}'
 
 
 @pytest.mark.parametrize(
@@ -293,3 +294,21 @@ def test_embedded_values_are_written_as_they_would_be_alone(mode: JsonMode) -> N
     assert orjson.dumps({"data": to_json(document, mode)}) == b'{"data":%b}' % alone
     assert orjson.dumps({"data": fragment(document, mode)}) == b'{"data":%b}' % alone
     assert encode({"data": fragment(document, mode)}, mode) == b'{"data":%b}' % alone
+
+
+@pytest.mark.parametrize(
+    ("millis", "text"),
+    [
+        (1568295769260, "2019-09-12T13:42:49.26Z"),
+        (1568295769200, "2019-09-12T13:42:49.2Z"),
+        (1568295769026, "2019-09-12T13:42:49.026Z"),
+        (1568295769001, "2019-09-12T13:42:49.001Z"),
+        (1568295760000, "2019-09-12T13:42:40Z"),
+        (0, "1970-01-01T00:00:00Z"),
+    ],
+)
+def test_relaxed_dates_have_no_digits_that_say_nothing(millis: int, text: str) -> None:
+    encoded = encode(build_date(millis), JsonMode.RELAXED)
+
+    assert encoded == f'{{"$date":"{text}"}}'.encode()
+    assert decode(encoded) == build_date(millis)

@@ -10,6 +10,8 @@ import pytest
 from docgraph.codec.form_data import parse_form, refuse_forgery
 from docgraph.exchange.errors import BodyError, UnsupportedMediaType
 from docgraph.exchange.headers import Headers
+from docgraph.exchange.pages import Pages
+from docgraph.exchange.request import Connection, Request
 
 URL_ENCODED = "application/x-www-form-urlencoded"
 MULTIPART = 'multipart/form-data; boundary="XX"'
@@ -64,25 +66,62 @@ def test_a_form_that_cannot_be_read_is_400(body: bytes, content_type: str) -> No
         parse_form(body, content_type)
 
 
+def make_request(**headers: str) -> Request:
+    return Request("POST", b"/things", headers=Headers.of(host="api.example.org", **headers))
+
+
 @pytest.mark.parametrize(
     "headers",
     [
-        Headers.of(host="api.example.org", origin="https://evil.example.org"),
-        Headers.of(host="api.example.org", origin="null"),
-        Headers.of(host="api.example.org", cookie="dg_auth=x"),
+        {"origin": "https://evil.example.org"},
+        {"origin": "https://evil.example.org", "authorization": "Basic YTpi"},
+        {"origin": "https://api.example.org@evil.example.org"},
+        {"origin": "https://api.example.org:8443"},
+        {"origin": "null"},
+        {"origin": "null", "sec_fetch_site": "cross-site"},
+        {"origin": "https://api.example.org", "sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "same-site"},
+        {"cookie": "dg_auth=x"},
+        {"cookie": "session=x", "sec_fetch_site": "cross-site", "authorization": "Basic YTpi"},
     ],
 )
-def test_what_a_foreign_page_could_send_is_refused(headers: Headers) -> None:
+def test_what_a_foreign_page_could_send_is_refused(headers: dict[str, str]) -> None:
     with pytest.raises(UnsupportedMediaType):
-        refuse_forgery(headers)
+        refuse_forgery(make_request(**headers))
 
 
 @pytest.mark.parametrize(
     "headers",
     [
-        Headers.of(host="api.example.org"),
-        Headers.of(host="api.example.org", origin="https://api.example.org"),
+        {},
+        {"origin": "https://api.example.org"},
+        {"origin": "HTTPS://API.example.org:443"},
+        {"origin": "http://api.example.org:80"},
+        {"origin": "null", "sec_fetch_site": "same-origin"},
+        {"sec_fetch_site": "same-origin"},
     ],
 )
-def test_what_no_foreign_page_could_send_passes(headers: Headers) -> None:
-    refuse_forgery(headers)
+@pytest.mark.parametrize("cookie", [None, "dg_auth=x", "theme=dark"])
+def test_our_own_pages_and_programs_may_send_forms(
+    headers: dict[str, str], cookie: str | None
+) -> None:
+    """A program that sends a cookie says who it is in a header."""
+    if cookie is not None:
+        headers = {**headers, "cookie": cookie}
+        if headers.keys() == {"cookie"}:
+            headers["authorization"] = "Basic YTpi"
+    refuse_forgery(make_request(**headers))
+
+
+def test_pages_on_the_list_may_send_forms_and_a_trusted_proxy_says_which_host_we_are() -> None:
+    listed = make_request(origin="https://app.example.org", cookie="theme=dark")
+    with pytest.raises(UnsupportedMediaType):
+        refuse_forgery(listed)
+    listed.pages = Pages(["https://app.example.org"])
+    refuse_forgery(listed)
+    behind = make_request(origin="https://www.example.org", cookie="theme=dark")
+    with pytest.raises(UnsupportedMediaType):
+        refuse_forgery(behind)
+    behind.connection = Connection(scheme="https", host="www.example.org")
+    refuse_forgery(behind)

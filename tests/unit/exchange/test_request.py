@@ -1,43 +1,45 @@
 """A request reads its body when asked, once, and never beyond its limit."""
 
+import gzip
+import random
+
 import pytest
 
-from docgraph.exchange import Headers, Request
-from docgraph.exchange.errors import BodyTooLarge, RequestError
+from docgraph.exchange import Headers, Request, coding
+from docgraph.exchange.errors import BodyError, BodyTooLarge, RequestError, UnsupportedMediaType
 
 pytestmark = pytest.mark.anyio
 
 
-def make_request(chunks=(), **headers):
+def make_request(body=b"", **headers):
     reads = []
 
-    async def body():
-        for chunk in chunks:
-            reads.append(chunk)
-            yield chunk
+    async def read(limit):
+        reads.append(limit)
+        return body
 
-    request = Request("POST", b"/x", headers=Headers.of(**headers), body=body)
+    request = Request("POST", b"/x", headers=Headers.of(**headers), body=read)
     request.body_limit = 10
     return request, reads
 
 
 async def test_nothing_is_read_until_somebody_asks():
-    _, reads = make_request([b"abc"])
+    _, reads = make_request(b"abc")
     assert reads == []
 
 
 async def test_the_body_is_read_once_and_parsed_once():
-    request, reads = make_request([b"ab", b"c"])
+    request, reads = make_request(b"abc")
     parsed = []
     request.parser = lambda body, kind: parsed.append(body) or body.decode()
     assert await request.get_content() == "abc"
     assert await request.getContent() == "abc"
-    assert reads == [b"ab", b"c"]
+    assert reads == [10]
     assert parsed == [b"abc"]
 
 
 async def test_parse_content_parses_anew():
-    request, reads = make_request([b"abc"])
+    request, reads = make_request(b"abc")
     parsed = []
     request.parser = lambda body, kind: parsed.append(body)
     await request.parse_content()
@@ -47,21 +49,143 @@ async def test_parse_content_parses_anew():
 
 
 async def test_an_announced_excess_is_refused_before_reading():
-    request, reads = make_request([b"x" * 11], content_length="11")
+    request, reads = make_request(b"x" * 11, content_length="11")
     with pytest.raises(BodyTooLarge):
         await request.read_body()
     assert reads == []
 
 
-async def test_an_unannounced_excess_is_refused_where_it_begins():
-    request, reads = make_request([b"x" * 6, b"y" * 6, b"z" * 6])
+async def test_an_unannounced_excess_is_refused_and_the_reader_knows_where_it_begins():
+    request, reads = make_request(b"x" * 12)
     with pytest.raises(BodyTooLarge):
         await request.read_body()
-    assert len(reads) == 2
+    assert reads == [10]
+
+
+async def test_a_body_that_could_not_be_read_stays_so():
+    """What is left of it must never pass for the body."""
+    request, _ = make_request(b"x" * 18)
+    for _ in range(2):
+        with pytest.raises(BodyTooLarge):
+            await request.read_body()
+
+
+# --- content coding -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("coding", ["gzip", "x-gzip", "GZip", "identity, gzip", ", gzip"])
+async def test_a_body_in_gzip_is_read_plain(coding):
+    request, reads = make_request(gzip.compress(b"0123456789"), content_encoding=coding)
+    request.body_limit = 100
+    assert reads == []
+    assert request.is_coded
+    assert await request.read_body() == b"0123456789"
+
+
+@pytest.mark.parametrize("coding", ["identity", "", "Identity, identity"])
+async def test_no_coding_is_none(coding):
+    request, _ = make_request(b"abc", content_encoding=coding)
+    assert not request.is_coded
+    assert await request.read_body() == b"abc"
+
+
+async def test_several_members_are_one_body():
+    members = gzip.compress(b"abc") + gzip.compress(b"def")
+    request, _ = make_request(members, content_encoding="gzip")
+    request.body_limit = 100
+    assert await request.read_body() == b"abcdef"
+
+
+async def test_no_bytes_at_all_are_no_body():
+    request, _ = make_request(b"", content_encoding="gzip")
+    assert await request.read_body() == b""
+
+
+@pytest.mark.parametrize(
+    "coding", ["br", "deflate", "zstd", "gzip, gzip", "gzip, br", "*", "aws-chunked"]
+)
+async def test_any_other_coding_is_refused_before_reading_with_the_one_that_is_known(coding):
+    request, reads = make_request(b"abc", content_encoding=coding)
+    for _ in range(2):
+        with pytest.raises(UnsupportedMediaType) as caught:
+            await request.read_body()
+        assert caught.value.headers == (("Accept-Encoding", "gzip"),)
+    assert reads == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"plain text",
+        gzip.compress(b"abc", mtime=0)[:-1],
+        gzip.compress(b"abc", mtime=0)[:3],
+        gzip.compress(b"abc", mtime=0) + b"rubbish",
+        gzip.compress(b"abc", mtime=0)[:-8] + b"\0" * 8,
+    ],
+)
+async def test_what_is_no_gzip_is_refused(data):
+    request, _ = make_request(data, content_encoding="gzip")
+    request.body_limit = 100
+    for _ in range(2):
+        with pytest.raises(BodyError):
+            await request.read_body()
+
+
+async def test_a_bomb_is_refused_while_it_is_read(monkeypatch):
+    """No more is inflated than a piece beyond the bound, however much there would be."""
+    inflated = []
+
+    def count(member, data):
+        inflated.append(len(piece := inflate(member, data)))
+        return piece
+
+    inflate = coding._inflate
+    monkeypatch.setattr(coding, "_inflate", count)
+    bomb = gzip.compress(bytes(50_000_000))
+    request, _ = make_request(bomb, content_encoding="gzip")
+    request.body_limit = 100_000
+    with pytest.raises(BodyTooLarge):
+        await request.read_body()
+    assert sum(inflated) <= request.body_limit + 64 * 1024
+
+
+async def test_compressed_bytes_count_too():
+    """Many empty members say nothing at any length."""
+    request, reads = make_request(gzip.compress(b"") * 100, content_encoding="gzip")
+    request.body_limit = 100
+    with pytest.raises(BodyTooLarge):
+        await request.read_body()
+    assert reads == [100]
+
+
+async def test_many_members_are_refused():
+    """Each costs time, and an empty one is bounded by nothing that it holds."""
+    request, _ = make_request(gzip.compress(b"") * 1000, content_encoding="gzip")
+    request.body_limit = 1 << 20
+    with pytest.raises(BodyError, match="more than 100 gzip members"):
+        await request.read_body()
+
+
+async def test_a_large_body_in_gzip_is_read_whole():
+    content = random.Random(1).randbytes(300_000) + bytes(300_000)
+    request, _ = make_request(gzip.compress(content), content_encoding="gzip")
+    request.body_limit = 1 << 20
+    assert await request.read_body() == content
+
+
+async def test_a_body_may_be_as_long_as_the_bound_and_no_longer():
+    for size, fits in ((1000, True), (1001, False)):
+        request, _ = make_request(gzip.compress(bytes(size)), content_encoding="gzip")
+        request.body_limit = 1000
+        if fits:
+            assert len(await request.read_body()) == size
+        else:
+            with pytest.raises(BodyTooLarge):
+                await request.read_body()
 
 
 async def test_the_parser_sees_the_bare_media_type():
-    request, _ = make_request([b"{}"], content_type="Application/JSON; charset=utf-8")
+    request, _ = make_request(b"{}", content_type="Application/JSON; charset=utf-8")
     request.parser = lambda body, kind: kind
     assert await request.get_content() == "application/json"
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from docgraph.observe import Event, subscribe, unsubscribe
-from docgraph.observe.events import LinesDropped
+from docgraph.observe.events import LinesDropped, ObserverFailed
 from docgraph.observe.writer import Writer
 
 LINE = b"x" * 999 + b"\n"
@@ -47,6 +47,45 @@ def test_lines_arrive_in_order(pipe: tuple[int, int]) -> None:
     os.close(end)
 
     assert _read_all(reader) == b"".join(lines)
+
+
+def test_a_line_may_be_made_when_it_is_written(pipe: tuple[int, int]) -> None:
+    reader, end = pipe
+    makers: list[threading.Thread] = []
+    writer = Writer(end)
+
+    def make() -> bytes:
+        makers.append(threading.current_thread())
+        return b"made\n"
+
+    writer.put(b"first\n")
+    writer.put(make)
+    writer.close()
+    os.close(end)
+
+    assert _read_all(reader) == b"first\nmade\n"
+    assert makers != [threading.current_thread()]
+
+
+def test_a_line_that_cannot_be_made_is_told_and_the_others_are_written(
+    pipe: tuple[int, int],
+) -> None:
+    reader, end = pipe
+    told: list[Event] = []
+    subscribe(told.append)
+    writer = Writer(end)
+
+    def fail() -> bytes:
+        raise ValueError("broken")
+
+    writer.put(fail)
+    writer.put(b"last\n")
+    writer.close()
+    unsubscribe(told.append)
+    os.close(end)
+
+    assert _read_all(reader) == b"last\n"
+    assert [type(event) for event in told] == [ObserverFailed]
 
 
 def test_a_reader_that_does_not_read_holds_up_nobody(pipe: tuple[int, int]) -> None:

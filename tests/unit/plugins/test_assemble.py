@@ -12,7 +12,14 @@ from docgraph.plugins.kinds import Initializer, Kind, Provider
 pytestmark = pytest.mark.anyio
 
 
-class Recorder(Initializer):
+class Idle(Initializer):
+    """Has nothing to do when the database first answers."""
+
+    async def initialize(self):
+        pass
+
+
+class Recorder(Idle):
     """Writes down what happens to it."""
 
     name: ClassVar[str] = "recorder"
@@ -41,7 +48,7 @@ class Clock(Provider):
         return "noon"
 
 
-class NeedsClock(Initializer):
+class NeedsClock(Idle):
     name: ClassVar[str] = "needsClock"
 
     def __init__(self, config, wall_clock):
@@ -52,14 +59,14 @@ class Tea(PluginConfig, frozen=True):
     sugar: int = 0
 
 
-class Drinker(Initializer):
+class Drinker(Idle):
     name: ClassVar[str] = "drinker"
 
     def __init__(self, config, cup: Tea):
         self.cup = cup
 
 
-class DrinkerByText(Initializer):
+class DrinkerByText(Idle):
     """As under `from __future__ import annotations`."""
 
     name: ClassVar[str] = "drinkerByText"
@@ -68,21 +75,21 @@ class DrinkerByText(Initializer):
         self.cup = cup
 
 
-class MaybeDrinker(Initializer):
+class MaybeDrinker(Idle):
     name: ClassVar[str] = "maybeDrinker"
 
     def __init__(self, config, cup: Tea = Tea(sugar=9)):  # noqa: B008 - frozen
         self.cup = cup
 
 
-class TeaOrNothing(Initializer):
+class TeaOrNothing(Idle):
     name: ClassVar[str] = "teaOrNothing"
 
     def __init__(self, config, cup: Tea | None = None):
         self.cup = cup
 
 
-class TeaOrNothingByText(Initializer):
+class TeaOrNothingByText(Idle):
     name: ClassVar[str] = "teaOrNothingByText"
 
     def __init__(self, config, cup: "Tea | None" = None):
@@ -156,7 +163,7 @@ def test_a_disabled_plugin_is_not_constructed():
 
 
 def test_a_constructor_that_raises_stops_the_start_with_the_name_of_the_plugin():
-    class Broken(Initializer):
+    class Broken(Idle):
         name: ClassVar[str] = "broken"
 
         def __init__(self, config):
@@ -225,7 +232,7 @@ def test_a_section_is_injected_by_its_struct_whatever_the_parameter_is_called(pl
 
 
 def test_a_plugin_from_outside_that_reuses_a_struct_does_not_take_its_place():
-    class Herbal(Initializer):
+    class Herbal(Idle):
         name: ClassVar[str] = "herbal"
         Config = Tea
 

@@ -62,3 +62,62 @@ def test_a_plugin_that_cannot_be_imported_stops_the_start(tmp_path):
     (tmp_path / "broken.py").write_text("import nothing_of_that_name")
     with pytest.raises(StartupError, match=r"broken\.py.*nothing_of_that_name"):
         discover([], tmp_path)
+
+
+NAMELESS = """
+from docgraph import Kind, Plugin, Service
+
+class Hi({base}):
+    {line}
+
+    async def handle(self, exchange):
+        return None
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "line", "told"),
+    [
+        ("Service", "uri = '/hi'", r"class Hi from .*hi\.py is a plugin \(service\) without a `na"),
+        ("Service", "name = ''", "without a `name`"),
+        ("Service", "name = 5", "without a `name`"),
+        ("Plugin", "name = 'hi'", "class Hi from .* is a plugin without a `kind`"),
+        ("object", "name, kind = 'hi', 'service'", "without a `kind`"),
+        ("object", "kind = Kind.SERVICE", "without a `name`"),
+    ],
+)
+def test_a_class_that_is_meant_to_be_a_plugin_and_is_none_stops_the_start(
+    tmp_path, base, line, told
+):
+    (tmp_path / "hi.py").write_text(NAMELESS.format(base=base, line=line))
+    with pytest.raises(StartupError, match=told):
+        discover([], tmp_path)
+
+
+def test_classes_that_others_build_on_need_no_name(tmp_path):
+    bases = "\n".join(
+        (
+            "from typing import Protocol",
+            "from docgraph import Service",
+            "class Base(Service): pass",
+            "class _Unused(Service): pass",
+            "class Shape(Service, Protocol): pass",
+            "class One(Base): name = 'one'",
+            "Alias = One",
+        )
+    )
+    (tmp_path / "bases.py").write_text(bases)
+    assert [found.name for found in discover([], tmp_path)] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "base"), [("Service", "ServiceConfig"), ("Initializer", "PluginConfig")]
+)
+def test_a_config_that_is_no_section_stops_the_start_and_what_to_extend_is_named(
+    tmp_path, kind, base
+):
+    (tmp_path / "hi.py").write_text(
+        f"from docgraph import {kind}\nclass Hi({kind}):\n    name = 'hi'\n    Config = dict\n"
+    )
+    with pytest.raises(StartupError, match=rf"'hi' from .*hi\.py .*`docgraph\.{base}`"):
+        discover([], tmp_path)

@@ -154,7 +154,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "account-properties-claims": [],
         "max-session-age": 0,
     },
-    "authTokenService": {"enabled": True},
+    "authTokenService": {"enabled": True, "uri": None, "secured": False},
     "roles": {"enabled": True, "uri": "/roles"},
     "authCookieSetter": {
         "enabled": False,
@@ -168,7 +168,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "expires-ttl": 86_400,
     },
     "authCookieHandler": {"enabled": False},
-    "authCookieRemover": {"enabled": False, "secure": False, "uri": "/logout"},
+    "authCookieRemover": {"enabled": False, "secure": False, "uri": "/logout", "secured": False},
     "bruteForceAttackGuard": {"enabled": True, "max-failed-attempts": 10},
     "dbAclAuthorizer": {"enabled": True, "acl-collection": "acl", "root-role": "admin"},
     "fileAclAuthorizer": {"enabled": False},

@@ -302,6 +302,7 @@ def test_a_section_with_mistakes_does_not_make_rules_guess(tmp_path: Path) -> No
             "/aggregationSecurity/allowJavaScriptExecution",
         ),
         ("rndTokenManager: {enabled: false}", "/rndTokenManager/enabled"),
+        ("tokenBasicAuthMechanism: {enabled: false}", "/tokenBasicAuthMechanism/enabled"),
     ],
 )
 def test_what_works_and_surprises_is_a_warning(tmp_path: Path, text: str, path: str) -> None:
@@ -310,3 +311,27 @@ def test_what_works_and_surprises_is_a_warning(tmp_path: Path, text: str, path: 
 
     assert warning.path == path
     assert warning.origin.startswith("docgraph.yml:1:")
+
+
+def test_without_a_token_manager_the_warning_names_the_option_to_change(tmp_path: Path) -> None:
+    """Whichever option was set: that one is off already, and another one is to be turned off."""
+    [warning] = decode_text(tmp_path, "rndTokenManager: {enabled: false}").warnings
+
+    assert warning.path == "/rndTokenManager/enabled"
+    assert "tokenBasicAuthMechanism" in warning.message
+    assert "set /tokenBasicAuthMechanism/enabled to false" in str(warning.hint)
+
+
+def test_set_1_of_the_cookie_options_without_token_basic_is_a_warning(tmp_path: Path) -> None:
+    """Decision 30: all three sets have it on; a cookie with a JWT works without it."""
+    text = f"tokenBasicAuthMechanism: {{enabled: false}}\n{SET_1}"
+
+    [warning] = decode_text(tmp_path, text).warnings
+
+    assert warning.path == "/tokenBasicAuthMechanism/enabled"
+    assert "option set 1" in warning.message
+
+
+@pytest.mark.parametrize("text", [COOKIES, SET_1, SET_2])
+def test_the_three_option_sets_are_without_warnings(tmp_path: Path, text: str) -> None:
+    assert decode_text(tmp_path, text).warnings == ()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from docgraph.exchange import Headers
 from docgraph.server.cors import CorsPolicy, preflight_headers
 
 ORIGIN = "https://app.example"
 
 
 def _names(policy: CorsPolicy, origin: bytes | None) -> dict[str, str]:
-    return {name.decode(): value.decode() for name, value in policy.headers(origin)}
+    headers = Headers([(b"origin", origin)] if origin is not None else [])
+    lines = (line.decode().rstrip("\r\n") for line in policy.find_lines(headers))
+    return {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
 
 
 @pytest.mark.parametrize("origin", [None, b"https://anywhere.example", b"null"])
@@ -29,6 +32,24 @@ def test_a_listed_origin_is_echoed_with_credentials() -> None:
     assert headers["access-control-allow-origin"] == ORIGIN
     assert headers["access-control-allow-credentials"] == "true"
     assert headers["vary"] == "Origin"
+
+
+@pytest.mark.parametrize(
+    ("listed", "sent"),
+    [
+        ("https://App.Example", "https://app.example"),
+        ("https://app.example:443", "https://app.example"),
+        ("http://app.example:80", "http://app.example"),
+        ("http://app.example:8080", "http://app.example:8080"),
+        ("http://[2001:DB8::1]:80", "http://[2001:db8::1]"),
+        ("chrome-extension://abc", "chrome-extension://abc"),
+    ],
+)
+def test_an_origin_counts_as_browsers_spell_it_however_it_is_listed(listed: str, sent: str) -> None:
+    headers = _names(CorsPolicy([listed]), sent.encode())
+
+    assert headers["access-control-allow-origin"] == sent
+    assert headers["access-control-allow-credentials"] == "true"
 
 
 @pytest.mark.parametrize(

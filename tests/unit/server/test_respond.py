@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from docgraph.exchange import Account, Body, Exchange, Request
+from docgraph.exchange import Account, Body, Exchange, Headers, Request, Stream
 from docgraph.exchange.errors import (
     BodyError,
     Forbidden,
@@ -17,12 +17,13 @@ from docgraph.exchange.errors import (
     SecurityViolation,
     Unauthenticated,
 )
+from docgraph.server.compress import SMALLEST
 from docgraph.server.cors import CorsPolicy
-from docgraph.server.respond import Caller, Responder, error_body
+from docgraph.server.respond import Responder, error_body
 
 pytestmark = pytest.mark.anyio
 
-CALLER = Caller(traces=[(b"x-request-id", b"r1")])
+TRACE = [b"X-Request-Id: r1\r\n"]
 
 
 async def _run(function: Any, *arguments: Any) -> Any:
@@ -40,15 +41,22 @@ def responder() -> Responder:
 
 @pytest.fixture
 def exchange() -> Exchange:
-    return Exchange(Request("GET", b"/"), "r1")
+    return _exchange()
+
+
+def _exchange(accept_encoding: str | None = None) -> Exchange:
+    fields = {} if accept_encoding is None else {"accept_encoding": accept_encoding}
+    return Exchange(Request("GET", b"/", headers=Headers.of(**fields)), "r1")
 
 
 async def _render(
-    responder: Responder, body: Body, exchange: Exchange, caller: Caller = CALLER
+    responder: Responder, body: Body, exchange: Exchange
 ) -> tuple[dict[str, str], bytes]:
-    head, content = await responder.render_body(body, caller, exchange)
+    body = await responder.encode(body, exchange) if len(body.content) >= SMALLEST else body
+    head, content = responder.render_body(body, exchange, TRACE)
     assert head.status == body.status
-    return {name.decode(): value.decode() for name, value in head.headers}, content
+    lines = [line.decode().rstrip("\r\n").partition(": ") for line in head.lines]
+    return {name.lower(): value for name, _, value in lines}, content
 
 
 async def test_a_body_has_its_length_type_id_and_the_headers_of_all(
@@ -88,14 +96,13 @@ async def test_a_service_may_say_itself_what_is_stored(
 
 
 async def test_head_has_the_headers_of_get_without_its_content(
-    responder: Responder, exchange: Exchange
+    responder: Responder,
 ) -> None:
-    body = Body(200, b"x" * 5000, "text/plain")
-    caller = Caller(accept_encoding="gzip")
-    of_get, content = await _render(responder, body, exchange, caller)
+    body, exchange = Body(200, b"x" * 5000, "text/plain"), _exchange("gzip")
+    of_get, content = await _render(responder, body, exchange)
     exchange.request.method = "HEAD"
 
-    of_head, nothing = await _render(responder, body, exchange, caller)
+    of_head, nothing = await _render(responder, body, exchange)
 
     assert of_head == of_get
     assert content
@@ -113,11 +120,11 @@ async def test_a_status_without_content_has_no_length(
 
 
 async def test_a_long_text_is_compressed_for_those_who_accept_it(
-    responder: Responder, exchange: Exchange
+    responder: Responder,
 ) -> None:
     body = Body(200, b'{"a": 1}' * 200, "application/json")
 
-    headers, content = await _render(responder, body, exchange, Caller(accept_encoding="gzip"))
+    headers, content = await _render(responder, body, _exchange("gzip"))
 
     assert headers["content-encoding"] == "gzip"
     assert headers["vary"] == "Accept-Encoding"
@@ -136,22 +143,18 @@ async def test_a_long_text_is_compressed_for_those_who_accept_it(
     ids=["short", "not-a-text", "not-accepted", "encoded-already"],
 )
 async def test_other_content_is_sent_as_it_is(
-    responder: Responder, exchange: Exchange, body: Body, accepted: str | None
+    responder: Responder, body: Body, accepted: str | None
 ) -> None:
-    headers, content = await _render(responder, body, exchange, Caller(accept_encoding=accepted))
+    headers, content = await _render(responder, body, _exchange(accepted))
 
     assert headers.get("content-encoding") in (None, "br")
     assert content == body.content
 
 
-async def test_large_content_is_sent_as_it_is_when_the_threads_are_busy(
-    exchange: Exchange,
-) -> None:
+async def test_large_content_is_sent_as_it_is_when_the_threads_are_busy() -> None:
     body = Body(200, b"x" * 1_000_000, "text/plain")
 
-    headers, content = await _render(
-        Responder(CorsPolicy(), _full), body, exchange, Caller(accept_encoding="gzip")
-    )
+    headers, content = await _render(Responder(CorsPolicy(), _full), body, _exchange("gzip"))
 
     assert "content-encoding" not in headers
     assert content == body.content
@@ -174,6 +177,41 @@ async def test_length_and_coding_of_the_message_are_ours_to_say(
 
     assert headers["content-length"] == "2"
     assert "transfer-encoding" not in headers
+
+
+async def test_names_are_sent_in_their_usual_capitals(
+    responder: Responder, exchange: Exchange
+) -> None:
+    names = ["etag", "ETag", "www-authenticate", "location", "X-B3-TraceId", "x-own"]
+    body = Body(200, b"x", "text/plain", [(name, "a") for name in names])
+
+    head, _ = responder.render_body(body, exchange, TRACE)
+
+    assert [line.partition(b":")[0].decode() for line in head.lines] == [
+        "X-Content-Type-Options",
+        "Access-Control-Allow-Origin",
+        "Access-Control-Expose-Headers",
+        "X-Request-Id",
+        *["ETag", "ETag", "WWW-Authenticate", "Location", "X-B3-TraceId", "X-Own"],
+        "Content-Type",
+        "Content-Length",
+    ]
+
+
+@pytest.mark.parametrize("name", ["a b", "a\r\nb", "a:", "", "é"])
+def test_a_name_cannot_break_out(responder: Responder, exchange: Exchange, name: str) -> None:
+    with pytest.raises(ValueError, match="cannot be the name"):
+        responder.render_body(Body(headers=[(name, "a")]), exchange, TRACE)
+
+
+async def test_the_body_of_a_service_is_not_changed(responder: Responder) -> None:
+    body = Body(200, b"x" * 5000, "text/plain")
+
+    for _ in range(2):
+        headers, _ = await _render(responder, body, _exchange("gzip"))
+        assert headers["content-encoding"] == "gzip"
+
+    assert (body.content, body.headers) == (b"x" * 5000, [])
 
 
 def test_an_error_has_the_general_shape() -> None:
@@ -206,3 +244,18 @@ def test_a_forbidden_stage_is_explained() -> None:
 def test_the_headers_of_an_error_are_kept() -> None:
     assert error_body(MethodNotAllowed("PUT", ["GET"])).headers == [("Allow", "GET")]
     assert error_body(Overloaded("busy")).headers == [("Retry-After", "1")]
+
+
+@pytest.mark.parametrize("encoding", [None, "gzip"])
+async def test_a_chunk_that_is_text_ends_the_stream_with_a_clear_error(
+    responder: Responder, encoding: str | None
+) -> None:
+    async def chunks() -> Any:
+        yield b"bytes, "
+        yield "text"
+
+    stream = Stream(chunks(), media_type="text/plain")
+    _, sent = responder.render_stream(stream, _exchange(encoding), [])
+
+    with pytest.raises(TypeError, match="a chunk of a Stream is str, not bytes: encode it"):
+        [chunk async for chunk in sent]

@@ -10,12 +10,13 @@ is, they may leave there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Final
 
 from docgraph.access.database import AUTHORIZER, DbAclAuthorizer
 from docgraph.access.definitions.imagined import Imagination
 from docgraph.access.full import FullAuthorizer
-from docgraph.codec import unescape_keys
+from docgraph.codec import as_meant
 from docgraph.config.section import PluginConfig, Section
 from docgraph.exchange import (
     Consistency,
@@ -33,7 +34,8 @@ from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import DataInterceptor, Decision, Kind
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
-from docgraph.store import Store
+from docgraph.store import Key, Store
+from docgraph.store.guard.marker import hide_marker
 from docgraph.store.guard.naming import find_named, find_property
 from docgraph.store.guard.references import find_references
 from docgraph.store.guard.rows import Paths
@@ -99,7 +101,7 @@ class DefinitionLimits(DataInterceptor):
             return write
         for document in write.documents:
             try:
-                await self._check(exchange, resource, unescape_keys(document))
+                await self._check(exchange, resource, as_meant(document))
             except SecurityViolation as error:
                 self._report(exchange, error)
                 raise
@@ -223,8 +225,13 @@ class DefinitionLimits(DataInterceptor):
             {"_id": {"$eq": id}},
             deadline=Deadline.after_ms(_LOOK_MS),
             consistency=_PRIMARY,
+            reveal=(self._key,),
         )
-        return unescape_keys(found or {})
+        return as_meant(found or {})
+
+    @cached_property
+    def _key(self) -> Key:
+        return hide_marker(self._store.guard, self._graphql.db, self._graphql.collection)
 
     def _report(self, exchange: Exchange, error: DocgraphError) -> None:
         request, account = exchange.request, exchange.account

@@ -1,28 +1,22 @@
 """Words about what a request to the REST API writes.
 
-`written.py` tells what that is. Where it is open (`$rename`, `$push`, …), or true of a part of the
+`changes.py` tells what that is. Where it is open (`$rename`, `$push`, …), or true of a part of the
 documents, a word is unknown: rules are written both ways, with `not` and without. So is one that
 compares a property which is not written.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from docgraph.access.language.changes import Changes
+from docgraph.access.language.steps import Steps, split_key
 from docgraph.access.language.texts import NoValue
 from docgraph.access.language.values import Value, items_of
 from docgraph.access.language.view import RequestView
 from docgraph.access.language.word import Arguments, Parameter, Test, Word, is_variable
-from docgraph.access.language.written import (
-    Changes,
-    Steps,
-    Written,
-    contains_key,
-    find_written,
-    split_key,
-    written_paths,
-)
 from docgraph.codec import decode
 from docgraph.codec.equality import is_equal_unordered
 from docgraph.exchange.errors import DocgraphError
@@ -30,6 +24,7 @@ from docgraph.exchange.errors import DocgraphError
 __all__ = ["BODY_WORDS"]
 
 Values = Callable[[RequestView], list[Any]]
+_WHOLE = re.compile(r"\$\{[\w.-]+\}")
 
 
 def _on_changes(test: Callable[[Changes], bool]) -> Test:
@@ -44,7 +39,7 @@ def _on_property(arguments: Arguments, test: Callable[[Any, list[Any]], bool], n
     def test_property(view: RequestView) -> bool:
         if view.data is None:
             return False
-        stored = find_written(view.get_changes(), key)
+        stored = view.get_changes().find(key)
         if not stored.found:
             raise NoValue("absent")
         values = expected(view)
@@ -67,15 +62,14 @@ def _settle(*, holds: bool, fails: bool) -> bool:
 def _build_contains(arguments: Arguments) -> Test:
     keys = [split_key(key) for key in arguments.texts["keys"]]
 
-    def contains(changes: Changes, written: Sequence[Written], key: Steps) -> bool:
+    def contains(changes: Changes, key: Steps) -> bool:
         return _settle(
-            holds=contains_key(changes, key),
-            fails=not any(one.may_touch(key) for one in written),
+            holds=changes.contains(key),
+            fails=not any(one.may_touch(key) for one in changes.written),
         )
 
     def test(changes: Changes) -> bool:
-        written = tuple(written_paths(changes))
-        return all(contains(changes, written, key) for key in keys)
+        return all(contains(changes, key) for key in keys)
 
     return _on_changes(test)
 
@@ -84,7 +78,7 @@ def _build_blacklist(arguments: Arguments) -> Test:
     keys = [split_key(key) for key in arguments.texts["keys"]]
 
     def test(changes: Changes) -> bool:
-        written = tuple(written_paths(changes))
+        written = changes.written
         return _settle(
             holds=not any(one.may_touch(key) for one in written for key in keys),
             fails=any(one.is_within(key) for one in written for key in keys),
@@ -97,10 +91,9 @@ def _build_whitelist(arguments: Arguments) -> Test:
     keys = [split_key(key) for key in arguments.texts.get("keys", ())]
 
     def test(changes: Changes) -> bool:
-        outside = [
-            one for one in written_paths(changes) if not any(one.is_within(key) for key in keys)
-        ]
-        return _settle(holds=not outside, fails=any(one.is_exact for one in outside))
+        outside = [one for one in changes.written if not any(one.is_within(key) for key in keys)]
+        certain = any(all(one.is_outside(key) for key in keys) for one in outside if one.is_exact)
+        return _settle(holds=not outside, fails=certain)
 
     return _on_changes(test)
 
@@ -132,6 +125,9 @@ def _has(values: Sequence[Any], wanted: Any) -> bool:
 def _read_values(arguments: Arguments, name: str) -> Values:
     """JSON texts, variables and `${…}`; of a list of values, an array gives its items."""
     texts = arguments.texts.get(name, ())
+    for text in texts:
+        if "${" in text and not _WHOLE.fullmatch(text):
+            raise ValueError(f"{text!r}: ${{…}} stands alone here, as in {name}=${{id}}")
     readers = [
         value if is_variable(text) or "${" in text else _constant(_decode(text))
         for text, value in zip(texts, arguments.values.get(name, ()), strict=True)

@@ -102,7 +102,8 @@ def _starts(view: RequestView, prefix: Segments) -> bool:
     length = len(prefix)
     if view.segments[:length] != prefix:
         return False
-    view.bind({"remaining": "/" + "/".join(view.segments[length:])})
+    if not view.is_retyped:  # as a text it would mean another document
+        view.bind({"remaining": "/" + "/".join(view.segments[length:])})
     return True
 
 

@@ -7,7 +7,6 @@ team is known. A rule matches only where its predicate is true.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -30,18 +29,11 @@ from docgraph.predicates import (
     place_in_order,
 )
 from docgraph.predicates.parse import All, AnyOf, Call, Literal, Node, Not
+from docgraph.predicates.tokens import REFERENCES
 
 __all__ = ["Predicate", "compile_predicate", "holds"]
 
 MAX_TEXT: Final = 64 * 1024
-# Variables and paths that need no quotes: @qparams['x'], @rnd(8), ${id}, %{i,Accept}, /users/{id}
-_WORDS: Final = re.compile(
-    r"""
-    @ [\w.-]+ (?: \[ (?: \d+ | '[^']*' | "[^"]*" ) \] | \( \d+ \) ) (?: \.[\w.-]+ | \[\d+\] )*
-    | [^\s()\[\]{},=;'"]+ (?: \{ [^{}'"]* \} [^\s()\[\]{},=;'"]* )+
-    """,
-    re.VERBOSE,
-)
 
 Outcome = Callable[[RequestView], Truth]
 
@@ -61,7 +53,7 @@ def compile_predicate(text: str, variables: frozenset[str]) -> Predicate:
     if len(text) > MAX_TEXT:
         raise PredicateError(1, f"longer than {MAX_TEXT} characters")
     scope = Scope(variables)
-    node = parse_predicate(text, _WORDS)
+    node = parse_predicate(text, REFERENCES)
     test = compile_tree(node, lambda call: _compile_call(call, scope))
     return Predicate(text, test, frozenset(scope.used), _find_reach(node)[0])
 

@@ -8,13 +8,13 @@ from operator import ge, gt, le, lt
 from typing import Any, Final
 
 from docgraph.access.language.reach import Reach
-from docgraph.access.language.texts import NoValue, Repeated
+from docgraph.access.language.texts import Absent, NoValue, Repeated, Text
 from docgraph.access.language.values import (
     are_equal,
-    attribute,
     is_any_equal,
     items_of,
     number_of,
+    path_of,
     text_of,
 )
 from docgraph.access.language.view import RequestView
@@ -25,6 +25,7 @@ __all__ = ["REQUEST_WORDS"]
 
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 _OPERANDS: Final = 2
+_PATH: Final = "%R"
 _MAX_SUBJECT: Final = 8192  # characters that a regular expression is tried on
 _REWRITES: Final = {
     "(?!": "instead of (?!…) write `not regex(…)` beside it",
@@ -75,11 +76,17 @@ def _build_contains(arguments: Arguments) -> Test:
         searched = [item for one in wanted for item in items_of(one(view))]
         if isinstance(found, list):
             return is_any_equal(found, searched)
-        text = text_of(found)
-        texts = [text_of(one) for one in searched]
-        return any(one in text for one in texts)
+        return any([_is_part(one, found) for one in searched])
 
     return test
+
+
+def _is_part(part: Any, whole: Any) -> bool:
+    """Whether a text is in another one; what is no text counts as one beside a `Text` only."""
+    for one, other in ((part, whole), (whole, part)):
+        if not isinstance(one, str) and not isinstance(other, Text):
+            raise NoValue("no text")
+    return text_of(part) in text_of(whole)
 
 
 def _build_exists(arguments: Arguments) -> Test:
@@ -96,7 +103,7 @@ def _is_there(value: Callable[[RequestView], Any], view: RequestView) -> bool:
         return value(view) is not None
     except Repeated:
         return True
-    except NoValue:
+    except Absent:
         return False  # to be absent is what this word is about
 
 
@@ -104,12 +111,12 @@ def _build_regex(arguments: Arguments) -> Test:
     pattern = _read_pattern(arguments)
     whole = _read_flag(arguments, "full-match", default=False)
     find = pattern.fullmatch if whole else pattern.search
-    values = arguments.values.get("value")
-    value = values[0] if values else attribute("%R")
+    values, text = arguments.values.get("value"), arguments.text("value", _PATH)
+    value = path_of if values is None or text == _PATH else values[0]
     arguments.scope.bound.update(str(number) for number in range(pattern.groups + 1))
 
     def test(view: RequestView) -> bool:
-        subject = value(view) if value is not None else None
+        subject = value(view)
         if subject is None or len(text := text_of(subject)) > _MAX_SUBJECT:
             raise NoValue("nothing to try the pattern on")
         try:
@@ -175,14 +182,7 @@ def _build_size(arguments: Arguments) -> Test:
 def _build_length(compare: Callable[[int, int], bool]) -> Callable[[Arguments], Test]:
     def build(arguments: Arguments) -> Test:
         bound = _read_number(arguments.text("value"))
-
-        def test(view: RequestView) -> bool:
-            length = view.request.headers.get("content-length")
-            if length is None or not length.isdigit():
-                raise NoValue("the length is not announced")
-            return compare(int(length), bound)
-
-        return test
+        return lambda view: compare(view.get_length(), bound)
 
     return build
 

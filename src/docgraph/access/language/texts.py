@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["NoValue", "Repeated", "Text"]
+__all__ = ["Absent", "NoValue", "Repeated", "Text"]
 
 
 class NoValue(Exception):
     """Something has no value, so that a condition on it neither holds nor fails."""
+
+
+class Absent(NoValue):
+    """Something is certainly not there, which is what `exists` asks; others cannot be read."""
 
 
 class Repeated(NoValue):

@@ -14,7 +14,7 @@ from decimal import Decimal, InvalidOperation
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
-from docgraph.access.language.texts import NoValue, Repeated, Text
+from docgraph.access.language.texts import Absent, NoValue, Repeated, Text
 from docgraph.access.language.view import RequestView
 from docgraph.codec.equality import is_equal_unordered
 from docgraph.codec.types import Decimal128, ObjectId
@@ -27,6 +27,7 @@ __all__ = [
     "is_any_equal",
     "items_of",
     "number_of",
+    "path_of",
     "text_of",
 ]
 
@@ -65,11 +66,18 @@ def take_one(found: Sequence[str]) -> Text | None:
 def _find_user(view: RequestView) -> str:
     account = view.exchange.account
     if account is None:
-        raise NoValue("%u")
+        raise Absent("%u")
     return account.name
 
 
 def _find_path(view: RequestView) -> str:
+    """The path as text; raises `NoValue` where as a text it means another document."""
+    if view.is_retyped:
+        raise NoValue("%R")
+    return path_of(view)
+
+
+def path_of(view: RequestView) -> Text:
     """The path as text; what is a slash inside a segment must not look like one between two."""
     quoted = (one.replace("%", "%25").replace("/", "%2F") for one in view.segments)
     return Text("/" + "/".join(quoted))

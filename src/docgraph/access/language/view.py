@@ -10,18 +10,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from docgraph.access.language.changes import Changes
 from docgraph.access.language.seeds import find_seeds
-from docgraph.access.language.texts import NoValue, Text
-from docgraph.access.language.written import Changes
-from docgraph.codec.documents import read_documents
-from docgraph.exchange import DataRequest, Exchange, Resource, ResourceType
+from docgraph.access.language.texts import Absent, NoValue, Text
+from docgraph.codec.documents import parse_large, read_documents
+from docgraph.exchange import DataRequest, Exchange, Resource, ResourceType, WriteMode
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.path import render_path
+from docgraph.runtime import Lane, run_blocking
 from docgraph.variables import UNBOUND, Resolvers, Variables
+from docgraph.variables.paths import get_value, parse_path
 
 __all__ = ["RequestView", "Wanted"]
 
 _BODY: Final = "the body"  # not the name of any variable
+_UNKNOWN: Final = object()  # there may be a value, and nobody can tell it
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})  # the service ignores those of others
+_FILTERED_READS: Final = frozenset(
+    {ResourceType.COLLECTION, ResourceType.DOCUMENT, ResourceType.SIZE}
+)
+_FILTERED_WRITES: Final = frozenset({ResourceType.DOCUMENT, ResourceType.BULK})
+_READS: Final = frozenset({"GET", "HEAD"})
+_LENGTH: Final = "the length of the body"
 
 
 class Wanted(Exception):
@@ -36,12 +46,21 @@ class RequestView:
     """One request; `bound` are the `${…}` of the rule that is being looked at.
 
     `data` is what the REST API will carry out; None for requests to other services. `segments` are
-    the path that is really served.
+    the path that is really served. Large bodies are looked at in the `lane`.
     """
 
-    __slots__ = ("_known", "_resolvers", "bound", "data", "exchange", "request", "segments")
+    __slots__ = (
+        "_known",
+        "_lane",
+        "_resolvers",
+        "bound",
+        "data",
+        "exchange",
+        "request",
+        "segments",
+    )
 
-    def __init__(self, exchange: Exchange, resolvers: Resolvers) -> None:
+    def __init__(self, exchange: Exchange, resolvers: Resolvers, lane: Lane | None = None) -> None:
         parsed = exchange.parsed
         self.exchange = exchange
         self.request = exchange.request
@@ -50,19 +69,33 @@ class RequestView:
         self.bound: dict[str, Any] = {}
         self._known: dict[str, Any] = {}
         self._resolvers = resolvers
+        self._lane = lane
 
     @property
     def resource(self) -> Resource | None:
         """What a request to the REST API addresses."""
         return None if self.data is None else self.data.resource
 
+    @property
+    def is_retyped(self) -> bool:
+        """Whether the path as a text means another document than the one that is served.
+
+        `/users/5?id_type=NUMBER` is not the document of the user "5".
+        """
+        resource = self.resource
+        if resource is None or resource.type is not ResourceType.DOCUMENT:
+            return False
+        return self.data is not None and self.data.is_retyped
+
     def get(self, name: str) -> Any:
-        """The value of `@…` or of the body; raises `Wanted` or `NoValue`."""
+        """The value of `@…`; raises `Wanted`, `Absent` or `NoValue`."""
         try:
             value = self._known[name]
         except KeyError:
             raise Wanted(name) from None
         if value is UNBOUND:
+            raise Absent(name)
+        if value is _UNKNOWN:
             raise NoValue(name)
         return value
 
@@ -71,8 +104,21 @@ class RequestView:
         changes: Changes = self.get(_BODY)
         return changes
 
+    def get_length(self) -> int:
+        """The length of the body as its service sees it; raises `Wanted` or `NoValue`."""
+        if self.request.is_coded:
+            inflated: int = self.get(_LENGTH)
+            return inflated
+        announced = self.request.headers.get("content-length")
+        if announced is None or not announced.isdigit():
+            raise NoValue("the length is not announced")
+        return int(announced)
+
     def bind(self, found: Mapping[str, str]) -> None:
-        """Keep parts of the path or of other texts, for `${…}` further to the right."""
+        """Keep parts of the path or of other texts, for `${…}` further to the right.
+
+        The last segment of a document's path is the id that the service looks for, with its type.
+        """
         for name, text in found.items():
             self.bound[name] = self.find_id() if self._is_id(text) else Text(text)
 
@@ -80,15 +126,17 @@ class RequestView:
         """The value of `${…}`."""
         value = self.bound.get(name)
         if value is None:
+            raise Absent(name)
+        if value is _UNKNOWN:
             raise NoValue(name)
         return value
 
     async def supply(self, name: str) -> None:
-        """Find a value; what cannot be read has none. A null counts as none, too."""
+        """Find a value; a null counts as none, and what cannot be read is unknown."""
         try:
             value = await self._find(name)
-        except RequestError:
-            value = UNBOUND
+        except (RequestError, NoValue):
+            value = _UNKNOWN
         self._known[name] = UNBOUND if value is None else value
 
     async def supply_all(self, names: frozenset[str]) -> Variables:
@@ -96,37 +144,82 @@ class RequestView:
         for name in sorted(names):
             if name not in self._known:
                 await self.supply(name)
-        return Variables({name: self._known[name] for name in names})
+        known = {name: self._known[name] for name in names}
+        return Variables({name: UNBOUND if one is _UNKNOWN else one for name, one in known.items()})
 
     async def _find(self, name: str) -> Any:
         if name == _BODY:
             return await self._read_changes()
-        if name in _OF_DATA and self.data is not None:
-            return _OF_DATA[name](self)
-        found = await self._resolvers.resolve_all([name], self.exchange)
+        if name == _LENGTH:
+            return len(await self.request.read_body())
+        if self.data is not None:
+            if name in _OF_DATA:
+                return _OF_DATA[name](self)
+            head, *path = parse_path(name[1:])
+            if (head, *path[:1]) == ("request", "body"):
+                return await self._find_stored(tuple(path[1:]))
+            if head == "filter" and not self._uses_filter():
+                return UNBOUND
+        failed: set[str] = set()
+        found = await self._resolvers.resolve_all([name], self.exchange, failed)
         value = found[name]
+        if name in failed:
+            return _UNKNOWN
         return value() if callable(value) else value
 
     async def _read_changes(self) -> Any:
         if self.data is None or self.data.refusal is not None:
-            return UNBOUND
+            return _UNKNOWN
         method = self.request.method
-        return Changes(
-            await read_documents(self.request),
-            is_update=method == "PATCH",
-            seeds=tuple(find_seeds(method, self.data)),
-        )
+        if method not in _WITH_BODY:
+            return Changes({})
+        seeds = tuple(find_seeds(method, self.data))
+
+        def find_changes(body: Any) -> Changes:
+            return Changes(body, is_update=method == "PATCH", seeds=seeds)
+
+        if self._lane is not None and await parse_large(self.request, self._lane):
+            body = await read_documents(self.request)
+            return await run_blocking(self._lane, find_changes, body)
+        return find_changes(await read_documents(self.request))
+
+    async def _find_stored(self, path: tuple[str, ...]) -> Any:
+        """`@request.body.a.b`: the value that is stored there, if it is one and the same."""
+        if _BODY not in self._known:
+            await self.supply(_BODY)
+        changes = self.get_changes()
+        if not path:
+            return changes.body if isinstance(changes.body, dict) else _UNKNOWN
+        first, *rest = path
+        stored = changes.find((first,))
+        if not stored.found:
+            touched = any(one.may_touch((first,)) for one in changes.written)
+            return _UNKNOWN if touched else UNBOUND
+        values = [get_value(value, tuple(rest)) for value in stored.found]
+        is_one = stored.is_everywhere and all(value == values[0] for value in values)
+        return values[0] if is_one else _UNKNOWN
+
+    def _uses_filter(self) -> bool:
+        """Whether the service carries the request out under its filter."""
+        if self.data is None or self.data.resource is None:
+            return False
+        mode, method, type = self.data.parameters.mode, self.request.method, self.data.resource.type
+        if method in _READS:
+            return type in _FILTERED_READS
+        if type not in _FILTERED_WRITES:
+            return False
+        return method == "DELETE" or mode in (None, WriteMode.UPDATE)
 
     def _is_id(self, text: str) -> bool:
         """Whether the text is the last segment of a document's path."""
         resource = self.resource
         is_document = resource is not None and resource.type is ResourceType.DOCUMENT
-        return is_document and text == self.segments[-1]
+        return is_document and self.segments[-1:] == (text,)
 
     def find_id(self) -> Any:
-        """The id that the service looks for, as the value that it is; None: nobody knows it."""
+        """The id that the service looks for, as the value that it is."""
         if self.data is None or self.data.resource is None or self.data.refusal is not None:
-            return None
+            return _UNKNOWN
         return self.data.resource.id
 
 
@@ -135,5 +228,7 @@ _OF_DATA: Final[Mapping[str, Callable[[RequestView], Any]]] = {
     "@request.collection": lambda view: view.resource and view.resource.collection,
     "@request.resourceType": lambda view: view.resource and view.resource.type,
     "@request._id": RequestView.find_id,
-    "@request.relativePath": lambda view: render_path(view.segments),
+    "@request.relativePath": lambda view: (
+        _UNKNOWN if view.is_retyped else render_path(view.segments)
+    ),
 }

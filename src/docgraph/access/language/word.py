@@ -9,7 +9,7 @@ from typing import Any
 
 from docgraph.access.language.reach import Reach
 from docgraph.access.language.texts import NoValue, Text
-from docgraph.access.language.values import Value, attribute, find_parameter, text_of
+from docgraph.access.language.values import Value, attribute, find_parameter
 from docgraph.access.language.view import RequestView
 from docgraph.predicates import Arguments as Texts
 from docgraph.predicates import Parameter, Quoted
@@ -94,9 +94,10 @@ def _read_parameter(text: str) -> Value:
 
 
 def _text(value: Any) -> str:
-    if value is None:
-        raise NoValue("absent")
-    return text_of(value)
+    """A part of a longer text; what is no text would lose its type in it."""
+    if not isinstance(value, str):
+        raise NoValue("no text")
+    return value
 
 
 @dataclass(frozen=True, slots=True)

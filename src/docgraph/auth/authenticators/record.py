@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.codec.roles_path import RolesPath
@@ -16,6 +16,9 @@ from docgraph.exchange import Account, Document
 
 __all__ = ["User", "UserReader", "find_value", "put_value"]
 
+# They stand for the user id in accounts of JWTs. Whoever may edit the own document must not be able
+# to write another id there.
+_NAMES_OF_ID: Final = ("sub", "userid")
 _HEX_LENGTHS = {"MD5": 32, "SHA-256": 64}
 
 
@@ -43,7 +46,7 @@ class UserReader:
         self.roles = RolesPath(section.json_path_roles)
 
     def read(self, name: str, document: Document) -> User | None:
-        """The user of that name; the properties of the account hold no secret."""
+        """The user of that name; the account holds no secret, and no id but the user's own."""
         # An array of names matches a filter on one of them, and a collation matches other cases.
         if find_value(document, self._section.prop_id) != name:
             return None
@@ -52,6 +55,9 @@ class UserReader:
         roles = self.roles.read(properties)
         if roles is None:
             return None
+        for key in _NAMES_OF_ID:
+            if properties.get(key) != name:
+                properties.pop(key, None)
         password = document.get(self._section.prop_password)
         return User(
             Account(name, roles, properties, "database"),

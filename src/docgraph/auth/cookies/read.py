@@ -14,12 +14,13 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from docgraph.auth.cookies.cookie import Cookie, find_values, read_authorization
-from docgraph.auth.cookies.forgery import Page, Pages
+from docgraph.auth.cookies.forgery import check_forgery
 from docgraph.auth.cookies.remove import REMOVER
 from docgraph.auth.cookies.sections import AuthCookieHandler, AuthCookieSetter
 from docgraph.auth.tokens.headers import note_cookie
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Answer, Exchange, Headers
+from docgraph.exchange.pages import Page
 from docgraph.plugins.kinds import (
     ABSENT,
     Accepted,
@@ -30,7 +31,6 @@ from docgraph.plugins.kinds import (
     Rejected,
 )
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.runtime.sections import Cors
 
 __all__ = ["CookieClearer", "CookieClearerOnRefusal", "CookieHandler"]
 
@@ -52,12 +52,10 @@ class CookieHandler(AuthMechanism):
         config: AuthCookieHandler,
         registry: PluginRegistry,
         cookie: AuthCookieSetter,
-        cors: Cors,
     ) -> None:
         self.config = config
         self._registry = registry
         self._name = Cookie(cookie).name
-        self._pages = Pages(cors.allow_origins)
         self._verifiers: list[AuthMechanism] = []
 
     async def provision(self) -> None:
@@ -76,9 +74,9 @@ class CookieHandler(AuthMechanism):
         outcome = await self._verify(exchange, values)
         if isinstance(outcome, Accepted):
             is_logout = exchange.service == REMOVER
-            self._pages.check_forgery(exchange.request, takes_forms=is_logout)
+            check_forgery(exchange.request, takes_forms=is_logout)
             note_cookie(exchange)
-        elif self._pages.judge(exchange.request) is not Page.FOREIGN:
+        elif exchange.request.page is not Page.FOREIGN:
             exchange.attributes[_REJECTED] = True
         return outcome
 

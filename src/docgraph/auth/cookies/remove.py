@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from docgraph.auth.cookies.cookie import Cookie
-from docgraph.auth.cookies.forgery import Page, Pages, foreign_page
+from docgraph.auth.cookies.forgery import foreign_page
 from docgraph.auth.cookies.sections import AuthCookieRemover, AuthCookieSetter
 from docgraph.auth.tokens.ending import end_session
 from docgraph.auth.tokens.headers import find_manager, withdraw_token
 from docgraph.auth.tokens.revocation import Revocations
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import Unauthenticated
+from docgraph.exchange.pages import Page
 from docgraph.plugins.kinds import Service, TokenManager
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.runtime.sections import Cors
 from docgraph.store import Store
 
 __all__ = ["REMOVER", "CookieRemover"]
@@ -45,7 +45,6 @@ class CookieRemover(Service):
         config: AuthCookieRemover,
         registry: PluginRegistry,
         cookie: AuthCookieSetter,
-        cors: Cors,
         store: Store,
         token_revocations: Revocations | None = None,
     ) -> None:
@@ -54,7 +53,6 @@ class CookieRemover(Service):
         self.uri = config.uri  # type: ignore[misc]
         self._registry = registry
         self._cleared = ("Set-Cookie", Cookie(cookie).clear())
-        self._pages = Pages(cors.allow_origins)
         self._revocations = token_revocations
         self._manager: TokenManager | None = None
 
@@ -71,7 +69,7 @@ class CookieRemover(Service):
 
     async def handle(self, exchange: Exchange) -> Answer:
         """The cookie is cleared whatever else happens; 200 says that the token has ended, too."""
-        if self._pages.judge(exchange.request) is Page.FOREIGN:
+        if exchange.request.page is Page.FOREIGN:
             raise foreign_page()
         withdraw_token(exchange)
         exchange.headers.append(self._cleared)

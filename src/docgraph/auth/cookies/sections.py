@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism, TokenBasicAuthMechanism
 from docgraph.auth.tokens.sections import JwtTokenManager, RndTokenManager
-from docgraph.config.section import PluginConfig, Uri, View
+from docgraph.config.section import PluginConfig, ServiceConfig, Uri, View
 from docgraph.exchange.errors import Problem
 
 __all__ = ["AuthCookieHandler", "AuthCookieRemover", "AuthCookieSetter"]
@@ -56,6 +56,19 @@ class AuthCookieSetter(PluginConfig, frozen=True):
         yield from _have_a_token(view)
         yield from _agree_on_tokens(view)
 
+    def give_advice(self, view: View) -> Iterator[Problem]:
+        """All three option sets have the token-basic mechanism on; set 1 works without it."""
+        if not self.enabled or not view.knows(TokenBasicAuthMechanism):
+            return
+        signed = view.on(JwtTokenManager) and view.on(JwtAuthenticationMechanism)
+        if signed and not view.on(TokenBasicAuthMechanism):
+            yield view.blame(
+                "/tokenBasicAuthMechanism/enabled",
+                "cookies work without it, but it is a part of their option set 1: callers who send "
+                "their token in the place of a password are not known",
+                "set it to true, unless all callers send cookies or bearers",
+            )
+
 
 class AuthCookieHandler(PluginConfig, frozen=True):
     """Reads the cookie and takes it as an `Authorization` header."""
@@ -64,7 +77,7 @@ class AuthCookieHandler(PluginConfig, frozen=True):
     enabled: Annotated[bool, Meta(description="whether the cookie is read")] = False
 
 
-class AuthCookieRemover(PluginConfig, frozen=True):
+class AuthCookieRemover(ServiceConfig, frozen=True):
     """Clears the cookie and ends the token."""
 
     section_name: ClassVar[str] = "authCookieRemover"
@@ -73,6 +86,9 @@ class AuthCookieRemover(PluginConfig, frozen=True):
         bool, Meta(description="whether the request to log out must itself be authenticated")
     ] = False
     uri: Annotated[Uri, Meta(description="path of the service")] = "/logout"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
+        False
+    )
 
 
 _COOKIES: Final = (AuthCookieSetter, AuthCookieHandler, AuthCookieRemover)

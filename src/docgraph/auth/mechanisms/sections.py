@@ -106,15 +106,24 @@ class TokenBasicAuthMechanism(PluginConfig, frozen=True):
     enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = True
 
     def give_advice(self, view: View) -> Iterator[Problem]:
-        """Without a token manager the mechanism has nothing to check."""
-        if not self.enabled or not view.knows(RndTokenManager, JwtTokenManager):
+        """Somebody has to issue tokens, and somebody has to verify them."""
+        if not view.knows(RndTokenManager, JwtTokenManager):
             return
-        if not view.on(RndTokenManager) and not view.on(JwtTokenManager):
+        is_issued = view.on(RndTokenManager) or view.on(JwtTokenManager)
+        if self.enabled and not is_issued:
             yield view.blame(
                 "/tokenBasicAuthMechanism/enabled",
-                "without effect: no token manager is on",
-                "turn on rndTokenManager or jwtTokenManager, or set it to false",
+                "no token manager of docgraph is on, whose tokens tokenBasicAuthMechanism would "
+                "verify",
+                "turn on rndTokenManager or jwtTokenManager, or set "
+                "/tokenBasicAuthMechanism/enabled to false; a plugin may bring a manager, too",
                 "/rndTokenManager/enabled",
+            )
+        if not self.enabled and view.on(RndTokenManager):
+            yield view.blame(
+                "/tokenBasicAuthMechanism/enabled",
+                "nobody verifies the tokens that rndTokenManager issues",
+                "set /rndTokenManager/enabled to false, too, or this one to true",
             )
 
 

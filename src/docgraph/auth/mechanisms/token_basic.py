@@ -18,8 +18,6 @@ from docgraph.auth.headers import (
 )
 from docgraph.auth.mechanisms.sections import BasicAuthMechanism, TokenBasicAuthMechanism
 from docgraph.exchange import Exchange
-from docgraph.observe import emit
-from docgraph.observe.events import ConfigWarning
 from docgraph.plugins.kinds import (
     ABSENT,
     Accepted,
@@ -61,15 +59,6 @@ class TokenBasicMechanism(AuthMechanism):
         """Find the token manager, and whether passwords come by the same scheme."""
         managers = self._registry.of_kind(Kind.TOKEN_MANAGER)
         self._manager = managers[0] if managers else None
-        if self._manager is None:
-            emit(
-                ConfigWarning(
-                    "configuration",
-                    f"/{self.name}/enabled",
-                    "no token manager is on, so that no token can be verified; "
-                    "enable rndTokenManager or jwtTokenManager",
-                )
-            )
         if self._registry.find(BASIC) is None:
             self._refusal = Rejected("wrong-token")
 

@@ -7,24 +7,29 @@ not match, a field is null.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from docgraph.auth.tokens.claims import PropertyNames
 from docgraph.auth.tokens.sections import JwtTokenManager
+from docgraph.codec import decode
 from docgraph.config.files import load_file
 from docgraph.config.locate import CONFIGURATION
 from docgraph.config.node import to_plain
 from docgraph.config.section import PluginConfig
-from docgraph.exchange import ConfigError, Deadline
+from docgraph.exchange import ConfigError, Deadline, DocgraphError
 from docgraph.observe import emit
 from docgraph.observe.events import ConfigWarning
 from docgraph.plugins.kinds import Initializer
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.predicates import PredicateError
+from docgraph.predicates.tokens import REFERENCES, tokenize
+from docgraph.predicates.tokens import Kind as TokenKind
 from docgraph.runtime import Blocking, Instance, run_blocking
 from docgraph.store import Store
+from docgraph.variables import parse_path
 
 __all__ = ["ClaimsAdvisor", "find_user_paths"]
 
@@ -38,9 +43,7 @@ _KEPT: Final = (
 _MOST_DOCUMENTS: Final = 10_000
 _MOST_PLACES: Final = 3
 _READ_MS: Final = 10_000
-# Not in quotes, and not the end of an address such as ada@user.example.
-_USER: Final = re.compile(r"(?<![\w'\"])@user((?:\.[\w$-]+|\[[0-9]+\])+)")
-_STEP: Final = re.compile(r"[\w$-]+")
+_PREDICATE: Final = "predicate"  # of a rule
 _NO_MAPPING: Final = "schema"  # the text of an app that is for people
 
 
@@ -96,23 +99,55 @@ class ClaimsAdvisor(Initializer):
         for place, document in documents:
             for path in find_user_paths(document):
                 if not self._names.carry(path):
-                    places.setdefault(".".join(path), {})[place] = None
+                    # Of an array, tokens carry all or nothing.
+                    listable = takewhile(lambda step: not step.isdigit(), path)
+                    places.setdefault(".".join(listable), {})[place] = None
         for missing, users in places.items():
             emit(ConfigWarning(CONFIGURATION, _OPTION, _describe(missing, list(users))))
 
 
 def find_user_paths(value: Any) -> Iterator[tuple[str, ...]]:
-    """The paths behind `@user` in all texts of a document."""
+    """The paths behind `@user` in a rule or an app, whose filters may be JSON text."""
     if isinstance(value, str):
-        for match in _USER.finditer(value):
-            yield tuple(_STEP.findall(match[1]))
+        yield from find_user_paths(_decode(value)) if value.lstrip()[:1] == "{" else _read(value)
     elif isinstance(value, Mapping):
         for key, one in value.items():
-            if key != _NO_MAPPING:
+            if key == _PREDICATE and isinstance(one, str):
+                yield from _find_in_predicate(one)
+            elif key != _NO_MAPPING:
                 yield from find_user_paths(one)
     elif isinstance(value, list | tuple):
         for one in value:
             yield from find_user_paths(one)
+
+
+def _find_in_predicate(text: str) -> Iterator[tuple[str, ...]]:
+    try:
+        tokens = tokenize(text, REFERENCES)
+    except PredicateError:
+        return  # the authorizer tells of it
+    for token in tokens:
+        if token.kind is TokenKind.WORD:  # what is in quotes is a text
+            yield from _read(token.value)
+
+
+def _read(text: str) -> Iterator[tuple[str, ...]]:
+    """The path of `@user.a.b`; nothing of any other text."""
+    if not text.startswith("@user"):
+        return
+    try:
+        head, *path = parse_path(text[1:])
+    except ValueError:
+        return  # who reads the rule or the app tells of it
+    if head == "user" and path:
+        yield tuple(path)
+
+
+def _decode(text: str) -> Any:
+    try:
+        return decode(text)
+    except DocgraphError:
+        return None  # who reads the rule tells of it
 
 
 def _load_rules(config: Any) -> list[tuple[int, Any]]:

@@ -1,8 +1,8 @@
 """An account as the claims of a JWT, and back (decision 19).
 
-A token carries the user id, the roles and the properties that `account-properties-claims` lists,
-under their own names, so that other programs can read them; values that JSON does not know are
-extended JSON. What would collide with a claim of the token itself, and the kind of the account,
+A token carries the user id, `_id`, the roles and the properties that `account-properties-claims`
+lists, under their own names, so that other programs can read them; values that JSON does not know
+are extended JSON. What would collide with a claim of the token itself, and the kind of the account,
 stands in the claim `docgraph`. A property that would make the token too large for a cookie is left
 out, the largest first: it is then unbound, never wrong.
 """
@@ -57,12 +57,11 @@ def build_claims(
     account: TokenAccount, names: PropertyNames, *, tells_session: bool = False
 ) -> dict[str, Any]:
     """`sub`, `roles`, the listed properties, and what is needed to read them back."""
-    properties = names.select(account.properties)
-    for name in NAMES_OF_USER:  # most often they are the user id itself, which is there anyway
-        value = account.properties.get(name)
-        if name != "sub" and value is not None and value != account.name:
-            properties[name] = value
-    plain: dict[str, Any] = orjson.loads(encode(_fit(properties), JsonMode.RELAXED))
+    properties = _fit(names.select(account.properties))
+    id = account.properties.get("_id")
+    if id is not None and id != account.name:  # most often it is `sub`, which is there anyway
+        properties["_id"] = id
+    plain: dict[str, Any] = orjson.loads(encode(properties, JsonMode.RELAXED))
     roles = list(account.roles)
     # In one order everywhere: workers that sign the same claims must make the same token.
     hidden = {name: plain.pop(name) for name in sorted(_RESERVED & plain.keys())}

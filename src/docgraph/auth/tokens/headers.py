@@ -14,7 +14,8 @@ from functools import lru_cache
 from typing import ClassVar, Final
 from urllib.parse import quote
 
-from docgraph.auth.tokens.token import Token, TokenAccount
+from docgraph.auth.tokens.sections import AuthTokenService
+from docgraph.auth.tokens.token import LastToken, Token, TokenAccount
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Answer, DocgraphError, Exchange
 from docgraph.observe import emit
@@ -69,9 +70,15 @@ def is_by_cookie(exchange: Exchange) -> bool:
 
 
 def wants_cookie(exchange: Exchange) -> bool:
-    """Whether the answer should set the cookie: on request, and where what it holds was renewed."""
-    if is_by_cookie(exchange) and _RENEWED in exchange.attributes:
-        return True
+    """Whether the answer should set the cookie: on request, and where what it holds was renewed.
+
+    A cookie with the last token of its session stays as it is: setting it would prolong its life.
+    """
+    if is_by_cookie(exchange):
+        if isinstance(find_token(exchange), LastToken):
+            return False
+        if _RENEWED in exchange.attributes:
+            return True
     return _asks(exchange, _SET)
 
 
@@ -106,10 +113,10 @@ def withdraw_token(exchange: Exchange) -> None:
         exchange.headers[:] = [pair for pair in exchange.headers if pair[0] not in _NAMES]
 
 
-def service_uri(manager: TokenManager | None) -> str:
-    """Where the token service is, without a slash at the end; the `srv-uri` of the manager."""
-    uri: str = getattr(getattr(manager, "config", None), "srv_uri", "/tokens")
-    return uri.rstrip("/")
+def service_uri(manager: TokenManager | None, service: AuthTokenService) -> str:
+    """Where the token service is, without a slash at the end; else the manager's `srv-uri`."""
+    default: str = getattr(getattr(manager, "config", None), "srv_uri", "/tokens")
+    return (service.uri or default).rstrip("/")
 
 
 def render_instant(seconds: float) -> str:
@@ -125,16 +132,19 @@ class TokenHeaders(Interceptor):
     point: ClassVar[Point] = Point.AFTER_AUTH
     priority: ClassVar[int] = 5
 
-    def __init__(self, config: PluginConfig, registry: PluginRegistry) -> None:
+    def __init__(
+        self, config: PluginConfig, registry: PluginRegistry, service: AuthTokenService
+    ) -> None:
         self.config = config
         self._registry = registry
+        self._service = service
         self._manager: TokenManager | None = None
         self._uri = ""
 
     async def provision(self) -> None:
         """Find the token manager."""
         self._manager = find_manager(self._registry)
-        self._uri = service_uri(self._manager)
+        self._uri = service_uri(self._manager, self._service)
 
     def resolve(self, exchange: Exchange) -> bool:
         """Every known caller; OPTIONS has none."""
@@ -147,7 +157,7 @@ class TokenHeaders(Interceptor):
             return None
         renew = _asks(exchange, _RENEW) and getattr(manager, "renewable", False)
         try:
-            token = Token(*await manager.issue(account, renew=renew))
+            token = Token.of(await manager.issue(account, renew=renew))
         except DocgraphError:  # a database that is away is told of elsewhere
             if renew:
                 raise

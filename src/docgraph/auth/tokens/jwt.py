@@ -23,7 +23,7 @@ from docgraph.auth.tokens.issued import Ended, Issued, IssuedTokens
 from docgraph.auth.tokens.realms import Realms
 from docgraph.auth.tokens.revocation import Revocations
 from docgraph.auth.tokens.sections import JwtTokenManager
-from docgraph.auth.tokens.token import AccountMemo, Token, TokenAccount
+from docgraph.auth.tokens.token import AccountMemo, LastToken, Token, TokenAccount
 from docgraph.exchange import Account, StartupError
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.plugins.kinds import TokenManager
@@ -84,7 +84,7 @@ class JwtTokens(TokenManager):
     async def issue(self, account: Account, *, renew: bool = False) -> Token:
         """The login's token; `renew` makes a new one. The old one is good until its end."""
         if isinstance(account, TokenAccount) and self._issued.is_too_old(account):
-            return Token(account.token_text, account.token_expires_at)
+            return LastToken(account.token_text, account.token_expires_at)
         try:
             issued = await (self._issued.renew(account) if renew else self._issued.current(account))
         except Ended:

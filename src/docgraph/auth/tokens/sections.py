@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from docgraph.auth.jwt.hashes import is_short
-from docgraph.config.section import Name, PluginConfig, Secret, Uri, View
+from docgraph.config.section import Name, PluginConfig, Secret, ServiceConfig, Uri, View
 from docgraph.exchange.errors import Problem
 
 __all__ = [
@@ -87,8 +87,15 @@ class JwtTokenManager(PluginConfig, frozen=True):
             )
 
 
-class AuthTokenService(PluginConfig, frozen=True):
+class AuthTokenService(ServiceConfig, frozen=True):
     """Gives and ends the caller's token, at the `srv-uri` of the token manager."""
 
     section_name: ClassVar[str] = "authTokenService"
     enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[
+        Uri | None,
+        Meta(description="path of the service; none is the `srv-uri` of the token manager"),
+    ] = None
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
+        False
+    )

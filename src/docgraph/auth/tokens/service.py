@@ -65,7 +65,7 @@ class TokenService(Service):
     async def provision(self) -> None:
         """Find the token manager, which says where its service is."""
         self._manager = find_manager(self._registry)
-        self.uri = service_uri(self._manager)  # type: ignore[misc]
+        self.uri = service_uri(self._manager, self.config)  # type: ignore[misc]
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
         """The same for every user; asked before a method is refused, so that 401 comes first."""
@@ -81,10 +81,10 @@ class TokenService(Service):
             case "DELETE":
                 return await self._end(exchange, account)
             case "POST":
-                token = Token(*await self._manager.issue(account, renew=True))
+                token = Token.of(await self._manager.issue(account, renew=True))
                 give_token(exchange, token, self.uri, renewed=True)
             case _:
-                token = find_token(exchange) or Token(*await self._manager.issue(account))
+                token = find_token(exchange) or Token.of(await self._manager.issue(account))
         shown = {} if is_by_cookie(exchange) else {"auth_token": token.text}
         shown["auth_token_valid_until"] = render_instant(find_end(exchange, token))
         return Body(200, orjson.dumps(shown), "application/json", [("Cache-Control", "no-store")])

@@ -14,7 +14,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from docgraph.auth.tokens.snapshot import encode_account
 from docgraph.exchange import Account
 
-__all__ = ["AccountMemo", "LoginNames", "Token", "TokenAccount"]
+__all__ = ["AccountMemo", "LastToken", "LoginNames", "Token", "TokenAccount"]
 
 V = TypeVar("V")
 
@@ -28,6 +28,17 @@ class Token(NamedTuple):
 
     text: str
     expires_at: float
+
+    @classmethod
+    def of(cls, issued: tuple[str, float]) -> Token:
+        """What a manager has issued, which may be anybody's plugin."""
+        return issued if isinstance(issued, Token) else cls(*issued)
+
+
+class LastToken(Token):
+    """The one that the caller came with: the session is too old for another."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

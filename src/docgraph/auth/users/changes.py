@@ -149,8 +149,8 @@ class PasswordHasher(_OnUsers):
             return None
         if one.user is None:
             raise RequestError(
-                "the password belongs to nobody in particular",
-                hint=f"write one user at a time, by {self.names.id}: digest needs the name",
+                "a password for Digest authentication can be set for one user at a time only",
+                hint=f"select the user by {self.names.id}: the stored hash contains the user name",
             )
         return {
             algorithm: build_ha1(algorithm, one.user, self._digest.realm, one.text)

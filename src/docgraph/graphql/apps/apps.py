@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from docgraph.exchange import Deadline, Document
@@ -29,7 +30,8 @@ from docgraph.observe.events import AppInvalid, AppLoaded, AppsRefreshed
 from docgraph.plugins.kinds import Kind
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, LoadingCache, close_all, run_blocking
-from docgraph.store import Store
+from docgraph.store import Key, Store
+from docgraph.store.guard.marker import hide_marker
 from docgraph.variables import BUILT_IN
 
 __all__ = ["Apps", "known_variables"]
@@ -240,7 +242,12 @@ class Apps:
             projection=projection,
             limit=limit,
             deadline=Deadline.after_ms(_REFRESH_MS),
+            reveal=(self._key,),
         )
+
+    @cached_property
+    def _key(self) -> Key:
+        return hide_marker(self._store.guard, self._config.db, self._config.collection)
 
     async def _compile(self, entry: Entry, definitions: StoredDefinitions) -> App:
         if entry.key in definitions.collisions:

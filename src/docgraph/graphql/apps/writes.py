@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from docgraph.codec import escape_keys, unescape_keys
+from docgraph.codec import as_written, to_stored
 from docgraph.codec.types import ObjectId
 from docgraph.config.locate import CONFIGURATION
 from docgraph.exchange import (
@@ -36,6 +36,7 @@ from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, run_blocking
 from docgraph.store import Key, Store
+from docgraph.store.guard.marker import hide_marker
 
 __all__ = ["URIS", "DefinitionChecker", "DefinitionNotifier", "DefinitionReader", "OnDefinitions"]
 
@@ -75,7 +76,7 @@ class DefinitionChecker(OnDefinitions):
     ) -> None:
         super().__init__(config, graphql)
         self._store = store
-        self._key = _hide_claims(store, graphql)
+        self._key = _hide_ours(store, graphql)
         self._registry = registry
         self._lane = blocking.lane("definitions", concurrency=1, queue=64)
 
@@ -115,8 +116,8 @@ class DefinitionChecker(OnDefinitions):
         )
 
     async def _check(self, document: Document, place: str) -> Document:
-        document = unescape_keys(document)
-        report = await self._examine(document)
+        stored = to_stored({key: value for key, value in document.items() if key != URIS})
+        report = await self._examine(stored)
         if report.errors:
             raise DefinitionError(
                 f"Wrong GraphQL App definition{place}: {report.errors[0].where}: "
@@ -125,9 +126,8 @@ class DefinitionChecker(OnDefinitions):
                 details=[f"{one.where}: {one.what}" for one in report.errors],
             )
         _warnings.set((*_warnings.get(), *map(str, report.warnings)))
-        stored = escape_keys({key: value for key, value in document.items() if key != URIS})
         stored.setdefault("_etag", ObjectId())
-        stored[URIS] = find_claims(document["_id"], decode_definition(document).uri)
+        stored[URIS] = find_claims(document["_id"], decode_definition(stored).uri)
         return stored
 
     async def _refuse_collision(self, document: Document, taken: set[str], place: str) -> None:
@@ -166,9 +166,10 @@ class DefinitionChecker(OnDefinitions):
         )
 
 
-def _hide_claims(store: Store, graphql: Graphql) -> Key:
-    """No read shows them, asks for them or joins them; every definition makes its own anew."""
+def _hide_ours(store: Store, graphql: Graphql) -> Key:
+    """No read shows, asks for or joins what is ours; every definition makes it anew."""
     try:
+        hide_marker(store.guard, graphql.db, graphql.collection)
         return store.guard.hide(graphql.db, graphql.collection, URIS, remade=True)
     except DocgraphError as error:
         problem = f"apps cannot be kept there: {error}".rstrip(".")
@@ -212,6 +213,6 @@ class DefinitionReader(OnDefinitions):
     ) -> list[Document]:
         """The documents without escapes and without what only we need."""
         return [
-            unescape_keys({key: value for key, value in one.items() if key != URIS})
+            as_written({key: value for key, value in one.items() if key != URIS})
             for one in documents
         ]

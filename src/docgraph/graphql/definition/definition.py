@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docgraph.codec.encode import EncodeError, encode
-from docgraph.codec.escape import unescape_keys
+from docgraph.codec.escape import as_meant
 from docgraph.codec.forms import JsonMode
 from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.sections import GraphqlLimits
@@ -47,7 +47,7 @@ def normalise_uri(uri: str) -> str:
 
 def decode_definition(document: Mapping[str, Any]) -> AppDefinition:
     """Read a stored or submitted document, with escaped or plain keys (decision 6)."""
-    return _Decoder(unescape_keys(dict(document))).decode()
+    return _Decoder(as_meant(document)).decode()
 
 
 class _Decoder:

@@ -13,40 +13,41 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from docgraph.codec import escape_keys, unescape_keys
+from docgraph.codec import as_meant
+from docgraph.codec import to_stored as escape
 from docgraph.exchange.data import Document
-from docgraph.exchange.errors import DefinitionError
+from docgraph.exchange.errors import DefinitionError, NotSupported
 from docgraph.rest.bodies.pipelines import inspect_aggregations
 from docgraph.store import Policy
 from docgraph.variables import Flaw
 
-__all__ = ["check_properties", "from_stored", "to_stored", "unescape"]
+__all__ = ["check_properties", "to_stored"]
 
 _POLICIES: Final = ("REQUIRED", "REQUIRED_FOR_DELETE", "OPTIONAL")
 _SCHEMA_KEYS: Final = ("schemaId", "schemaStoreDb", "skipNotSupported")
+_UNSUPPORTED: Final = {
+    "checkContentSize": "mongo.max-body-size bounds all bodies, and a JSON schema what is stored",
+    "addRequestProperties": "mergeRequest of a permission adds values to what is written",
+}
+_IDLE: Final = {
+    "streams": "without effect, change streams are not served",
+    "rels": "without effect, links are a part of HAL, which is not supported",
+}
 _OURS: Final = frozenset({"_id", "_etag"})
 
 
 def to_stored(properties: Mapping[str, Any]) -> Document:
     """The properties as they are stored, without those that are not theirs to set."""
-    return escape_keys({key: value for key, value in properties.items() if key not in _OURS})
-
-
-def from_stored(document: Mapping[str, Any]) -> Document:
-    """A metadata document as it was written."""
-    return unescape_keys(dict(document))
-
-
-def unescape(value: Any) -> Any:
-    """A value with the keys in it as they are meant."""
-    return unescape_keys({"value": value})["value"]
+    return escape({key: value for key, value in properties.items() if key not in _OURS})
 
 
 def check_properties(
     properties: Mapping[str, Any], *, db: str, policy: Policy, of_collection: bool
 ) -> None:
-    """Raise one error for everything that cannot work."""
-    flaws = list(_inspect(properties, db, policy, of_collection))
+    """Raise one error for everything in properties, as they were written, that cannot work."""
+    if of_collection:
+        _refuse_unsupported(properties)
+    flaws = list(_inspect(as_meant(to_stored(properties)), db, policy, of_collection))
     if not flaws:
         return
     first = flaws[0]
@@ -55,6 +56,21 @@ def check_properties(
         hint=first.hint,
         details=[f"{flaw.where}: {flaw.what}" for flaw in flaws],
     )
+
+
+def find_idle(properties: Mapping[str, Any]) -> list[str]:
+    """Warnings of properties of a collection that mean something elsewhere, and nothing here."""
+    return [f"{name}: {reason}" for name, reason in _IDLE.items() if name in properties]
+
+
+def _refuse_unsupported(properties: Mapping[str, Any]) -> None:
+    """501 for what other systems of this kind do to writes: nobody shall rely on it here."""
+    for name in _UNSUPPORTED:
+        if name in properties:
+            raise NotSupported(
+                f"the property {name} of a collection is not supported",
+                hint=_UNSUPPORTED[name],
+            )
 
 
 def _inspect(

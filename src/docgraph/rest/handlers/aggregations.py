@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from docgraph.codec import as_meant
 from docgraph.exchange import Answer, Deadline, Document, Permission, ResourceType
 from docgraph.exchange.errors import (
     NotFound,
@@ -19,7 +20,6 @@ from docgraph.exchange.errors import (
     StoreRejected,
 )
 from docgraph.rest.bodies.pipelines import Aggregation, find_aggregation
-from docgraph.rest.bodies.properties import from_stored
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.handlers.searches import check_text_search, searches_hidden
 from docgraph.rest.parameters.aggregation_variables import build_scope, parse_avars
@@ -54,7 +54,7 @@ class AggregationFailed(QueryError):
 async def _get(call: Call) -> Answer:
     await call.require_collection()
     metadata = await call.find_metadata(call.collection)
-    aggregation = find_aggregation(from_stored(metadata or {}), call.resource.id)
+    aggregation = find_aggregation(as_meant(metadata or {}), call.resource.id)
     if aggregation is None:
         raise NotFound("query does not exist", hint=f"'{call.resource.id}' is not among its aggrs")
     namespace = namespace_of(call.db, call.collection)

@@ -34,7 +34,7 @@ from docgraph.rest.writes.bulk_etags import (
     key_of,
     restrict_to_etags,
 )
-from docgraph.rest.writes.etags import ETAG, Condition
+from docgraph.rest.writes.etags import ETAG, Condition, find_exclusion
 from docgraph.rest.writes.flatten import prepare_document
 from docgraph.rest.writes.patch import build_update
 from docgraph.rest.writes.single import check_missing_id, condition_of
@@ -52,7 +52,10 @@ async def insert_many(call: Call, bodies: Sequence[Document]) -> Answer:
         return call.answer(_render_counts(WriteResult(), links=[]))
     etag = ObjectId()
     documents = [_prepare(call, body, index, etag) for index, body in enumerate(bodies)]
-    condition = None if call.mode is WriteMode.INSERT else await condition_of(call)
+    if call.mode is WriteMode.INSERT:
+        condition = find_exclusion(call.request.headers)
+    else:
+        condition = await condition_of(call)
     result = await _write_array(call, documents, condition, etag)
     missing = await _find_missing(call, documents, result, etag)
     return _render(call, documents, result, missing, etag)
@@ -69,11 +72,15 @@ async def _write_array(
         if not stale:
             raise
         return WriteResult(failures=tuple(stale.values()))
-    if condition is None or len(result.upserted) + result.matched == len(documents):
+    if condition is None or _count_done(result) == len(documents):
         return result
     failures = {failure.index: failure for failure in result.failures}
     failures |= await find_stale(call, documents, condition, etag)
     return replace(result, failures=tuple(failures.values()))
+
+
+def _count_done(result: WriteResult) -> int:
+    return len(result.inserted) + len(result.upserted) + result.matched
 
 
 async def _patch_many(call: Call) -> Answer:
@@ -83,7 +90,7 @@ async def _patch_many(call: Call) -> Answer:
     if not body:
         raise RequestError("no data provided")
     if "_id" in body:
-        raise RequestError("_id cannot be changed, and even less of many documents")
+        raise RequestError("the _id of a document cannot be changed")
     etag = ObjectId()
     found = await restrict_to_etags(call, filter)
     write = Write(WriteKind.UPDATE, update=build_update(body, etag), filter=found, many=True)

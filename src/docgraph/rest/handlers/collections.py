@@ -5,6 +5,7 @@ from __future__ import annotations
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import Answer, Body, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import RequestError
+from docgraph.rest.bodies.properties import find_idle
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.handlers.metadata import (
     claim_metadata,
@@ -13,6 +14,7 @@ from docgraph.rest.handlers.metadata import (
     patch_metadata,
     put_metadata,
     read_properties,
+    refuse_existing,
 )
 from docgraph.rest.schemas.store import load_schema
 from docgraph.rest.service_paths import check_reachable
@@ -24,6 +26,8 @@ __all__ = ["HANDLERS"]
 async def _put(call: Call) -> Answer:
     properties = await read_properties(call)
     created = await _ensure_collection(call)
+    if not created and (refusal := await refuse_existing(call)) is not None:
+        return refusal
     etag = ObjectId()
     condition = None if created else await find_etag_condition(call)
     refusal = await put_metadata(call, properties, etag, condition)
@@ -67,12 +71,15 @@ async def _patch(call: Call) -> Answer:
 async def _answer(call: Call, status: int, etag: ObjectId) -> Answer:
     """Tell the caller what might be wrong."""
     headers = [("ETag", str(etag))]
-    setting = (await call.find_metadata(call.collection) or {}).get("jsonSchema")
+    properties = await call.find_metadata(call.collection) or {}
+    warnings = find_idle(properties)
+    setting = properties.get("jsonSchema")
     if isinstance(setting, dict):
         db, id = setting.get("schemaStoreDb") or call.db, setting.get("schemaId")
         if await load_schema(call.context.store, db, id) is None:
-            warning = f"jsonSchema.schemaId: schema {db}/{SCHEMA_STORE}/{id} does not exist"
-            return call.answer({"_warnings": [warning]}, headers, status)
+            warnings.append(f"jsonSchema.schemaId: schema {db}/{SCHEMA_STORE}/{id} does not exist")
+    if warnings:
+        return call.answer({"_warnings": warnings}, headers, status)
     return Body(status, headers=headers)
 
 

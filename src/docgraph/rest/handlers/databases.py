@@ -13,8 +13,10 @@ from docgraph.rest.handlers.metadata import (
     patch_metadata,
     put_metadata,
     read_properties,
+    refuse_existing,
 )
 from docgraph.rest.service_paths import check_reachable
+from docgraph.rest.writes.etags import find_exclusion
 from docgraph.store.administration import Administration
 
 __all__ = ["HANDLERS"]
@@ -27,8 +29,12 @@ async def _put(call: Call) -> Answer:
     exists = await call.context.catalog.has_database(call.db, call.exchange.deadline)
     if not exists:
         check_reachable(call)
+    elif (refusal := await refuse_existing(call)) is not None:
+        return refusal
     etag = ObjectId()
-    condition = await find_etag_condition(call) if exists else None
+    # Of several who make it at the same time with `If-None-Match: *`, the first metadata wins.
+    exclusion = find_exclusion(call.request.headers)
+    condition = await find_etag_condition(call) if exists else exclusion
     refusal = await put_metadata(call, properties, etag, condition)
     if refusal is not None:
         return refusal

@@ -81,7 +81,13 @@ async def _put(call: Call) -> Answer:
     keys, options = read_index(await read_object(call.request))
     try:
         await _administration(call).create_index(
-            call.db, call.collection, name, keys, options, account=call.exchange.account
+            call.db,
+            call.collection,
+            name,
+            keys,
+            options,
+            account=call.exchange.account,
+            collection_id=call.find_id(call.resource),
         )
     except (StoreError, Conflict, QueryError) as error:
         if type(error) not in (StoreError, StoreRejected, Conflict, QueryError):

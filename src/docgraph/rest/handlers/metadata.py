@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from docgraph.codec import as_written
 from docgraph.codec.documents import read_documents
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import (
@@ -22,11 +23,19 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import Conflict, NotFound, RequestError
-from docgraph.rest.bodies.properties import check_properties, from_stored, to_stored, unescape
+from docgraph.rest.bodies.properties import check_properties, to_stored
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.parameters.concerns import FROM_PRIMARY
 from docgraph.rest.schemas.store import require_library
-from docgraph.rest.writes.etags import ETAG, Condition, etag_headers, find_condition, is_demanded
+from docgraph.rest.writes.attempts import attempts
+from docgraph.rest.writes.etags import (
+    ETAG,
+    Condition,
+    etag_headers,
+    find_condition,
+    find_exclusion,
+    is_demanded,
+)
 from docgraph.rest.writes.flatten import prepare_document
 from docgraph.rest.writes.patch import apply_update, build_update
 from docgraph.store.metadata import metadata_id
@@ -40,9 +49,9 @@ __all__ = [
     "patch_metadata",
     "put_metadata",
     "read_properties",
+    "refuse_existing",
 ]
 
-_TRIES: Final = 10
 _DEMAND: Final = "The ETag must be provided using the 'If-Match' header"
 
 
@@ -54,7 +63,7 @@ async def _get(call: Call) -> Answer:
     stored = await call.find_metadata(call.resource.collection)
     if stored is None:
         raise NotFound(f"resource _meta is not defined for this {_name_kind(call)}.")
-    content = {**from_stored(stored), "_id": "_meta"}
+    content = {**as_written(stored), "_id": "_meta"}
     return call.answer(content, etag_headers(stored))
 
 
@@ -73,7 +82,7 @@ def _name_kind(call: Call) -> str:
 async def read_properties(call: Call) -> Document:
     """The properties that the body of PUT holds, checked."""
     body = await _read_body(call)
-    properties: Document = unescape(prepare_document(body))
+    properties: Document = prepare_document(body)
     _check(call, properties)
     return properties
 
@@ -113,6 +122,14 @@ async def find_etag_condition(call: Call) -> Condition | None:
     return find_condition(call.request.headers, demanded=demanded)
 
 
+async def refuse_existing(call: Call) -> Answer | None:
+    """412 for `If-None-Match: *`, where the database or collection is known to be there."""
+    condition = find_exclusion(call.request.headers)
+    if condition is None or not condition.excludes(None):
+        return None
+    return await _refuse(call, condition)
+
+
 async def put_metadata(
     call: Call, properties: Document, etag: ObjectId, condition: Condition | None
 ) -> Answer | None:
@@ -136,22 +153,23 @@ async def patch_metadata(call: Call, etag: ObjectId) -> Answer | None:
     body = await _read_body(call)
     if not body:
         raise RequestError("no data provided")
-    update = {
-        operator: {path: unescape(value) for path, value in fields.items()}
-        if isinstance(fields, dict)
-        else fields
-        for operator, fields in build_update(body, etag).items()
-    }
+    update = build_update(body, etag)
+    if (refusal := await refuse_existing(call)) is not None:
+        return refusal
     condition = await find_etag_condition(call)
-    for _ in range(_TRIES):
-        stored = await _read(call)
-        if stored and condition is not None and not condition.admits(stored.get(ETAG)):
-            return await _refuse(call, condition)
-        properties = apply_update(from_stored(stored or {}), update)
-        _check(call, properties)
-        if await _replace_known(call, stored, {**to_stored(properties), ETAG: etag}):
-            return None
-    raise Conflict("the metadata is being changed by others all the time", hint="try again")
+    async with call.turn(METADATA_STORE, _id_of(call)):
+        async for _ in attempts("the metadata"):
+            stored = await _read(call)
+            if stored and condition is not None and not condition.admits(stored.get(ETAG)):
+                return await _refuse(call, condition)
+            if stored is None and call.resource.collection is not None:
+                # Metadata of a collection that another instance has dropped would outlive it.
+                await call.require_collection(fresh=True)
+            properties = apply_update(as_written(stored or {}), update)
+            _check(call, properties)
+            if await _replace_known(call, stored, {**to_stored(properties), ETAG: etag}):
+                break
+    return None
 
 
 async def _replace_known(call: Call, stored: Document | None, properties: Document) -> bool:
@@ -171,6 +189,8 @@ async def _replace_known(call: Call, stored: Document | None, properties: Docume
 
 async def claim_metadata(call: Call) -> Answer | None:
     """Renew the etag before the resource is removed: of several who try, one goes on."""
+    if (refusal := await refuse_existing(call)) is not None:
+        return refusal
     condition = await find_etag_condition(call)
     filter: Document = {"_id": _id_of(call)}
     if condition is not None:
@@ -189,8 +209,9 @@ async def forget_metadata(call: Call) -> None:
 
 async def _refuse(call: Call, condition: Condition) -> Answer:
     """412 for a wrong etag, 409 for none; both tell the present one."""
-    headers = etag_headers(await _read(call))
-    if condition.tags is not None:
+    stored = await _read(call)
+    headers = etag_headers(stored)
+    if not condition.is_lacking or condition.excludes((stored or {}).get(ETAG)):
         return Body(412, headers=headers)
     raise Conflict(_name_demand(call), hint="its ETag is in the header", headers=headers)
 

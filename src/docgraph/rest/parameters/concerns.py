@@ -51,8 +51,7 @@ def parse_write_concern(text: str) -> WriteConcern:
     servers = int(name) if _NUMBER.fullmatch(name) else None
     if servers == 0 or name in _UNACKNOWLEDGED:
         raise RequestError(
-            "illegal writeConcern parameter, a write that nobody confirms cannot be answered "
-            "truthfully",
+            "illegal writeConcern parameter, unacknowledged writes are not supported",
             hint=f"valid values are {', '.join(WRITE_CONCERNS)}, and 1 to {_MOST_SERVERS}",
         )
     if servers is not None and servers <= _MOST_SERVERS:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from math import isfinite
 from typing import Any, Final
 from urllib.parse import quote
 
 from docgraph.codec import JsonMode, encode
 from docgraph.codec.types import DatetimeMS, Int64, MaxKey, MinKey, ObjectId, Regex
 from docgraph.exchange.errors import RequestError
-from docgraph.store.mounts import ReservedResource, is_reserved_id
+from docgraph.store.mounts import ReservedResource, is_reserved_id, is_reserved_in_other_case
 
 __all__ = [
     "IdType",
@@ -97,6 +98,8 @@ def render_id(id: Any) -> str | None:
             return "_null"
         case str():
             return _render_text(id)
+        case float() if not isfinite(id):
+            return None
         case int() | float():
             return f"{quote(_render_number(id))}?id_type=NUMBER"
         case datetime() | DatetimeMS():
@@ -132,10 +135,15 @@ def check_id(id: Any, *, several: bool = False) -> None:
         raise RequestError("the type of _id in request data is not supported: REGULAR_EXPRESSION")
     if is_reserved_id(id):
         raise ReservedResource(f"id is reserved: {id}") if several else ReservedResource()
+    if isinstance(id, str) and _render_text(id) is None:
+        raise RequestError(
+            f"illegal _id {show_id(id)}: it is reserved in paths",
+            hint="choose another _id, or leave it out",
+        )
 
 
 def _render_text(id: str) -> str | None:
-    if not id or id.lower() in _SPECIAL or "\0" in id:
+    if not id or id.lower() in _SPECIAL or "\0" in id or is_reserved_in_other_case(id):
         return None
     suffix = "?id_type=STRING" if _HEX.fullmatch(id) else ""
     return f"{quote(id, safe='')}{suffix}"

@@ -31,6 +31,9 @@ _MODES = {
 }
 
 
+_UNSUPPORTED_REPRESENTATIONS = frozenset({"HAL", "SHAL", "PLAIN_JSON", "PJ"})
+
+
 class Count(StrEnum):
     """How the total is found."""
 
@@ -231,6 +234,16 @@ def _refuse_session(values: list[str], settings: Mongo) -> dict[str, Any]:
     raise NotSupported("sessions and transactions are not supported")
 
 
+def _read_representation(values: list[str], settings: Mongo) -> dict[str, Any]:
+    name = values[0].strip().upper()
+    if name in _UNSUPPORTED_REPRESENTATIONS:
+        raise NotSupported(
+            f"the representation {name} is not supported",
+            hint="leave out rep: documents come as they are stored",
+        )
+    return {}
+
+
 _READERS: dict[str, Callable[[list[str], Mongo], dict[str, Any]]] = {
     "page": _read_page,
     "pagesize": _read_pagesize,
@@ -248,6 +261,7 @@ _READERS: dict[str, Callable[[list[str], Mongo], dict[str, Any]]] = {
     "readConcern": lambda values, _: {"read_concern": parse_read_concern(values[0])},
     "writeConcern": lambda values, _: {"write_concern": parse_write_concern(values[0])},
     "nocache": lambda values, _: {"no_cache": True},
+    "rep": _read_representation,
     "sid": _refuse_session,
     "txn": _refuse_session,
 }

@@ -11,12 +11,13 @@ import asyncio
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from docgraph.codec import escape_keys, unescape_keys
+from docgraph.codec import as_meant, as_written, to_stored
 from docgraph.codec.types import ObjectId
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import (
     Document,
     Exchange,
+    Read,
     Resource,
     ResourceType,
     Write,
@@ -29,6 +30,7 @@ from docgraph.rest.schemas.store import InvalidSchema, Schemas, Validator, ident
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Generations
 from docgraph.store import Store
+from docgraph.store.guard.marker import refuse_marker, refuse_marker_in_filter
 from docgraph.store.metadata import Metadata
 from docgraph.store.mounts import SCHEMA_STORE, is_reserved_collection
 
@@ -64,6 +66,7 @@ class SchemaStoreChecker(_OnSchemas):
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
         """All schemas or none."""
+        refuse_marker_in_filter(write.filter)
         if write.kind is WriteKind.UPDATE:
             raise NotSupported("schemas cannot be updated in place", hint="PUT the whole schema")
         db = resource.db or ""
@@ -71,11 +74,14 @@ class SchemaStoreChecker(_OnSchemas):
         return replace(write, documents=tuple(checked))
 
     async def _check(self, document: Document, db: str) -> Document:
-        schema = identify({"_id": ObjectId(), **unescape_keys(document)}, db)
+        written = {"_id": ObjectId(), **as_written(document)}
+        plain = as_meant(to_stored(written))
+        schema = identify(plain, db)
         if not isinstance(schema["_id"], str | ObjectId):
             raise InvalidSchema("the _id of a schema must be a text or an ObjectId")
         await self._schemas.compile(schema)
-        return escape_keys(schema)
+        ours = {key: value for key, value in schema.items() if plain.get(key) != value}
+        return to_stored({**written, **ours})
 
 
 class SchemaStoreNotifier(_OnSchemas):
@@ -103,11 +109,16 @@ class SchemaStoreReader(_OnSchemas):
     name: ClassVar[str] = "jsonSchemaStoreReader"
     description: ClassVar[str] = "unescapes JSON schemas that are read"
 
+    async def before_read(self, exchange: Exchange | None, resource: Resource, read: Read) -> Read:
+        """The read as it is, unless it asks for what is never shown."""
+        refuse_marker(read)
+        return read
+
     async def after_read(
         self, exchange: Exchange | None, resource: Resource, documents: list[Document]
     ) -> list[Document]:
         """The schemas without escapes."""
-        return [unescape_keys(document) for document in documents]
+        return [as_written(document) for document in documents]
 
 
 class SchemaChecker(DataInterceptor):

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from docgraph.codec import decode, escape_keys, unescape_keys
+from docgraph.codec import decode, escape_keys
 from docgraph.codec.documents import read_documents
 from docgraph.exchange import Answer, Document, Resource, ResourceType
 from docgraph.exchange.errors import BodyError, RequestError
@@ -86,7 +86,7 @@ def _parse_plain(body: bytes) -> Document | list[Document] | None:
 
 
 def _escape(schema: Document) -> Document:
-    escaped = escape_keys(unescape_keys(schema))
+    escaped = escape_keys(schema)
     if isinstance(schema.get("_id"), dict):
         escaped["_id"] = decode(orjson.dumps(schema["_id"]))  # an ObjectId, most likely
     return escaped

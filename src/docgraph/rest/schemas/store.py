@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 
 import orjson
 
-from docgraph.codec import JsonMode, encode, unescape_keys
+from docgraph.codec import JsonMode, as_meant, encode
 from docgraph.codec.types import ObjectId
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
@@ -36,7 +36,8 @@ __all__ = [
 ]
 
 DRAFT_4: Final = "http://json-schema.org/draft-04/schema#"
-# How a draft calls the identity of a schema, by the name of its meta-schema.
+# How a draft calls the identity of a schema, by the name of its meta-schema. That may be written
+# with http or https, with an empty fragment or without.
 _DRAFTS: Final = {
     "http://json-schema.org/draft-04/schema": "id",
     "http://json-schema.org/draft-06/schema": "$id",
@@ -93,7 +94,7 @@ def address_of(db: str, id: Any) -> str:
 def identify(document: Mapping[str, Any], db: str) -> Document:
     """The schema as it is stored: with its draft, and with the address of its place."""
     draft = document.get("$schema", DRAFT_4)
-    keyword = _DRAFTS.get(draft.rstrip("#")) if isinstance(draft, str) else None
+    keyword = _find_keyword(draft) if isinstance(draft, str) else None
     if keyword is None:
         raise InvalidSchema(
             "Request content violates JSON Schema meta schema: $schema is not known",
@@ -102,6 +103,14 @@ def identify(document: Mapping[str, Any], db: str) -> Document:
     address = address_of(db, document["_id"])
     identity = f"{address}#" if keyword == "id" else address
     return {**document, "$schema": draft, keyword: identity}
+
+
+def _find_keyword(draft: str) -> str | None:
+    scheme, separator, name = draft.removesuffix("#").partition("://")
+    if scheme.lower() not in ("http", "https"):
+        return None
+    spellings = (f"{one}{separator}{name}" for one in ("http", "https"))
+    return next((_DRAFTS[one] for one in spellings if one in _DRAFTS), None)
 
 
 def compile_schema(schema: Mapping[str, Any], others: Mapping[str, Any]) -> Validator:
@@ -186,11 +195,11 @@ class Validator:
 
 
 async def load_schema(store: Store, db: str, id: Any) -> Document | None:
-    """A schema as it was written, or None."""
+    """A schema with plain keys, or None."""
     found = await store.find_one(
         db, SCHEMA_STORE, {"_id": id}, deadline=Deadline.after_ms(_LOAD_MS)
     )
-    return unescape_keys(found) if found is not None else None
+    return as_meant(found) if found is not None else None
 
 
 class Schemas:

@@ -1,8 +1,8 @@
 """Etags of writes to many documents: the policy that holds for one document holds for each of them.
 
 The condition is a part of the write's own filter, as with single documents. `If-Match` holds the
-etags of all the documents, or `*`; a document without an etag fulfils every condition, and creating
-is never blocked.
+etags of all the documents, or `*`; `If-None-Match` those that none of them may have. A document
+without an etag fulfils every condition, and creating is never blocked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["find_stale", "is_stale", "key_of", "restrict_to_etags"]
 _HINT: Final = "If-Match takes a list of ETags, or * for any"
 _MISSING: Final = "The documents' ETags must be provided using the 'If-Match' header"
 _MISSING_ONE: Final = "The document's ETag must be provided using the 'If-Match' header."
-_WRONG_ONE: Final = "the document has another ETag"
+_WRONG_ONE: Final = "the ETag of the document is not one that the request admits"
 
 
 async def restrict_to_etags(call: Call, filter: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -34,7 +34,7 @@ async def restrict_to_etags(call: Call, filter: Mapping[str, Any]) -> Mapping[st
     condition = await condition_of(call)
     if condition is None:
         return filter
-    if condition.tags is None:
+    if condition.is_lacking:
         raise Conflict(_MISSING, hint=_HINT)
     return {"$and": [{ETAG: condition.stored}, filter]}
 
@@ -64,12 +64,13 @@ async def find_stale(
         consistency=call.consistency,
     )
     stored = {key_of(one["_id"]): one.get(ETAG) for one in found}
-    status, message = (409, _MISSING_ONE) if condition.tags is None else (412, _WRONG_ONE)
-    return {
-        index: WriteFailure(index, message, status)
-        for index, id in enumerate(ids)
-        if (current := stored.get(key_of(id))) != etag and not condition.admits(current)
-    }
+    stale: dict[int, WriteFailure] = {}
+    for index, key in enumerate(map(key_of, ids)):
+        if key in stored and stored[key] != etag and not condition.admits(stored[key]):
+            is_lacking = condition.is_lacking and not condition.excludes(stored[key])
+            status, message = (409, _MISSING_ONE) if is_lacking else (412, _WRONG_ONE)
+            stale[index] = WriteFailure(index, message, status)
+    return stale
 
 
 def key_of(id: Any) -> bytes:

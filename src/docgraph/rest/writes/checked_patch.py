@@ -9,10 +9,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from docgraph.codec.types import ObjectId
-from docgraph.exchange import Answer, Document, Read, Write, WriteKind, WriteMode
+from docgraph.exchange import (
+    Answer,
+    Document,
+    Read,
+    Write,
+    WriteKind,
+    WriteMode,
+    WriteResult,
+)
 from docgraph.exchange.errors import Conflict, RequestError
 from docgraph.rest.call import Call
 from docgraph.rest.parameters.ids import show_id
+from docgraph.rest.writes.attempts import attempts
 from docgraph.rest.writes.etags import ETAG
 from docgraph.rest.writes.patch import apply_update
 from docgraph.rest.writes.single import (
@@ -24,8 +33,6 @@ from docgraph.rest.writes.single import (
 )
 
 __all__ = ["needs_whole_document", "patch_whole_document"]
-
-_TRIES = 10
 
 
 async def needs_whole_document(call: Call) -> bool:
@@ -48,33 +55,56 @@ async def patch_whole_document(call: Call, update: Document, etag: ObjectId) -> 
     # The read below ignores what the caller may see; so we check here that they may read it.
     await call.rehearse_read(Read(filter=target.filter_without_etag, limit=1))
     await rehearse_representation(call)
+    async with call.turn(call.collection, target.id):
+        result = await _patch(call, target, update)
+    if result is None:
+        return await explain_miss(call, target)
+    return await announce(call, target.id, etag, result)
+
+
+async def _patch(call: Call, target: Target, update: Document) -> WriteResult | None:
+    """What was written; None: there is nothing that this caller may change."""
     tried: Document | None = None
-    for _ in range(_TRIES):
+    async for _ in attempts("the document"):
         document = await _read(call, target)
         if document is None:
             if call.mode is WriteMode.UPDATE:
-                return await explain_miss(call, target)
-            created = apply_update({"_id": target.id}, update)
-            result = await call.write(Write(WriteKind.INSERT, (created,), applied=update))
-            return await announce(call, target.id, etag, result)
+                return None
+            if (created := await _create(call, target, update)) is not None:
+                return created
+            continue
+        if target.condition is not None and not target.condition.admits(document.get(ETAG)):
+            return None
         if call.mode is WriteMode.INSERT:
             raise Conflict(f"the document {show_id(target.id)} exists already")
-        if target.condition is not None and not target.condition.admits(document.get(ETAG)):
-            return await explain_miss(call, target)
         if document == tried:
-            # It did not change: a permission keeps this document from being written.
-            return await explain_miss(call, target)
+            return None  # it did not change: a permission keeps this document from being written
         tried = document
-        write = Write(
-            WriteKind.REPLACE,
-            (document,),
-            filter={"$and": [{"_id": target.id, ETAG: document.get(ETAG)}, *target.restriction]},
-            applied=update,
-        )
-        result = await call.write(await _apply(call, write, document, update))
+        result = await _replace(call, target, document, update)
         if result.matched:
-            return await announce(call, target.id, etag, result)
-    raise Conflict("the document is being changed by others all the time", hint="try again")
+            return result
+    return None
+
+
+async def _create(call: Call, target: Target, update: Document) -> WriteResult | None:
+    """None: somebody else has created it in the meantime."""
+    created = apply_update({"_id": target.id}, update)
+    try:
+        return await call.write(Write(WriteKind.INSERT, (created,), applied=update))
+    except Conflict:
+        if await _read(call, target) is None:
+            raise  # it collides with another document
+        return None
+
+
+async def _replace(call: Call, target: Target, document: Document, update: Document) -> WriteResult:
+    write = Write(
+        WriteKind.REPLACE,
+        (document,),
+        filter={"$and": [{"_id": target.id, ETAG: document.get(ETAG)}, *target.restriction]},
+        applied=update,
+    )
+    return await call.write(await _apply(call, write, document, update))
 
 
 async def _apply(call: Call, write: Write, document: Document, update: Document) -> Write:

@@ -4,6 +4,9 @@ A stored etag is an ObjectId, renewed at every write. Whether a condition holds 
 database together with the write, so that of two writers with the same etag only one wins. A
 document without an etag (written by other means) fulfils every condition.
 
+`If-None-Match` of a write is the other way round: none of the tags may be the stored one, and `*`
+demands that there is nothing yet.
+
 `ETag` is sent as 24 hexadecimal digits without quotes, as clients of this kind of API know it;
 `If-Match` and `If-None-Match` are understood with and without quotes, with `W/`, as lists, and as
 `*`.
@@ -26,6 +29,7 @@ __all__ = [
     "etag_headers",
     "etag_of",
     "find_condition",
+    "find_exclusion",
     "is_demanded",
     "parse_tags",
 ]
@@ -62,30 +66,68 @@ def parse_tags(fields: Sequence[str]) -> Tags | None:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What the etag of an existing document has to be; `tags` None: it must not have one."""
+    """What a write demands of the etag of the document that it finds.
 
-    tags: Tags | None
+    `tags`: it has to be one of them, None: any will do. `unless`: it must not be one of them.
+    `is_lacking`: one is demanded and the request has none, so that it must not have one either.
+    """
+
+    tags: Tags | None = None
+    unless: Tags | None = None
+    is_lacking: bool = False
 
     @property
     def stored(self) -> Any:
         """The condition on `_etag` in a filter; null also finds documents without one."""
-        if self.tags is None:
+        if self.unless is not None and self.unless.any:
+            return {"$in": []}  # there is no such document; an upsert inserts, or collides
+        if self.is_lacking:
             return None
-        # A tag that is no ObjectId can be the etag of something that others have written.
-        values = [ObjectId(tag) for tag in self.tags.values if _HEX.fullmatch(tag)]
-        return {"$in": [*values, *self.tags.values, None]}
+        condition: dict[str, Any] = {}
+        if self.tags is not None:
+            condition["$in"] = [*_stored_forms(self.tags), None]
+        if self.unless is not None:
+            condition["$nin"] = _stored_forms(self.unless)
+        return condition
 
     def admits(self, etag: Any) -> bool:
         """Whether a document with that etag, None without one, fulfils the condition."""
-        return etag is None or (self.tags is not None and etag in self.tags)
+        if self.excludes(etag):
+            return False
+        if etag is None:
+            return True
+        return not self.is_lacking and (self.tags is None or etag in self.tags)
+
+    def excludes(self, etag: Any) -> bool:
+        """Whether `If-None-Match` is against a document with that etag."""
+        unless = self.unless
+        return unless is not None and (unless.any or (etag is not None and etag in unless))
+
+
+def _stored_forms(tags: Tags) -> list[Any]:
+    """The tags as they can be stored: one that is no ObjectId can be what others have written."""
+    return [*(ObjectId(tag) for tag in tags.values if _HEX.fullmatch(tag)), *tags.values]
 
 
 def find_condition(headers: Headers, *, demanded: bool) -> Condition | None:
     """The condition of a write; None when any etag will do."""
-    tags = parse_tags(headers.get_list("if-match"))
-    if tags is None:
-        return Condition(None) if demanded else None
-    return None if tags.any else Condition(tags)
+    tags, unless = parse_tags(headers.get_list("if-match")), _parse_unless(headers)
+    is_lacking = demanded and tags is None
+    if tags is not None and tags.any:
+        tags = None
+    if tags is None and unless is None and not is_lacking:
+        return None
+    return Condition(tags, unless, is_lacking)
+
+
+def find_exclusion(headers: Headers) -> Condition | None:
+    """The condition of a write that creates in any case: `If-None-Match` alone."""
+    unless = _parse_unless(headers)
+    return None if unless is None else Condition(unless=unless)
+
+
+def _parse_unless(headers: Headers) -> Tags | None:
+    return parse_tags(headers.get_list("if-none-match"))
 
 
 def is_demanded(policies: Sequence[Any], default: str, *, deleting: bool) -> bool:

@@ -27,7 +27,14 @@ from docgraph.exchange.errors import Conflict, NotFound, RequestError
 from docgraph.rest.call import Call
 from docgraph.rest.links import build_location, document_path
 from docgraph.rest.parameters.ids import IdType, check_id, show_id
-from docgraph.rest.writes.etags import ETAG, Condition, etag_headers, find_condition, is_demanded
+from docgraph.rest.writes.etags import (
+    ETAG,
+    Condition,
+    etag_headers,
+    find_condition,
+    find_exclusion,
+    is_demanded,
+)
 from docgraph.rest.writes.flatten import prepare_document
 
 __all__ = [
@@ -97,7 +104,6 @@ async def update(call: Call, write: Write, etag: ObjectId) -> Answer:
     if call.mode is WriteMode.INSERT:
         # The same semantics, on a document that may not exist: the insertion collides if it does.
         write = replace(write, filter={"_id": target.id, **NOTHING}, upsert=True)
-        target = replace(target, condition=None)
     else:
         write = replace(write, filter=target.filter, upsert=call.mode is WriteMode.UPSERT)
     return await _run(call, write, target, etag)
@@ -115,9 +121,13 @@ async def delete(call: Call) -> Answer:
 async def target_of(call: Call, id: Any) -> Target:
     """The document of that id, with the demands of the request."""
     restriction = (call.parameters.shardkey, call.parameters.filter)
+    if call.request.method != "DELETE" and call.mode is WriteMode.INSERT:
+        condition = find_exclusion(call.request.headers)  # no version of it is demanded
+    else:
+        condition = await condition_of(call)
     return Target(
         id,
-        await condition_of(call),
+        condition,
         tuple(one for one in restriction if one is not None),
     )
 
@@ -136,13 +146,13 @@ async def condition_of(call: Call) -> Condition | None:
 
 
 async def explain_miss(call: Call, target: Target) -> Answer:
-    """Why a write found nothing: 404, 409 without and 412 with a wrong `If-Match`."""
+    """Why a write found nothing: 404, 409 without `If-Match`, 412 when a header is against it."""
     read = Read(filter=target.filter_without_etag, projection={ETAG: 1}, limit=1)
     found = await call.read(read)
     condition = target.condition
     if not found or condition is None or condition.admits(found[0].get(ETAG)):
         raise _missing(call, target.id)
-    if condition.tags is not None:
+    if not condition.is_lacking or condition.excludes(found[0].get(ETAG)):
         return Body(412, headers=etag_headers(found[0]))
     raise Conflict(
         _DEMANDS[call.request.method],
@@ -179,8 +189,15 @@ async def _create(call: Call, body: Document) -> Answer:
     await rehearse_representation(call)
     etag = ObjectId()
     document = {**prepare_document(body), ETAG: etag}
-    result = await call.write(Write(WriteKind.INSERT, (document,)))
-    return await announce(call, document["_id"], etag, result)
+    id = document["_id"]
+    try:
+        result = await call.write(Write(WriteKind.INSERT, (document,)))
+    except Conflict:
+        target = Target(id, find_exclusion(call.request.headers))
+        if target.condition is None:
+            raise
+        return await _explain_collision(call, target)
+    return await announce(call, id, etag, result)
 
 
 async def _replace(call: Call, body: Document, target: Target) -> Answer:
@@ -209,7 +226,7 @@ async def _run(call: Call, write: Write, target: Target, etag: ObjectId) -> Answ
 
 
 async def _explain_collision(call: Call, target: Target) -> Answer:
-    """An upsert whose etag is wrong tries to insert, and collides with what it did not find."""
+    """Why an insertion collided: an upsert inserts what it did not find by a wrong etag."""
     try:
         return await explain_miss(call, target)
     except NotFound:

@@ -20,16 +20,26 @@ from docgraph.exchange.errors import (
 )
 from docgraph.server.settings import Limits
 
-__all__ = ["Head", "HeadersTooLarge", "UrlTooLong", "check_size", "explain_refusal", "read_head"]
+__all__ = [
+    "HeadersTooLarge",
+    "RequestHead",
+    "UrlTooLong",
+    "check_size",
+    "explain_refusal",
+    "read_head",
+]
 
 _HOST = re.compile(rb"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]*")
 _METHOD = re.compile(rb"([A-Z][A-Z-]{0,31}) ")
+_READ = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
 _SERVED_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
-class Head(NamedTuple):
+class RequestHead(NamedTuple):
     """A request head that can be read in one way only; `length` is None for a chunked body."""
 
+    method: str
+    version: str
     path: bytes
     query: bytes
     length: int | None
@@ -52,7 +62,9 @@ def check_size(target: bytes, headers: list[tuple[bytes, bytes]], limits: Limits
         raise HeadersTooLarge(f"the headers exceed {limits.headers_size} bytes in all")
 
 
-def read_head(method: str, version: str, target: bytes, headers: list[tuple[bytes, bytes]]) -> Head:
+def read_head(
+    method: str, version: str, target: bytes, headers: list[tuple[bytes, bytes]]
+) -> RequestHead:
     """Check a head whose names are in lower case; raises what it is refused with."""
     if version not in ("1.1", "1.0"):
         raise RequestError(f"HTTP/{version} is not understood", hint="use HTTP/1.1")
@@ -61,6 +73,8 @@ def read_head(method: str, version: str, target: bytes, headers: list[tuple[byte
     hosts, length, expects = 0, 0, False
     chunked = False
     for name, value in headers:
+        if name not in _READ:
+            continue
         if name == b"host":
             hosts += 1
             _check_host(value)
@@ -74,7 +88,7 @@ def read_head(method: str, version: str, target: bytes, headers: list[tuple[byte
     if hosts > 1 or (hosts == 0 and version == "1.1"):
         raise RequestError("a request has exactly one Host header")
     path, query = _split_target(method, target)
-    return Head(path, query, None if chunked else length, expects)
+    return RequestHead(method, version, path, query, None if chunked else length, expects)
 
 
 def explain_refusal(error: httptools.HttpParserError, data: bytes) -> RequestError:

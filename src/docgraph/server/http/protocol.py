@@ -1,314 +1,307 @@
-"""The guard in front of the application: what ASGI cannot see of a connection.
+"""One connection: transport, order of the calls on it, time, and its end.
 
-Deadlines for head, body, idleness and readers that do not read; bounds on the head; one Host; one
-reading of the framing; a client that leaves. It stands on uvicorn's httptools protocol. No timer
-is set per request: a connection notes when it expires, and the process sweeps over all of them a
-few times a second.
+Bytes go to a `Reader`, which tells of requests; each becomes a `Call` that is answered in a task.
+No timer is set per request: a connection notes when it expires, and the process sweeps over all of
+them a few times a second.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from math import inf
-from typing import TYPE_CHECKING, Any
 
-import httptools
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
-from docgraph.exchange import DocgraphError
-from docgraph.exchange.errors import BodyTooLarge, Overloaded, RequestError, RequestTimeout
-from docgraph.server.http.cycle import DRAINABLE, Cycle, Outlet, build_scope
-from docgraph.server.http.framing import (
-    Head,
-    HeadersTooLarge,
-    UrlTooLong,
-    check_size,
-    explain_refusal,
-    read_head,
-)
-from docgraph.server.http.handshake import check_handshake, wants_websocket, without_upgrade
+from docgraph.exchange import Connection, DocgraphError, Headers
+from docgraph.exchange.errors import Overloaded, RequestTimeout
+from docgraph.server.http.call import Call, render_head
+from docgraph.server.http.framing import RequestHead
+from docgraph.server.http.incoming import DRAINABLE, Incoming
+from docgraph.server.http.peer import describe_peer
 from docgraph.server.http.phase import Phase
-from docgraph.server.http.refuse import PartialRequest
+from docgraph.server.http.reader import SLICE, Reader
+from docgraph.server.http.refuse import PartialRequest, report_fault
 from docgraph.server.http.stall import StallWatch
 from docgraph.server.http.state import ProcessState
+from docgraph.server.http.websocket import WebSocket, render_handshake
 from docgraph.server.process.sockets import LINGERING
+from docgraph.server.respond import Head
 
-if TYPE_CHECKING:
-    from uvicorn import Config
-    from uvicorn._types import ASGI3Application
+__all__ = ["HttpProtocol"]
 
-__all__ = ["GuardedProtocol"]
-
-# The parser is fed in slices, so that a head that never ends, or a thousand pipelined requests in
-# one packet, are noticed before they are in memory as objects.
-_SLICE = 4096
 _LINGER = 2.0  # seconds that a refused client has to read its answer
-_CHUNK_OVERHEAD = 16 * 1024  # bytes of chunk framing and trailers beside 8 per byte of content
 
 
-class GuardedProtocol(HttpToolsProtocol):
-    """One connection."""
+class HttpProtocol(asyncio.Protocol):
+    """HTTP/1.1 on one connection."""
 
-    server_state: ProcessState
+    transport: asyncio.Transport
+    connection: Connection
+    _stall: StallWatch
 
-    def __init__(
-        self,
-        config: Config,
-        server_state: ProcessState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
-        self._limits = server_state.limits
-        self._most_fed = self._limits.headers_size + self._limits.url_size + 2 * _SLICE
+    def __init__(self, state: ProcessState, loop: asyncio.AbstractEventLoop) -> None:
+        self._state = state
+        self._loop = loop
+        self._limits = state.limits
+        self._reader = Reader(self, state.limits)
         self._phase = Phase.NEW
         self._expires = inf
         self._since = 0.0  # when the application asked for the body
-        self._active: Cycle | None = None  # the request being answered; `cycle` is the last one
-        self.url = b""
-        self.headers = []
-        self._backlog = b""  # pipelined input that is not parsed yet
+        self._held_at: float | None = None  # when too many others came, and it was not read on
+        self._left = 0.0  # seconds that it had then
+        self._active: Call | None = None  # the one that is being answered
+        self._last: Call | None = None  # the one that was read last
+        self._incoming: Incoming | None = None  # its body, if it has one
+        self._waiting: deque[Call] = deque()  # for their turn
+        self._backlog = b""  # input that is not read yet
         self._deferred: DocgraphError | None = None  # a refusal that waits for earlier answers
-        self._ignores_input = False  # nothing more is parsed
+        self._shakes_hands = False  # what follows is for the WebSocket, if it becomes one
+        self._ignores_input = False  # nothing more is read
         self._room = 0  # bytes that are thrown away before a lingering connection is closed
-        self._fed = 0  # bytes of an unfinished head or chunk size that the parser holds
-        self._in_body = False
-        self._framing = 0  # bytes of a chunked body that are not content
+        self._is_reading = True
+        self._writable: asyncio.Event | None = None  # made when the peer is slow the first time
+        self.is_writable = True
 
     # --- the transport ----------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._outlet = Outlet(transport, self._end)
+        """Begin, unless there are too many connections."""
+        self.transport = transport
+        self.connection = describe_peer(transport)
         self._stall = StallWatch(transport, self._limits.write_time)
+        self._state.connections.add(self)
         self._enter(Phase.NEW, self._limits.header_time)
-        excess = self.server_state.count_connections() - self._limits.connections
+        excess = self._state.count_connections() - self._limits.connections
         if excess > 0:
             self._refuse(Overloaded("too many connections"))
             if excess > LINGERING:
                 transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        if self._active is not None:
-            self._active.abandon()
-            self._active = None
-        self.pipeline.clear()
-        self._backlog = b""
+        """End the work for a client that is gone."""
+        self._state.connections.discard(self)
+        self._state.count_connections()
         self._ignores_input = True
-        self.server_state.count_connections()
+        self._backlog = b""
+        self._waiting.clear()
+        active, self._active = self._active, None
+        if active is not None:
+            self._state.exchanges.give_up(active)
+        elif self._incoming is not None:
+            self._incoming.drop()
+        self.resume_writing()
 
     def data_received(self, data: bytes) -> None:
+        """Read on, or keep it for later."""
         if self._ignores_input:
             self._discard(len(data))
-        elif self.pipeline or self._backlog:
+        elif self._waiting or self._backlog or self._shakes_hands:
             self._backlog += data
-            self.flow.pause_reading()
-        elif len(data) <= _SLICE:
+            self._pause_reading()
+        elif len(data) <= SLICE:
             self._feed(data)
         else:
             self._feed_slices(data)
 
+    def pause_writing(self) -> None:
+        """The peer reads more slowly than we write."""
+        self.is_writable = False
+        if self._writable is None:
+            self._writable = asyncio.Event()
+        self._writable.clear()
+
     def resume_writing(self) -> None:
+        """The peer has read, or is gone."""
         self._stall.reset()
-        super().resume_writing()
+        self.is_writable = True
+        if self._writable is not None:
+            self._writable.set()
 
     def _feed_slices(self, data: bytes) -> None:
-        for start in range(0, len(data), _SLICE):
+        for start in range(0, len(data), SLICE):
             if self._ignores_input:
                 self._discard(len(data) - start)
                 return
-            if self.pipeline:
-                self._backlog = data[start:]
+            if self._waiting or self._shakes_hands:
+                self._backlog += data[start:]
                 return
-            self._feed(data[start : start + _SLICE])
+            self._feed(data[start : start + SLICE])
 
     def _feed(self, data: bytes) -> None:
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._upgrade(data[upgrade.args[0] :])
-        except httptools.HttpParserError as error:
-            reason = error.__context__
-            if not isinstance(reason, DocgraphError):
-                reason = explain_refusal(error, data)
-            self._give_up(reason)
+            refusal = self._reader.feed(data)
+        except Exception as error:
+            refusal = report_fault(error)
+        if refusal is not None:
+            self._give_up(refusal)
+        elif self._reader.in_head and self._phase is not Phase.HEAD:
+            self._await_head()
+
+    def _pause_reading(self) -> None:
+        if self._is_reading and not self.transport.is_closing():
+            self._is_reading = False
+            self.transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if not self._is_reading and not self.transport.is_closing():
+            self._is_reading = True
+            self.transport.resume_reading()
+
+    # --- requests, as the reader tells of them ----------------------------------------------------
+
+    def on_request(self, head: RequestHead, headers: Headers, *, keep_alive: bool) -> None:
+        """A complete head: answer it, or let it wait for those before it."""
+        self._phase, self._expires = Phase.WORK, inf
+        self._incoming = self._held_at = None
+        if head.length != 0:
+            self._incoming = Incoming(
+                self, self._state.bodies, head.length, expects_continue=head.expects_continue
+            )
+        call = self._last = Call(self, head, headers, self._incoming, keep_alive=keep_alive)
+        if self._active is None:
+            self._start(call)
         else:
-            self._fed += len(data)
-            if self._fed > self._most_fed:
-                self._give_up(self._explain_excess())
+            self._pause_reading()
+            self._waiting.append(call)
 
-    def _explain_excess(self) -> RequestError:
-        """What it is that never ends; what ends is measured when it is complete."""
-        if self._in_body:
-            return RequestError("the framing of the body is too long")
-        if len(self.url) > self._limits.url_size:
-            return UrlTooLong(f"the URL exceeds {self._limits.url_size} bytes")
-        return HeadersTooLarge(f"the headers exceed {self._limits.headers_size} bytes in all")
+    def on_websocket(self, head: RequestHead, headers: Headers, rest: bytes) -> bool:
+        """A handshake; behind a request that is not answered yet it is one like any other."""
+        if self._active is not None:
+            return False
+        self._enter(Phase.WORK, inf)
+        self._shakes_hands = True
+        self._backlog = rest
+        self._last = Call(self, head, headers, None, keep_alive=False, is_handshake=True)
+        self._start(self._last)
+        return True
 
-    # --- the parser -------------------------------------------------------------------------------
+    def on_body(self, data: bytes) -> None:
+        """The next part of a body."""
+        if self._incoming is not None and self._incoming.feed(data):
+            self._pause_reading()
 
-    def on_message_begin(self) -> None:
-        self._fed = 0
-        self.url = b""
-        self.headers = []
-        if self._phase is Phase.NEW:
-            self._phase = Phase.HEAD  # its time runs since the connection was made
-        elif self._phase in (Phase.IDLE, Phase.WORK):
-            self._enter(Phase.HEAD, self._limits.header_time)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._in_body:
-            self.headers.append((name.lower(), value))
-        else:  # a trailer: counted, never merged into the head
-            self._count_framing(len(name) + len(value))
-
-    def on_headers_complete(self) -> None:
-        version = self.parser.get_http_version()
-        method = self.parser.get_method().decode("ascii")
-        check_size(self.url, self.headers, self._limits)
-        head = read_head(method, version, self.url, self.headers)
-        self.scope = build_scope(self, method, version, head)  # type: ignore[assignment]
-        if self.parser.should_upgrade():
-            if wants_websocket(self.headers):
-                check_handshake(method, version, head.length, self.headers)
-            return  # `_upgrade` goes on
-        self._begin_cycle(head, keep_alive=version == "1.1" and self.parser.should_keep_alive())
-
-    def on_chunk_header(self) -> None:
-        self._fed = 0
-        self._count_framing(8)
-
-    def on_body(self, body: bytes) -> None:
-        self._fed = 0
-        cycle: Cycle = self.cycle  # type: ignore[assignment]
-        cycle.received += len(body)
-        if cycle.response_complete:
-            return
-        if cycle.received > self._limits.body_size:
-            raise BodyTooLarge(f"the body is larger than {self._limits.body_size} bytes")
-        cycle.body += body
-        if len(cycle.body) > HIGH_WATER_LIMIT:
-            self.flow.pause_reading()
-        cycle.message_event.set()
-
-    def on_message_complete(self) -> None:
-        if not self._in_body:  # an upgrade: `_upgrade` goes on
-            return
-        self._in_body = False
-        self._fed = 0
-        self.cycle.more_body = False
+    def on_request_end(self) -> None:
+        """A body is complete."""
+        if self._incoming is not None:
+            self._incoming.finish()
         if self._phase is Phase.DRAIN:
             self._enter(Phase.IDLE, self._limits.idle_time)
         elif self._phase is Phase.BODY:
             self._enter(Phase.WORK, inf)
-        if not self.cycle.response_complete:
-            self.cycle.message_event.set()
 
-    def _count_framing(self, size: int) -> None:
-        self._framing += size
-        received = self.cycle.received  # type: ignore[attr-defined]
-        if self._framing > _CHUNK_OVERHEAD + 8 * received:
-            raise RequestError("the body has more framing than content")
+    # --- answers, as calls tell of them -----------------------------------------------------------
 
-    # --- requests ---------------------------------------------------------------------------------
+    def write(self, data: bytes) -> None:
+        """Send; the transport keeps what the peer does not take."""
+        if not self.transport.is_closing():
+            self.transport.write(data)
 
-    def _begin_cycle(self, head: Head, *, keep_alive: bool) -> None:
-        self._enter(Phase.WORK, inf)
-        self._in_body = True
-        self._framing = 0
-        cycle = Cycle(
-            length=head.length,
-            await_body=self._await_body,
-            scope=self.scope,
-            transport=self._outlet,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=False,
-            default_headers=self.server_state.default_headers,
-            message_event=asyncio.Event(),
-            expect_100_continue=head.expects_continue,
-            keep_alive=keep_alive,
-            on_response=self.on_response_complete,
-        )
-        self.cycle = cycle
-        if self._active is None:
-            self._start_asgi_task(cycle, self.app)
-        else:
-            self.flow.pause_reading()
-            self.pipeline.appendleft((cycle, self.app))
+    def render_date(self) -> bytes:
+        """The line of the date."""
+        return self._state.date
 
-    def _start_asgi_task(  # type: ignore[override]
-        self, cycle: Cycle, app: ASGI3Application
-    ) -> None:
-        self._active = cycle
-        task = self.loop.create_task(cycle.run_asgi(app))
-        task.add_done_callback(self.tasks.discard)
-        self.tasks.add(task)
-        cycle.task = task
+    async def wait_writable(self) -> None:
+        """Wait until the peer has taken most of what was written."""
+        if self._writable is not None:
+            await self._writable.wait()
 
-    def _await_body(self, cycle: Cycle) -> None:
+    def _await_head(self) -> None:
+        """A head has begun: it has so much time to its end, the first one since its connection."""
+        if self._phase is Phase.NEW:
+            self._phase = Phase.HEAD
+        elif self._phase in (Phase.IDLE, Phase.WORK):
+            self._enter(Phase.HEAD, self._limits.header_time)
+
+    def await_body(self, incoming: Incoming) -> None:
         """The application asks for the body of the request it answers: now its time runs."""
-        if cycle is self.cycle and self._phase is Phase.WORK:
-            self._since = self.loop.time()
+        if incoming is not self._incoming:
+            return
+        if self._phase is Phase.WORK:
+            self._since = self._loop.time()
             self._enter(Phase.BODY, self._limits.body_time)
+        if incoming.expects_continue:
+            incoming.expects_continue = False
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if not self._waiting and self._held_at is None:
+            self._resume_reading()
 
-    def on_response_complete(self) -> None:
-        self.server_state.total_requests += 1
+    def hold_body(self, incoming: Incoming) -> None:
+        """There are too many bodies on their way: read it later, without its time running."""
+        if incoming is self._incoming:
+            self._held_at = self._loop.time()
+            self._left = self._expires - self._held_at
+            self._expires = self._held_at + self._limits.body_time
+            self._pause_reading()
+
+    def go_on_with_body(self, incoming: Incoming) -> None:
+        """Read it again."""
+        if incoming is self._incoming and self._held_at is not None:
+            now = self._loop.time()
+            self._since += now - self._held_at
+            self._expires = now + self._left
+            self._held_at = None
+            self._resume_reading()
+
+    def on_response_complete(self, call: Call) -> None:
+        """On to the next request, or to the end."""
         self._active = None
+        if not call.keep_alive:
+            self._end()
+            return
         if self._phase is Phase.LINGER or self.transport.is_closing():
             return
-        if self.pipeline:
-            cycle, app = self.pipeline.pop()
-            self._start_asgi_task(cycle, app)  # type: ignore[arg-type]
-            if self.pipeline:
+        if self._waiting:
+            self._start(self._waiting.popleft())
+            if self._waiting:
                 return
         elif self._deferred is not None:
             self._refuse(self._deferred)
             return
         elif self._phase in (Phase.WORK, Phase.BODY):
-            if self.cycle.more_body:
+            if self._reader.in_body:
                 self._enter(Phase.DRAIN, self._limits.header_time)
             else:
                 self._enter(Phase.IDLE, self._limits.idle_time)
-        self.flow.resume_reading()
+        if not self._is_reading:
+            self._resume_reading()
         if self._backlog:
             data, self._backlog = self._backlog, b""
             self._feed_slices(data)
 
-    # --- upgrades ---------------------------------------------------------------------------------
+    def open_socket(self, call: Call, head: Head) -> WebSocket:
+        """Speak WebSocket from now on."""
+        key = call.headers.get("sec-websocket-key") or ""  # there is one: it was checked
+        self.write(render_handshake(head, key.encode("latin-1"), self._state.date))
+        socket = WebSocket(self._state, self.transport, call)
+        self._active = None
+        self._state.connections.discard(self)
+        self._state.connections.add(socket)
+        self.transport.set_protocol(socket)
+        self._resume_reading()
+        if self._backlog:
+            socket.data_received(self._backlog)
+        return socket
 
-    def _upgrade(self, rest: bytes) -> None:
-        """A WebSocket is handed over; any other protocol is ignored, as RFC 9110 7.8 allows.
-
-        llhttp takes everything behind such a head for the other protocol. It is fed again without
-        the upgrade, so that its body is a body and not the next request.
-        """
-        if wants_websocket(self.headers) and self._active is None:
-            self._ignores_input = True
-            self.handle_websocket_upgrade()
-            return
-        method, version = self.scope["method"].encode(), self.scope["http_version"]
-        head = without_upgrade(method, version, self.url, self.headers)
-        self.parser = httptools.HttpRequestParser(self)
-        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self._feed(head)
-        if rest and not self._ignores_input:
-            self._feed_slices(rest)
+    def _start(self, call: Call) -> None:
+        self._active = call
+        self._state.exchanges.start(call)
 
     # --- the ends ---------------------------------------------------------------------------------
 
-    def _give_up(self, error: DocgraphError) -> None:
-        """The input cannot be parsed: in a body its reader gets the error, else we answer."""
+    def cut(self) -> None:
+        """End the connection: a response on it has no end."""
         self._ignores_input = True
-        if not self._in_body:
+        self.transport.close()
+
+    def _give_up(self, error: DocgraphError) -> None:
+        """The input cannot be read: in a body its reader gets the error, else we answer."""
+        self._ignores_input = True
+        if not self._reader.in_body or self._last is None or self._incoming is None:
             self._refuse(error)
-        elif self.cycle.response_complete:
+        elif self._last.is_answered:
             self._linger()
         else:
-            self.cycle.fail(error)  # type: ignore[attr-defined]
+            self._last.keep_alive = False
+            self._incoming.fail(error)
 
     def _refuse(self, error: DocgraphError) -> None:
         """Answer in place of the application, after the answers that are still due."""
@@ -316,19 +309,20 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._active is not None:
             self._deferred = error
             return
+        client = self.connection.client
         request = PartialRequest(
-            client=self.client[0] if self.client else "",
-            method=self.parser.get_method().decode("ascii") if self.url else "",
-            target=self.url,
-            headers=self.headers,
+            client=client[0] if client else "",
+            method=self._reader.method,
+            target=self._reader.target,
+            headers=self._reader.headers,
         )
-        state = self.server_state
-        self.transport.write(state.refusals.render(error, request, state.default_headers))
+        head, content = self._state.refusals.render(error, request)
+        self.write(render_head(head, self._state.date) + content)
         self._linger()
 
     def _end(self) -> None:
         """The last response of this connection is written."""
-        unread = self.cycle.more_body or self.pipeline or self._backlog
+        unread = self._reader.in_body or self._waiting or self._backlog
         if unread and not self.transport.is_closing():
             self._ignores_input = True
             self._linger()
@@ -344,7 +338,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._room = DRAINABLE
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self.flow.resume_reading()
+        self._resume_reading()
 
     def _discard(self, size: int) -> None:
         if self._phase is Phase.LINGER:
@@ -356,14 +350,14 @@ class GuardedProtocol(HttpToolsProtocol):
         """Finish what was accepted, then close."""
         if self._active is None or self._active.is_endless:
             self.transport.close()
-        else:
-            self.cycle.keep_alive = False
+        elif self._last is not None:
+            self._last.keep_alive = False
 
     # --- time -------------------------------------------------------------------------------------
 
     def _enter(self, phase: Phase, seconds: float) -> None:
         self._phase = phase
-        self._expires = inf if seconds == inf else self.loop.time() + seconds
+        self._expires = inf if seconds == inf else self._loop.time() + seconds
 
     def sweep(self, now: float) -> None:
         """Called a few times a second: whose time is up?"""
@@ -371,8 +365,9 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.abort()
         elif now >= self._expires:
             self._expire(now)
-        elif self._phase is Phase.BODY and not self.flow.read_paused and self._is_body_slow(now):
-            self._fail_body(f"the body is slower than {self._limits.body_rate} bytes per second")
+        elif self._phase is Phase.BODY and self._is_reading and self._is_body_slow(now):
+            rate = self._limits.body_rate
+            self._fail_body(RequestTimeout(f"the body is slower than {rate} bytes per second"))
 
     def _expire(self, now: float) -> None:
         if self._phase is Phase.HEAD:
@@ -381,22 +376,23 @@ class GuardedProtocol(HttpToolsProtocol):
             else:
                 self._expires = now + 1.0  # earlier answers are due first
         elif self._phase is Phase.BODY:
-            if self.flow.read_paused:
-                self._expires = now + 1.0  # it is the application that lets the client wait
+            if self._held_at is not None:
+                self._fail_body(Overloaded("too many bodies are on their way"))
+            elif self._is_reading:
+                self._fail_body(RequestTimeout("the body did not arrive in time"))
             else:
-                self._fail_body("the body did not arrive in time")
+                self._expires = now + 1.0  # it is not the client who is late
         else:
             self._expires = inf
             self.transport.close()
 
     def _is_body_slow(self, now: float) -> bool:
         elapsed = now - self._since
-        received = self.cycle.received  # type: ignore[attr-defined]
+        received = self._incoming.received if self._incoming else 0
         return elapsed > self._limits.body_grace and received < self._limits.body_rate * elapsed
 
-    def _fail_body(self, reason: str) -> None:
+    def _fail_body(self, error: DocgraphError) -> None:
         self._ignores_input = True
         self._enter(Phase.WORK, inf)
-        self.cycle.fail(  # type: ignore[attr-defined]
-            RequestTimeout(reason, headers=[("Connection", "close")])
-        )
+        if self._incoming is not None:
+            self._incoming.fail(error)

@@ -6,17 +6,18 @@ because what follows on it can no longer be trusted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from uuid import uuid4
 
-from docgraph.exchange import DocgraphError
+from docgraph.exchange import DocgraphError, Exchange, Headers, Request
+from docgraph.exchange.errors import InternalError
 from docgraph.observe import emit
-from docgraph.observe.events import RequestRefused
-from docgraph.server.cors import CorsPolicy, RawHeaders
+from docgraph.observe.events import RequestFailed, RequestRefused
+from docgraph.server.fields import RawHeaders
 from docgraph.server.http.trace import RequestIds
-from docgraph.server.respond import error_body, phrase_of
+from docgraph.server.respond import Head, Responder, error_body
 
-__all__ = ["PartialRequest", "Refusals"]
+__all__ = ["PartialRequest", "Refusals", "report_fault"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +27,19 @@ class PartialRequest:
     client: str = ""
     method: str = ""
     target: bytes = b""
-    headers: Sequence[tuple[bytes, bytes]] = ()
+    headers: RawHeaders = field(default_factory=list)
 
 
 class Refusals:
     """Renders and reports refusals."""
 
-    def __init__(self, cors: CorsPolicy, ids: RequestIds) -> None:
-        self._cors = cors
+    def __init__(self, responder: Responder, ids: RequestIds) -> None:
+        self._responder = responder
         self._ids = ids
 
-    def render(self, error: DocgraphError, request: PartialRequest, date: RawHeaders) -> bytes:
-        """The bytes of the response; the refusal is reported on the way."""
-        origin = next((value for name, value in request.headers if name == b"origin"), None)
-        id, traces = self._ids.trace(request.headers)
+    def render(self, error: DocgraphError, request: PartialRequest) -> tuple[Head, bytes]:
+        """The response; the refusal is reported on the way."""
+        id, trace = self._ids.trace(request.headers)
         emit(
             RequestRefused(
                 status=error.status,
@@ -50,19 +50,13 @@ class Refusals:
                 path=request.target.partition(b"?")[0].decode("latin-1"),
             )
         )
-        body = error_body(error)
-        own = [(name.lower().encode(), value.encode("latin-1")) for name, value in body.headers]
-        fields: RawHeaders = [
-            *date,
-            (b"content-type", b"application/json; charset=utf-8"),
-            (b"content-length", b"%d" % len(body.content)),
-            (b"x-content-type-options", b"nosniff"),
-            *self._cors.headers(origin),
-            *traces,
-            *own,
-            (b"connection", b"close"),
-        ]
-        lines = b"".join(b"%s: %s\r\n" % field for field in fields)
-        status = f"HTTP/1.1 {error.status} {phrase_of(error.status)}\r\n".encode()
-        content = b"" if request.method == "HEAD" else body.content
-        return status + lines + b"\r\n" + content
+        headers = Headers.of_lower_case(request.headers)
+        exchange = Exchange(Request(request.method, b"/", headers=headers), id)
+        return self._responder.render_body(error_body(error), exchange, trace)
+
+
+def report_fault(error: Exception) -> DocgraphError:
+    """A fault of ours while a request was read: the log gets all of it, the caller an id."""
+    id = uuid4().hex[:12]
+    emit(RequestFailed(id, "", error))
+    return InternalError("the request could not be read", details={"id": id})

@@ -1,64 +1,230 @@
-"""The guard of a WebSocket connection: uvicorn's wsproto protocol, with an end to waiting."""
+"""A WebSocket: frames by `wsproto`, with an end to every wait.
+
+It takes the place of the HTTP protocol on a connection whose handshake was accepted, and is the
+`Socket` that a service talks to. There is no timer per socket: pings, and what they wait for, are
+due when the process sweeps over its connections.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from math import inf
-from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
+from wsproto.connection import Connection, ConnectionState, ConnectionType
+from wsproto.events import (
+    BytesMessage,
+    CloseConnection,
+    Event,
+    Message,
+    Ping,
+    Pong,
+    TextMessage,
+)
+from wsproto.utilities import LocalProtocolError, generate_accept_token
 
+from docgraph.server.http.call import Call
 from docgraph.server.http.stall import StallWatch
 from docgraph.server.http.state import ProcessState
+from docgraph.server.respond import Head
 
-if TYPE_CHECKING:
-    from uvicorn import Config
-
-__all__ = ["MAX_MESSAGE", "PING_INTERVAL", "PING_TIMEOUT", "GuardedWebSocket"]
+__all__ = ["MAX_MESSAGE", "PING_INTERVAL", "PING_TIMEOUT", "WebSocket", "render_handshake"]
 
 MAX_MESSAGE = 64 * 1024  # bytes a client may send at once; more is closed with 1009
 PING_INTERVAL = 20.0
 PING_TIMEOUT = 20.0
 _FAREWELL = 5.0  # seconds that a handler has to end after its client
+_CLOSING = 10.0  # seconds that a client has to say goodbye, too
+_NORMAL, _TOO_LARGE, _INTERNAL_ERROR, _RESTART = 1000, 1009, 1011, 1012  # RFC 6455 7.4.1
 
 
-class GuardedWebSocket(WSProtocol):
-    """One WebSocket."""
+def render_handshake(head: Head, key: bytes, date: bytes) -> bytes:
+    """The response that accepts a handshake."""
+    return b"".join(
+        (
+            b"HTTP/1.1 101 Switching Protocols\r\n",
+            date,
+            *head.lines,
+            b"Upgrade: websocket\r\nConnection: Upgrade\r\n",
+            b"Sec-WebSocket-Accept: %s\r\n\r\n" % generate_accept_token(key),
+        )
+    )
 
-    def __init__(
-        self,
-        config: Config,
-        server_state: ProcessState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
-        self._state = server_state
-        self._task: asyncio.Task[Any] | None = None
-        self._closing_since = inf
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._stall = StallWatch(transport, self._state.limits.write_time)
+class WebSocket(asyncio.Protocol):
+    """One open WebSocket; sending to a peer that is gone raises `ConnectionResetError`."""
+
+    def __init__(self, state: ProcessState, transport: asyncio.Transport, call: Call) -> None:
+        self.transport = transport
+        self._state = state
+        self._call = call
+        self._loop = asyncio.get_running_loop()
+        self._frames = Connection(ConnectionType.SERVER)
+        self._messages: deque[str | bytes] = deque()
+        self._parts: list[str | bytes] = []  # of a message that is not complete
+        self._size = 0  # bytes of these parts
+        self._heard = asyncio.Event()  # a message, or the end
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._is_over = False  # one side has said goodbye, or left
+        self._is_reading = True
+        self._stall = StallWatch(transport, state.limits.write_time)
+        self._ping_at = self._loop.time() + PING_INTERVAL
+        self._pong_by = inf
+        self._close_by = inf
+
+    # --- the socket of a service ------------------------------------------------------------------
+
+    async def send(self, text: str) -> None:
+        """Send one text message."""
+        await self._writable.wait()
+        if self._is_over:
+            raise ConnectionResetError("the WebSocket is closed")
+        self._write(Message(data=text))
+        self._call.sent += len(text)
+
+    async def receive(self) -> str | bytes | None:
+        """The next message, or None when the peer is gone."""
+        while not self._messages:
+            if self._is_over:
+                return None
+            self._heard.clear()
+            self._resume_reading()
+            await self._heard.wait()
+        message = self._messages.popleft()
+        if not self._messages:
+            self._resume_reading()
+        return message
+
+    async def close(self, code: int = _NORMAL, reason: str = "") -> None:
+        """Say goodbye with a code, and wait for that of the peer in the background."""
+        if not self._is_over:
+            self._end()
+            self._write(CloseConnection(code=code, reason=reason))
+            self._close_by = self._loop.time() + _CLOSING
+            self._resume_reading()
+
+    async def fail(self) -> None:
+        """Say goodbye because the service failed."""
+        await self.close(_INTERNAL_ERROR, "internal error")
+
+    # --- the transport ----------------------------------------------------------------------------
 
     def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
+        """The peer is gone; the handler learns it, and has a moment to end by itself."""
+        self._end()
+        self._writable.set()
+        self._state.connections.discard(self)
         self._state.count_connections()
-        if self._task is not None and not self._task.done():
-            farewell = self.loop.call_later(_FAREWELL, self._task.cancel)
-            self._task.add_done_callback(lambda _: farewell.cancel())
+        task = self._call.task
+        if task is not None and not task.done():
+            farewell = self._loop.call_later(_FAREWELL, task.cancel)
+            task.add_done_callback(lambda _: farewell.cancel())
+
+    def data_received(self, data: bytes) -> None:
+        """Frames, or parts of them."""
+        try:
+            self._frames.receive_data(data)
+        except LocalProtocolError:  # something after the goodbyes of both
+            self.transport.close()
+            return
+        for event in self._frames.events():
+            self._handle(event)
+            if self.transport.is_closing():
+                break
+
+    def pause_writing(self) -> None:
+        """The peer reads more slowly than we write."""
+        self._writable.clear()
 
     def resume_writing(self) -> None:
+        """The peer has read."""
         self._stall.reset()
-        super().resume_writing()
+        self._writable.set()
 
-    async def run_asgi(self) -> None:
-        self._task = asyncio.current_task()
-        await super().run_asgi()
+    def shutdown(self) -> None:
+        """The server stops: say so, and close."""
+        self._close_at_once(_RESTART)
 
     def sweep(self, now: float) -> None:
-        """Drop a peer that does not read, or does not let itself be closed."""
-        if self._stall.is_stalled(now) or now - self._closing_since > self._state.limits.write_time:
+        """Ping, and drop a peer that does not read, answer, or let itself be closed."""
+        if self._stall.is_stalled(now):
             self.transport.abort()
-        elif self._closing_since == inf and self.transport.is_closing():
-            self._closing_since = now
+        elif now >= self._close_by:
+            self._close_by = inf
+            self.transport.abort() if self.transport.is_closing() else self._hang_up()
+        elif self._is_over or not self._is_reading:
+            return  # while we do not read we cannot see a pong
+        elif now >= self._pong_by:
+            self._close_at_once(_INTERNAL_ERROR, "keepalive ping timeout")
+        elif now >= self._ping_at:
+            self._write(Ping())
+            self._ping_at, self._pong_by = inf, now + PING_TIMEOUT
+
+    # --- events -----------------------------------------------------------------------------------
+
+    def _handle(self, event: Event) -> None:
+        if isinstance(event, CloseConnection):
+            self._handle_close(event)
+        elif self._is_over:
+            return
+        elif isinstance(event, TextMessage | BytesMessage):
+            self._handle_part(event)
+        elif isinstance(event, Ping):
+            self._write(event.response())
+        elif isinstance(event, Pong) and self._pong_by < inf:
+            self._ping_at, self._pong_by = self._loop.time() + PING_INTERVAL, inf
+
+    def _handle_part(self, event: TextMessage | BytesMessage) -> None:
+        data = event.data if isinstance(event, TextMessage) else bytes(event.data)
+        self._size += len(data.encode() if isinstance(data, str) else data)
+        if self._size > MAX_MESSAGE:
+            self._close_at_once(_TOO_LARGE, f"a message has at most {MAX_MESSAGE} bytes")
+            return
+        self._parts.append(data)
+        if event.message_finished:
+            empty: str | bytes = "" if isinstance(data, str) else b""
+            self._messages.append(empty.join(self._parts))  # type: ignore[arg-type]
+            self._parts, self._size = [], 0
+            self._pause_reading()  # one at a time: a handler that is slow slows its peer
+            self._heard.set()
+
+    def _handle_close(self, event: CloseConnection) -> None:
+        """The goodbye of the peer, or what it did against the protocol."""
+        if self._frames.state is ConnectionState.REMOTE_CLOSING:
+            self._write(event.response())
+        elif self._frames.state is ConnectionState.OPEN:
+            self._write(event)
+        self._end()
+        self._hang_up()
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def _close_at_once(self, code: int, reason: str = "") -> None:
+        if not self._is_over:
+            self._write(CloseConnection(code=code, reason=reason))
+        self._end()
+        self._hang_up()
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._heard.set()
+
+    def _hang_up(self) -> None:
+        """Close; a peer that does not take what was written has so much time for it."""
+        self._close_by = self._loop.time() + self._state.limits.write_time
+        self.transport.close()
+
+    def _write(self, event: Event) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(self._frames.send(event))
+
+    def _pause_reading(self) -> None:
+        if self._is_reading and not self.transport.is_closing():
+            self._is_reading = False
+            self.transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if not self._is_reading and not self.transport.is_closing():
+            self._is_reading = True
+            self.transport.resume_reading()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from docgraph import __version__
 from docgraph.observe import emit
 from docgraph.observe.events import ServerStarted, ServerStopped, ServerStopping
-from docgraph.server.http.asgi import Application
+from docgraph.server.http.exchanges import Application
 from docgraph.server.process.serving import HttpServer, Stop, serve_process
 from docgraph.server.process.sockets import Listener, open_listeners
 from docgraph.server.process.tls import build_context

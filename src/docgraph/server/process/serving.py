@@ -3,8 +3,7 @@
     start: sockets → protocols          every quarter of a second: sweep
     stop:  accept nothing new → finish what was accepted, within a bound → cut the rest
 
-uvicorn gives the protocols; its own server is not used, because it takes the signals for itself,
-speaks on its own log and knows one kind of socket only.
+The connections themselves are in `server/http`.
 """
 
 from __future__ import annotations
@@ -15,26 +14,13 @@ import signal
 import ssl
 from collections.abc import Callable, MutableSequence, Sequence
 from dataclasses import replace
-from email.utils import formatdate
 from functools import partial
-from time import time
 from typing import Any
 
-from uvicorn import Config
-
 from docgraph.runtime import Blocking, cancel_until_over, run_blocking
-from docgraph.server.cors import CorsPolicy
-from docgraph.server.http.asgi import Application, AsgiAdapter
-from docgraph.server.http.protocol import GuardedProtocol
-from docgraph.server.http.refuse import Refusals
-from docgraph.server.http.state import ProcessState
-from docgraph.server.http.trace import RequestIds
-from docgraph.server.http.websocket import (
-    MAX_MESSAGE,
-    PING_INTERVAL,
-    PING_TIMEOUT,
-    GuardedWebSocket,
-)
+from docgraph.server.http.exchanges import Application
+from docgraph.server.http.protocol import HttpProtocol
+from docgraph.server.http.state import build_state
 from docgraph.server.process.sockets import Listener, raise_descriptor_limit
 from docgraph.server.process.tls import build_context
 from docgraph.server.settings import ServerSettings
@@ -42,7 +28,6 @@ from docgraph.server.settings import ServerSettings
 __all__ = ["HttpServer", "Stop", "serve_process"]
 
 _SWEEP = 0.25
-_MUTE = 100  # above every level of `logging`: what is worth saying goes through `observe`
 _TLS_SHUTDOWN_SECONDS = 5.0
 _COMPRESSION_THREADS = 2
 _CLOSE_SECONDS = 0.6  # beyond the grace, for giving everything back
@@ -97,18 +82,14 @@ class HttpServer:
         counts: MutableSequence[int],
         worker: int = 0,
     ) -> None:
-        ids = RequestIds(settings.core.tracing_headers)
         limits = settings.limits
         reachable = raise_descriptor_limit(limits.connections)
         self._settings = settings
         self._limits = replace(limits, connections=min(limits.connections, reachable))
         self._blocking = Blocking(_COMPRESSION_THREADS, _COMPRESSION_THREADS)
-        lane = self._blocking.lane("compression")
-        self._config = _build_config(
-            AsgiAdapter(application, settings, ids=ids, offload=partial(run_blocking, lane))
-        )
-        self._state = ProcessState(
-            self._limits, Refusals(CorsPolicy(settings.cors.allow_origins), ids), counts, worker
+        offload = partial(run_blocking, self._blocking.lane("compression"))
+        self._state = build_state(
+            application, settings, self._limits, offload=offload, counts=counts, worker=worker
         )
         self._servers: list[asyncio.Server] = []
         self._clock: asyncio.Task[None] | None = None
@@ -121,11 +102,10 @@ class HttpServer:
     async def start(self, listeners: Sequence[Listener]) -> None:
         """Listen; raises `StartupError` for TLS files that cannot be used."""
         loop = asyncio.get_running_loop()
-        self._set_date()
         for listener in listeners:
             self._servers.append(
                 await loop.create_server(
-                    partial(GuardedProtocol, self._config, self._state, {}, loop),
+                    partial(HttpProtocol, self._state, loop),
                     sock=listener.socket,
                     **self._tls_options(listener),
                 )
@@ -151,7 +131,9 @@ class HttpServer:
         waiting = asyncio.ensure_future(at_once.wait())
         try:
             async with asyncio.timeout(self._limits.stop_time):
-                while (self._state.connections or self._state.tasks) and not waiting.done():
+                while (
+                    self._state.connections or self._state.exchanges.tasks
+                ) and not waiting.done():
                     await asyncio.wait((waiting,), timeout=0.02)
         except TimeoutError:
             pass  # the bound is reached
@@ -163,7 +145,7 @@ class HttpServer:
         """Do not wait any longer: aborting a connection ends its request."""
         for connection in tuple(self._state.connections):
             connection.transport.abort()
-        await cancel_until_over(tuple(self._state.tasks), grace=_CUT_SECONDS)
+        await cancel_until_over(tuple(self._state.exchanges.tasks), grace=_CUT_SECONDS)
         if self._clock is not None:
             await cancel_until_over([self._clock])
         await self._blocking.close(grace=_CUT_SECONDS)
@@ -172,34 +154,7 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_SWEEP)
-            self._set_date()
-            now = loop.time()
-            for connection in tuple(self._state.connections):
-                connection.sweep(now)  # type: ignore[union-attr]
-
-    def _set_date(self) -> None:
-        self._state.default_headers = [(b"date", formatdate(time(), usegmt=True).encode())]
-
-
-def _build_config(adapter: AsgiAdapter) -> Config:
-    config = Config(
-        adapter,
-        http=GuardedProtocol,
-        ws=GuardedWebSocket,
-        ws_max_size=MAX_MESSAGE,
-        ws_ping_interval=PING_INTERVAL,
-        ws_ping_timeout=PING_TIMEOUT,
-        ws_per_message_deflate=False,
-        lifespan="off",
-        log_config=None,
-        log_level=_MUTE,
-        access_log=False,
-        interface="asgi3",
-        proxy_headers=False,
-        server_header=False,
-    )
-    config.load()
-    return config
+            self._state.sweep(loop.time())
 
 
 async def serve_process(

@@ -26,7 +26,7 @@ from typing import Any
 from docgraph.exchange import StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import ServerStopping, WorkerLost, WorkerStarted
-from docgraph.server.http.asgi import Application
+from docgraph.server.http.exchanges import Application
 from docgraph.server.process.ending import WORKER_MARGIN
 from docgraph.server.process.forker import ForkedProcess, Forker
 from docgraph.server.process.serving import HttpServer, Stop, serve_process

@@ -25,6 +25,7 @@ class DatabaseProbe(Service):
     uri: ClassVar[str] = "/health/db"
     exact: ClassVar[bool] = True
     secured: ClassVar[bool] = False
+    is_probe: ClassVar[bool] = True
     Config = DatabaseProbeConfig
 
     def __init__(self, config: DatabaseProbeConfig, store: Store, generations: Generations) -> None:

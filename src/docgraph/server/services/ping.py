@@ -22,6 +22,7 @@ class Ping(Service):
     uri: ClassVar[str] = "/ping"
     exact: ClassVar[bool] = True
     secured: ClassVar[bool] = False
+    is_probe: ClassVar[bool] = True
     Config = PingConfig
 
     def __init__(self, config: PingConfig) -> None:

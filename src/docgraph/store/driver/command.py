@@ -9,8 +9,9 @@ when the answer does not fit into one batch.
 Time is bounded twice. The server stops the command by `maxTimeMS`, and says so; a moment later we
 stop waiting, or the caller does where it enforces the deadline, for servers that do not answer.
 Giving up, and being cancelled, closes the connection inside the driver, and the server ends a read
-whose client is gone. The driver's own `timeout()` is not used for reads: it would also replace the
-bound on waiting for a connection, and costs a task for every message.
+whose client is gone; it is told to, too (`abandoned.py`). The driver's own `timeout()` is not used
+for reads: it would also replace the bound on waiting for a connection, and costs a task for every
+message.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError, TimeLimitExceeded
 from docgraph.observe import emit
 from docgraph.observe.events import CommandFinished
+from docgraph.store.driver.abandoned import AbandonedReads
 from docgraph.store.driver.concerns import choose_preference
 from docgraph.store.driver.errors import (
     AUTHENTICATION_FAILED,
@@ -120,6 +122,11 @@ class Commands:
         self._pool = client.options.pool_options
         self._fast_path = FastPath.find(client)
         self._databases: dict[str, AsyncDatabase[Document]] = {}
+        self._abandoned = AbandonedReads(client)
+
+    async def stop(self) -> None:
+        """Leave to the database what it does for nobody; before the client is closed."""
+        await self._abandoned.close()
 
     def close(self) -> None:
         """End what was left to be done later."""
@@ -147,9 +154,18 @@ class Commands:
                 preference = self._apply(consistency, command)
             self._refuse_if_away()
             read = self._read(self._database(db), command, preference, one_batch)
-            if deadline.enforced and seconds != self._ceiling and self._knows_server(preference):
-                return await self._under(deadline, read, preference)
-            return await self.within(seconds, lambda: read, deadline, preference=preference)
+            try:
+                if (
+                    deadline.enforced
+                    and seconds != self._ceiling
+                    and self._knows_server(preference)
+                ):
+                    return await self._under(deadline, read, preference)
+                return await self.within(seconds, lambda: read, deadline, preference=preference)
+            except (asyncio.CancelledError, TimeLimitExceeded) as error:
+                if not isinstance(error.__cause__, OperationFailure):  # the server ended it itself
+                    self._abandoned.add(command, preference)
+                raise
 
     def _apply(self, consistency: Consistency, command: Document) -> _ServerMode:
         """What the caller says of a command wins over what the connection says of all."""

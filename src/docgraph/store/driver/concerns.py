@@ -11,7 +11,8 @@ from typing import Final
 import pymongo
 from pymongo import ReadPreference
 from pymongo.read_preferences import _ServerMode
-from pymongo.topology_description import TopologyDescription
+from pymongo.server_type import SERVER_TYPE
+from pymongo.topology_description import TOPOLOGY_TYPE, TopologyDescription
 
 from docgraph.exchange.data import Consistency, WriteConcern
 from docgraph.exchange.errors import QueryError
@@ -29,6 +30,7 @@ _PREFERENCES: Final[dict[str, _ServerMode]] = {
     "secondaryPreferred": ReadPreference.SECONDARY_PREFERRED,
     "nearest": ReadPreference.NEAREST,
 }
+_NO_SECONDARIES: Final = {SERVER_TYPE.Standalone, SERVER_TYPE.RSPrimary}
 READ_PREFERENCES: Final = tuple(_PREFERENCES)
 
 
@@ -48,7 +50,8 @@ def choose_preference(
                 hint=f"leave out readPreference, or read with readConcern={MAJORITY}",
             )
         return ReadPreference.PRIMARY
-    if preference == ReadPreference.SECONDARY and _lacks_secondary(known):
+    is_asked = consistency.preference is not None
+    if preference == ReadPreference.SECONDARY and _lacks_secondary(known, is_asked):
         raise QueryError(
             "there is no secondary to read from",
             hint="readPreference=secondaryPreferred reads from the primary then",
@@ -56,8 +59,15 @@ def choose_preference(
     return preference
 
 
-def _lacks_secondary(known: TopologyDescription) -> bool:
-    """Whether servers are known, and no secondary among them."""
+def _lacks_secondary(known: TopologyDescription, is_asked: bool) -> bool:
+    """Whether servers are known, and no secondary among them.
+
+    A server that stands alone, or that is connected to directly, answers the driver in any case;
+    who asks for a secondary is told that it is none.
+    """
+    if known.topology_type == TOPOLOGY_TYPE.Single:
+        kinds = {server.server_type for server in known.server_descriptions().values()}
+        return is_asked and kinds <= _NO_SECONDARIES
     return known.has_readable_server(ReadPreference.NEAREST) and not known.has_readable_server(
         ReadPreference.SECONDARY
     )

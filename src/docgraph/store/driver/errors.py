@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from bson.errors import BSONError, InvalidBSON, InvalidDocument
 from pymongo.errors import (
     BulkWriteError,
+    CollectionInvalid,
     ConfigurationError,
     ConnectionFailure,
     DocumentTooLarge,
+    InvalidName,
     InvalidOperation,
     OperationFailure,
+    ProtocolError,
     PyMongoError,
     WaitQueueTimeoutError,
     WTimeoutError,
@@ -41,8 +44,10 @@ __all__ = [
     "AUTHENTICATION_FAILED",
     "DRIVER_ERRORS",
     "AnswerTooLarge",
+    "CollectionGone",
     "explain",
     "find_unconfirmed",
+    "is_collection_gone",
     "no_connection",
     "translate",
     "translated",
@@ -58,6 +63,10 @@ DRIVER_ERRORS = (PyMongoError, BSONError, OverflowError, RecursionError, Unicode
 
 class AnswerTooLarge(StoreRejected):
     """The database has more to say than is read at once."""
+
+
+class CollectionGone(NotFound):
+    """The collection that was checked is not there any more, whatever has its name now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +120,27 @@ _RESUME = _Rule(
     "start it again without one",
 )
 
+_NAME = _Rule(StoreRejected, "invalid database or collection name")
+_VIEW = _Rule(StoreRejected, "a view does not support this")
+_PATH = _Rule(StoreRejected, "invalid field path in the update")
+_CAPPED = _Rule(StoreRejected, "the document is too large for the capped collection")
+_DEEP = _Rule(StoreRejected, "the query or document is nested too deeply")
+_BSON = _Rule(QueryError, "a value or key cannot be expressed in BSON")
+_UNSUPPORTED = _Rule(NotSupported, "the database does not support this")
+_API = _Rule(
+    StoreRejected,
+    "not part of the API version that the connection string demands",
+)
+_BUSY = _Rule(Conflict, "another operation on the collection or database is under way", "try again")
+_INTERRUPTED = _Rule(StoreUnavailable, "the operation was interrupted at the database", "try again")
+_DISK = _Rule(StoreUnavailable, "the database has no space left")
+
+_OTHER_COLLECTION = 361  # CollectionUUIDMismatch
+
 # The names of the codes are the server's own.
 _RULES: dict[int, _Rule] = {
     2: _QUERY,  # BadValue
+    4: _QUERY,  # NoSuchKey
     6: _UNREACHABLE,  # HostUnreachable: a router has lost a shard
     7: _UNREACHABLE,  # HostNotFound
     9: _QUERY,  # FailedToParse
@@ -122,22 +149,31 @@ _RULES: dict[int, _Rule] = {
         "the database user does not have enough permissions to execute this operation",
     ),
     14: _QUERY,  # TypeMismatch
-    15: _Rule(StoreRejected, "the query or document is nested too deeply"),  # Overflow
+    12: _QUERY,  # UnsupportedFormat
+    15: _DEEP,  # Overflow
+    16: _QUERY,  # InvalidLength
     AUTHENTICATION_FAILED: _Rule(StoreForbidden, "the database does not accept its user"),
+    21: _QUERY,  # EmptyArrayOperation
+    22: _BSON,  # InvalidBSON
+    24: _BUSY,  # LockTimeout
     27: _Rule(NotFound, "the index does not exist"),  # IndexNotFound
     28: _Rule(  # PathNotViable
         StoreRejected, "the update leads through a value that is neither object nor array"
     ),
+    29: _PATH,  # NonExistentPath
+    30: _PATH,  # InvalidPath
     34: _Rule(  # CannotBackfillArray
         StoreRejected, "the update leads too far behind the end of an array"
     ),
     40: _Rule(  # ConflictingUpdateOperators
         StoreRejected, "the update changes a path and one below it at once"
     ),
+    46: _BUSY,  # LockBusy
     50: _TIME,  # MaxTimeMSExpired
     52: _Rule(StoreRejected, "a property may not start with '$'"),  # DollarPrefixedFieldName
     53: _Rule(StoreRejected, "the database does not take this _id"),  # InvalidIdField
     54: _Rule(StoreRejected, "the update leads to more than one value"),  # NotSingleValueField
+    55: _Rule(StoreRejected, "a reference needs $ref and $id, in this order"),  # InvalidDBRef
     56: _FIELD_END,  # EmptyFieldName
     57: _Rule(StoreRejected, "a property may not contain '.'"),  # DottedFieldName
     61: _Rule(  # ShardKeyNotFound
@@ -148,15 +184,23 @@ _RULES: dict[int, _Rule] = {
     64: _UNCONFIRMED,  # WriteConcernTimeout
     66: _Rule(StoreForbidden, "the update would change _id or the shard key"),  # ImmutableField
     67: _INDEX,  # CannotCreateIndex
-    73: _Rule(StoreRejected, "invalid database or collection name"),  # InvalidNamespace
+    68: _OTHER_INDEX,  # IndexAlreadyExists
+    73: _NAME,  # InvalidNamespace
+    81: _QUERY,  # NoMatchParseContext
     85: _OTHER_INDEX,  # IndexOptionsConflict
     86: _OTHER_INDEX,  # IndexKeySpecsConflict
     79: _CONFIRMATION,  # UnknownReplWriteConcern
     100: _CONFIRMATION,  # UnsatisfiableWriteConcern
     89: _UNREACHABLE,  # NetworkTimeout
+    91: _UNREACHABLE,  # ShutdownInProgress
+    97: _QUERY,  # NoProjectionFound
+    111: _QUERY,  # NotExactValueField
     112: _Rule(  # WriteConflict
         Conflict, "write conflict with another operation", "try again"
     ),
+    115: _UNSUPPORTED,  # CommandNotSupported
+    116: _CAPPED,  # DocTooLargeForCapped
+    117: _BUSY,  # ConflictingOperationInProgress
     121: _Rule(StoreRejected, "document failed validation"),  # DocumentValidationFailure
     123: _Rule(  # NotAReplicaSet
         StoreRejected, "the database is no replica set, which this kind of read or write needs"
@@ -166,33 +210,80 @@ _RULES: dict[int, _Rule] = {
     ),
     146: _MEMORY,  # ExceededMemoryLimit
     148: _CONCERN,  # ReadConcernMajorityNotEnabled
-    166: _Rule(StoreRejected, "a view does not support this"),  # CommandNotSupportedOnView
+    159: _QUERY,  # DurationOverflow
+    165: _Rule(StoreRejected, "views are nested too deeply"),  # ViewDepthLimitExceeded
+    166: _VIEW,  # CommandNotSupportedOnView
+    167: _VIEW,  # OptionNotSupportedOnView
     168: _QUERY,  # InvalidPipelineOperator
+    171: _Rule(  # CannotIndexParallelArrays
+        StoreRejected, "a compound index cannot cover two array properties of one document"
+    ),
+    175: _INTERRUPTED,  # QueryPlanKilled
+    181: _Rule(  # AmbiguousIndexKeyPattern
+        StoreRejected, "several indexes have these keys", "name one of them"
+    ),
+    182: _Rule(StoreRejected, "invalid definition of a view"),  # InvalidViewDefinition
+    187: _CONCERN,  # LinearizableReadConcernError
+    189: _UNREACHABLE,  # PrimarySteppedDown
     197: _INDEX,  # InvalidIndexSpecificationOption
+    201: _Rule(  # CannotBuildIndexKeys
+        StoreRejected, "an index of the collection cannot hold a value of the document"
+    ),
+    202: _UNREACHABLE,  # NetworkInterfaceExceededTimeLimit
+    207: _BSON,  # InvalidUUID
+    215: _BUSY,  # DatabaseDropPending
+    216: _UNREACHABLE,  # ElectionInProgress
     224: _Rule(  # QueryFeatureNotAllowed
         StoreRejected, "the filter of an upsert holds an operator that it may not"
     ),
     225: _TRANSACTION,  # TransactionTooOld
+    232: _DEEP,  # MaxSubPipelineDepthExceeded
+    237: _INTERRUPTED,  # CursorKilled
+    238: _UNSUPPORTED,  # NotImplemented
     241: _Rule(StoreRejected, "failed to convert a value"),  # ConversionFailure
+    242: _Rule(StoreRejected, "the collection cannot be made"),  # CannotCreateCollection
     246: _CONCERN,  # SnapshotUnavailable
     251: _TRANSACTION,  # NoSuchTransaction
     256: _TRANSACTION,  # TransactionCommitted
     260: _RESUME,  # InvalidResumeToken
     262: _TIME,  # ExceededTimeLimit
+    276: _INTERRUPTED,  # IndexBuildAborted
+    279: _INTERRUPTED,  # ClientDisconnect
     280: _RESUME,  # ChangeStreamFatalError
+    285: _BUSY,  # IndexBuildAlreadyInProgress
     286: _RESUME,  # ChangeStreamHistoryLost
     291: _Rule(  # NoQueryExecutionPlans
         StoreRejected, "no index helps to answer this query, and it needs one"
     ),
     292: _MEMORY,  # QueryExceededMemoryLimitNoDiskUseAllowed
+    322: _API,  # APIVersionError
+    323: _API,  # APIStrictError
+    324: _API,  # APIDeprecationError
+    347: _API,  # APIMismatchError
+    357: _BSON,  # InvalidBSONType
+    365: _BUSY,  # TemporarilyUnavailable
+    370: _Rule(StoreRejected, "the index belongs to the shard key"),  # CannotDropShardKeyIndex
+    371: _Rule(StoreForbidden, "the database is blocking writes"),  # UserWritesBlocked
+    _OTHER_COLLECTION: _Rule(CollectionGone, "the collection does not exist any more"),
     9001: _UNREACHABLE,  # SocketException
+    10003: _CAPPED,  # CannotGrowDocumentInCappedNamespace
+    10107: _UNREACHABLE,  # NotWritablePrimary
     10334: _Rule(StoreRejected, "the document is too large"),  # BSONObjectTooLarge
     11000: _DUPLICATE,  # DuplicateKey
     11001: _DUPLICATE,
+    11600: _UNREACHABLE,  # InterruptedAtShutdown
+    11601: _INTERRUPTED,  # Interrupted
+    11602: _UNREACHABLE,  # InterruptedDueToReplStateChange
     12582: _DUPLICATE,
+    12586: _BUSY,  # BackgroundOperationInProgressForDatabase
+    12587: _BUSY,  # BackgroundOperationInProgressForNamespace
     13297: _Rule(  # DatabaseDifferCase
         Conflict, "a database of this name exists with different case"
     ),
+    13388: _UNREACHABLE,  # StaleConfig: a router does not find the shard
+    13435: _UNREACHABLE,  # NotPrimaryNoSecondaryOk
+    13436: _UNREACHABLE,  # NotPrimaryOrSecondary
+    14031: _DISK,  # OutOfDiskSpace
     15974: _SORT,
     15975: _Rule(StoreRejected, "a sort order must be 1 (ascending) or -1 (descending)"),
     15998: _Rule(StoreRejected, "a field path may not contain an empty name"),
@@ -213,12 +304,17 @@ _RULES: dict[int, _Rule] = {
         "change streams need a replica set or a sharded cluster",
         "turn the server into a replica set; one of a single member is enough",
     ),
+    46841: _INTERRUPTED,  # ClientMarkedKilled
     51091: _Rule(StoreRejected, "invalid regular expression"),
     51108: _Rule(StoreRejected, "invalid option of a regular expression"),
+    56846: _UNREACHABLE,  # ConfigServerUnreachable
     4031700: _MEMORY,  # $facet beyond its bound
 }
 
 _UNKNOWN = _Rule(StoreError, "the database could not do what was asked", "the log has the reason")
+
+
+_OF_THE_CONNECTION = (ConnectionFailure, ConfigurationError, InvalidOperation, ProtocolError)
 
 
 def translate(error: BaseException) -> DocgraphError:
@@ -231,15 +327,27 @@ def translate(error: BaseException) -> DocgraphError:
         return explain(_code_of(error))
     if isinstance(error, WaitQueueTimeoutError):
         return no_connection()
-    if isinstance(error, (ConnectionFailure, ConfigurationError, InvalidOperation)):
+    if isinstance(error, InvalidName):
+        return _render(_NAME)
+    if isinstance(error, CollectionInvalid):
+        return Conflict("the collection exists already")
+    if isinstance(error, _OF_THE_CONNECTION):
         return unreachable()
     return _translate_encoding(error)
 
 
 def _code_of(error: OperationFailure) -> int:
     if isinstance(error, BulkWriteError):
+        if is_collection_gone(error):
+            return _OTHER_COLLECTION
         return find_unconfirmed(error) or 0
     return error.code or 0
+
+
+def is_collection_gone(error: BulkWriteError) -> bool:
+    """Whether the collection was dropped before all of many were written."""
+    failed = error.details.get("writeErrors", ())
+    return any(one.get("code") == _OTHER_COLLECTION for one in failed)
 
 
 def find_unconfirmed(error: BulkWriteError) -> int | None:
@@ -262,7 +370,7 @@ def _translate_encoding(error: BaseException) -> DocgraphError:
         case UnicodeError():
             return QueryError("a text is not valid Unicode")
         case InvalidDocument() | BSONError():
-            return QueryError("a value or key cannot be expressed in BSON")
+            return _render(_BSON)
         case OSError():
             return unreachable()
         case _:

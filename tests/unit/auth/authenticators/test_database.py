@@ -126,6 +126,22 @@ def test_ha1_is_one_text_or_one_per_algorithm(stored, algorithm, ha1):
     assert "ha1" not in user.account.properties
 
 
+@pytest.mark.parametrize("name", ["sub", "userid"])
+@pytest.mark.parametrize("claimed", ["root", "Ada", 7, None, ["ada"], {"ada": "ada"}])
+def test_another_name_of_the_user_id_holds_no_other_id(name, claimed):
+    document = {"_id": "ada", "password": "x", "team": "blue", name: claimed}
+    assert read(document).account.properties == {"_id": "ada", "team": "blue"}
+    own = {"_id": 7, "password": "x", name: "ada"}
+    assert read(own, prop_id=name).account.properties == {"_id": 7, name: "ada"}
+    assert document[name] == claimed
+
+
+def test_roles_may_lie_below_such_a_name():
+    user = read({"_id": "ada", "sub": {"roles": ["user"]}}, json_path_roles="$.sub.roles")
+    assert user.account.roles == ("user",)
+    assert user.account.properties == {"_id": "ada"}
+
+
 def test_values_are_found_and_put_by_dot_notation():
     document = {"a": {"b": 1}}
     put_value(document, "a.c.d", 2)

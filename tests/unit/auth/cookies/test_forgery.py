@@ -2,9 +2,10 @@
 
 import pytest
 
-from docgraph.auth.cookies.forgery import Page, Pages
+from docgraph.auth.cookies.forgery import check_forgery
 from docgraph.exchange import Headers, Request
 from docgraph.exchange.errors import Forbidden
+from docgraph.exchange.pages import Page, Pages
 from docgraph.exchange.request import Connection
 
 PAGES = Pages(["https://app.example.org", "HTTPS://Upper.example.org:443"])
@@ -14,12 +15,14 @@ OWN = "https://api.example.org"
 
 
 def make_request(method="POST", *, scheme="http", forwarded=None, **headers):
-    return Request(
+    request = Request(
         method,
         b"/",
         headers=Headers.of(**{"host": "api.example.org", **headers}),
         connection=Connection(scheme=scheme, host=forwarded),
     )
+    request.pages = PAGES
+    return request
 
 
 @pytest.mark.parametrize(
@@ -50,9 +53,9 @@ def make_request(method="POST", *, scheme="http", forwarded=None, **headers):
     ],
 )
 def test_a_page_of_our_own_or_on_the_list_is_ours_by_what_the_browser_says(headers):
-    assert PAGES.judge(make_request(**headers)) is Page.OURS
+    assert make_request(**headers).page is Page.OURS
     for content in ({}, JSON, FORM, {"content_type": "text/plain", "content_length": "1"}):
-        PAGES.check_forgery(make_request(**headers, **content))
+        check_forgery(make_request(**headers, **content))
 
 
 @pytest.mark.parametrize(
@@ -88,13 +91,11 @@ def test_a_page_of_our_own_or_on_the_list_is_ours_by_what_the_browser_says(heade
 )
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_any_other_page_is_foreign_whatever_it_sends(headers, method):
-    assert PAGES.judge(make_request(method, **headers)) is Page.FOREIGN
+    assert make_request(method, **headers).page is Page.FOREIGN
     for content in ({}, JSON, FORM):
         for takes_forms in (False, True):
             with pytest.raises(Forbidden):
-                PAGES.check_forgery(
-                    make_request(method, **headers, **content), takes_forms=takes_forms
-                )
+                check_forgery(make_request(method, **headers, **content), takes_forms=takes_forms)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_any_other_page_is_foreign_whatever_it_sends(headers, method):
     ],
 )
 def test_a_page_over_http_is_not_ours_where_we_are_known_to_speak_https(origin, scheme, page):
-    assert PAGES.judge(make_request(scheme=scheme, origin=origin)) is page
+    assert make_request(scheme=scheme, origin=origin).page is page
 
 
 @pytest.mark.parametrize(
@@ -123,11 +124,11 @@ def test_a_page_over_http_is_not_ours_where_we_are_known_to_speak_https(origin, 
 )
 def test_behind_a_trusted_proxy_the_host_is_the_one_that_it_was_asked_for(origin, forwarded, page):
     request = make_request(scheme="https", forwarded=forwarded, origin=origin)
-    assert PAGES.judge(request) is page
+    assert request.page is page
 
 
 def test_a_program_says_nothing_and_may_send_what_no_form_can():
-    assert PAGES.judge(make_request()) is Page.UNKNOWN
+    assert make_request().page is Page.UNKNOWN
     for headers in (
         {},
         {"content_length": "0"},
@@ -136,7 +137,7 @@ def test_a_program_says_nothing_and_may_send_what_no_form_can():
         {**JSON, "content_length": "5"},
         {"content_type": "application/graphql", "transfer_encoding": "chunked"},
     ):
-        PAGES.check_forgery(make_request(**headers))
+        check_forgery(make_request(**headers))
 
 
 @pytest.mark.parametrize(
@@ -153,13 +154,13 @@ def test_a_program_says_nothing_and_may_send_what_no_form_can():
 def test_where_no_browser_speaks_a_body_of_a_form_is_refused_unless_forms_are_taken(headers):
     """A18: as form, as text/plain."""
     with pytest.raises(Forbidden):
-        PAGES.check_forgery(make_request(**headers))
-    PAGES.check_forgery(make_request(**headers), takes_forms=True)
+        check_forgery(make_request(**headers))
+    check_forgery(make_request(**headers), takes_forms=True)
 
 
 def test_a_link_from_elsewhere_may_lead_here_and_a_script_from_elsewhere_may_not_read():
-    PAGES.check_forgery(make_request("GET", sec_fetch_site="cross-site"))
-    PAGES.check_forgery(make_request("GET", content_type="text/plain"))
+    check_forgery(make_request("GET", sec_fetch_site="cross-site"))
+    check_forgery(make_request("GET", content_type="text/plain"))
     for origin in ("https://evil.org", "null"):
         with pytest.raises(Forbidden):
-            PAGES.check_forgery(make_request("GET", origin=origin))
+            check_forgery(make_request("GET", origin=origin))

@@ -13,8 +13,6 @@ from docgraph.auth.mechanisms.sections import BasicAuthMechanism, TokenBasicAuth
 from docgraph.auth.mechanisms.token_basic import TokenBasicMechanism
 from docgraph.exchange import Account, Exchange, Headers, Request
 from docgraph.exchange.errors import StoreUnavailable
-from docgraph.observe import subscribe, unsubscribe
-from docgraph.observe.events import ConfigWarning
 from docgraph.plugins.kinds import ABSENT, Accepted, Rejected, TokenManager
 from docgraph.plugins.registry import PluginRegistry
 
@@ -36,19 +34,6 @@ class Manager(TokenManager):
         if user == "down":
             raise StoreUnavailable("the database cannot be reached")
         return ADA if (user, token) == ("ada", "t0k3n") else None
-
-
-@pytest.fixture
-def warnings():
-    seen = []
-
-    def listen(event):
-        if isinstance(event, ConfigWarning):
-            seen.append(event)
-
-    subscribe(listen)
-    yield seen
-    unsubscribe(listen)
 
 
 async def provision(*plugins, basic=BasicAuthMechanism()):  # noqa: B008 - frozen
@@ -109,12 +94,10 @@ async def test_what_the_manager_raises_passes():
         await mechanism.authenticate(make_exchange("down:t0k3n"))
 
 
-async def test_without_a_token_manager_it_warns_and_never_attempts(warnings):
+async def test_without_a_token_manager_it_never_attempts():
+    """The configuration says so with a warning (test_conflicts.py)."""
     mechanism = await provision()
     assert await mechanism.authenticate(make_exchange("ada:t0k3n")) is ABSENT
-    [warning] = warnings
-    assert warning.path == "/tokenBasicAuthMechanism/enabled"
-    assert "rndTokenManager" in warning.message
 
 
 async def test_challenge_is_the_one_of_the_basic_mechanism():

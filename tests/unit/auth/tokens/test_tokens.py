@@ -81,16 +81,30 @@ def test_listed_properties_come_back_as_they_were(account):
 
 
 def test_an_id_that_is_not_the_name_is_always_carried():
-    """`@user._id` means the same by password and by token."""
+    """`@user._id` means the same by password and by token, however much is listed."""
     id = ObjectId("64b7f0a1c2d3e4f5a6b7c8d9")
-    claims = sign(Account("ada@example.org", (), {"_id": id, "userid": 7, "team": "x"}, "database"))
-    assert claims["_id"] == {"$oid": str(id)}
-    assert read(claims).account.properties == {
-        "sub": "ada@example.org",
+    many = {f"p{number}": "x" for number in range(300)}  # each one smaller than the id
+    name = "ada@example.org"
+    account = Account(name, (), {"_id": id, **many}, "database")
+    for listed in ((), many, ("_id", *many)):
+        claims = sign(account, listed)
+        assert claims["_id"] == {"$oid": str(id)}
+        assert read(claims).account.properties["_id"] == id
+    assert read(sign(account)).account.properties == {
+        **dict.fromkeys(("sub", "userid"), name),
         "_id": id,
-        "userid": 7,
         "roles": [],
     }
+
+
+@pytest.mark.parametrize("kind", ["database", "file", "identity", "jwt", "of a plugin"])
+@pytest.mark.parametrize("claimed", ["root", 7, {"a": 1}, ["root"], ""])
+def test_another_name_of_the_user_id_is_never_a_property_that_is_not_listed(kind, claimed):
+    account = Account("ada", (), {"_id": "ada", "userid": claimed, "sub": claimed}, kind)
+    claims = sign(account)
+    assert claims.keys() == {"sub", "roles", "docgraph", "iss", "exp", "iat", "jti"}
+    restored = read(claims).account.properties
+    assert (restored["sub"], restored["_id"], restored["userid"]) == ("ada", "ada", "ada")
 
 
 def test_a_part_of_a_property_can_be_listed_by_its_path():

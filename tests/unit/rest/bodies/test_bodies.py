@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from docgraph.codec import decode
-from docgraph.codec.documents import read_documents
+from docgraph.codec.documents import parse_large, read_documents
 from docgraph.exchange import DocgraphError, Headers, Request
-from docgraph.rest.bodies.bodies import parse_large, read_object
+from docgraph.rest.bodies.bodies import read_object
 from docgraph.runtime import Blocking
 
 pytestmark = pytest.mark.anyio
 
 
 def _request(body: bytes, content_type: str | None = "application/json") -> Request:
-    async def chunks() -> AsyncIterator[bytes]:
-        yield body
+    async def read(limit: int) -> bytes:
+        return body
 
     fields = {} if content_type is None else {"content_type": content_type}
-    request = Request("POST", b"/things", headers=Headers.of(**fields), body=chunks)
+    request = Request("POST", b"/things", headers=Headers.of(**fields), body=read)
     request.body_limit = 1000
     request.parser = lambda raw, _: decode(raw)
     return request

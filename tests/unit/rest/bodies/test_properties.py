@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from docgraph.codec import as_written
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import Resource, ResourceType
 from docgraph.exchange.errors import DefinitionError
-from docgraph.rest.bodies.properties import check_properties, from_stored, to_stored
+from docgraph.rest.bodies.properties import check_properties, to_stored
 from docgraph.rest.sections import Mongo
 from docgraph.store import Policy
 from docgraph.store.mounts import find_paths
@@ -52,7 +53,7 @@ def test_what_is_stored_is_read_back() -> None:
     assert stored["a"] == [{"_$match": {"b::c": "x"}}]
     assert "_id" not in stored
     assert "_etag" not in stored
-    assert from_stored({**stored, "_etag": ObjectId("0" * 24)}) == {
+    assert as_written({**stored, "_etag": ObjectId("0" * 24)}) == {
         **properties,
         "_etag": ObjectId("0" * 24),
     }

@@ -231,7 +231,7 @@ def test_write_concern_is_a_number_or_a_name(given: str, concern: WriteConcern) 
 
 @pytest.mark.parametrize("given", ["0", "W0", "unacknowledged"])
 def test_a_write_that_nobody_confirms_is_refused(given: str) -> None:
-    with pytest.raises(DocgraphError, match="cannot be answered truthfully"):
+    with pytest.raises(DocgraphError, match="unacknowledged writes are not supported"):
         _parse(("writeConcern", given))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,32 @@ def test_a_schema_gets_the_address_of_its_place() -> None:
     assert old["$schema"] == DRAFT_4
     assert new["$id"] == f"http://schema-store/db/{'0' * 24}"
     assert "id" not in new
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("end", ["", "#"])
+@pytest.mark.parametrize(
+    ("draft", "keyword", "minimum"),
+    [
+        ("draft-04", "id", {"minimum": 1, "exclusiveMinimum": True}),
+        ("draft-06", "$id", {"exclusiveMinimum": 1}),
+        ("draft-07", "$id", {"exclusiveMinimum": 1}),
+        ("draft/2019-09", "$id", {"exclusiveMinimum": 1}),
+        ("draft/2020-12", "$id", {"exclusiveMinimum": 1}),
+    ],
+)
+def test_a_draft_is_known_in_every_spelling(
+    scheme: str, end: str, draft: str, keyword: str, minimum: dict[str, Any]
+) -> None:
+    written = f"{scheme}://json-schema.org/{draft}/schema{end}"
+
+    schema = identify({"_id": "x", "$schema": written, "properties": {"n": minimum}}, "db")
+
+    assert schema["$schema"] == written
+    assert keyword in schema
+    validator = compile_schema(schema, {})
+    assert validator.find_violations({"n": 1})
+    assert not validator.find_violations({"n": 2})
 
 
 def test_an_unknown_draft_is_refused() -> None:

@@ -58,7 +58,7 @@ def test_the_condition_of_a_tag_also_finds_documents_without_one() -> None:
 
 
 def test_a_demanded_etag_that_is_not_given_admits_only_documents_without_one() -> None:
-    condition = Condition(None)
+    condition = Condition(is_lacking=True)
 
     assert condition.stored is None
     assert condition.admits(None)
@@ -74,7 +74,7 @@ def test_if_match_is_a_condition_whether_demanded_or_not() -> None:
 
     assert find_condition(headers, demanded=False) == find_condition(headers, demanded=True)
     assert find_condition(Headers(), demanded=False) is None
-    assert find_condition(Headers(), demanded=True) == Condition(None)
+    assert find_condition(Headers(), demanded=True) == Condition(is_lacking=True)
 
 
 @pytest.mark.parametrize(

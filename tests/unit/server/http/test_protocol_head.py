@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from docgraph.exchange.errors import MethodNotAllowed, NotSupported, RequestError
-from docgraph.server.http.framing import Head, HeadersTooLarge, UrlTooLong, check_size, read_head
+from docgraph.server.http.framing import (
+    HeadersTooLarge,
+    RequestHead,
+    UrlTooLong,
+    check_size,
+    read_head,
+)
 from docgraph.server.http.handshake import (
     UpgradeRequired,
     check_handshake,
@@ -36,7 +42,9 @@ HANDSHAKE = [
     ],
 )
 def test_a_target_has_a_path_and_a_query(target: bytes, path: bytes, query: bytes) -> None:
-    assert read_head("GET", "1.1", target, [HOST]) == Head(path, query, 0, expects_continue=False)
+    head = RequestHead("GET", "1.1", path, query, 0, expects_continue=False)
+
+    assert read_head("GET", "1.1", target, [HOST]) == head
 
 
 def test_the_asterisk_of_options_is_the_root() -> None:

@@ -6,12 +6,16 @@ import pytest
 from bson.errors import InvalidBSON, InvalidDocument
 from pymongo.errors import (
     AutoReconnect,
+    CollectionInvalid,
     ConfigurationError,
     DocumentTooLarge,
     ExecutionTimeout,
+    InvalidName,
+    InvalidOperation,
     NetworkTimeout,
     NotPrimaryError,
     OperationFailure,
+    ProtocolError,
     ServerSelectionTimeoutError,
     WaitQueueTimeoutError,
     WTimeoutError,
@@ -24,14 +28,17 @@ from docgraph.store.driver.errors import explain, translate, translated
 SECRET_TEXT = "db-7.internal:27017 index users.$email_1 dup key: { email: 'ann@x.org' }"
 
 REJECTED = [2, 28, 34, 40, 53, 54, 56, 61, 73, 121, 168, 224, 225, 241, 251, 256, 291, 15974, 15975]
-REJECTED += [15998, 16410, 17276]
+REJECTED += [4, 12, 16, 21, 22, 29, 30, 55, 68, 81, 97, 111, 116, 159, 165, 167, 171, 181, 182, 187]
+REJECTED += [201, 207, 232, 242, 323, 357, 370, 10003, 15998, 16410, 17276]
 REJECTED += [17287, 17312, 31138, 31249, 31253, 31254, 40323, 40352, 40353, 51091, 51108]
 BY_CODE = {
     400: REJECTED,
-    403: [13, 18, 66],
-    409: [112, 11000, 13297],
+    403: [13, 18, 66, 371],
+    404: [27, 361],
+    409: [24, 46, 112, 117, 215, 285, 365, 11000, 12586, 12587, 13297],
     408: [50],
-    500: [1, 8, 99999, None],
+    500: [1, 8, 91, 175, 189, 237, 279, 11600, 11601, 11602, 13388, 14031, 46841, 99999, None],
+    501: [115, 238],
 }
 
 
@@ -55,6 +62,8 @@ def test_code_of_the_database_gives_the_status_of_the_table(status: int, code: i
         WaitQueueTimeoutError("db-7.internal"),
         _OperationCancelled("operation cancelled"),
         ConfigurationError("no such name in DNS"),
+        InvalidOperation("the client is closed"),
+        ProtocolError("an answer to something else"),
         ConnectionRefusedError(111, "db-7.internal"),
         # what a router says of a shard
         *(OperationFailure("db-7.internal", code) for code in (6, 7, 89, 9001)),
@@ -129,3 +138,8 @@ def test_failed_element_of_a_bulk_write_is_described_in_our_words() -> None:
 
     assert (duplicate.status, duplicate.message[:13]) == (409, "duplicate key")
     assert (unknown.status, unknown.message) == (500, "the database could not do what was asked")
+
+
+def test_names_that_the_driver_refuses_are_the_callers_mistake() -> None:
+    assert translate(InvalidName("collection names cannot be empty")).status == 400
+    assert translate(CollectionInvalid("collection x already exists")).status == 409

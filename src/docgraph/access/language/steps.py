@@ -1,0 +1,65 @@
+"""Keys of documents in dot notation, as steps.
+
+A step of digits is a name in an object and a position in an array; which of them, a key does not
+say. Comparing is therefore done twice: as the steps stand, which is certain, and without positions,
+which is possible. `$` and `$[…]` are positions and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["EVERYTHING", "Steps", "Written", "is_number", "may_overlap", "split_key"]
+
+Steps = tuple[str, ...]
+
+
+def split_key(key: str) -> Steps:
+    """The steps of a key, without those that can only be positions."""
+    first, *rest = key.split(".")
+    return (first, *(step for step in rest if step[:1] != "$"))
+
+
+def is_number(step: str) -> bool:
+    """Whether the step can be a position."""
+    return step.isascii() and step.isdigit()
+
+
+def may_overlap(left: Steps, right: Steps) -> bool:
+    """Whether one could lie at or below the other."""
+    left, right = _without_positions(left), _without_positions(right)
+    length = min(len(left), len(right))
+    return left[:length] == right[:length]
+
+
+def _may_be_within(path: Steps, key: Steps) -> bool:
+    key = _without_positions(key)
+    return _without_positions(path)[: len(key)] == key
+
+
+def _without_positions(steps: Steps) -> Steps:
+    return (*steps[:1], *(step for step in steps[1:] if not is_number(step)))
+
+
+class Written(NamedTuple):
+    """A place that is written; not `is_exact`: and nobody knows what below it, or around it."""
+
+    path: Steps
+    is_exact: bool = True
+
+    def may_touch(self, key: Steps) -> bool:
+        """Whether something at or below the key is written, or could be."""
+        if self.is_exact:
+            return _may_be_within(self.path, key)
+        return may_overlap(self.path, key)
+
+    def is_within(self, key: Steps) -> bool:
+        """Whether all that is written is certainly at or below the key."""
+        return self.path[: len(key)] == key
+
+    def is_outside(self, key: Steps) -> bool:
+        """Whether something is certainly written that is not at or below the key."""
+        return self.is_exact and not _may_be_within(self.path, key)
+
+
+EVERYTHING = Written((), is_exact=False)

@@ -1,0 +1,75 @@
+"""The content coding of request bodies (RFC 9110 8.4): gzip, inflated piece by piece.
+
+Whoever reads the pieces counts them: no more is ever inflated than one piece beyond his bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+from docgraph.exchange.errors import BodyError, UnsupportedMediaType
+from docgraph.exchange.headers import Headers
+
+__all__ = ["inflate", "is_coded", "is_compressed"]
+
+_PIECE: Final = 64 * 1024  # inflated in a fraction of a millisecond; then others have their turn
+_MOST_MEMBERS: Final = 100  # empty ones cost time and hold nothing
+_GZIP: Final = frozenset(("gzip", "x-gzip"))
+_WINDOW_BITS: Final = 16 + zlib.MAX_WBITS  # a gzip header and trailer
+
+
+def is_coded(headers: Headers) -> bool:
+    """Whether the bytes that are sent are others than those that are meant."""
+    return bool(_find_codings(headers))
+
+
+def is_compressed(headers: Headers) -> bool:
+    """Whether the body is in gzip; raises `UnsupportedMediaType` for anything else but plain."""
+    codings = _find_codings(headers)
+    if len(codings) > 1 or not _GZIP.issuperset(codings):
+        raise UnsupportedMediaType(
+            f"Content-Encoding {', '.join(codings)} is not supported",
+            hint="send the body plain, or in gzip once",
+            headers=[("Accept-Encoding", "gzip")],
+        )
+    return bool(codings)
+
+
+def _find_codings(headers: Headers) -> list[str]:
+    if "content-encoding" not in headers:
+        return []
+    listed = ",".join(headers.get_list("content-encoding")).lower().split(",")
+    return [one.strip() for one in listed if one.strip() not in ("", "identity")]
+
+
+async def inflate(data: bytes) -> AsyncIterator[bytes]:
+    """The pieces that the data holds, in one gzip member or a few; none of none."""
+    member: zlib._Decompress | None = None
+    members = 0
+    # In slices, as the library copies what it leaves over.
+    for start in range(0, len(data), _PIECE):
+        rest = data[start : start + _PIECE]
+        while rest:
+            if member is None:
+                member, members = zlib.decompressobj(_WINDOW_BITS), members + 1
+            if members > _MOST_MEMBERS:
+                raise BodyError(f"the body has more than {_MOST_MEMBERS} gzip members")
+            piece = _inflate(member, rest)
+            while piece:
+                yield piece
+                await asyncio.sleep(0)
+                piece = _inflate(member, member.unconsumed_tail)
+            rest = member.unused_data
+            member = None if member.eof else member
+    if member is not None:
+        raise BodyError("the body ends in the middle of its gzip data")
+
+
+def _inflate(member: zlib._Decompress, data: bytes) -> bytes:
+    try:
+        return member.decompress(data, _PIECE)
+    except zlib.error:
+        raise BodyError("the body is not valid gzip data") from None

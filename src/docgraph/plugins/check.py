@@ -1,0 +1,173 @@
+"""What can be known to be wrong with a plugin when it is constructed: one clear line, no start.
+
+Without it such a plugin would fail in the middle of a request, or in the hands of another plugin
+that gets the blame, or would never be called at all.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
+
+from docgraph.exchange import StartupError
+from docgraph.plugins import kinds
+from docgraph.plugins.discover import Found
+from docgraph.plugins.kinds import AuthorizerRole, Kind, Plugin, Point
+
+__all__ = ["check_plugin", "is_async", "methods_of"]
+
+_PROTOCOLS: Final[Mapping[Kind, type[Any]]] = MappingProxyType(
+    {
+        Kind.SERVICE: kinds.Service,
+        Kind.INTERCEPTOR: kinds.Interceptor,
+        Kind.DATA_INTERCEPTOR: kinds.DataInterceptor,
+        Kind.AUTH_MECHANISM: kinds.AuthMechanism,
+        Kind.AUTHENTICATOR: kinds.Authenticator,
+        Kind.TOKEN_MANAGER: kinds.TokenManager,
+        Kind.AUTHORIZER: kinds.Authorizer,
+        Kind.INITIALIZER: kinds.Initializer,
+        Kind.PROVIDER: kinds.Provider,
+        Kind.VARIABLE_RESOLVER: kinds.VariableResolver,
+        Kind.COMMAND: kinds.Command,
+    }
+)
+# What a kind says nothing about by itself.
+_NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = MappingProxyType(
+    {
+        Kind.SERVICE: ("handle",),
+        Kind.INTERCEPTOR: ("handle",),
+        Kind.DATA_INTERCEPTOR: ("resolve",),
+        Kind.AUTH_MECHANISM: ("authenticate",),
+        Kind.AUTHENTICATOR: ("verify",),
+        Kind.TOKEN_MANAGER: ("issue", "verify", "revoke"),
+        Kind.AUTHORIZER: ("decide",),
+        Kind.INITIALIZER: ("initialize",),
+        Kind.PROVIDER: ("get",),
+        Kind.VARIABLE_RESOLVER: ("resolve_variable",),
+        Kind.COMMAND: ("run",),
+    }
+)
+_Flaw = tuple[str, str]  # what is wrong, and the way out
+
+
+def check_plugin(found: Found, plugin: Plugin, section: object) -> None:
+    """Raise `StartupError` for the first thing that cannot work."""
+    for message, hint in _find_flaws(found, plugin, section):
+        raise StartupError(f"{found.title} {message}", hint=hint)
+
+
+@cache
+def methods_of(kind: Kind) -> dict[str, Callable[..., Any]]:
+    """The methods that a plugin of that kind is called by, as the kind declares them."""
+    protocol = _PROTOCOLS[kind]
+    return {
+        name: method
+        for declaring in (Plugin, protocol)
+        for name, method in vars(declaring).items()
+        if inspect.isfunction(method) and not name.startswith("_")
+    }
+
+
+def is_async(method: Callable[..., Any]) -> bool:
+    """Whether a call of the method has to be awaited, also when it is decorated."""
+    return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(
+        inspect.unwrap(method)
+    )
+
+
+def _find_flaws(found: Found, plugin: Plugin, section: object) -> Iterator[_Flaw]:
+    # The methods of our own are checked before they are shipped; a start need not wait for it.
+    for name, declared in () if found.is_builtin else methods_of(plugin.kind).items():
+        yield from _check_method(plugin, name, declared)
+    if plugin.kind is Kind.SERVICE:
+        yield from _check_service(plugin, section)
+    yield from _check_attributes(plugin)
+
+
+def _check_method(plugin: Plugin, name: str, declared: Callable[..., Any]) -> Iterator[_Flaw]:
+    method = getattr(plugin, name, None)
+    function = getattr(method, "__func__", method)
+    if function is declared and name not in _NEEDED[plugin.kind]:
+        return
+    if function is declared or not callable(function) or not callable(method):
+        title = _PROTOCOLS[plugin.kind].__name__
+        hint = "" if function is declared else f", or subclass `docgraph.{title}`"
+        yield f"has no method `{name}`", f"{_advise(name, declared)}{hint}"
+        return
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        yield f"has a `{name}` that is a generator", "return a value in place of `yield`"
+    elif is_async(function) and not is_async(declared):
+        yield f"has an `async def {name}`, which nobody would await", _advise(name, declared)
+    if not _takes(method, declared):
+        shown = f"`{name}({_parameters(function)})`"
+        yield f"has a {shown} that cannot be called", _advise(name, declared)
+
+
+def _advise(name: str, declared: Callable[..., Any]) -> str:
+    colour = "async " if is_async(declared) else ""
+    return f"write `{colour}def {name}({_parameters(declared)})`"
+
+
+def _parameters(function: Callable[..., Any]) -> str:
+    return ", ".join(inspect.signature(function).parameters)
+
+
+def _takes(method: Callable[..., Any], declared: Callable[..., Any]) -> bool:
+    """Whether the method can be called as the kind declares it."""
+    try:
+        signature = inspect.signature(method)
+    except (TypeError, ValueError):  # one that is not written in Python
+        return True
+    positional, by_name = _arguments_of(declared)
+    try:
+        signature.bind(*positional, **by_name)
+    except TypeError:
+        return False
+    return True
+
+
+@cache
+def _arguments_of(declared: Callable[..., Any]) -> tuple[tuple[None, ...], dict[str, None]]:
+    """What stands for the arguments of a call, without the plugin itself."""
+    parameters = list(inspect.signature(declared).parameters.values())[1:]
+    by_name = {one.name: None for one in parameters if one.kind is one.KEYWORD_ONLY}
+    return (None,) * (len(parameters) - len(by_name)), by_name
+
+
+def _check_service(service: Any, section: object) -> Iterator[_Flaw]:
+    uri = getattr(section, "uri", None) or getattr(service, "uri", None)
+    if not isinstance(uri, str):
+        yield "has no `uri`", f'give the class `uri = "/…"`, or set /{service.name}/uri'
+    elif not uri.startswith("/"):
+        yield f"has the `uri` {uri!r}", "begin it with a slash"
+    if not _is_list_of_text(service.methods):
+        yield f"has the `methods` {service.methods!r}", 'write `methods = ("GET", …)`'
+
+
+def _is_list_of_text(value: object) -> bool:
+    return (
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and all(isinstance(one, str) for one in value)
+    )
+
+
+def _check_attributes(plugin: Any) -> Iterator[_Flaw]:
+    if plugin.kind is Kind.INTERCEPTOR and plugin.point not in set(Point):
+        yield (
+            f"has the `point` {plugin.point!r}",
+            f"one of {', '.join(f'Point.{one.name}' for one in Point)}",
+        )
+    if plugin.kind is Kind.AUTHORIZER and not isinstance(plugin.role, AuthorizerRole):
+        # A text would compare as equal and yet be neither a vetoer nor an allower.
+        yield f"has the `role` {plugin.role!r}", "AuthorizerRole.VETOER or AuthorizerRole.ALLOWER"
+    if plugin.kind is Kind.VARIABLE_RESOLVER:
+        variable = getattr(plugin, "variable", None)
+        if not isinstance(variable, str) or not variable or variable.startswith("@"):
+            yield f"has the `variable` {variable!r}", "give it the name without the `@`"
+    priority = getattr(plugin, "priority", 0)
+    if not isinstance(priority, int | float):
+        yield f"has the `priority` {priority!r}", "a number; lower ones come first"

@@ -1,0 +1,121 @@
+"""The bodies of requests that are on their way: a budget of their own, in all and per address.
+
+A body that somebody waits for holds no place among the requests in flight; it counts here instead.
+When there are too many, the one that has been read for longest is not read on until there is room
+again; when they hold too many bytes, the largest is given up. Both are looked for where most of
+them come from, so that whoever sends slowly gives way, and a small body that is here in a moment
+never does.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from docgraph.exchange import DocgraphError
+from docgraph.exchange.errors import Overloaded
+from docgraph.server.settings import Limits
+
+__all__ = ["Arriving", "Bodies"]
+
+
+class Arriving(Protocol):
+    """A body that is counted."""
+
+    address: str
+
+    def hold(self) -> None:
+        """Do not read it for the time being."""
+
+    def go_on(self) -> None:
+        """Read it again."""
+
+    def fail(self, error: DocgraphError) -> None:
+        """Let its reader have the error; who fails leaves."""
+
+
+class _Share:
+    """The bodies of one address: those that are read and those that are not, the oldest first.
+
+    The values are how many bytes of each are here.
+    """
+
+    __slots__ = ("held", "read", "size")
+
+    def __init__(self) -> None:
+        self.read: dict[Arriving, int] = {}
+        self.held: dict[Arriving, int] = {}
+        self.size = 0
+
+
+class Bodies:
+    """Counts the bodies that this process waits for."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._shares: dict[str, _Share] = {}
+        self.count = 0  # of those that are read
+        self.size = 0
+
+    def enter(self, body: Arriving, size: int) -> None:
+        """One more, of which so many bytes are here already."""
+        share = self._shares.setdefault(body.address, _Share())
+        share.read[body] = 0
+        self.count += 1
+        if len(share.read) > self._limits.uploads_per_address:
+            self._hold_oldest(share)
+        elif self.count > self._limits.uploads:
+            self._hold_oldest(max(self._shares.values(), key=lambda one: len(one.read)))
+        self.grow(body, size)
+
+    def grow(self, body: Arriving, size: int) -> None:
+        """So many bytes more, or fewer when they are negative."""
+        share = self._shares[body.address]
+        bodies = share.read if body in share.read else share.held
+        bodies[body] += size
+        share.size += size
+        self.size += size
+        if size > 0:
+            while share.size > self._limits.uploads_size_per_address:
+                _give_up_largest(share)
+            while self.size > self._limits.uploads_size:
+                _give_up_largest(max(self._shares.values(), key=lambda one: one.size))
+
+    def leave(self, body: Arriving) -> None:
+        """It is complete, or nobody wants it any more: others can be read in its place."""
+        share = self._shares[body.address]
+        size = share.held.pop(body, None)
+        was_read = size is None
+        if size is None:
+            size = share.read.pop(body)
+            self.count -= 1
+        share.size -= size
+        self.size -= size
+        if not share.read and not share.held:
+            del self._shares[body.address]
+        if was_read:
+            self._go_on()
+
+    def _hold_oldest(self, share: _Share) -> None:
+        oldest = next(iter(share.read))
+        share.held[oldest] = share.read.pop(oldest)
+        self.count -= 1
+        oldest.hold()
+
+    def _go_on(self) -> None:
+        """Let the address that is read least go on, if one waits and has room."""
+        if self.count >= self._limits.uploads:
+            return
+        most = self._limits.uploads_per_address
+        waiting = [one for one in self._shares.values() if one.held and len(one.read) < most]
+        if waiting:
+            share = min(waiting, key=lambda one: len(one.read))
+            oldest = next(iter(share.held))
+            share.read[oldest] = share.held.pop(oldest)
+            self.count += 1
+            oldest.go_on()
+
+
+def _give_up_largest(share: _Share) -> None:
+    bodies = share.read | share.held
+    largest = max(bodies, key=lambda body: bodies[body])
+    largest.fail(Overloaded("the bodies that are on their way are too large together"))

@@ -1,0 +1,92 @@
+"""ASGI for services that leave their answer to another application (`Takeover`).
+
+The one file that knows scope, receive and send. The application gets the request as it came, and
+its response gets the headers that all responses have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from docgraph.exchange import Exchange, Takeover
+from docgraph.server.fields import RawHeaders
+from docgraph.server.http.call import Call
+from docgraph.server.respond import Head
+
+__all__ = ["Bridge", "RenderHead"]
+
+Message = MutableMapping[str, Any]
+RenderHead = Callable[[int, RawHeaders], Head]
+
+_VERSIONS = {"version": "3.0", "spec_version": "2.3"}
+
+
+class Bridge:
+    """One request of another application."""
+
+    def __init__(self, call: Call, exchange: Exchange, render_head: RenderHead) -> None:
+        self._call = call
+        self._exchange = exchange
+        self._render_head = render_head
+        self._head: Head | None = None  # announced, and sent with the first part of the content
+        self._is_read = False
+
+    async def run(self, answer: Takeover) -> None:
+        """Let the application answer."""
+        await answer.application({**self._build_scope(), **answer.scope}, self._receive, self._send)
+        if not self._call.is_answered and not self._call.is_aborted:
+            raise RuntimeError("the application ended before its response did")
+
+    def _build_scope(self) -> dict[str, Any]:
+        request = self._exchange.request
+        connection = request.connection
+        return {
+            "type": "http",
+            "asgi": _VERSIONS,
+            "http_version": connection.http_version,
+            "server": connection.server,
+            "client": connection.client,
+            "scheme": connection.scheme,
+            "method": request.method,
+            "root_path": "",
+            "path": unquote_to_bytes(request.raw_path).decode("utf-8", "replace"),
+            "raw_path": request.raw_path,
+            "query_string": request.query_string,
+            "headers": list(request.headers.raw),
+            "state": {},
+        }
+
+    async def _receive(self) -> Message:
+        """The next part of the body; behind its end the client's leave, or the end of the answer.
+
+        Raises when the body is late, broken or too large.
+        """
+        if self._is_read or self._call.is_answered:
+            await self._call.wait_end()
+            return {"type": "http.disconnect"}
+        incoming = self._call.incoming
+        part = b"" if incoming is None else await incoming.read_part()
+        self._is_read = incoming is None or incoming.is_complete
+        return {"type": "http.request", "body": part, "more_body": not self._is_read}
+
+    async def _send(self, message: Message) -> None:
+        """A part of the response."""
+        kind = message["type"]
+        if kind == "http.response.start" and self._head is None and not self._call.status:
+            self._head = self._render_head(message["status"], list(message.get("headers", ())))
+        elif kind == "http.response.body" and (self._head or self._call.status):
+            await self._send_part(message.get("body", b""), more=message.get("more_body", False))
+        else:
+            raise RuntimeError(f"{kind} at the wrong time")
+
+    async def _send_part(self, part: bytes, *, more: bool) -> None:
+        if self._call.is_answered:
+            raise RuntimeError("a response has one end")
+        if self._head is not None:
+            await self._call.begin(self._head)
+            self._head = None
+        await self._call.send_part(part)
+        if not more:
+            await self._call.end()

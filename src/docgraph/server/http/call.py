@@ -1,0 +1,216 @@
+"""One request on a connection, and the way of its response back.
+
+A call knows how a response is framed and whether the connection can be used again after it; in
+which order calls are answered, and when the connection ends, is the connection's affair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from docgraph.exchange import Connection, Headers, Socket
+from docgraph.server.http.framing import RequestHead
+from docgraph.server.http.incoming import Incoming
+from docgraph.server.respond import Head, phrase_of
+
+__all__ = ["Call", "OpenSocket", "Wire", "render_head"]
+
+_SWITCHING = 101
+_BODILESS = frozenset((204, 304))
+_COPIED = 64 * 1024  # up to this size one write is cheaper than one copy less
+_STATUS_LINES = {
+    status: f"HTTP/1.1 {status} {phrase_of(status)}\r\n".encode() for status in range(100, 600)
+}
+_CHUNKED = b"Transfer-Encoding: chunked\r\n"
+_CLOSE = b"Connection: close\r\n"
+
+
+class OpenSocket(Socket, Protocol):
+    """A WebSocket, as the server sees it."""
+
+    async def fail(self) -> None:
+        """Say goodbye because the service failed."""
+
+
+class Wire(Protocol):
+    """The connection, as a call sees it."""
+
+    connection: Connection
+    is_writable: bool
+
+    def write(self, data: bytes) -> None:
+        """Send; the transport keeps what the peer does not take."""
+
+    def render_date(self) -> bytes:
+        """The line of the date."""
+        ...
+
+    async def wait_writable(self) -> None:
+        """Wait until the peer has taken most of what was written."""
+
+    def on_response_complete(self, call: Call) -> None:
+        """The response is written to its end."""
+
+    def open_socket(self, call: Call, head: Head) -> OpenSocket:
+        """Speak WebSocket from now on."""
+        ...
+
+    def cut(self) -> None:
+        """End the connection: a response on it has no end."""
+
+
+class Call:
+    """A request as the connection read it, and what has become of it so far, for the log."""
+
+    task: asyncio.Task[None] | None = None
+    has_place = False  # among the requests in flight
+    status = 0  # nothing went out yet
+    sent = 0  # bytes of content
+    error = ""  # the code of what was refused here
+    is_aborted = False  # the client was gone before the response was out
+    is_answered = False
+    is_endless = False
+    _is_bodiless = False  # whatever content there is, the response has none
+    _chunked = False
+    _left: int | None = None  # bytes of content that are still due
+    _over: asyncio.Event | None = None  # made by the first that waits for it
+
+    def __init__(
+        self,
+        wire: Wire,
+        request: RequestHead,
+        headers: Headers,
+        incoming: Incoming | None,
+        *,
+        keep_alive: bool,
+        is_handshake: bool = False,
+    ) -> None:
+        self.wire = wire
+        self.request = request
+        self.headers = headers
+        self.incoming = incoming  # None: there is no body
+        self.keep_alive = keep_alive
+        self.is_handshake = is_handshake  # of a WebSocket
+
+    # --- the response -----------------------------------------------------------------------------
+
+    def send(self, head: Head, content: bytes) -> None:
+        """A complete response."""
+        if self.is_aborted:
+            return
+        parts = self._start(head)
+        self.sent = len(content)
+        if content and len(content) <= _COPIED:
+            parts.append(content)
+        self.wire.write(b"".join(parts))
+        if len(content) > _COPIED:
+            self.wire.write(content)
+        self._complete()
+
+    async def send_stream(self, head: Head, chunks: AsyncIterator[bytes]) -> None:
+        """A response in parts, each sent as it comes."""
+        await self.begin(head)
+        async for chunk in chunks:
+            await self.send_part(chunk)
+        await self.end()
+
+    async def begin(self, head: Head) -> None:
+        """The head alone: a stream may be silent for long, but is open from now on."""
+        if not self.wire.is_writable:
+            await self.wire.wait_writable()
+        if not self.is_aborted:
+            self.wire.write(b"".join(self._start(head)))
+
+    async def send_part(self, data: bytes) -> None:
+        """The next part of the content."""
+        if not self.wire.is_writable:
+            await self.wire.wait_writable()
+        if self.is_aborted or self._is_bodiless or not data:
+            return
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left < 0:
+                raise RuntimeError("the content is longer than announced")
+        self.sent += len(data)
+        self.wire.write(b"%x\r\n%s\r\n" % (len(data), data) if self._chunked else data)
+
+    async def end(self) -> None:
+        """The content is complete."""
+        if self._left:
+            raise RuntimeError("the content is shorter than announced")
+        if not self.is_aborted and not self.is_answered:
+            if self._chunked:
+                self.wire.write(b"0\r\n\r\n")
+            self._complete()
+
+    def open_socket(self, head: Head) -> OpenSocket:
+        """Accept the handshake of a WebSocket."""
+        self.status = _SWITCHING
+        self.is_answered = True
+        return self.wire.open_socket(self, head)
+
+    def _start(self, head: Head) -> list[bytes]:
+        if self.status:
+            raise RuntimeError("a request has one response")
+        self.status = head.status
+        self.is_endless = head.is_endless
+        incoming, request = self.incoming, self.request
+        if incoming is not None and not incoming.is_complete:
+            self.keep_alive = self.keep_alive and incoming.is_drainable
+            incoming.expects_continue = False
+        if head.closes:
+            self.keep_alive = False
+        lines = [_STATUS_LINES[head.status], self.wire.render_date(), *head.lines]
+        if request.method == "HEAD" or head.status in _BODILESS:
+            self._is_bodiless = True
+        elif head.length is not None:
+            self._left = head.length
+        elif request.version == "1.1":
+            self._chunked = True
+            lines.append(_CHUNKED)
+        else:
+            self.keep_alive = False  # the end of the connection is the end of the content
+        if not self.keep_alive:
+            lines.append(_CLOSE)
+        lines.append(b"\r\n")
+        return lines
+
+    def _complete(self) -> None:
+        self.is_answered = True
+        if self.incoming is not None and not self.incoming.is_complete:
+            self.incoming.drop()
+        if self._over is not None:
+            self._over.set()
+        self.wire.on_response_complete(self)
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    async def wait_end(self) -> None:
+        """Wait until the response is complete or the client is gone."""
+        if self._over is None:
+            self._over = asyncio.Event()
+        if not self.is_answered and not self.is_aborted:
+            await self._over.wait()
+
+    def close(self) -> None:
+        """The work is over: a response without an end must not look like a whole one."""
+        if not self.is_answered and not self.is_aborted:
+            self.wire.cut()
+
+    def abandon(self) -> None:
+        """The client is gone: end the work for it."""
+        if self.incoming is not None:
+            self.incoming.drop()
+        if not self.is_answered:
+            self.is_aborted = True
+            if self._over is not None:
+                self._over.set()
+            if self.task is not None:
+                self.task.cancel()
+
+
+def render_head(head: Head, date: bytes) -> bytes:
+    """The head of a response that ends the connection."""
+    return b"".join((_STATUS_LINES[head.status], date, *head.lines, _CLOSE, b"\r\n"))

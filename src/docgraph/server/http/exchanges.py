@@ -1,0 +1,309 @@
+"""A call becomes an `Exchange`, the application turns it into an `Answer`, and that goes out.
+
+What goes wrong here and not in the application (a stream that breaks, a header that cannot be
+sent) is emitted as a failure; a client that leaves cancels the task of its call.
+
+A request in flight holds a place of the gate from the moment that it is worked on, but none while
+its body is on its way: that is counted elsewhere (`bodies.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+from typing import Protocol
+from uuid import uuid4
+
+from docgraph.auth.guard.attempts import group_address
+from docgraph.exchange import (
+    Answer,
+    Body,
+    Connection,
+    DocgraphError,
+    Exchange,
+    Headers,
+    Request,
+    Stream,
+    Takeover,
+    Upgrade,
+)
+from docgraph.exchange.errors import InternalError, NotSupported, Overloaded, UpgradeRequired
+from docgraph.observe import emit
+from docgraph.observe.events import RequestFailed, RequestFinished, RequestStarted
+from docgraph.runtime import Gate
+from docgraph.server.compress import SMALLEST, check_accepts_compression
+from docgraph.server.http.bridge import Bridge
+from docgraph.server.http.call import Call
+from docgraph.server.http.incoming import Incoming
+from docgraph.server.http.trace import RequestIds
+from docgraph.server.proxies import TrustedProxies
+from docgraph.server.respond import Responder, error_body
+from docgraph.server.settings import ServerSettings
+
+__all__ = ["Application", "Exchanges"]
+
+_CLIENT_GONE = 499  # only the log shows it
+_CLOSE = ("Connection", "close")
+_SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
+
+
+class Application(Protocol):
+    """What stands behind the connections; `answer` never raises."""
+
+    async def startup(self) -> None:
+        """Make ready to answer; raises `StartupError` when that cannot be."""
+
+    async def shutdown(self) -> None:
+        """Give everything back; also called when `startup` failed."""
+
+    def is_probe(self, exchange: Exchange) -> bool:
+        """Whether this request asks how the server is, and does not wait for others."""
+        ...
+
+    async def answer(self, exchange: Exchange) -> Answer:
+        """The answer to one request."""
+        ...
+
+
+class Exchanges:
+    """The requests that this process answers."""
+
+    def __init__(
+        self,
+        application: Application,
+        settings: ServerSettings,
+        responder: Responder,
+        ids: RequestIds,
+    ) -> None:
+        limits = settings.limits
+        self._application = application
+        self._responder = responder
+        self._ids = ids
+        self._gate = Gate(
+            limits.in_flight, limits.queue, "too many requests at a time", limits.wait_time
+        )
+        self._proxies = TrustedProxies(settings.core.trusted_proxies)
+        self._max_parameters = settings.connection_options.max_parameters
+        self._force_compression = settings.core.force_gzip_encoding
+        self._context = contextvars.copy_context()
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, call: Call) -> None:
+        """Answer a call in a task of its own, which sees nothing of the request before it."""
+        task = asyncio.get_running_loop().create_task(self._run(call), context=self._context.copy())
+        call.task = task
+        self.tasks.add(task)
+
+    def give_up(self, call: Call) -> None:
+        """The client of a call is gone: end the work for it."""
+        if call.task is not None:  # which may end before it has begun
+            call.task.add_done_callback(self.tasks.discard)
+        call.abandon()
+
+    async def _run(self, call: Call) -> None:
+        id, trace = self._ids.trace(call.headers.raw)
+        exchange, flaw = self._open(call, id)
+        emit(RequestStarted(id))
+        try:
+            if flaw is None:
+                answer = await self._answer(call, exchange)
+            else:
+                call.error = flaw.code
+                answer = error_body(flaw)
+            await self._respond(answer, call, exchange, trace)
+        except asyncio.CancelledError:
+            call.close()  # unless it was the client that left
+            call.is_aborted = True
+            raise
+        except ConnectionError:
+            call.is_aborted = True  # a WebSocket whose peer is gone
+        except Exception as error:
+            await self._fail(error, call, exchange, trace)
+        finally:
+            self._finish(exchange, call)
+            call.close()
+            self.tasks.discard(call.task)
+
+    # --- in ---------------------------------------------------------------------------------------
+
+    def _open(self, call: Call, id: str) -> tuple[Exchange, DocgraphError | None]:
+        """The exchange; and what is wrong with the request, if it cannot be understood."""
+        head, headers = call.request, call.headers
+        connection = self._find_connection(call, headers)
+        incoming = call.incoming
+        if incoming is not None and not incoming.is_complete and connection.client is not None:
+            incoming.address = group_address(connection.client[0])
+        try:
+            request = Request(
+                head.method,
+                head.path,
+                query_string=head.query,
+                headers=headers,
+                body=None if incoming is None else partial(self._read_body, call, incoming),
+                connection=connection,
+            )
+        except DocgraphError as error:
+            request = Request(head.method, b"/", headers=headers, connection=connection)
+            return Exchange(request, id), error
+        request.max_parameters = self._max_parameters
+        return Exchange(request, id), None
+
+    def _find_connection(self, call: Call, headers: Headers) -> Connection:
+        """The connection of the wire, unless proxies, an old client or a WebSocket change it."""
+        known = call.wire.connection
+        if not self._proxies and not call.is_handshake and call.request.version == "1.1":
+            return known
+        scheme = _SOCKET_SCHEMES[known.scheme] if call.is_handshake else known.scheme
+        client, scheme = self._proxies.resolve(known.client, scheme, headers)
+        return replace(
+            known,
+            client=client,
+            scheme=scheme,
+            http_version=call.request.version,
+            host=self._proxies.find_host(known.client, headers),
+        )
+
+    async def _answer(self, call: Call, exchange: Exchange) -> Answer:
+        """Ask the application, when it is our turn."""
+        try:
+            if self._force_compression:
+                check_accepts_compression(exchange.request.headers.get("accept-encoding"))
+            if self._gate.try_enter():
+                call.has_place = True
+            elif not self._application.is_probe(exchange):
+                await self._gate.enter()
+                call.has_place = True
+        except DocgraphError as error:
+            call.error = error.code
+            body = error_body(error)
+            if isinstance(error, Overloaded):
+                body.headers.append(_CLOSE)
+            return body
+        try:
+            return await self._application.answer(exchange)
+        finally:
+            if call.has_place:
+                self._leave(call)
+
+    async def _read_body(self, call: Call, incoming: Incoming, limit: int) -> bytes:
+        """The body; whoever waits for it gives his place away, and takes another one after it."""
+        if incoming.is_complete:
+            return incoming.take()
+        if not call.has_place:
+            return await incoming.read(limit)
+        self._leave(call)
+        body = await incoming.read(limit)
+        await self._gate.enter()
+        call.has_place = True
+        return body
+
+    def _leave(self, call: Call) -> None:
+        call.has_place = False
+        self._gate.leave()
+
+    # --- out --------------------------------------------------------------------------------------
+
+    async def _respond(
+        self, answer: Answer, call: Call, exchange: Exchange, trace: list[bytes]
+    ) -> None:
+        if isinstance(answer, Body):
+            if len(answer.content) >= SMALLEST:
+                answer = await self._responder.encode(answer, exchange)
+            if not call.wire.is_writable:
+                await call.wire.wait_writable()
+            call.send(*self._responder.render_body(answer, exchange, trace))
+        elif isinstance(answer, Stream):
+            await self._stream(answer, call, exchange, trace)
+        elif isinstance(answer, Upgrade):
+            await self._open_socket(answer, call, exchange, trace)
+        else:
+            await self._take_over(answer, call, exchange, trace)
+
+    async def _stream(
+        self, answer: Stream, call: Call, exchange: Exchange, trace: list[bytes]
+    ) -> None:
+        head, chunks = self._responder.render_stream(answer, exchange, trace)
+        try:
+            if exchange.request.method == "HEAD":
+                call.send(head, b"")
+            else:
+                await call.send_stream(head, chunks)
+        finally:
+            for iterator in (chunks, answer.chunks):
+                close = getattr(iterator, "aclose", None)
+                if close is not None:
+                    await close()
+
+    async def _open_socket(
+        self, answer: Upgrade, call: Call, exchange: Exchange, trace: list[bytes]
+    ) -> None:
+        """Accept the WebSocket, and let its handler have it."""
+        if not call.is_handshake:
+            raise UpgradeRequired(
+                "this resource speaks WebSocket", headers=[("Upgrade", "websocket")]
+            )
+        head = self._responder.render_upgrade(answer, exchange, trace)
+        socket = call.open_socket(head)
+        try:
+            await answer.handler(socket)
+        except ConnectionError:
+            raise
+        except Exception:
+            await socket.fail()
+            raise
+        await socket.close()
+
+    async def _take_over(
+        self, answer: Takeover, call: Call, exchange: Exchange, trace: list[bytes]
+    ) -> None:
+        if call.is_handshake:
+            raise NotSupported("this resource does not speak WebSocket")
+
+        await Bridge(
+            call,
+            exchange,
+            lambda status, headers: self._responder.render_foreign(
+                status, headers, answer, exchange, trace
+            ),
+        ).run(answer)
+
+    async def _fail(
+        self, error: Exception, call: Call, exchange: Exchange, trace: list[bytes]
+    ) -> None:
+        """An unexpected error: emitted under an id, and answered if nothing was sent yet."""
+        if not isinstance(error, DocgraphError):
+            fault = uuid4().hex[:12]
+            request = exchange.request
+            emit(
+                RequestFailed(
+                    fault, exchange.id, error, request.method, request.path, exchange.service
+                )
+            )
+            error = InternalError("the request could not be answered", details={"id": fault})
+        call.error = error.code
+        if not call.status:
+            head, content = self._responder.render_body(error_body(error), exchange, trace)
+            call.send(head, content)
+
+    def _finish(self, exchange: Exchange, call: Call) -> None:
+        request, account = exchange.request, exchange.account
+        client = request.connection.client
+        emit(
+            RequestFinished(
+                request_id=exchange.id,
+                method=request.method,
+                path=request.path,
+                status=call.status or _CLIENT_GONE,
+                duration=perf_counter() - exchange.started,
+                bytes_out=call.sent,
+                client=client[0] if client else "",
+                account=account.name if account else "",
+                service=exchange.service,
+                app=exchange.app,
+                error=call.error or exchange.error,
+                aborted=call.is_aborted,
+            )
+        )

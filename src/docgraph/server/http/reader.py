@@ -1,0 +1,237 @@
+"""Bytes → request heads and bodies: llhttp with bounds, and one reading of everything.
+
+The parser is `httptools`; what it lets pass and we do not is in `framing.py`. A reader knows
+nothing of transports and time: it is fed, tells a listener what it has read, and says what is wrong
+with the rest.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import httptools
+
+from docgraph.exchange import DocgraphError, Headers
+from docgraph.exchange.errors import BodyTooLarge, RequestError
+from docgraph.server.fields import RawHeaders
+from docgraph.server.http.framing import (
+    HeadersTooLarge,
+    RequestHead,
+    UrlTooLong,
+    check_size,
+    explain_refusal,
+    read_head,
+)
+from docgraph.server.http.handshake import check_handshake, wants_websocket, without_upgrade
+from docgraph.server.settings import Limits
+
+__all__ = ["SLICE", "Listener", "Reader"]
+
+# The parser is fed in slices, so that a head that never ends, or a thousand pipelined requests in
+# one packet, are noticed before they are in memory as objects.
+SLICE = 4096
+_CHUNK_OVERHEAD = 16 * 1024  # bytes of chunk framing and trailers beside 8 per byte of content
+
+
+class Listener(Protocol):
+    """The connection: hears what was read, in the order of the bytes."""
+
+    def on_request(self, head: RequestHead, headers: Headers, *, keep_alive: bool) -> None:
+        """A complete head; its body follows."""
+
+    def on_websocket(self, head: RequestHead, headers: Headers, rest: bytes) -> bool:
+        """The handshake of a WebSocket; whether it is taken as one."""
+        ...
+
+    def on_body(self, data: bytes) -> None:
+        """The next part of the body."""
+
+    def on_request_end(self) -> None:
+        """The body is complete."""
+
+
+class _Read(NamedTuple):
+    """A head that was read and checked."""
+
+    target: bytes
+    head: RequestHead
+    headers: Headers
+
+
+class Reader:
+    """Reads the requests of one connection."""
+
+    __slots__ = (
+        "_content",
+        "_fed",
+        "_framing",
+        "_last",
+        "_limits",
+        "_listener",
+        "_most_fed",
+        "_parser",
+        "_size",
+        "headers",
+        "in_body",
+        "in_head",
+        "target",
+    )
+
+    def __init__(self, listener: Listener, limits: Limits) -> None:
+        self._listener = listener
+        self._limits = limits
+        self._most_fed = limits.headers_size + limits.url_size + 2 * SLICE
+        self._parser = self._new_parser()
+        self._last: _Read | None = None
+        self._fed = 0  # bytes of an unfinished head or chunk size that the parser holds
+        self._content = 0  # bytes of the body
+        self._framing = 0  # bytes of a chunked body that are not content
+        self._size = 0  # bytes of the headers
+        self.target = b""
+        self.headers: RawHeaders = []
+        self.in_head = False
+        self.in_body = False
+
+    @property
+    def method(self) -> str:
+        """The method of the request that is being read; empty before it is known."""
+        return self._parser.get_method().decode("ascii") if self.target else ""
+
+    def feed(self, data: bytes) -> DocgraphError | None:
+        """Read on; what is wrong with it, if something is. Nothing may be fed after that."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            rest = data[upgrade.args[0] :]
+        except httptools.HttpParserError as error:
+            return _find_reason(error, data)
+        else:
+            self._fed += len(data)
+            return self._explain_excess() if self._fed > self._most_fed else None
+        return self._upgrade(rest)  # not above: an error in it would have the upgrade as its reason
+
+    def _new_parser(self) -> httptools.HttpRequestParser:
+        parser = httptools.HttpRequestParser(self)
+        # Requests behind one that closes the connection are not answered, but no error either.
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return parser
+
+    def _explain_excess(self) -> DocgraphError:
+        """What it is that never ends; what ends is measured when it is complete."""
+        if self.in_body:
+            return RequestError("the framing of the body is too long")
+        if len(self.target) > self._limits.url_size:
+            return UrlTooLong(f"the URL exceeds {self._limits.url_size} bytes")
+        return HeadersTooLarge(f"the headers exceed {self._limits.headers_size} bytes in all")
+
+    def _upgrade(self, rest: bytes) -> DocgraphError | None:
+        """A WebSocket is handed over; any other protocol is ignored, as RFC 9110 7.8 allows.
+
+        llhttp takes everything behind such a head for the other protocol. It is fed again without
+        the upgrade, so that its body is a body and not the next request.
+        """
+        assert self._last is not None  # noqa: S101 - an upgrade is noticed behind a complete head
+        _, head, headers = self._last
+        if wants_websocket(self.headers) and self._listener.on_websocket(head, headers, rest):
+            return None
+        again = without_upgrade(head.method.encode(), head.version, self.target, self.headers)
+        self._parser = self._new_parser()
+        refusal = self.feed(again)
+        return self.feed(rest) if rest and refusal is None else refusal
+
+    # --- what the parser calls --------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        self._fed = self._size = 0
+        self.target = b""
+        self.headers = []
+        self.in_head = True
+
+    def on_url(self, part: bytes) -> None:
+        """The target, or a part of it."""
+        self.target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field of the head; behind a body it is a trailer: counted, never merged."""
+        if self.in_body:
+            self._count_framing(len(name) + len(value))
+        else:
+            self.headers.append((name.lower(), value))
+            self._size += len(name) + len(value)
+
+    def on_headers_complete(self) -> None:
+        """The end of the head."""
+        _, head, headers = self._last = self._check_head()
+        self.in_head = False
+        if self._parser.should_upgrade():
+            if wants_websocket(self.headers):
+                check_handshake(head.method, head.version, head.length, self.headers)
+            return  # `_upgrade` goes on
+        self.in_body = True
+        self._content = self._framing = 0
+        keep_alive = head.version == "1.1" and self._parser.should_keep_alive()
+        self._listener.on_request(head, headers, keep_alive=keep_alive)
+
+    def _check_head(self) -> _Read:
+        """The head; one that is the same as that before it on this connection was checked then."""
+        method, version = self._parser.get_method().decode("ascii"), self._parser.get_http_version()
+        last, target = self._last, self.target
+        if (
+            last is not None
+            and last.headers.raw == self.headers
+            and last.target == target
+            and last.head.method == method
+            and last.head.version == version
+        ):
+            return last
+        if self._is_large():
+            check_size(target, self.headers, self._limits)
+        head = read_head(method, version, target, self.headers)
+        return _Read(target, head, Headers.of_lower_case(self.headers))
+
+    def on_chunk_header(self) -> None:
+        """The size of the next chunk."""
+        self._fed = 0
+        self._count_framing(8)
+
+    def on_body(self, data: bytes) -> None:
+        """A part of the body."""
+        self._fed = 0
+        self._content += len(data)
+        if self._content > self._limits.body_size:
+            raise BodyTooLarge(f"the body is larger than {self._limits.body_size} bytes")
+        self._listener.on_body(data)
+
+    def on_message_complete(self) -> None:
+        """The end of the request."""
+        if self.in_body:  # else an upgrade: `_upgrade` goes on
+            self.in_body = False
+            self._fed = 0
+            self._listener.on_request_end()
+
+    def _is_large(self) -> bool:
+        """Whether a bound of the head may be exceeded; nearly never, so that it is seldom asked."""
+        limits, count = self._limits, len(self.headers)
+        size = self._size + 2 * count  # with colons and spaces
+        return (
+            size > limits.header_size
+            or size > limits.headers_size
+            or count > limits.headers
+            or len(self.target) > limits.url_size
+        )
+
+    def _count_framing(self, size: int) -> None:
+        self._framing += size
+        if self._framing > _CHUNK_OVERHEAD + 8 * self._content:
+            raise RequestError("the body has more framing than content")
+
+
+def _find_reason(error: httptools.HttpParserError, data: bytes) -> DocgraphError:
+    """What is wrong: our own reason where a callback raised it, else the parser's."""
+    reason = error.__context__
+    if isinstance(reason, DocgraphError):
+        return reason
+    if isinstance(error, httptools.HttpParserCallbackError) and reason is not None:
+        raise reason from None  # a fault of ours
+    return explain_refusal(error, data)

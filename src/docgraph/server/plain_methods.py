@@ -1,0 +1,49 @@
+"""Methods of plugins that are plain functions where the kind has `async` ones: they may block.
+
+So they run in threads, in a lane of their own, and never hold up the event loop.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+from docgraph.exchange import StartupError
+from docgraph.plugins.check import is_async, methods_of
+from docgraph.plugins.kinds import Kind, Plugin
+from docgraph.runtime import Blocking, Lane, run_blocking
+
+__all__ = ["run_plain_methods_in_threads"]
+
+_AWAITED: Final = {
+    kind: tuple(name for name, method in methods_of(kind).items() if is_async(method))
+    for kind in Kind
+}
+
+
+def run_plain_methods_in_threads(plugins: Iterable[Plugin], blocking: Blocking) -> None:
+    """Let everything that is awaited of these plugins be awaitable."""
+    for plugin in plugins:
+        for name in _AWAITED[plugin.kind]:
+            method = getattr(plugin, name)
+            if not is_async(method):
+                _replace(plugin, name, _in_thread(method, blocking.lane("plugins")))
+
+
+def _replace(plugin: Plugin, name: str, method: Callable[..., Awaitable[Any]]) -> None:
+    try:
+        setattr(plugin, name, method)
+    except AttributeError as error:  # `__slots__`
+        raise StartupError(
+            f"the {plugin.kind} {plugin.name!r} has a plain `def {name}`",
+            hint=f"write `async def {name}`",
+        ) from error
+
+
+def _in_thread(method: Callable[..., Any], lane: Lane) -> Callable[..., Awaitable[Any]]:
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        result = await run_blocking(lane, method, *args, **kwargs)
+        return await result if inspect.isawaitable(result) else result
+
+    return run

@@ -1,0 +1,107 @@
+"""Reads that nobody waits for any more are ended at the database, too.
+
+A cancelled read closes its connection, and the server ends a read whose client is gone: when it
+looks, twice a second, and when it sees it, which it does not behind a relay that keeps its own
+connection open. So it is asked to (`killOp`), for the commands that carry the id of the request in
+their comment. That takes no rights: everybody may list and end operations of their own, and those
+of other users are not listed.
+
+Writes have no such comment, and are never ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import pymongo
+from pymongo.asynchronous.mongo_client import AsyncMongoClient
+from pymongo.errors import OperationFailure
+from pymongo.read_preferences import _ServerMode
+
+from docgraph.exchange.data import Document
+from docgraph.observe import emit
+from docgraph.observe.events import UnattendedFailed
+from docgraph.store.driver.errors import DRIVER_ERRORS
+
+__all__ = ["AbandonedReads"]
+
+_LOOKS: Final = 2  # the first may come before the command that was just sent
+_PAUSE_SECONDS: Final = 0.3
+_TIMEOUT_SECONDS: Final = 5.0
+_MOST_REQUESTS: Final = 1000
+# A database that refuses it once with one of these will refuse it again.
+_NEVER: Final = frozenset(
+    {
+        13,  # Unauthorized
+        59,  # CommandNotFound
+        115,  # CommandNotSupported
+        323,  # APIStrictError
+        8000,  # what Atlas says of what it does not let its users do
+        40324,  # an unknown stage
+    }
+)
+
+
+class AbandonedReads:
+    """Ends the reads of requests that are over, all of them with one look at the database."""
+
+    def __init__(self, client: AsyncMongoClient[Document]) -> None:
+        self._client = client
+        self._looks: dict[tuple[str, int], int] = {}
+        self._preferences: dict[int, _ServerMode] = {}  # by their mode: they cannot be keys
+        self._task: asyncio.Task[None] | None = None
+        self._is_off = False
+
+    def add(self, command: Document, preference: _ServerMode) -> None:
+        """End that command, if it says for which request it is; returns at once."""
+        comment = command.get("comment")
+        request = comment.get("request") if isinstance(comment, dict) else None
+        if not request or self._is_off or len(self._looks) >= _MOST_REQUESTS:
+            return
+        self._preferences[preference.mode] = preference
+        self._looks[request, preference.mode] = _LOOKS
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="end abandoned reads")
+
+    async def close(self) -> None:
+        """Look no more."""
+        self._is_off = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        while self._looks and not self._is_off:
+            by_mode: dict[int, list[str]] = {}
+            for request, mode in self._looks:
+                by_mode.setdefault(mode, []).append(request)
+            self._looks = {key: left - 1 for key, left in self._looks.items() if left > 1}
+            for mode, requests in by_mode.items():
+                await self._end(requests, self._preferences[mode])
+            if self._looks:
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _end(self, requests: list[str], preference: _ServerMode) -> None:
+        try:
+            with pymongo.timeout(_TIMEOUT_SECONDS):
+                for operation in await self._find(requests, preference):
+                    await self._client.admin.command(
+                        {"killOp": 1, "op": operation}, read_preference=preference
+                    )
+        except DRIVER_ERRORS as error:
+            self._is_off = isinstance(error, OperationFailure) and error.code in _NEVER
+            emit(UnattendedFailed("end abandoned reads", error))
+
+    async def _find(self, requests: list[str], preference: _ServerMode) -> list[Any]:
+        """What the server does for these requests, of the operations of our own user."""
+        named = {"$in": requests}
+        places = ("command.comment.request", "cursor.originatingCommand.comment.request")
+        stages: list[Document] = [
+            {"$currentOp": {}},
+            {"$match": {"$or": [{place: named} for place in places]}},
+            {"$project": {"opid": 1}},
+        ]
+        admin = self._client.get_database("admin", read_preference=preference)
+        cursor = await admin.aggregate(stages)
+        return [operation["opid"] for operation in await cursor.to_list()]

@@ -1,0 +1,253 @@
+"""What is wrong with a plugin is told when it is constructed, with its name and the way out."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+
+from docgraph import (
+    Authorizer,
+    AuthorizerRole,
+    Body,
+    DataInterceptor,
+    Decision,
+    Initializer,
+    Interceptor,
+    Kind,
+    Plugin,
+    PluginConfig,
+    Provider,
+    Service,
+    ServiceConfig,
+    StartupError,
+    VariableResolver,
+)
+from docgraph.plugins import Found, PluginSet, assemble
+from docgraph.plugins.check import _check_method, methods_of
+from docgraph.plugins.options import section_struct
+from docgraph.server.builtin import BUILTIN
+
+
+class Hall(Service):
+    name: ClassVar[str] = "hall"
+    uri: ClassVar[str] = "/hall"
+
+    async def handle(self, exchange: Any) -> Body:
+        return Body()
+
+
+class Door(Interceptor):
+    name: ClassVar[str] = "door"
+
+    async def handle(self, exchange: Any) -> None:
+        return None
+
+
+class Judge(Authorizer):
+    name: ClassVar[str] = "judge"
+
+    async def decide(self, exchange: Any) -> Decision:
+        return Decision(True, "why not")
+
+
+class Moon(VariableResolver):
+    name: ClassVar[str] = "moon"
+    variable: ClassVar[str] = "moon"
+
+    async def resolve_variable(self, exchange: Any, expression: str) -> str:
+        return "full"
+
+
+class Quiet(DataInterceptor):
+    name: ClassVar[str] = "quiet"
+
+    async def before_read(self, exchange: Any, resource: Any, read: Any) -> Any:
+        return read
+
+
+class Lamp(Provider):
+    name: ClassVar[str] = "lamp"
+
+    def get(self) -> int:
+        return 1
+
+
+def build(plugin: type[Plugin], section: PluginConfig | None = None) -> PluginSet:
+    sections = {} if section is None else {plugin.name: section}
+    return assemble([Found(plugin, "hall.py")], sections, {})
+
+
+def vary(plugin: type[Plugin], **attributes: Any) -> type[Plugin]:
+    """The plugin, with these attributes in place of its own."""
+    return type(plugin.__name__, (plugin,), attributes)
+
+
+async def generator(self: Any, exchange: Any) -> Any:
+    yield Body()
+
+
+async def lonely(self: Any) -> Body:
+    return Body()
+
+
+async def answers(self: Any, exchange: Any) -> bool:
+    return True
+
+
+class Nowhere(Service):
+    name: ClassVar[str] = "hall"
+
+    async def handle(self, exchange: Any) -> Body:
+        return Body()
+
+
+@pytest.mark.parametrize(
+    ("plugin", "told"),
+    [
+        (Nowhere, "the service 'hall' from hall.py has no `uri`"),
+        (vary(Hall, uri="hall"), "the service 'hall' from hall.py has the `uri` 'hall'"),
+        (vary(Hall, uri=5), "the service 'hall' from hall.py has no `uri`"),
+        (vary(Hall, methods="GET"), "has the `methods` 'GET'"),
+        (vary(Hall, methods=None), "has the `methods` None"),
+        (vary(Hall, handle=Service.handle), "has no method `handle`"),
+        (vary(Hall, handle=None), "has no method `handle`"),
+        (vary(Hall, handle=generator), "has a `handle` that is a generator"),
+        (vary(Hall, handle=lonely), "has a `handle(self)` that cannot be called"),
+        (vary(Hall, parse=answers), "has an `async def parse`, which nobody would await"),
+        (vary(Hall, allowed_methods=answers), "has an `async def allowed_methods`"),
+        (vary(Door, resolve=answers), "the interceptor 'door' from hall.py has an `async def reso"),
+        (vary(Door, point="respond"), "has the `point` 'respond'"),
+        (vary(Door, priority="first"), "has the `priority` 'first'"),
+        (vary(Judge, role="vetoer"), "the authorizer 'judge' from hall.py has the `role` 'vetoer'"),
+        (vary(Moon, variable="@moon"), "has the `variable` '@moon'"),
+        (vary(Moon, variable=None), "has the `variable` None"),
+        (Quiet, "the data-interceptor 'quiet' from hall.py has no method `resolve`"),
+        (Lamp, "the provider 'lamp' from hall.py does not say what it `provides`"),
+    ],
+)
+def test_a_flaw_stops_the_start_with_the_name_and_the_origin(
+    plugin: type[Plugin], told: str
+) -> None:
+    with pytest.raises(StartupError) as caught:
+        build(plugin)
+    assert told in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_method_that_is_missing_is_shown_as_it_should_be() -> None:
+    with pytest.raises(StartupError) as caught:
+        build(vary(Hall, handle=Service.handle))
+    assert caught.value.hint == "write `async def handle(self, exchange)`"
+
+
+def test_a_class_of_its_own_that_has_the_methods_is_taken() -> None:
+    class Own:
+        kind = Kind.INITIALIZER
+        name = "own"
+        enabled_by_default = True
+        Config = PluginConfig
+
+        def __init__(self, config: PluginConfig) -> None:
+            pass
+
+        async def provision(self) -> None:
+            pass
+
+        def validate(self) -> None:
+            pass
+
+        async def close(self) -> None:
+            pass
+
+        async def initialize(self) -> None:
+            pass
+
+    assert [one.name for one in build(Own).plugins] == ["own"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        Hall,
+        Door,
+        Judge,
+        Moon,
+        vary(Door, point="response"),  # equal to the value of the enumeration
+        vary(Judge, role=AuthorizerRole.VETOER),
+    ],
+)
+def test_what_can_work_is_constructed(plugin: type[Plugin]) -> None:
+    assert [one.name for one in build(plugin).plugins] == [plugin.name]
+
+
+def test_the_uri_may_come_from_the_section_or_from_the_constructor() -> None:
+    def place(self: Any, config: Any) -> None:
+        self.uri = "/own"
+
+    assert build(Nowhere, ServiceConfig(uri="/there")).plugins
+    assert build(vary(Nowhere, __init__=place)).plugins
+
+
+def test_every_kind_has_its_methods() -> None:
+    for kind in Kind:
+        assert {"provision", "validate", "close"} < set(methods_of(kind))
+    assert set(methods_of(Kind.COMMAND)) == {"provision", "validate", "close", "run"}
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+class Tea(PluginConfig, frozen=True):
+    sugar: int = 0
+
+
+class OwnUri(PluginConfig, frozen=True):
+    uri: str = "/own"
+
+
+def test_every_service_has_uri_and_secured() -> None:
+    for config in (Service.Config, PluginConfig, Tea, OwnUri):
+        struct = section_struct(vary(Hall, Config=config))
+        assert {"enabled", "uri", "secured"} <= set(struct.__struct_fields__)
+        assert issubclass(struct, config)
+
+
+def test_other_kinds_have_neither() -> None:
+    assert section_struct(vary(Initializer, Config=Tea)) is Tea
+
+
+def test_an_own_option_of_that_name_stays_as_it_is() -> None:
+    assert section_struct(vary(Hall, Config=OwnUri))().uri == "/own"  # type: ignore[attr-defined]
+
+
+def test_the_section_of_a_service_is_still_injected_by_its_own_struct() -> None:
+    class Guest(Initializer):
+        name: ClassVar[str] = "guest"
+
+        def __init__(self, config: PluginConfig, cup: Tea) -> None:
+            self.cup = cup
+
+        async def initialize(self) -> None:
+            pass
+
+    hall = vary(Hall, Config=Tea)
+    section = section_struct(hall)(sugar=2)  # type: ignore[call-arg]
+    found = [Found(hall, "hall.py"), Found(Guest, "hall.py")]
+    plugins = assemble(found, {"hall": section}, {})
+    assert plugins.find("guest").cup is section
+
+
+# --- our own --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plugin", BUILTIN, ids=lambda plugin: plugin.name)
+def test_built_in_plugins_have_the_methods_of_their_kinds(plugin: type[Plugin]) -> None:
+    """They are not looked at when a server starts."""
+    bare: Plugin = object.__new__(plugin)
+    flaws = [
+        flaw
+        for name, declared in methods_of(plugin.kind).items()
+        for flaw in _check_method(bare, name, declared)
+    ]
+    assert flaws == []

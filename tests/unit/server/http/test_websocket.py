@@ -1,0 +1,377 @@
+"""A WebSocket from its handshake to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import (
+    AcceptConnection,
+    BytesMessage,
+    CloseConnection,
+    Event,
+    Ping,
+    Pong,
+    RejectConnection,
+    Request,
+    TextMessage,
+)
+
+from docgraph.exchange import Answer, Body, Exchange, Socket, Takeover, Upgrade
+from docgraph.server.http.state import build_state
+from docgraph.server.http.websocket import MAX_MESSAGE, PING_INTERVAL, PING_TIMEOUT
+from docgraph.server.settings import ServerSettings
+from tests.connections import Peer, Response, build_request
+from tests.unit.server.http.test_exchanges import App, Handler
+
+pytestmark = pytest.mark.anyio
+
+
+class Client:
+    """The client's side of a WebSocket in memory."""
+
+    def __init__(self, handler: Handler) -> None:
+        self.peer = Peer(build_state(App(handler), ServerSettings()))
+        self._frames = WSConnection(ConnectionType.CLIENT)
+        self._read = 0
+
+    @property
+    def transport(self) -> Any:
+        return self.peer.transport
+
+    @property
+    def socket(self) -> Any:
+        """The server's side, once it is open."""
+        return self.transport._protocol
+
+    def send(self, *events: Event) -> None:
+        self.peer.send(b"".join(self._frames.send(event) for event in events))
+
+    def shake_hands(self, more: bytes = b"") -> None:
+        self.peer.send(self._frames.send(Request(host="test", target="/ws")) + more)
+
+    async def open(self) -> AcceptConnection:
+        self.shake_hands()
+        accepted = await self.read()
+        assert isinstance(accepted, AcceptConnection)
+        return accepted
+
+    async def read(self) -> Event:
+        while True:
+            for event in self._frames.events():
+                return event
+            output = self.transport.output
+            if len(output) > self._read:
+                self._frames.receive_data(bytes(output[self._read :]))
+                self._read = len(output)
+            elif self.transport.has_ended:
+                raise EOFError("the server closed the connection")
+            else:
+                await self.peer._wait()
+
+
+def _serving(handler: Callable[[Socket], Any], **options: Any) -> Handler:
+    async def answer(exchange: Exchange) -> Answer:
+        assert exchange.request.method == "GET"
+        assert exchange.request.connection.scheme == "ws"
+        return Upgrade(handler, **options)
+
+    return answer
+
+
+async def _echo(socket: Socket) -> None:
+    while (message := await socket.receive()) is not None:
+        await socket.send(str(message))
+
+
+async def _refuse(exchange: Exchange) -> Answer:
+    return Body(401, headers=[("WWW-Authenticate", "Basic")])
+
+
+async def test_a_websocket_is_accepted_and_handed_to_its_handler() -> None:
+    client = Client(_serving(_echo, headers=[("X-Own", "1")]))
+
+    accepted = await client.open()
+    client.send(TextMessage("hello"))
+    first = await client.read()
+    client.send(BytesMessage(b"raw"))
+    second = await client.read()
+
+    assert (b"x-own", b"1") in accepted.extra_headers
+    assert isinstance(first, TextMessage)
+    assert first.data == "hello"
+    assert isinstance(second, TextMessage)
+    assert second.data == "b'raw'"
+
+
+async def test_messages_that_come_together_are_heard_in_order() -> None:
+    client = Client(_serving(_echo))
+    await client.open()
+
+    client.send(*(TextMessage(text) for text in "abc"))
+
+    heard = [await client.read() for _ in range(3)]
+    assert [event.data for event in heard if isinstance(event, TextMessage)] == ["a", "b", "c"]
+
+
+async def test_frames_before_the_handshake_is_decided_wait_for_it() -> None:
+    decided = asyncio.Event()
+
+    async def answer(exchange: Exchange) -> Answer:
+        await decided.wait()
+        return Upgrade(_echo)
+
+    client = Client(answer)
+    client.shake_hands()
+    masked = bytes([0x81, 0x82, 0, 0, 0, 0]) + b"hi"
+    client.peer.send(masked)
+    await asyncio.sleep(0)
+    decided.set()
+
+    assert isinstance(await client.read(), AcceptConnection)
+    echoed = await client.read()
+    assert isinstance(echoed, TextMessage)
+    assert echoed.data == "hi"
+
+
+async def test_a_message_in_fragments_is_one_message() -> None:
+    client = Client(_serving(_echo))
+    await client.open()
+
+    client.send(TextMessage("ä", message_finished=False), TextMessage("b"))
+
+    echoed = await client.read()
+    assert isinstance(echoed, TextMessage)
+    assert echoed.data == "äb"
+
+
+async def test_a_handler_that_ends_closes_and_one_that_fails_closes_with_1011() -> None:
+    async def ends(socket: Socket) -> None:
+        await socket.send("bye")
+
+    async def fails(socket: Socket) -> None:
+        raise ValueError("broken")
+
+    codes = []
+    for handler in (ends, fails):
+        client = Client(_serving(handler))
+        await client.open()
+        event = await client.read()
+        while not isinstance(event, CloseConnection):
+            event = await client.read()
+        codes.append(event.code)
+        client.send(event.response())
+        await client.peer.wait_lost()
+
+    assert codes == [1000, 1011]
+
+
+async def test_a_client_that_does_not_say_goodbye_is_left() -> None:
+    async def ends(socket: Socket) -> None:
+        return None
+
+    client = Client(_serving(ends))
+    await client.open()
+    assert isinstance(await client.read(), CloseConnection)
+    assert not client.transport.is_closing()
+
+    client.socket.sweep(asyncio.get_running_loop().time() + 11)
+
+    assert client.transport.is_closing()
+
+
+async def test_the_goodbye_of_a_client_is_answered_and_its_handler_hears_none() -> None:
+    heard: list[Any] = []
+
+    async def handler(socket: Socket) -> None:
+        heard.append(await socket.receive())
+        with pytest.raises(ConnectionResetError):
+            await socket.send("too late")
+        await socket.close()
+
+    client = Client(_serving(handler))
+    await client.open()
+    client.send(CloseConnection(code=1000))
+
+    assert isinstance(await client.read(), CloseConnection)
+    await client.peer.wait_lost()
+    assert heard == [None]
+
+
+async def test_a_message_above_its_bound_is_closed_with_1009() -> None:
+    client = Client(_serving(_echo))
+    await client.open()
+
+    client.send(TextMessage("ä" * (MAX_MESSAGE // 2) + "b"))
+
+    event = await client.read()
+    assert isinstance(event, CloseConnection)
+    assert event.code == 1009
+
+
+async def test_what_is_no_frame_is_closed_with_1002() -> None:
+    client = Client(_serving(_echo))
+    await client.open()
+
+    client.peer.send(b"\xff\xff\xff\xff")
+
+    event = await client.read()
+    assert isinstance(event, CloseConnection)
+    assert event.code == 1002
+    await client.peer.wait_lost()
+
+
+async def test_pings_are_answered_and_sent() -> None:
+    client = Client(_serving(_echo))
+    await client.open()
+    now = asyncio.get_running_loop().time()
+
+    client.send(Ping(payload=b"x"))
+    assert await client.read() == Pong(payload=b"x")
+    client.socket.sweep(now + PING_INTERVAL + 1)
+    assert isinstance(await client.read(), Ping)
+    client.send(Pong())
+    client.socket.sweep(now + PING_INTERVAL + PING_TIMEOUT + 2)
+    assert not client.transport.is_closing()
+
+
+async def test_a_peer_that_does_not_answer_pings_is_closed_with_1011() -> None:
+    client = Client(_serving(_echo))
+    await client.open()
+    now = asyncio.get_running_loop().time()
+
+    client.socket.sweep(now + PING_INTERVAL + 1)
+    assert isinstance(await client.read(), Ping)
+    client.socket.sweep(now + PING_INTERVAL + PING_TIMEOUT + 2)
+
+    event = await client.read()
+    assert isinstance(event, CloseConnection)
+    assert event.code == 1011
+
+
+async def test_a_handler_that_is_busy_slows_its_peer_and_sends_no_pings() -> None:
+    released = asyncio.Event()
+
+    async def handler(socket: Socket) -> None:
+        await released.wait()
+        await _echo(socket)
+
+    client = Client(_serving(handler))
+    await client.open()
+    client.send(TextMessage("a"))
+    assert not client.transport.is_reading()
+    client.socket.sweep(asyncio.get_running_loop().time() + 1000)
+    assert not client.transport.is_closing()
+    released.set()
+
+    assert isinstance(await client.read(), TextMessage)
+    assert client.transport.is_reading()
+
+
+async def test_a_peer_that_does_not_read_is_dropped() -> None:
+    client = Client(_serving(_echo))
+    await client.open()
+    now = asyncio.get_running_loop().time()
+    client.transport.pending = 1000
+
+    client.socket.sweep(now)
+    assert not client.transport.is_closing()
+    client.socket.sweep(now + ServerSettings().limits.write_time + 1)
+
+    assert client.transport.is_closing()
+
+
+async def test_sending_waits_for_a_peer_that_is_slow() -> None:
+    sent = asyncio.Event()
+
+    async def handler(socket: Socket) -> None:
+        await socket.receive()
+        await socket.send("slow")
+        sent.set()
+
+    client = Client(_serving(handler))
+    await client.open()
+    client.socket.pause_writing()
+    client.send(TextMessage("go"))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not sent.is_set()
+    client.socket.resume_writing()
+    async with asyncio.timeout(60):
+        await sent.wait()
+
+
+async def test_the_end_of_the_server_is_1012() -> None:
+    client = Client(_serving(_echo))
+    await client.open()
+
+    client.socket.shutdown()
+
+    event = await client.read()
+    assert isinstance(event, CloseConnection)
+    assert event.code == 1012
+
+
+async def test_a_refused_websocket_gets_an_ordinary_response() -> None:
+    client = Client(_refuse)
+    client.shake_hands(b"early")
+
+    response = await client.peer.read()
+
+    assert response.status == 401
+    assert response["access-control-allow-origin"] == "*"
+    assert response["connection"] == "close"
+    assert client.transport.has_ended
+
+
+async def test_a_refusal_is_understood_by_a_client_of_websockets() -> None:
+    client = Client(_refuse)
+    client.shake_hands()
+
+    rejected = await client.read()
+
+    assert isinstance(rejected, RejectConnection)
+    assert rejected.status_code == 401
+
+
+async def test_a_socket_on_plain_http_is_told_to_upgrade() -> None:
+    async def answer(exchange: Exchange) -> Answer:
+        return Upgrade(_echo)
+
+    response: Response = await Peer(build_state(App(answer), ServerSettings())).ask(
+        build_request("GET", "/ws")
+    )
+
+    assert response.status == 426
+    assert response["upgrade"] == "websocket"
+
+
+async def test_a_takeover_does_not_speak_websocket() -> None:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        raise NotImplementedError
+
+    async def answer(exchange: Exchange) -> Answer:
+        return Takeover(application)
+
+    client = Client(answer)
+    client.shake_hands()
+
+    assert (await client.peer.read()).status == 501
+
+
+async def test_a_handshake_behind_an_unanswered_request_is_a_request_like_any_other() -> None:
+    released = asyncio.Event()
+
+    async def answer(exchange: Exchange) -> Answer:
+        await released.wait()
+        return Body(200, exchange.request.path.encode())
+
+    peer = Peer(build_state(App(answer), ServerSettings()))
+    handshake = WSConnection(ConnectionType.CLIENT).send(Request(host="test", target="/ws"))
+    peer.send(build_request("GET", "/a") + handshake + build_request("GET", "/b"))
+    released.set()
+
+    assert [(await peer.read()).body for _ in range(3)] == [b"/a", b"/ws", b"/b"]
