@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import inf
+from types import TracebackType
 
 from docgraph.exchange import Exchange
 from docgraph.exchange.deadline import Deadline, Patience
 from docgraph.exchange.errors import StoreUnavailable
-from docgraph.runtime.patrol import Patrol
+from docgraph.runtime.patrol import Patrol, Watched
 from docgraph.server.routes import Route
 
 __all__ = ["Bounds"]
@@ -32,19 +31,33 @@ class Bounds:
             return Deadline(patience=patience)
         return Deadline(time.monotonic() - spent + limit / 1000, limit, patience=patience)
 
-    @contextmanager
-    def examining(self, exchange: Exchange) -> Iterator[None]:
+    def examining(self, exchange: Exchange) -> Watched:
         """Around looking for users and rules, which is waiting, and counts in the time limit."""
         deadline = exchange.deadline
-        left = deadline.patience.left if deadline.patience is not None else inf
-        until = min(time.monotonic() + left, inf if deadline.at is None else deadline.at)
-        watched = self._patrol.until(until)
+        until = inf if deadline.at is None else deadline.at
+        if deadline.patience is not None:
+            until = min(until, time.monotonic() + deadline.patience.left)
+        return _Examination(self._patrol, until, deadline)
+
+
+class _Examination(Watched):
+    """Says what has come to its end."""
+
+    __slots__ = ("_deadline",)
+
+    def __init__(self, patrol: Patrol, until: float, deadline: Deadline) -> None:
+        super().__init__(patrol, until)
+        self._deadline = deadline
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         try:
-            with watched:
-                yield
-        except TimeoutError as error:
-            if not watched.expired:
-                raise
-            if deadline.is_within(0):
-                raise deadline.exceeded() from error
+            super().__exit__(kind, error, trace)
+        except TimeoutError:
+            if self._deadline.is_within(0):
+                raise self._deadline.exceeded() from error
             raise StoreUnavailable("who may do this could not be found out in time") from error
