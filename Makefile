@@ -11,7 +11,7 @@ TESTERS ?= 3
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-pythons drill-bare drill-slow-upload check format bench bench-rivals clean
+.PHONY: help setup run test test-fast test-pythons drill drill-bare drill-slow-upload check format bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,6 +51,12 @@ drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debo
 
 drill-slow-upload: $(VENV)/.dev ## attack a server with slow uploads (SLOW_UPLOADS=1000 SECONDS=20)
 	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_slow_upload.py
+
+drill: $(VENV)/.dev ## make things fail under load, and measure (make drill-database-lost for one)
+	@$(BIN)/pytest -q -s -p no:randomly $(sort $(wildcard tests/drills/drill_*.py))
+
+drill-%: $(VENV)/.dev
+	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_$(subst -,_,$*).py
 
 check: $(VENV)/.dev ## format, lint, types, layer rule, size budgets, circles of imports
 	@$(BIN)/ruff format --check .

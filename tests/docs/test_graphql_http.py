@@ -21,6 +21,7 @@ MAKERS = {"FieldFailure", "because", "GraphqlError"}
 ELSEWHERE = {
     "unauthenticated",
     "forbidden",
+    "outcome-unknown",
     "conflict",
     "precondition-failed",
     "not-supported",

@@ -312,6 +312,29 @@ async def _status(service: Service, app: str = "items", query: str = ASK) -> int
     return (await service.query(app, query)).status
 
 
+async def test_health_says_that_the_disk_of_the_database_is_full(
+    proxy: Proxy, mongo_client: Mongo
+) -> None:
+    """The parent, which keeps the embedded database, lets all workers know."""
+    async with running(mongo_client, impatient(proxy), NO_RULES) as service:
+        await service.app.store.available()
+        generations = service.app._instance.open_generations()
+
+        async def health() -> tuple[int, str]:
+            reply = await service.request("GET", "/health/db")
+            return reply.status, reply.json["description"]
+
+        try:
+            await proxy.close()
+            await until(health, (503, "the database cannot be reached"))
+            generations.bump("disk")
+            assert await health() == (503, "disk full")
+            generations.bump("disk")
+            assert await health() == (503, "the database cannot be reached")
+        finally:
+            generations.close()
+
+
 async def test_a_database_that_goes_away_is_500_and_comes_back_by_itself(
     proxy: Proxy, mongo_client: Mongo
 ) -> None:

@@ -230,6 +230,10 @@ async def test_a_value_of_the_wrong_type_is_400_and_named(
         '{"query": "{ __typename }", "variables": {}, "variables": {"a": 1}}',
         '{"query": "{ __typename }", "operationName": null, "operationName": "A"}',
         '{"query": "{ __typename }", "extra": 1, "extra": 2}',
+        '{"query": "{ __typename }", "variables": {"a": 1, "a": 2}}',
+        '{"query": "{ __typename }", "variables": {"a": [{"b:": {"c" : ":", "c" : ""}}]}}',
+        '{"query": "{ __typename }", "variables": {"a": 1, "\\u0061": 2}}',
+        '{"query": "{ __typename }", "extensions": {"a": {"b": 1, "b": 1}}}',
     ],
 )
 async def test_the_same_key_twice_is_400(service: Service, body: str) -> None:

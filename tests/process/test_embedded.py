@@ -24,11 +24,13 @@ from blockbuster import BlockingError
 from pymongo import MongoClient
 
 from docgraph.embedded.binary import build_command, find_binary
+from docgraph.embedded.keeper import Keeper
 from docgraph.embedded.libraries import build_environment
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 from docgraph.embedded.node import Node
 from docgraph.embedded.process import await_end
 from docgraph.exchange.errors import StartupError
+from docgraph.observe.events import DiskFull, Event
 from tests.process.harness import eventually
 from tests.replica_set import ReplicaSet, kill
 
@@ -523,7 +525,7 @@ def test_full_disk_is_refused(tmp_path: Path) -> None:
         check=False,
     )
 
-    expected = f"StartupError no space left on the disk of data directory {place}\n"
+    expected = f"DiskFullError no space left on the disk of data directory {place}\n"
     assert done.stdout == expected, done.stderr
 
 
@@ -543,6 +545,35 @@ def test_full_disk_in_the_words_of_mongod_is_refused(
     error = refusal(mongo)
 
     assert error.message == f"no space left on the disk of data directory {mongo.directory}"
+
+
+def test_keeper_names_a_full_disk_once_and_starts_again_when_there_is_space(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, used: EmbeddedMongo
+) -> None:
+    """Starts on a full disk would fail one after the other, ever more rarely."""
+    heard: list[bool] = []
+    said: list[Event] = []
+    keeper = Keeper(used, heard.append)
+    monkeypatch.setattr("docgraph.embedded.keeper.emit", said.append)
+    starts = tmp_path / "starts"
+    line = json.dumps({"s": "E", "msg": "m", "attr": {"message": "No space left on device"}})
+    with monkeypatch.context() as patch:
+        use_fake(patch, tmp_path, f"echo >> {starts}; echo '{line}' >> {used.log}; exit 14\n")
+        assert keeper.look() == 1.0
+        patch.setattr(EmbeddedMongo, "free_bytes", 0)
+        assert [keeper.look(), keeper.look()] == [1.0, 1.0]
+        assert starts.read_text().count("\n") == 1
+        patch.setattr(EmbeddedMongo, "free_bytes", 1 << 40)
+        assert keeper.look() == 1.0  # not enough for `mongod`
+        assert starts.read_text().count("\n") == 2
+        assert heard == [True]
+
+    assert keeper.look() == 0.0
+    assert used.is_running
+    keeper.look()
+
+    assert heard == [True, False]
+    assert said == [DiskFull(str(used.directory), "disk full")]
 
 
 def test_suspended_mongod_is_stopped_cleanly(tmp_path: Path, options: MongodOptions) -> None:

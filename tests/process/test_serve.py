@@ -7,6 +7,7 @@ import signal
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -67,6 +68,39 @@ def test_one_line_on_stdout_then_a_clean_end(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert output == ""
     assert mongods(tmp_path) == []
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_frozen_database_does_not_keep_the_server_from_its_end(
+    tmp_path: Path, workers: int
+) -> None:
+    """Without a countdown a dozen seconds, each of which somebody waits for something else."""
+    settings = ("/connection-options/shutdown-timeout-ms=300", f"/core/workers={workers}")
+    with serving(tmp_path, *settings) as (process, url), ThreadPoolExecutor(4) as callers:
+        eventually(lambda: ask(f"{url}/health/db")[0] == 200)
+        (mongod,) = mongods(tmp_path)
+        mongod.suspend()
+        for _ in range(4):
+            callers.submit(ask, f"{url}/graphql/nothing", b'{"query": "{ __typename }"}')
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(9) == 0
+    assert mongods(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_is_stopped_before_it_is_ready_has_not_failed(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    never_ready = tmp_path / "mongod"
+    never_ready.write_text("#!/bin/sh\nexec sleep 600\n")
+    never_ready.chmod(0o755)
+    options = [f"--set={one}" for one in (*OPEN, "/http-listener/port=0")]
+    process = docgraph("serve", *options, cwd=tmp_path, DOCGRAPH_MONGOD=str(never_ready))
+    assert process.stderr.readline() == "starting MongoDB\n"
+    process.send_signal(number)
+    output, errors = process.communicate()
+
+    assert (process.returncode, output, errors) == (0, "", "")
 
 
 def test_killed_and_started_again_it_starts_and_leaves_no_orphan(tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from tests.process.harness import Server, eventually, run_server, start
+from tests.process.harness import Server, eventually, request, run_server, start
 
 
 def _pids(server: Server) -> set[int]:
@@ -95,6 +96,20 @@ def test_workers_do_not_outlive_a_parent_that_is_killed() -> None:
         _, alive = psutil.wait_procs(others, timeout=60)
 
         assert not alive
+
+
+def test_workers_of_a_killed_parent_do_not_wait_for_requests(tmp_path: Path) -> None:
+    """The grace of a stop is for a server that somebody looks after."""
+    patient = {"connection-options": {"shutdown-timeout-ms": 600_000}}
+    with run_server(patient, workers=2) as server, server.connect() as wire:
+        wire.send(request("GET", f"/hold?until={tmp_path / 'never'}"))
+        eventually(lambda: server.named("request-started"))
+        workers = server.workers()
+
+        server.process.kill()
+
+        gone, alive = psutil.wait_procs(workers, timeout=30)
+        assert (len(gone), alive) == (2, [])
 
 
 def test_without_its_forker_the_server_ends_with_a_clear_message() -> None:

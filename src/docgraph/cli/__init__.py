@@ -12,6 +12,8 @@ from importlib import import_module
 
 import click
 
+from docgraph.cli.signals import end_start_by_signals
+from docgraph.cli.streams import replace_closed_streams
 from docgraph.cli.terminal import notice, report_failure
 from docgraph.exchange import StartupError
 
@@ -30,6 +32,7 @@ COMMANDS = (
     "mongod",
     "version",
 )
+SERVERS = ("serve", "demo")
 
 
 class _Commands(click.Group):
@@ -60,6 +63,9 @@ def docgraph() -> None:
 
 def main() -> None:
     """Run the command line; every failure is one clear message and an exit code."""
+    replace_closed_streams()
+    if sys.argv[1:2] and sys.argv[1] in SERVERS:
+        end_start_by_signals()
     try:
         docgraph.main(prog_name="docgraph", standalone_mode=False)
     except StartupError as error:

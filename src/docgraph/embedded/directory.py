@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from docgraph.embedded.errors import no_space
 from docgraph.exchange.errors import StartupError
 
 __all__ = ["DataDirectory", "DirectoryLock", "Remembered", "describe_os_error"]
@@ -184,10 +185,7 @@ def _read_pid(path: Path) -> int | None:
 def describe_os_error(error: OSError, directory: Path) -> StartupError:
     """Say what the system's refusal means for the configured directory."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StartupError(
-            f"no space left on the disk of data directory {directory}",
-            hint=f"free some space, or {_ELSEWHERE}",
-        )
+        return no_space(directory)
     if isinstance(error, FileExistsError | NotADirectoryError):
         return StartupError(
             f"data directory {directory} is not a directory: {error.filename} is a file",

@@ -18,10 +18,13 @@ from docgraph.exchange.errors import StartupError
 __all__ = [
     "ADDRESS_TAKEN",
     "CANNOT_EXECUTE",
+    "SCARCE_BYTES",
+    "DiskFullError",
     "ExitReport",
     "explain_delay",
     "explain_exit",
     "find_missing_library",
+    "no_space",
 ]
 
 ADDRESS_TAKEN = 48  # exit codes of mongod
@@ -31,7 +34,7 @@ ILLEGAL_INSTRUCTION, KILLED = -4, -9  # the signals, as Popen reports them
 
 CANNOT_EXECUTE = "docgraph: cannot execute: errno"  # as exec.py says it
 
-SCARCE_BYTES = 2**20
+SCARCE_BYTES = 2**24  # with less, `mongod` ends sooner or later, and does not start again
 _PACKAGES = {"libcurl": "libcurl4", "libssl": "libssl3", "libcrypto": "libssl3"}
 _OTHER_WAYS = (
     "name another mongod with DOCGRAPH_MONGOD, or a running MongoDB with mclient.connection-string"
@@ -40,6 +43,10 @@ _ANONYMOUS = "no version information available"  # the loader on the libraries o
 _LIBRARY = re.compile(r"(?:loading shared libraries: |Library not loaded: )(?P<name>[^\s:]+)")
 _LIBRARY_VERSION = re.compile(r"version [`'](?P<name>[A-Z]+_[0-9.]+)' not found")
 _CANNOT_EXECUTE = re.compile(re.escape(CANNOT_EXECUTE) + r" (?P<number>\d+)")
+
+
+class DiskFullError(StartupError):
+    """There is no space for the data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,14 @@ def explain_exit(report: ExitReport) -> StartupError:
     line = _find_last_error(report) or f"exit code {report.code}"
     return StartupError(
         f"mongod ended at its start: {line}", hint=f"its log has more: {report.log_path}"
+    )
+
+
+def no_space(directory: Path) -> DiskFullError:
+    """The disk of the data is full."""
+    return DiskFullError(
+        f"no space left on the disk of data directory {directory}",
+        hint="free some space, or choose another directory with core.data-directory",
     )
 
 
@@ -135,10 +150,7 @@ def _full_disk(report: ExitReport) -> StartupError | None:
     is_scarce = report.free_bytes is not None and report.free_bytes < SCARCE_BYTES
     if not is_scarce and "No space left on device" not in report.log + report.output:
         return None
-    return StartupError(
-        f"no space left on the disk of data directory {report.directory}",
-        hint="free some space, or choose another directory with core.data-directory",
-    )
+    return no_space(report.directory)
 
 
 def _other_version(report: ExitReport) -> StartupError | None:

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from docgraph.embedded.binary import LastingThread
+from docgraph.embedded.errors import SCARCE_BYTES, DiskFullError
 from docgraph.embedded.mongo import EmbeddedMongo
 from docgraph.exchange.errors import StartupError
 from docgraph.observe import emit
-from docgraph.observe.events import BackgroundFailed
+from docgraph.observe.events import BackgroundFailed, DiskFull
 
 __all__ = ["Keeper"]
 
 _POLL_SECONDS = 0.5
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
+_SPACE_PAUSE = 1.0  # between two looks whether there is space on the disk again
 
 
 class Keeper:
     """Watches from a thread of its own; a context manager around the time of watching.
 
     The thread lasts as long as the database is wanted, so a `mongod` that it starts is tied to
-    this process like the first one.
+    this process like the first one. `on_disk_full` hears when the disk is full, and when it is not
+    any more.
     """
 
-    def __init__(self, mongo: EmbeddedMongo) -> None:
+    def __init__(
+        self, mongo: EmbeddedMongo, on_disk_full: Callable[[bool], None] = lambda is_full: None
+    ) -> None:
         self._mongo = mongo
+        self._on_disk_full = on_disk_full
+        self._is_disk_full = False
+        self._failures = 0
         self._done = threading.Event()
         self._thread = LastingThread(target=self._watch, name="docgraph-mongod", daemon=True)
 
@@ -36,16 +45,57 @@ class Keeper:
         self._done.set()
         self._thread.join()
 
+    def request_stop(self) -> None:
+        """Ask for a clean end of the database, also a suspended one; it is not brought back."""
+        self._done.set()
+        self._mongo.request_stop()
+
+    def kill(self) -> None:
+        """End the database at once."""
+        self._done.set()
+        self._mongo.kill()
+
     def _watch(self) -> None:
-        failures = 0
         while not self._done.wait(_POLL_SECONDS):
-            if self._mongo.is_running:
-                failures = 0
-                continue
-            try:
-                self._mongo.start()
-            except StartupError as error:
-                failures += 1
-                pause = min(_FIRST_PAUSE * 2 ** (failures - 1), _LONGEST_PAUSE)
-                emit(BackgroundFailed("embedded-mongodb", error, failures, pause))
+            pause = self.look()
+            if pause:
                 self._done.wait(pause)
+
+    def look(self) -> float:
+        """Bring it back if it has ended; seconds until it should be looked again."""
+        if self._mongo.is_running:
+            self._failures = 0
+            self._note_disk(is_full=False)
+            return 0.0
+        if self._is_disk_full and self._mongo.free_bytes < SCARCE_BYTES:
+            return _SPACE_PAUSE
+        try:
+            if not self._is_disk_full:
+                self._find_full_disk()
+            self._mongo.start()
+        except DiskFullError:
+            self._note_disk(is_full=True)
+            return _SPACE_PAUSE
+        except StartupError as error:
+            self._failures += 1
+            pause: float = min(_FIRST_PAUSE * 2 ** (self._failures - 1), _LONGEST_PAUSE)
+            emit(BackgroundFailed("embedded-mongodb", error, self._failures, pause))
+            return pause
+        return 0.0
+
+    def _find_full_disk(self) -> None:
+        """Raise if that is why it has ended; other reasons do not matter, it is started again."""
+        try:
+            self._mongo.check_alive()
+        except DiskFullError:
+            raise
+        except StartupError:
+            return
+
+    def _note_disk(self, *, is_full: bool) -> None:
+        """Said once, however often a start fails."""
+        if is_full != self._is_disk_full:
+            self._is_disk_full = is_full
+            self._on_disk_full(is_full)
+            if is_full:
+                emit(DiskFull(str(self._mongo.directory)))

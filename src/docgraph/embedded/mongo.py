@@ -8,6 +8,7 @@ before anything is served.
 from __future__ import annotations
 
 import atexit
+import shutil
 import time
 from pathlib import Path
 from types import TracebackType
@@ -75,6 +76,15 @@ class EmbeddedMongo:
         """The process id of `mongod` while it runs."""
         return self._node.pid
 
+    @property
+    def free_bytes(self) -> int:
+        """Space on the disk of the data."""
+        return shutil.disk_usage(self.directory).free
+
+    def check_alive(self) -> None:
+        """Raise the reason if it has ended by itself."""
+        self._node.check_alive()
+
     def start(self) -> str:
         """Start it if it does not run, wait for the primary, and return the connection string."""
         self._progress("starting MongoDB")
@@ -90,9 +100,20 @@ class EmbeddedMongo:
             raise
         return self.uri
 
-    def stop(self) -> None:
-        """Stop cleanly and leave nothing behind; in a forked copy, and once stopped, do nothing."""
-        self._node.stop()
+    def request_stop(self) -> None:
+        """Ask for a clean end, without waiting for it."""
+        self._node.request_stop()
+
+    def kill(self) -> None:
+        """End it at once; the journal makes this safe."""
+        self._node.kill()
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Stop cleanly and leave nothing behind; in a forked copy, and once stopped, do nothing.
+
+        What does not end within `timeout` seconds is killed.
+        """
+        self._node.stop(timeout)
         atexit.unregister(self.stop)
 
     def __enter__(self) -> str:

@@ -112,13 +112,18 @@ class Node:
             # A suspended process would hear of it only then.
             self._process.send_signal(signal.SIGCONT)
 
-    def stop(self) -> None:
+    def kill(self) -> None:
+        """End the process at once; the journal makes this safe."""
+        if self._process is not None and self._owner == os.getpid():
+            self._process.kill()
+
+    def stop(self, timeout: float | None = None) -> None:
         """End the process cleanly and give the directory back; a forked copy does nothing."""
         if self._owner != os.getpid():
             return
         if self._process is not None:
             self.request_stop()
-            self._await_end(self._process)
+            self._await_end(self._process, timeout)
             self._forget_process()
             # A full disk must not keep us from stopping; the next start verifies the process id.
             with contextlib.suppress(StartupError):
@@ -204,9 +209,9 @@ class Node:
             elif is_ending(pid):
                 await_end(pid, self._options.stop_timeout)
 
-    def _await_end(self, process: subprocess.Popen[bytes]) -> None:
+    def _await_end(self, process: subprocess.Popen[bytes], timeout: float | None) -> None:
         try:
-            process.wait(self._options.stop_timeout)
+            process.wait(self._options.stop_timeout if timeout is None else timeout)
         except subprocess.TimeoutExpired:
             process.kill()  # the journal makes this safe
             process.wait()

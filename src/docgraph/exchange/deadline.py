@@ -7,7 +7,17 @@ from dataclasses import dataclass
 
 from docgraph.exchange.errors import TimeLimitExceeded
 
-__all__ = ["Deadline"]
+__all__ = ["Deadline", "Patience"]
+
+
+@dataclass(slots=True, eq=False)
+class Patience:
+    """How many seconds a request may still spend in waiting: for its turn, for a server, ….
+
+    What is being done for it meanwhile does not use it up.
+    """
+
+    left: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +25,13 @@ class Deadline:
     """`at` is on the clock of `time.monotonic`; None: no end of its own.
 
     `enforced`: whoever set it ends the work that is late himself, so that nobody below needs a
-    timer of its own for that.
+    timer of its own for that. `patience` is that of the request, where there is one.
     """
 
     at: float | None = None
     limit_ms: int = 0
     enforced: bool = False
+    patience: Patience | None = None
 
     @classmethod
     def never(cls) -> Deadline:
@@ -34,14 +45,22 @@ class Deadline:
             return cls()
         return cls(time.monotonic() + limit_ms / 1000, limit_ms)
 
+    def without_end(self) -> Deadline:
+        """The same patience, and no end."""
+        return self if self.at is None else Deadline(patience=self.patience)
+
     def remaining(self) -> float | None:
         """Seconds left, or None without an end. Raises when nothing is left."""
         if self.at is None:
             return None
         left = self.at - time.monotonic()
         if left <= 0:
-            raise TimeLimitExceeded(f"maximum query time limit of {self.limit_ms}ms exceeded")
+            raise self.exceeded()
         return left
+
+    def exceeded(self) -> TimeLimitExceeded:
+        """What a caller hears whose time is up."""
+        return TimeLimitExceeded(f"maximum query time limit of {self.limit_ms}ms exceeded")
 
     def is_within(self, seconds: float) -> bool:
         """Whether it comes within so many seconds, or has passed."""

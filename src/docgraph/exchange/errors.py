@@ -23,6 +23,7 @@
     ├── NotSupported                       501  not-supported
     ├── StoreError                         500  database-error
     │   ├── StoreUnavailable               500  database-unavailable
+    │   │   └── OutcomeUnknown             500  outcome-unknown
     │   ├── TimeLimitExceeded              408  time-limit-exceeded
     │   ├── StoreRejected                  400  rejected-by-database
     │   │   └── AnswerTooLarge             400  answer-too-large
@@ -58,6 +59,7 @@ __all__ = [
     "MethodNotAllowed",
     "NotFound",
     "NotSupported",
+    "OutcomeUnknown",
     "Overloaded",
     "PreconditionFailed",
     "Problem",
@@ -249,6 +251,12 @@ class StoreUnavailable(StoreError):
     """The database cannot be reached."""
 
     status, code = 500, "database-unavailable"
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """The database was lost, or took too long, while it wrote: it may have, or not."""
+
+    status, code = 500, "outcome-unknown"
 
 
 class TimeLimitExceeded(StoreError):

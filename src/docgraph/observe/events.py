@@ -26,6 +26,7 @@ __all__ = [
     "ConfigWarning",
     "DatabaseFound",
     "DatabaseLost",
+    "DiskFull",
     "Event",
     "FastPathOff",
     "FilterPassed",
@@ -195,6 +196,14 @@ class QueryFailed(Event, frozen=True):
     reason: str
     app: str = ""
     field: str = ""
+
+
+class DiskFull(Event, frozen=True):
+    """The embedded MongoDB has ended: disk full. It is started again when there is space."""
+
+    level: ClassVar[Level] = Level.ERROR
+    directory: str
+    reason: str = "disk full"
 
 
 class DatabaseLost(Event, frozen=True):
@@ -406,6 +415,7 @@ EVENTS: tuple[type[Event], ...] = (
     CommandFinished,
     QueryFailed,
     DatabaseLost,
+    DiskFull,
     DatabaseFound,
     UnreadableValue,
     FastPathOff,

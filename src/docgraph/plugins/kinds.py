@@ -122,6 +122,10 @@ class Service(Plugin, Protocol):
     is_probe: ClassVar[bool] = False  # answered at once, however many requests wait for their turn
     max_body_size: int = 1 << 20
 
+    def time_limit_ms(self, exchange: Exchange) -> int:
+        """How long a request may take, from its arrival on; 0 means as long as it needs."""
+        return 0
+
     def parse(self, exchange: Exchange) -> Parsed | None:
         """The request as `handle` will carry it out, for rules to judge; it is `exchange.parsed`.
 

@@ -12,7 +12,6 @@ from docgraph.exchange import (
     Answer,
     Body,
     Consistency,
-    Deadline,
     Document,
     Exchange,
     Permission,
@@ -165,7 +164,10 @@ class Call:
         if concern is not None:
             write = replace(write, concern=concern)
         return await self.context.store.write(
-            resource, write, deadline=Deadline.never(), exchange=self.exchange
+            resource,
+            write,
+            deadline=self.exchange.deadline.without_end(),
+            exchange=self.exchange,
         )
 
     def turn(self, collection: str, id: Any) -> AbstractAsyncContextManager[None]:

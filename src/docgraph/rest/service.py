@@ -17,7 +17,6 @@ from docgraph.exchange import (
     Answer,
     DataPoint,
     DataRequest,
-    Deadline,
     Exchange,
     ResourceType,
 )
@@ -69,6 +68,8 @@ HANDLERS: Handlers = {
 }
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+_READING = frozenset({"GET", "HEAD"})
+_WITHOUT_BODY = frozenset({"GET", "DELETE"})
 _TAKEN: dict[ResourceType, tuple[str, ...]] = {
     type: tuple(method for method in _METHODS if (type, method) in HANDLERS)
     for type in ResourceType
@@ -146,6 +147,10 @@ class MongoService(Service):
             return ()
         return _TAKEN[resource.type]
 
+    def time_limit_ms(self, exchange: Exchange) -> int:
+        """That of queries, for what only reads."""
+        return self._config.query_time_limit if exchange.request.method in _READING else 0
+
     async def handle(self, exchange: Exchange) -> Answer:
         """Answer by the handler of the resource and the method."""
         request, parsed = exchange.request, exchange.parsed
@@ -154,9 +159,7 @@ class MongoService(Service):
         assert resource is not None  # noqa: S101 - there is no refusal
         assert isinstance(parameters, Parameters)  # noqa: S101 - `parse` made them
         method = "GET" if request.method == "HEAD" else request.method
-        if method == "GET":
-            exchange.deadline = Deadline.after_ms(self._config.query_time_limit)
-        elif method != "DELETE":
+        if method not in _WITHOUT_BODY:
             await parse_large(request, self._lane)
         handler = HANDLERS[resource.type, method]
         try:

@@ -11,11 +11,17 @@ __all__ = ["Gate"]
 
 
 class Gate:
-    """`capacity` inside, `queue` in front, first come first served; one more hears `refusal`."""
+    """`capacity` inside, `queue` in front, first come first served; one more hears `refusal`.
 
-    __slots__ = ("_capacity", "_emptied", "_queue", "_refusal", "_waiting", "inside")
+    So does who has waited for `longest` seconds, where there is such a bound.
+    """
 
-    def __init__(self, capacity: int, queue: int, refusal: str) -> None:
+    __slots__ = ("_capacity", "_emptied", "_longest", "_queue", "_refusal", "_waiting", "inside")
+
+    def __init__(
+        self, capacity: int, queue: int, refusal: str, longest: float | None = None
+    ) -> None:
+        self._longest = longest
         self._capacity = capacity
         self._queue = queue
         self._refusal = refusal
@@ -44,13 +50,16 @@ class Gate:
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
-            await turn
+            await asyncio.wait((turn,), timeout=self._longest)
         except asyncio.CancelledError:
-            if not turn.cancelled():  # it was our turn, in the same instant: hand it on
+            if turn.done():  # it was our turn, in the same instant: hand it on
                 self.leave()
-            elif turn in self._waiting:
+            else:
                 self._waiting.remove(turn)
             raise
+        if not turn.done():
+            self._waiting.remove(turn)
+            raise Overloaded(self._refusal)
 
     def leave(self) -> None:
         """Go, and let the next one in."""

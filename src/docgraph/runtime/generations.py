@@ -1,7 +1,8 @@
 """Counters that all processes of an instance share: how a worker learns what another one changed.
 
 Decision 44: after a committed write the worker bumps the counter of what it changed; each request
-compares an integer, and reads again what is behind it only when it has moved.
+compares an integer, and reads again what is behind it only when it has moved. `disk` is moved by
+the parent: it is odd while the disk of the embedded MongoDB is full.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from docgraph.runtime.shared import SharedFile, create_shared
 
 __all__ = ["NAMES", "Generation", "Generations", "create_generations"]
 
-Generation = Literal["apps", "users", "rules", "tokens", "logins", "collections"]
+Generation = Literal["apps", "users", "rules", "tokens", "logins", "collections", "disk"]
 NAMES: tuple[Generation, ...] = get_args(Generation)
 
 _COUNTER_BYTES = 8

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from docgraph.config.section import FilePath, PluginsDirectory, Section, View
+from docgraph.config.section import FilePath, Milliseconds, PluginsDirectory, Section, View
 from docgraph.exchange.errors import Problem
 
 __all__ = ["Core", "Cors"]
@@ -70,6 +70,13 @@ class Core(Section, frozen=True):
         | None,
         Meta(description="public address of this instance, used in `Location` and documents"),
     ] = None
+    wait_timeout_ms: Annotated[
+        Milliseconds,
+        Meta(
+            description="longest time that a request waits: for its turn, for users and rules, for "
+            "a server of the database and a connection to it; 0 means no limit"
+        ),
+    ] = 15_000
     workers_scheduler_parallelism: Annotated[
         int,
         Meta(

@@ -22,6 +22,7 @@ from docgraph.plugins import PluginSet, assemble, is_enabled
 from docgraph.plugins.kinds import Initializer, Interceptor, Kind, Point
 from docgraph.runtime import Blocking, Instance, Tasks, watch_loop
 from docgraph.runtime.sections import Core, Cors
+from docgraph.server.bounds import Bounds
 from docgraph.server.content import parse_content
 from docgraph.server.pipeline import Pipeline
 from docgraph.server.plain_methods import run_plain_methods_in_threads
@@ -82,7 +83,10 @@ class Docgraph:
         generations = self._instance.open_generations()
         self._stack.callback(generations.close)
         self.store = open_store(
-            config.get(MClient), config.get(AggregationSecurity), connection_string=self._address
+            config.get(MClient),
+            config.get(AggregationSecurity),
+            connection_string=self._address,
+            wait_timeout_ms=core.wait_timeout_ms,
         )
         self._stack.push_async_callback(self.store.close)
         self.store.connect()
@@ -120,6 +124,7 @@ class Docgraph:
             interceptors,
             parse_content,
             Pages(self._prepared.config.get(Cors).allow_origins),
+            Bounds(self._prepared.config.get(Core).wait_timeout_ms),
         )
 
     async def _initialize(self, initializer: Initializer) -> None:

@@ -22,6 +22,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Interceptor, Point
 from docgraph.server.answers import check_answer
+from docgraph.server.bounds import Bounds
 from docgraph.server.respond import error_body
 from docgraph.server.routes import Route, Routes
 from docgraph.server.serve import hide, parse, report, serve
@@ -32,7 +33,7 @@ __all__ = ["Pipeline"]
 class Pipeline:
     """Walks a request down to its service and the answer up again. Never raises."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the stages
         self,
         routes: Routes,
         authenticator: Authenticator,
@@ -40,7 +41,9 @@ class Pipeline:
         interceptors: Mapping[Point, Sequence[Interceptor]],
         parser: Parser,
         pages: Pages,
+        bounds: Bounds,
     ) -> None:
+        self._bounds = bounds
         self._routes = routes
         self._authenticator = authenticator
         self._authorization = authorization
@@ -68,9 +71,10 @@ class Pipeline:
         early = await self._intercept(Point.BEFORE_AUTH, exchange)
         if early is not None:
             return early
-        await self._identify(exchange)
-        exchange.parsed = parse(exchange, route)
-        await self._admit(exchange, secured=route is None or route.secured)
+        with self._bounds.examining(exchange):
+            await self._identify(exchange)
+            exchange.parsed = parse(exchange, route)
+            await self._admit(exchange, secured=route is None or route.secured)
         early = await self._intercept(Point.AFTER_AUTH, exchange)
         if early is not None:
             return early
@@ -88,6 +92,7 @@ class Pipeline:
         if route is not None:
             exchange.service = route.service.name
             exchange.request.body_limit = route.service.max_body_size
+        exchange.deadline = self._bounds.find_deadline(exchange, route)
 
     async def _identify(self, exchange: Exchange) -> None:
         """Stage 2: who is calling."""

@@ -49,9 +49,12 @@ class Limits:
     uploads_per_address: int
     uploads_size: int
     uploads_size_per_address: int
+    wait_time: float | None = None
 
     @classmethod
-    def from_options(cls, options: ConnectionOptions, workers: int = 1) -> Limits:
+    def from_options(
+        cls, options: ConnectionOptions, workers: int = 1, *, wait_ms: int = 0
+    ) -> Limits:
         """The limits of one of so many workers."""
         return cls(
             header_size=options.max_header_size,
@@ -68,6 +71,7 @@ class Limits:
             connections=options.max_connections,
             in_flight=ceil(options.max_requests_in_flight / workers),
             queue=ceil(options.queue / workers),
+            wait_time=wait_ms / 1000 if wait_ms > 0 else None,
             uploads=ceil(options.max_uploads / workers),
             uploads_per_address=ceil(options.max_uploads_per_address / workers),
             uploads_size=ceil(options.max_uploads_size / workers),
@@ -104,7 +108,9 @@ class ServerSettings:
     @property
     def limits(self) -> Limits:
         """The limits of one worker process."""
-        return Limits.from_options(self.connection_options, self.core.workers)
+        return Limits.from_options(
+            self.connection_options, self.core.workers, wait_ms=self.core.wait_timeout_ms
+        )
 
 
 def _pick(sections: Mapping[str, Section], kind: type[_S]) -> _S:

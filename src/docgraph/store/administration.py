@@ -33,7 +33,7 @@ class Administration:
     def __init__(self, store: Store, concern: WriteConcern | None = None) -> None:
         self._store = store
         self._concern = concern
-        self._commands = Commands(store.client, ceiling_ms=_CEILING_MS)
+        self._commands = Commands(store.client, ceiling_ms=_CEILING_MS, waits=store.waits)
 
     async def list_indexes(self, db: str, collection: str, deadline: Deadline) -> list[Document]:
         """The indexes as the database describes them."""

@@ -34,7 +34,7 @@ class Catalog:
 
     def __init__(self, store: Store, generations: Generations, *, ttl: float) -> None:
         self._client = store.client
-        self._commands = Commands(store.client, ceiling_ms=_CEILING_MS)
+        self._commands = Commands(store.client, ceiling_ms=_CEILING_MS, waits=store.waits)
         self._generations = generations
         self._generation = -1
         self._ttl = ttl
@@ -119,4 +119,4 @@ class Catalog:
     ) -> T:
         seconds = self._commands.budget(deadline)
         with Observed(db, {command: ""}):
-            return await self._commands.within(seconds, work)
+            return await self._commands.within(seconds, work, deadline)

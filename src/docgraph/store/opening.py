@@ -11,7 +11,11 @@ __all__ = ["open_store"]
 
 
 def open_store(
-    mclient: MClient, security: AggregationSecurity, *, connection_string: str | None = None
+    mclient: MClient,
+    security: AggregationSecurity,
+    *,
+    connection_string: str | None = None,
+    wait_timeout_ms: int = 15_000,
 ) -> Store:
     """The store of this process; `connection_string` is that of the embedded database."""
     address = mclient.connection_string or connection_string
@@ -21,4 +25,5 @@ def open_store(
         build_client(mclient, address),
         policy=Policy.from_section(security),
         ceiling_ms=mclient.command_ceiling_ms,
+        wait_timeout_ms=wait_timeout_ms,
     )

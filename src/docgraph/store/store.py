@@ -28,6 +28,7 @@ from docgraph.store.driver.availability import Availability
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.fast_path import report_untried_version
+from docgraph.store.driver.waiting import Waits
 from docgraph.store.facts import Facts
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
 from docgraph.store.guard.rewrite import check_update, guard_pipeline
@@ -72,13 +73,15 @@ class Store:
         policy: Policy | None = None,
         guard: Guard | None = None,
         ceiling_ms: int = 300_000,
+        wait_timeout_ms: int = 15_000,
     ) -> None:
         self.client = client
         self.policy = policy or Policy()
         self.guard = guard or Guard()
         self.interceptors = Interceptors()
-        self._availability = Availability(client)
-        self._commands = Commands(client, ceiling_ms=ceiling_ms)
+        self.waits = Waits(wait_timeout_ms / 1000 if wait_timeout_ms > 0 else None)
+        self._availability = Availability(client, self.waits)
+        self._commands = Commands(client, ceiling_ms=ceiling_ms, waits=self.waits)
         self.facts = Facts(self._commands)
         self._units = Units()
         self.clock = DatabaseClock()
@@ -345,11 +348,9 @@ class Store:
     ) -> WriteResult:
         """Run a write, with the data interceptors around it.
 
-        Up to the moment the command is sent, a caller who is cancelled leaves nothing behind. From
-        then on the command and the interceptors behind it are one unit, which nobody's leaving
-        cuts in half. The deadline bounds the command only, never what follows it: a caller who is
-        told that time is up (408), or that the database is away (500), has to expect that the
-        write is done, and so do the interceptors that ask for it (`hears_uncertain`).
+        Until the command is sent, a caller who is cancelled leaves nothing behind. From then on it
+        and the interceptors behind it are one unit, which nobody's leaving cuts in half. After
+        `OutcomeUnknown` callers, and interceptors with `hears_uncertain`, expect it to be done.
         """
         write = await self._admit(resource, write, exchange, reveal)
         await await_server(self._commands, deadline)

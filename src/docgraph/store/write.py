@@ -36,7 +36,7 @@ from docgraph.exchange.data import (
     WriteResult,
 )
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import DocgraphError, Forbidden, QueryError
+from docgraph.exchange.errors import DocgraphError, Forbidden, OutcomeUnknown, QueryError
 from docgraph.store.driver.command import Commands, Observed
 from docgraph.store.driver.concerns import MAJORITY, choose_concern
 from docgraph.store.driver.errors import explain, find_unconfirmed, is_collection_gone
@@ -53,10 +53,12 @@ _EXISTS = 48  # NamespaceExists
 async def await_server(commands: Commands, deadline: Deadline) -> None:
     """Return when there is a server to write to, as long as a read would wait for one.
 
-    The driver's `timeout()` in `execute` would let the whole time go by in waiting for a server.
+    The driver's `timeout()` in `execute` would let the whole time go by in waiting for a server, or
+    for a connection to it.
     """
     if not commands.has_server(writing=True):
-        await commands.ping(commands.budget(deadline), writing=True)
+        await commands.ping(commands.budget(deadline), deadline, writing=True)
+    await commands.await_connection()
 
 
 async def execute(
@@ -79,22 +81,37 @@ async def execute(
                 return await _RUNNERS[write.kind](target, write, session)
 
     with Observed(db, {str(write.kind): collection}):
-        return await commands.within(seconds, run, writing=True)
+        try:
+            return await commands.within(seconds, run, deadline, writing=True)
+        except DocgraphError as error:
+            if not _is_outcome_unknown(error):
+                raise
+            raise OutcomeUnknown(
+                "the database did not tell the outcome: the write may be done, or not",
+                hint="read what you have written before you write it again",
+            ) from error.__cause__
+
+
+def _is_outcome_unknown(error: DocgraphError) -> bool:
+    """Whether nobody has told if the write was done: it was sent, and no answer came."""
+    match error.__cause__:
+        case ServerSelectionTimeoutError() | WaitQueueTimeoutError():
+            return False  # it was never sent
+        case ConnectionFailure() | OSError():  # also `TimeoutError`
+            return True
+        case _:
+            return False
 
 
 def may_be_written(error: DocgraphError, write: Write) -> bool:
     """Whether the write may be in the database, or a part of it, although it failed like this."""
     match error.__cause__:
-        case ServerSelectionTimeoutError() | WaitQueueTimeoutError():
-            return False  # it was never sent
         case WriteConcernError() | BulkWriteError():
             return True
         case OperationFailure():
             return write.many  # some of the documents may have been written before
-        case ConnectionFailure() | OSError():  # also `TimeoutError`
-            return True
         case _:
-            return False
+            return _is_outcome_unknown(error)
 
 
 def _target(

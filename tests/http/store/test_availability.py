@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from docgraph.observe import Event
-from docgraph.observe.events import BackgroundFailed, DatabaseFound
+from docgraph.observe.events import BackgroundFailed, DatabaseFound, DatabaseLost
 from docgraph.store.driver.availability import Availability
 from docgraph.store.driver.client import Client, build_client
+from docgraph.store.driver.waiting import Waits
 from docgraph.store.sections import MClient
 from tests.http.driver import settle
 
@@ -80,3 +81,39 @@ async def test_no_task_is_left_when_it_is_stopped(own_client: Client) -> None:
     await availability.stop()
 
     assert "database-availability" not in {task.get_name() for task in asyncio.all_tasks()}
+
+
+async def test_servers_that_refuse_our_login_are_away_after_a_second(
+    own_client: Client, monkeypatch: pytest.MonkeyPatch, events: list[Event]
+) -> None:
+    """The driver's monitors do not log in: to them such a server is as good as any."""
+    now = 0.0
+    waits = Waits()
+    availability = Availability(own_client, waits, clock=lambda: now)
+
+    async def refuse() -> None:
+        waits.is_refused = True
+
+    async def admit() -> None:
+        waits.is_refused = False
+
+    availability.start()
+    async with asyncio.timeout(60):
+        await availability.wait()
+        monkeypatch.setattr(availability, "_ask", refuse)
+        waits.is_refused = True
+        while availability._gone_at is None:  # noqa: ASYNC110 - the state of another task
+            await asyncio.sleep(0.01)
+        assert not waits.is_away
+        now = 1.0
+        while not waits.is_away:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(availability, "_ask", admit)
+        while waits.is_away:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+    await availability.stop()
+
+    told = [one for one in events if isinstance(one, DatabaseFound | DatabaseLost)]
+    assert [type(one) for one in told][:2] == [DatabaseFound, DatabaseLost]
+    assert isinstance(told[1], DatabaseLost)
+    assert told[1].reason == "the servers refuse our login"

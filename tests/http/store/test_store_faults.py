@@ -13,7 +13,7 @@ import pytest
 from pymongo import MongoClient
 
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
-from docgraph.exchange.errors import StoreUnavailable, TimeLimitExceeded
+from docgraph.exchange.errors import OutcomeUnknown, StoreUnavailable, TimeLimitExceeded
 from docgraph.observe.events import CommandFinished, DatabaseFound, DatabaseLost, Event
 from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
@@ -153,6 +153,80 @@ async def test_without_a_deadline_selection_of_a_server_is_bounded(
             await store.find(database, "posts", {}, limit=1, deadline=Deadline.never())
         with pytest.raises(StoreUnavailable):
             await store.write(posts, INSERT, deadline=Deadline.never())
+
+
+async def test_commands_under_way_end_when_the_database_goes_away_for_good(
+    distant: Store, proxy: Proxy, database: str, mongo_client: Sync
+) -> None:
+    """Neither the ceiling (5 minutes) nor the selection of a server (60 s here) is waited for."""
+    await distant.ping(30)
+    posts = Resource(ResourceType.COLLECTION, database, "posts")
+    block = {"blockConnection": True, "blockTimeMS": 500}
+    with harness.failing(
+        mongo_client, "insert", "find", mode="alwaysOn", namespace=f"{database}.posts", **block
+    ):
+        write = asyncio.create_task(distant.write(posts, INSERT, deadline=Deadline.never()))
+        read = asyncio.create_task(
+            distant.find(database, "posts", {}, limit=1, deadline=Deadline.never())
+        )
+        await until(lambda: distant.waits.count == 2)
+        await proxy.close()
+
+        async with asyncio.timeout(30):
+            with pytest.raises(OutcomeUnknown) as unknown:
+                await write
+            with pytest.raises(StoreUnavailable) as away:
+                await read
+
+    assert (unknown.value.status, unknown.value.code) == (500, "outcome-unknown")
+    assert away.value.code == "database-unavailable"
+
+
+async def test_database_known_to_be_away_is_not_waited_for(
+    distant: Store, proxy: Proxy, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reads, writes and looks at its health alike; when it is back, they are answered again."""
+    await distant.ping(30)
+    posts = Resource(ResourceType.COLLECTION, database, "posts")
+    await proxy.close()
+    await until(lambda: distant.waits.is_away)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(distant.client, "_select_server", lambda *_, **__: pytest.fail("waits"))
+        patch.setattr(distant._availability, "_ask", lambda: asyncio.sleep(0))
+        for work in (
+            distant.find(database, "posts", {}, limit=1, deadline=Deadline.never()),
+            distant.write(posts, INSERT, deadline=Deadline.never()),
+            distant.ping(30),
+        ):
+            with pytest.raises(StoreUnavailable):
+                await work
+
+    await proxy.open()
+    await until(lambda: not distant.waits.is_away)
+    assert await distant.find(database, "posts", {}, limit=1, deadline=Deadline.never()) == []
+
+
+async def test_write_does_not_wait_for_a_connection_until_its_ceiling(
+    database: str, mongo_uri: str, mongo_client: Sync
+) -> None:
+    """The driver would, where the time of a command is given to it."""
+    section = MClient(min_pool_size=0, max_pool_size=1, wait_queue_timeout_ms=50)
+    store = open_store(section, AggregationSecurity(), connection_string=mongo_uri)
+    posts = Resource(ResourceType.COLLECTION, database, "posts")
+    await store.ping(30)
+    with failing(mongo_client, f"{database}.posts", 1, blockConnection=True, blockTimeMS=3_000):
+        slow = asyncio.create_task(
+            store.find(database, "posts", {}, limit=1, deadline=Deadline.never())
+        )
+        await until(lambda: store.waits.count == 1)
+
+        with pytest.raises(StoreUnavailable, match="no connection"):
+            await store.write(posts, INSERT, deadline=Deadline.never())
+
+        assert not slow.done()
+        await slow
+    await store.close()
 
 
 async def test_database_is_lost_and_found_once_each(

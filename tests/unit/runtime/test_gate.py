@@ -33,6 +33,18 @@ async def test_a_full_queue_is_refused_at_once() -> None:
     assert raised.value.headers == (("Retry-After", "1"),)
 
 
+async def test_who_has_waited_for_the_longest_time_is_refused() -> None:
+    gate = Gate(1, 1, "full", 0)
+    gate.try_enter()
+
+    with pytest.raises(Overloaded):
+        await gate.enter()
+
+    assert gate.waiting == 0
+    gate.leave()
+    assert gate.try_enter()
+
+
 async def test_those_who_wait_enter_in_order() -> None:
     gate, entered = Gate(1, 2, "full"), []
     gate.try_enter()

@@ -35,6 +35,7 @@ from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.sections import GraphqlLimits
 
 __all__ = [
+    "MAX_FIELDS",
     "MAX_NESTING",
     "check_limits",
     "find_deep_nesting",

@@ -24,8 +24,6 @@ _MAX_NESTING = 64
 _MAX_LIST = 1_000
 _MAX_VALUES = 20_000  # coercing them takes some 40 ms, during which nobody else is answered
 _MAX_DOCUMENT_TEXT = 16_384  # characters that may have to be read as extended JSON, in all
-_KEYS = frozenset(("query", "variables", "operationName", "extensions"))
-_QUOTED_KEYS = tuple(b'"%s"' % key.encode() for key in _KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,36 +102,31 @@ def _parse_json(body: bytes) -> Any:
 
 
 def _needs_exact_reading(body: bytes, content: Any) -> bool:
-    """Whether a key may stand twice, or a number has more digits than a double keeps.
+    """Whether a key stands twice, or a number has more digits than a double keeps.
 
-    Escapes can spell a key in another way, so a body with `\\u` is read exactly, too.
+    Each key of an object has one colon behind it, so colons that belong to no key and to no text
+    are those of keys that were lost. A text may hide a colon in an escape: a body with `\\u` is
+    read exactly. Whole numbers of more than 64 bits were read as doubles, too.
     """
-    if not isinstance(content, dict) or not content.keys() <= _KEYS:
-        return True
     if b"\\u" in body:
         return True
-    for key in _QUOTED_KEYS:
-        if body.count(key) > 1:
-            return True
-    variables = content.get("variables")
-    return bool(variables) and _holds_double(variables)
-
-
-def _holds_double(variables: Any) -> bool:
-    """Whether a number was read as a double, as whole numbers of more than 64 bits are, too."""
-    level = [variables]
+    colons = body.count(b":")
+    level = [content]
     while level:
         below: list[Any] = []
         for value in level:
             kind = type(value)
-            if kind is float:
-                return True
             if kind is dict:
+                colons -= len(value) + "".join(value).count(":")
                 below += value.values()
+            elif kind is str:
+                colons -= value.count(":")
             elif kind is list:
                 below += value
+            elif kind is float:
+                return True
         level = below
-    return False
+    return colons != 0
 
 
 def _parse_exactly(body: bytes) -> Any:

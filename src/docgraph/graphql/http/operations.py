@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from graphql import ASTValidationRule, DocumentNode, GraphQLError, validate
+from graphql import DocumentNode, GraphQLError, validate
 
 from docgraph.exchange import Account
 from docgraph.graphql.apps.app import App, VisibleApp
-from docgraph.graphql.definition.limits import check_limits, parse_query
+from docgraph.graphql.definition.limits import MAX_FIELDS, check_limits, parse_query
 from docgraph.graphql.errors import (
     MAX_ERRORS,
     Classification,
@@ -22,9 +22,10 @@ from docgraph.graphql.errors import (
     count_more,
 )
 from docgraph.graphql.http.body import GraphqlRequest
+from docgraph.graphql.plan.merging import measure_merging
 from docgraph.graphql.plan.plan import Plan, build_plan, select_operation
 from docgraph.graphql.plan.plans import PlanKey, Plans
-from docgraph.graphql.plan.rules import RULES, RULES_WITHOUT_INTROSPECTION
+from docgraph.graphql.plan.rules import COMPARISONS, COMPARISONS_OF_ALIKE, choose_rules
 from docgraph.graphql.sections import Graphql
 from docgraph.graphql.wording import phrase
 from docgraph.runtime import Lane, LoadingCache, run_blocking
@@ -84,7 +85,7 @@ class Operations:
         document = parse_query(query, app.limits)
         check_limits(document, app.limits)
         select_operation(document, operation_name)  # says more of mutations than the rules
-        _check_validity(app, document, RULES if introspection else RULES_WITHOUT_INTROSPECTION)
+        _check_validity(app, document, introspection=introspection)
         is_large = _is_large(app, query)
         return build_plan(app, document, operation_name, self._settings, is_large=is_large)
 
@@ -107,19 +108,25 @@ def may_introspect(setting: str | Sequence[str], account: Account | None) -> boo
             return account is not None and not set(roles).isdisjoint(account.roles)
 
 
-def _check_validity(
-    app: VisibleApp, document: DocumentNode, rules: Sequence[type[ASTValidationRule]]
-) -> None:
+def _check_validity(app: VisibleApp, document: DocumentNode, *, introspection: bool) -> None:
     """The rules of the specification, without suggestions, which would name what is hidden."""
+    merging = measure_merging(app.schema, document, MAX_FIELDS)
+    if merging.comparisons > (COMPARISONS_OF_ALIKE if merging.alike else COMPARISONS):
+        raise _repeats_too_often()
+    rules = choose_rules(introspection=introspection, alike=merging.alike)
     errors = validate(app.schema, document, rules, max_errors=MAX_ERRORS, hide_suggestions=True)
     if any(error.message == _ABORTED for error in errors):
-        raise OperationRefused.because(
-            "the query selects fields of the same name too often to compare them all",
-            "limit-exceeded",
-        )
+        raise _repeats_too_often()
     if errors:
         shown = [_describe(error) for error in errors[:MAX_ERRORS]]
         raise OperationRefused([*shown, count_more()] if len(errors) > MAX_ERRORS else shown)
+
+
+def _repeats_too_often() -> OperationRefused:
+    return OperationRefused.because(
+        "the query selects fields of the same name too often to compare them all",
+        "limit-exceeded",
+    )
 
 
 def _describe(error: GraphQLError) -> GraphqlError:

@@ -114,11 +114,15 @@ class GraphqlService(Service):
             return AppRequest(NotFound("GraphQL app not found"))
         return AppRequest(uri="/".join(segments))
 
+    def time_limit_ms(self, exchange: Exchange) -> int:
+        """That of queries."""
+        limit: int = self.config.query_time_limit
+        return limit
+
     async def handle(self, exchange: Exchange) -> Answer:
         """Run one operation."""
-        spent = time.perf_counter() - exchange.started
         try:
-            return await self._in_time(exchange, self._handle(exchange), spent)
+            return await self._in_time(exchange, self._handle(exchange))
         except StoreError as error:
             report_failure(error, exchange)
             raise
@@ -163,24 +167,25 @@ class GraphqlService(Service):
         )
         return Ran(plan, result, kept)
 
-    async def _in_time(self, exchange: Exchange, work: Awaitable[T], spent: float = 0.0) -> T:
+    async def _in_time(self, exchange: Exchange, work: Awaitable[T]) -> T:
         """`query-time-limit`, over the whole request; every command of it has what is left.
 
-        `spent` are seconds that were used before we were asked, for authentication above all.
+        It counts from the arrival of the request, where there was one.
         """
         limit = self.config.query_time_limit
         if limit <= 0:
             return await work
-        left = limit / 1000 - spent
-        exchange.deadline = Deadline(time.monotonic() + left, limit, enforced=True)
-        timeout = asyncio.timeout(left + _GRACE)
+        given = exchange.deadline
+        at = time.monotonic() + limit / 1000 if given.at is None else given.at
+        exchange.deadline = Deadline(at, limit, enforced=True, patience=given.patience)
+        timeout = asyncio.timeout(at + _GRACE - time.monotonic())
         try:
             async with timeout:
                 return await work
         except (TimeoutError, TimeLimitExceeded) as error:
             if isinstance(error, TimeoutError) and not timeout.expired():
                 raise
-            raise TimeLimitExceeded(f"maximum query time limit of {limit}ms exceeded") from None
+            raise exchange.deadline.exceeded() from None
 
     def _is_administrator(self, account: Account | None) -> bool:
         return account is not None and self._root_role in account.roles

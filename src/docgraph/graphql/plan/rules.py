@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
@@ -30,9 +31,11 @@ from graphql.validation import (
     ValuesOfCorrectTypeRule,
 )
 
-__all__ = ["COMPARISONS", "RULES", "RULES_WITHOUT_INTROSPECTION"]
+__all__ = ["COMPARISONS", "COMPARISONS_OF_ALIKE", "BoundedMergingRule", "choose_rules"]
 
-COMPARISONS = 50_000  # units of graphql-core, two for each pair of fields of the same name
+COMPARISONS = 5_000  # of fields of the same name, each with each: some 30 ms
+COMPARISONS_OF_ALIKE = 25_000  # where all are the same, so that none is made
+_UNITS = 10 * COMPARISONS  # of graphql-core: two for each comparison, and what goes with it
 
 
 class _Owner(ASTValidationRule):
@@ -89,15 +92,11 @@ class FiniteNumbersRule(_Owner, ValidationRule):
 
 
 class BoundedMergingRule(OverlappingFieldsCanBeMergedRule):
-    """Fields can be merged, decided with a tenth of graphql-core's own patience.
-
-    Every field is compared with every other one of the same name, so that the cost grows with the
-    square of their number. A query that people or their tools write spends next to nothing.
-    """
+    """Fields can be merged; the comparisons were counted before, this is for what was not seen."""
 
     def __init__(self, context: ValidationContext) -> None:
         super().__init__(context)
-        self.rule_context.remaining_complexity_budget = COMPARISONS
+        self.rule_context.remaining_complexity_budget = _UNITS
 
 
 _OURS: dict[type[ASTValidationRule], type[ASTValidationRule]] = {
@@ -105,5 +104,11 @@ _OURS: dict[type[ASTValidationRule], type[ASTValidationRule]] = {
     OverlappingFieldsCanBeMergedRule: BoundedMergingRule,
 }
 
-RULES = (*(_OURS.get(rule, rule) for rule in specified_rules), FiniteNumbersRule)
-RULES_WITHOUT_INTROSPECTION = (*RULES, NoSchemaIntrospectionCustomRule)
+_RULES = (*(_OURS.get(rule, rule) for rule in specified_rules), FiniteNumbersRule)
+_RULES_FOR_ALIKE = tuple(rule for rule in _RULES if rule is not BoundedMergingRule)
+
+
+def choose_rules(*, introspection: bool, alike: bool) -> Sequence[type[ASTValidationRule]]:
+    """The rules for a caller, and for fields of the same name that are `alike` or may not be."""
+    rules = _RULES_FOR_ALIKE if alike else _RULES
+    return rules if introspection else (*rules, NoSchemaIntrospectionCustomRule)

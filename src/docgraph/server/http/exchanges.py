@@ -82,7 +82,9 @@ class Exchanges:
         self._application = application
         self._responder = responder
         self._ids = ids
-        self._gate = Gate(limits.in_flight, limits.queue, "too many requests at a time")
+        self._gate = Gate(
+            limits.in_flight, limits.queue, "too many requests at a time", limits.wait_time
+        )
         self._proxies = TrustedProxies(settings.core.trusted_proxies)
         self._max_parameters = settings.connection_options.max_parameters
         self._force_compression = settings.core.force_gzip_encoding

@@ -22,6 +22,7 @@ from docgraph.runtime import Instance, create_instance
 from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import Prepared, prepare, require_allower
+from docgraph.server.process.ending import Ending
 from docgraph.server.process.run import announce, serve
 from docgraph.server.process.workers import WorkerForker
 from docgraph.server.settings import ServerSettings
@@ -48,18 +49,21 @@ def host(
     workers = prepared.config.get(Core).workers
     # Before this process opens a log or a database, which bring threads.
     forking = WorkerForker(workers) if workers > 1 else nullcontext()
+    settings = ServerSettings.from_sections(prepared.config.sections)
+    ending = Ending(settings.limits.stop_time)
     with forking as forker, create_instance() as instance:
         if forker is not None:
             metrics.prepare_multiprocess(instance.metrics_directory)
-        with observing(prepared), open_database(prepared, say) as address:
+        with (
+            observing(prepared),
+            ending.watching(),
+            sharing_disk_state(instance) as on_disk_full,
+            open_database(prepared, say, ending, on_disk_full) as address,
+        ):
             on_address(address)
             with stopping_in_peace():
-                return serve(
-                    ServerSettings.from_sections(prepared.config.sections),
-                    partial(build, tree, instance, address),
-                    on_ready,
-                    forker,
-                )
+                make_application = partial(build, tree, instance, address)
+                return serve(settings, make_application, on_ready, forker)
 
 
 def build(tree: Tree, instance: Instance, address: str, worker: int) -> Docgraph:
@@ -72,15 +76,42 @@ def build(tree: Tree, instance: Instance, address: str, worker: int) -> Docgraph
 
 
 @contextmanager
-def open_database(prepared: Prepared, say: Say = lambda text: None) -> Iterator[str]:
+def open_database(
+    prepared: Prepared,
+    say: Say = lambda text: None,
+    ending: Ending | None = None,
+    on_disk_full: Callable[[bool], None] = lambda is_full: None,
+) -> Iterator[str]:
     """The configured database, or else the embedded one, which lives as long as this block."""
     configured = prepared.config.get(MClient).connection_string
     if configured is not None:
         yield configured
         return
     mongo = EmbeddedMongo(prepared.config.get(Core).data_directory, on_progress=say)
-    with mongo as address, Keeper(mongo):
-        yield address
+    keeper = Keeper(mongo, on_disk_full)
+    if ending is not None:
+        ending.database = keeper
+    with mongo as address:
+        try:
+            with keeper:
+                yield address
+        finally:
+            if ending is not None and ending.left is not None:
+                mongo.stop(ending.left)
+
+
+@contextmanager
+def sharing_disk_state(instance: Instance) -> Iterator[Callable[[bool], None]]:
+    """Lets all workers know whether the disk of the embedded database is full."""
+    generations = instance.open_generations()
+
+    def move(is_full: bool) -> None:
+        generations.bump("disk")  # from even to odd, or back
+
+    try:
+        yield move
+    finally:
+        generations.close()
 
 
 @contextmanager

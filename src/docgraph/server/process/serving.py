@@ -30,6 +30,8 @@ __all__ = ["HttpServer", "Stop", "serve_process"]
 _SWEEP = 0.25
 _TLS_SHUTDOWN_SECONDS = 5.0
 _COMPRESSION_THREADS = 2
+_CLOSE_SECONDS = 0.6  # beyond the grace, for giving everything back
+_CUT_SECONDS = 0.3  # for what does not end then
 # Objects. The documents of a few requests at a time are alive for milliseconds, and no garbage:
 # with Python's own threshold (700) the collector would look at them many times.
 _COLLECT_AFTER = 20_000
@@ -42,6 +44,16 @@ class Stop:
         self.gentle = asyncio.Event()
         self.at_once = asyncio.Event()
         self._on_stop = on_stop
+        self._requested: float | None = None
+
+    def left(self, grace: float) -> float | None:
+        """Seconds until what is left has to be over; None where nobody has asked for the stop."""
+        if self._requested is None:
+            return None
+        if self.at_once.is_set():
+            return _CLOSE_SECONDS
+        spent = asyncio.get_running_loop().time() - self._requested
+        return max(_CLOSE_SECONDS, grace + _CLOSE_SECONDS - spent)
 
     def request(self, reason: str) -> None:
         """Stop gently; the second time at once."""
@@ -49,6 +61,7 @@ class Stop:
             self.at_once.set()
             return
         self.gentle.set()
+        self._requested = asyncio.get_running_loop().time()
         if self._on_stop is not None:
             self._on_stop(reason)
 
@@ -80,6 +93,11 @@ class HttpServer:
         )
         self._servers: list[asyncio.Server] = []
         self._clock: asyncio.Task[None] | None = None
+
+    @property
+    def grace(self) -> float:
+        """Seconds that accepted requests have to finish."""
+        return self._limits.stop_time
 
     async def start(self, listeners: Sequence[Listener]) -> None:
         """Listen; raises `StartupError` for TLS files that cannot be used."""
@@ -127,10 +145,10 @@ class HttpServer:
         """Do not wait any longer: aborting a connection ends its request."""
         for connection in tuple(self._state.connections):
             connection.transport.abort()
-        await cancel_until_over(tuple(self._state.exchanges.tasks), grace=1.0)
+        await cancel_until_over(tuple(self._state.exchanges.tasks), grace=_CUT_SECONDS)
         if self._clock is not None:
             await cancel_until_over([self._clock])
-        await self._blocking.close(grace=1.0)
+        await self._blocking.close(grace=_CUT_SECONDS)
 
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()
@@ -159,7 +177,17 @@ async def serve_process(
             finally:
                 await server.stop(stop.at_once)
     finally:
-        await application.shutdown()
+        await _close_in_time(application, server, stop)
+
+
+async def _close_in_time(application: Application, server: HttpServer, stop: Stop) -> None:
+    """Give everything back within the rest of the grace and a moment; then it is cut off."""
+    closing = asyncio.ensure_future(application.shutdown())
+    await asyncio.wait((closing,), timeout=stop.left(server.grace))
+    if not closing.done():
+        await cancel_until_over([closing], grace=_CUT_SECONDS)
+    if closing.done() and not closing.cancelled():
+        closing.result()
 
 
 async def _unless_stopped(startup: Any, stop: Stop) -> bool:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +27,7 @@ from docgraph.exchange import StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import ServerStopping, WorkerLost, WorkerStarted
 from docgraph.server.http.exchanges import Application
+from docgraph.server.process.ending import WORKER_MARGIN
 from docgraph.server.process.forker import ForkedProcess, Forker
 from docgraph.server.process.serving import HttpServer, Stop, serve_process
 from docgraph.server.process.sockets import Listener
@@ -35,7 +38,8 @@ __all__ = ["Supervisor", "WorkerForker", "new_loop"]
 _READY = "ready"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 _STABLE_AFTER = 60.0  # seconds; a worker that ran so long did not exit because of its start
-_STOP_MARGIN = 10.0  # seconds beyond the bound of a gentle stop; writes are finished in them
+_ORPHAN_CUTS, _ORPHAN_LEAVES = 0.5, 1.8  # seconds after the end of the parent
+_STOP_MARGIN = WORKER_MARGIN + 0.3  # seconds beyond the grace until a worker is killed
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -187,7 +191,7 @@ class Supervisor:
             self._read_message(worker)  # its error, which may have arrived together with its exit
         code = process.join()
         self._release(worker, process)
-        if not self._is_serving:
+        if not self._is_serving and not self._signals:
             raise StartupError(f"worker {worker.number} ended with code {code} before it was ready")
         killed = signal.Signals(-code).name if code is not None and code < 0 else None
         emit(WorkerLost(worker.number, process.pid, code, killed))
@@ -214,7 +218,7 @@ class Supervisor:
         while running := self._running():
             if len(self._signals) > 1 or time.monotonic() > deadline:
                 self._signal_all(signal.SIGKILL)
-            wait([process.sentinel for _, process in running] + [wakeup_r], timeout=0.5)
+            wait([process.sentinel for _, process in running] + [wakeup_r], timeout=0.1)
             with contextlib.suppress(BlockingIOError):
                 wakeup_r.recv(64)
             for worker, process in running:
@@ -260,8 +264,13 @@ async def _serve(
     loop = asyncio.get_running_loop()
 
     def parent_is_gone() -> None:
+        """Nobody would count, replace or stop us any more: there is no grace."""
         loop.remove_reader(channel.fileno())
+        leaving = threading.Timer(_ORPHAN_LEAVES, os._exit, (1,))
+        leaving.daemon = True
+        leaving.start()
         stop.request("the parent process is gone")
+        loop.call_later(_ORPHAN_CUTS, stop.request, "the parent process is gone")
 
     loop.add_reader(channel.fileno(), parent_is_gone)
     application = make_application(number)

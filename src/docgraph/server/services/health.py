@@ -10,6 +10,7 @@ import orjson
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import StoreError, TimeLimitExceeded
 from docgraph.plugins.kinds import Service
+from docgraph.runtime import Generations
 from docgraph.server.services.sections import DatabaseProbe as DatabaseProbeConfig
 from docgraph.store import Store
 
@@ -27,7 +28,8 @@ class DatabaseProbe(Service):
     is_probe: ClassVar[bool] = True
     Config = DatabaseProbeConfig
 
-    def __init__(self, config: DatabaseProbeConfig, store: Store) -> None:
+    def __init__(self, config: DatabaseProbeConfig, store: Store, generations: Generations) -> None:
+        self._generations = generations
         self._timeout = config.timeout_ms / 1000
         self._db = config.dbname
         self._store = store
@@ -40,8 +42,13 @@ class DatabaseProbe(Service):
         except TimeLimitExceeded:
             return _report(504, "error", "no answer in time", started)
         except StoreError:
-            return _report(503, "error", "the database cannot be reached", started)
+            return _report(503, "error", self._explain(), started)
         return _report(200, "ok", "ping successful", started)
+
+    def _explain(self) -> str:
+        if self._generations.read("disk") % 2:
+            return "disk full"
+        return "the database cannot be reached"
 
 
 def _report(status: int, word: str, description: str, started: float) -> Body:

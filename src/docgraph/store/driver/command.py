@@ -20,6 +20,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from bson.errors import InvalidBSON
@@ -44,15 +45,24 @@ from docgraph.observe import emit
 from docgraph.observe.events import CommandFinished
 from docgraph.store.driver.abandoned import AbandonedReads
 from docgraph.store.driver.concerns import choose_preference
-from docgraph.store.driver.errors import DRIVER_ERRORS, translate, unreachable
-from docgraph.store.driver.fast_path import FastPath
+from docgraph.store.driver.errors import (
+    AUTHENTICATION_FAILED,
+    DRIVER_ERRORS,
+    no_connection,
+    translate,
+    unreachable,
+)
+from docgraph.store.driver.fast_path import FastPath, has_free_connection
 from docgraph.store.driver.salvage import decode_reply, decode_result
+from docgraph.store.driver.waiting import Waits
 
 __all__ = ["Commands", "Observed"]
 
 T = TypeVar("T")
 
+_NO_DEADLINE = Deadline()
 _GRACE = 0.25  # seconds between the server's end of a command and ours
+_LOOK_SECONDS = 0.02  # between two looks for a free connection
 _KEPT_DATABASES = 256
 _MOST_BYTES = 32 << 20  # of one answer; twice what a response may have
 
@@ -97,14 +107,18 @@ class Observed:
 class Commands:
     """Sends commands to the database of a client, none of them without an end."""
 
-    def __init__(self, client: AsyncMongoClient[Document], *, ceiling_ms: int) -> None:
+    def __init__(
+        self, client: AsyncMongoClient[Document], *, ceiling_ms: int, waits: Waits | None = None
+    ) -> None:
         self.client = client
+        self.waits = waits or Waits()
         self._ceiling = ceiling_ms / 1000 if ceiling_ms > 0 else None
         self._options = client.codec_options
         self._raw_options = client.codec_options.with_options(document_class=RawBSONDocument)
         self._read_concern = client.read_concern.document
         self._read_preference = client.read_preference
         self._tries = 2 if client.options.retry_reads else 1
+        self._pool = client.options.pool_options
         self._fast_path = FastPath.find(client)
         self._databases: dict[str, AsyncDatabase[Document]] = {}
         self._abandoned = AbandonedReads(client)
@@ -137,11 +151,16 @@ class Commands:
             preference = self._read_preference
             if consistency is not None:
                 preference = self._apply(consistency, command)
+            self._refuse_if_away()
             read = self._read(self._database(db), command, preference, one_batch)
             try:
-                if deadline.enforced and seconds != self._ceiling:
+                if (
+                    deadline.enforced
+                    and seconds != self._ceiling
+                    and self._knows_server(preference)
+                ):
                     return await self._under(deadline, read, preference)
-                return await self.within(seconds, lambda: read, preference=preference)
+                return await self.within(seconds, lambda: read, deadline, preference=preference)
             except (asyncio.CancelledError, TimeLimitExceeded) as error:
                 if not isinstance(error.__cause__, OperationFailure):  # the server ended it itself
                     self._abandoned.add(command, preference)
@@ -166,19 +185,39 @@ class Commands:
         self,
         seconds: float | None,
         work: Callable[[], Awaitable[T]],
+        deadline: Deadline = _NO_DEADLINE,
         *,
         writing: bool = False,
         preference: _ServerMode | None = None,
     ) -> T:
-        """Await the work, for that long, with errors of docgraph only."""
+        """Await the work, for that long, with errors of docgraph only.
+
+        The patience of the deadline bounds how long it waits for a server meanwhile.
+        """
+        self._refuse_if_away()
         timeout = asyncio.timeout(None if seconds is None else seconds + _GRACE)
+        has_server = partial(self.has_server, writing=writing, preference=preference)
         try:
-            async with timeout:
-                return await work()
+            with self.waits.bounding(timeout, has_server, deadline):
+                async with timeout:
+                    return await work()
         except DRIVER_ERRORS as error:
             if timeout.expired() or (_is_timeout(error) and _is_close(timeout)):
                 raise self._out_of_time(writing, preference) from error
-            raise translate(error) from error
+            raise self._translate(error) from error
+
+    def _refuse_if_away(self) -> None:
+        if self.waits.is_away:
+            raise unreachable()
+
+    def _knows_server(self, preference: _ServerMode) -> bool:
+        """Whether a read is sent at once, as nearly always."""
+        return self._fast_path is not None and self._fast_path.knows_server(preference)
+
+    def _translate(self, error: BaseException) -> DocgraphError:
+        if isinstance(error, OperationFailure) and error.code == AUTHENTICATION_FAILED:
+            self.waits.is_refused = True
+        return translate(error)
 
     async def _under(self, deadline: Deadline, read: Awaitable[T], preference: _ServerMode) -> T:
         """Await what another ends in time, with errors of docgraph only."""
@@ -187,7 +226,7 @@ class Commands:
         except DRIVER_ERRORS as error:
             if _is_timeout(error) and deadline.is_within(_GRACE):
                 raise self._out_of_time(False, preference) from error
-            raise translate(error) from error
+            raise self._translate(error) from error
 
     def has_server(self, *, writing: bool, preference: _ServerMode | None = None) -> bool:
         """Whether a server is known that takes such commands."""
@@ -196,14 +235,29 @@ class Commands:
             return known.has_writable_server()
         return known.has_readable_server(preference or self._read_preference)
 
+    async def await_connection(self) -> None:
+        """Return when a connection is free, as soon as a read would have one."""
+        most, longest = self._pool.max_pool_size, self._pool.wait_queue_timeout
+        loop = asyncio.get_running_loop()
+        until = None if longest is None else loop.time() + longest
+        while self.waits.count >= most or not has_free_connection(self.client):
+            if until is not None and loop.time() > until:
+                raise no_connection()
+            await asyncio.sleep(_LOOK_SECONDS)
+
     def _out_of_time(self, writing: bool, preference: _ServerMode | None) -> DocgraphError:
         """Time was up: because the work took long, or because there was no server to do it."""
-        if not self.has_server(writing=writing, preference=preference):
+        if self.waits.is_away or not self.has_server(writing=writing, preference=preference):
             return unreachable()
         return TimeLimitExceeded("operation exceeded its time limit")
 
     async def ping(
-        self, seconds: float | None, *, writing: bool = False, db: str = "admin"
+        self,
+        seconds: float | None,
+        deadline: Deadline = _NO_DEADLINE,
+        *,
+        writing: bool = False,
+        db: str = "admin",
     ) -> None:
         """Return when the database answers, by a server that takes such commands."""
         preference = ReadPreference.PRIMARY if writing else self.client.read_preference
@@ -211,6 +265,7 @@ class Commands:
         await self.within(
             seconds,
             lambda: database.command({"ping": 1}, read_preference=preference),
+            deadline,
             writing=writing,
         )
 

@@ -41,14 +41,19 @@ from docgraph.exchange.errors import (
 )
 
 __all__ = [
+    "AUTHENTICATION_FAILED",
     "DRIVER_ERRORS",
     "CollectionGone",
     "explain",
     "find_unconfirmed",
     "is_collection_gone",
+    "no_connection",
     "translate",
     "translated",
+    "unreachable",
 ]
+
+AUTHENTICATION_FAILED = 18
 
 # BSON is encoded inside the driver's calls: numbers that do not fit, lone surrogates and documents
 # nested too deeply come out of them as Python's own errors.
@@ -142,7 +147,7 @@ _RULES: dict[int, _Rule] = {
     12: _QUERY,  # UnsupportedFormat
     15: _DEEP,  # Overflow
     16: _QUERY,  # InvalidLength
-    18: _Rule(StoreForbidden, "the database does not accept its user"),  # AuthenticationFailed
+    AUTHENTICATION_FAILED: _Rule(StoreForbidden, "the database does not accept its user"),
     21: _QUERY,  # EmptyArrayOperation
     22: _BSON,  # InvalidBSON
     24: _BUSY,  # LockTimeout
@@ -319,7 +324,7 @@ def translate(error: BaseException) -> DocgraphError:
     if isinstance(error, OperationFailure):
         return _render(_BY_ZERO) if _BY_ZERO_TEXT in str(error) else explain(_code_of(error))
     if isinstance(error, WaitQueueTimeoutError):
-        return StoreUnavailable("no connection to the database became free in time")
+        return no_connection()
     if isinstance(error, InvalidName):
         return _render(_NAME)
     if isinstance(error, CollectionInvalid):
@@ -368,6 +373,11 @@ def _translate_encoding(error: BaseException) -> DocgraphError:
             return unreachable()
         case _:
             return _render(_UNKNOWN)
+
+
+def no_connection() -> DocgraphError:
+    """All connections of the pool were busy for too long."""
+    return StoreUnavailable("no connection to the database became free in time")
 
 
 def unreachable() -> DocgraphError:

@@ -34,7 +34,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import FastPathOff
 from docgraph.store.driver.salvage import decode_reply
 
-__all__ = ["FastPath", "report_untried_version"]
+__all__ = ["FastPath", "has_free_connection", "report_untried_version"]
 
 _TRIED: Final = {(4, 19)}
 _HEADER: Final = struct.Struct("<iiiiIB")  # length, id, answer to, operation, flags, section
@@ -51,6 +51,13 @@ def report_untried_version() -> None:
     if version_tuple[:2] not in _TRIED:
         tried = ", ".join(f"{major}.{minor}" for major, minor in sorted(_TRIED))
         emit(FastPathOff(version, tried))
+
+
+def has_free_connection(client: AsyncMongoClient[Document]) -> bool:
+    """Whether the pool of a server that takes writes has room for one more."""
+    servers = client._topology._servers.values()
+    pools = [one.pool for one in servers if one.description.is_writable]
+    return not pools or any(pool.requests < pool.max_pool_size for pool in pools)
 
 
 class FastPath:
@@ -99,11 +106,19 @@ class FastPath:
                 _check_command_response(reply, connection.max_wire_version)
             return reply
 
+    def knows_server(self, preference: _ServerMode) -> bool:
+        """Whether the server for such a read is known, so that it does not wait for one."""
+        return (
+            self._primary is not None
+            and self._known is self._client._topology.description
+            and not preference.mode
+        )
+
     async def _select(self, preference: _ServerMode, name: str) -> Server:
         """The server to ask; the primary stays the same until the topology changes."""
-        known = self._client._topology.description
-        if self._primary is not None and known is self._known and not preference.mode:
+        if self._primary is not None and self.knows_server(preference):
             return self._primary
+        known = self._client._topology.description
         server = await self._client._select_server(preference, None, name)
         if not preference.mode and known is self._client._topology.description:
             self._primary, self._known = server, known

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from docgraph.exchange.errors import BodyError
+from docgraph.graphql.http import body as module
 from docgraph.graphql.http.body import GraphqlRequest, parse_body
 
 
@@ -62,6 +63,20 @@ def test_a_key_that_stands_twice_among_very_many_is_found_without_comparing_all(
 
     with pytest.raises(BodyError, match="'k99999' stands twice"):
         parse_body(body, "application/json")
+
+
+@pytest.mark.parametrize(
+    "variables",
+    ['{"a": ":", ":": {":a:": ["::", {"b": ""}]}}', '{"a" :\n{"a":{"a": "\\":"}}}', "{}"],
+)
+def test_colons_in_texts_are_not_taken_for_keys(
+    variables: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bodies without a key that stands twice are read by the fast parser alone."""
+    monkeypatch.setattr(module, "_parse_exactly", lambda _: pytest.fail("read a second time"))
+    body = f'{{"query": "{{ a: b c: d }}", "variables": {variables}}}'
+
+    assert parse_body(body.encode(), "application/json").variables == json.loads(variables)
 
 
 def test_numbers_keep_their_digits() -> None:

@@ -18,6 +18,7 @@ from docgraph.graphql.http import operations as module
 from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.http.operations import Operations
 from docgraph.graphql.plan.plan import Plan
+from docgraph.graphql.plan.rules import BoundedMergingRule
 from docgraph.graphql.sections import Graphql
 from docgraph.runtime import Blocking, Lane
 
@@ -87,6 +88,7 @@ HOSTILE = {
     "objects": "{ a { " + "a{x} " * 600 + "} }",
     "objects of objects": "{ a { " + "a{a{x}} " * 350 + "} }",
     "fragments": "{ a { " + "... on A { x a { x } } " * 200 + "} }",
+    "not the same": "{ a { id: x " + "id " * 110 + "} }",
 }
 
 
@@ -135,8 +137,11 @@ async def test_a_large_query_that_many_send_at_once_is_planned_once(app: Visible
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_fields_repeated_without_end_are_refused(app: VisibleApp, name: str) -> None:
+async def test_fields_repeated_without_end_are_refused_before_any_is_compared(
+    app: VisibleApp, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Decision 26: comparing them all would cost the square of their number."""
+    monkeypatch.setattr(module, "validate", lambda *_, **__: pytest.fail("was validated"))
     async with open_lane() as lane:
         operations = Operations(Graphql(), lane)
 
@@ -158,6 +163,21 @@ async def test_fields_repeated_as_tools_do_are_fine(app: VisibleApp) -> None:
         )
 
     assert plan.tree({}).block is not None
+
+
+async def test_as_many_repetitions_as_are_documented_are_answered(
+    app: VisibleApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are seen to be the same, so that not one comparison is made."""
+    monkeypatch.setattr(
+        BoundedMergingRule, "enter_selection_set", lambda *_: pytest.fail("was compared")
+    )
+    async with open_lane() as lane:
+        operations = Operations(Graphql(), lane)
+        for query in ("{ a { " + "x " * 224 + "} }", "{ a { " + "a{a{x}} " * 129 + "} }"):
+            plan, _ = await operations.find(app, GraphqlRequest(query), introspection=True)
+
+            assert plan.tree({}).block is not None
 
 
 async def test_a_tree_of_a_large_plan_grows_outside_of_the_event_loop(

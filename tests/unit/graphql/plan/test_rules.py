@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from graphql import build_schema, parse, specified_rules, validate
 
-from docgraph.graphql.plan.rules import RULES, RULES_WITHOUT_INTROSPECTION
+from docgraph.graphql.plan.rules import choose_rules
 
+RULES = choose_rules(introspection=True, alike=False)
 SCHEMA = build_schema(
     "type Query { f(n: Int, ids: [Int!], by: By, must: Int! = 1, kind: Kind, x: [Float], d: Doc,"
     " dec: Decimal128): Int } scalar Doc scalar Decimal128"
@@ -80,7 +81,8 @@ def test_a_decimal_may_be_larger_than_a_double() -> None:
 
 def test_all_rules_of_the_specification_are_there() -> None:
     assert len(RULES) == len(specified_rules) + 1
-    assert len(RULES_WITHOUT_INTROSPECTION) == len(RULES) + 1
+    assert len(choose_rules(introspection=False, alike=False)) == len(RULES) + 1
+    assert len(choose_rules(introspection=True, alike=True)) == len(RULES) - 1
 
 
 @pytest.mark.parametrize("query", ["{ f(n: 1, ids: [1], by: {n: 1}, kind: A) }", "{ f(ids: 1) }"])

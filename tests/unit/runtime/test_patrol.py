@@ -1,0 +1,72 @@
+"""One timer for the time of many: who is late is ended, and nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from docgraph.runtime.patrol import Patrol, Watched
+
+pytestmark = pytest.mark.anyio
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def work(watched: Watched) -> str:
+    try:
+        with watched:
+            await asyncio.Event().wait()
+    except TimeoutError:
+        return "ended"
+    return "done"
+
+
+async def test_who_is_late_is_ended_and_nobody_else() -> None:
+    clock = Clock()
+    patrol = Patrol(clock)
+    late, early = (asyncio.create_task(work(patrol.until(moment))) for moment in (1.0, 2.0))
+    await asyncio.sleep(0)
+
+    clock.now = 1.5
+    patrol.look()
+
+    assert await late == "ended"
+    assert late.cancelling() == 0
+    assert not early.done()
+    clock.now = 2.0
+    patrol.look()
+    assert await early == "ended"
+    patrol.close()
+
+
+async def test_a_client_that_leaves_in_the_same_moment_is_not_taken_for_late() -> None:
+    patrol = Patrol(Clock())
+    task = asyncio.create_task(work(patrol.until(0.0)))
+    await asyncio.sleep(0)
+
+    task.cancel()
+    patrol.look()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    patrol.close()
+
+
+async def test_errors_and_results_of_the_work_are_its_own() -> None:
+    patrol = Patrol(Clock())
+
+    with pytest.raises(ValueError, match="mine"), patrol.until(1.0):
+        raise ValueError("mine")
+    with patrol.until(1.0) as watched:
+        pass
+
+    assert not watched.expired
+    patrol.look()
+    assert patrol._timer is None

@@ -1,0 +1,109 @@
+"""How long commands wait for a server, and what ends it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from docgraph.exchange.deadline import Deadline, Patience
+from docgraph.store.driver.waiting import Waits
+
+pytestmark = pytest.mark.anyio
+
+
+class Command:
+    """A command without end, at a moment of the event loop that the test says."""
+
+    def __init__(self, waits: Waits, patience: Patience | None = None) -> None:
+        self.has_server = False
+        self._waits, self._deadline = waits, Deadline(patience=patience)
+        self.task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        timeout = asyncio.timeout(None)
+        with self._waits.bounding(timeout, lambda: self.has_server, self._deadline):
+            async with timeout:
+                await asyncio.Event().wait()
+
+    async def is_ended(self) -> bool:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return self.task.done() and isinstance(self.task.exception(), TimeoutError)
+
+    async def leave(self) -> None:
+        self.task.cancel()
+        await asyncio.wait([self.task])
+
+
+async def begin(waits: Waits, patience: Patience | None = None) -> Command:
+    command = Command(waits, patience)
+    await asyncio.sleep(0)
+    return command
+
+
+async def test_waiting_for_a_server_ends_with_the_patience() -> None:
+    waits, base = Waits(15.0), asyncio.get_running_loop().time() - 1000
+    command = await begin(waits)
+
+    for seconds in (0.0, 5.0, 14.9):
+        waits.look(base + seconds, is_away=False)
+        assert not await command.is_ended()
+
+    waits.look(base + 15.0, is_away=False)
+    assert await command.is_ended()
+    assert waits.count == 0
+
+
+async def test_a_command_that_a_living_server_executes_is_not_bounded() -> None:
+    waits, base = Waits(15.0), asyncio.get_running_loop().time() - 1000
+    command = await begin(waits)
+    command.has_server = True
+
+    for seconds in (0.0, 500.0):
+        waits.look(base + seconds, is_away=False)
+        assert not await command.is_ended()
+
+    command.has_server = False  # given up by the driver: from now on it waits
+    waits.look(base + 500.0, is_away=False)
+    waits.look(base + 514.0, is_away=False)
+    assert not await command.is_ended()
+    waits.look(base + 515.0, is_away=False)
+    assert await command.is_ended()
+
+
+async def test_what_one_command_waited_the_next_one_of_the_request_cannot() -> None:
+    waits, base = Waits(15.0), asyncio.get_running_loop().time() - 1000
+    patience = Patience(10.0)
+    first = await begin(waits, patience)
+    waits.look(base, is_away=False)
+    first.has_server = True
+    waits.look(base + 6.0, is_away=False)
+    await first.leave()
+
+    assert patience.left == pytest.approx(4.0)
+    second = await begin(waits, patience)
+    waits.look(base + 100.0, is_away=False)
+    waits.look(base + 104.0, is_away=False)
+    assert await second.is_ended()
+
+
+async def test_all_who_wait_are_ended_when_the_database_is_known_to_be_away() -> None:
+    waits, base = Waits(15.0), asyncio.get_running_loop().time() - 1000
+    commands = [await begin(waits), await begin(waits, Patience(0.1))]
+
+    waits.look(base, is_away=True)
+
+    assert [await command.is_ended() for command in commands] == [True, True]
+    assert waits.is_away
+
+
+async def test_without_a_limit_the_patience_has_no_end() -> None:
+    waits, base = Waits(None), asyncio.get_running_loop().time() - 1000
+    command = await begin(waits)
+
+    waits.look(base, is_away=False)
+    waits.look(base + 900.0, is_away=False)
+
+    assert not await command.is_ended()
+    await command.leave()
