@@ -39,6 +39,7 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import (
+    AnswerTooLarge,
     BodyError,
     BodyTooLarge,
     Conflict,
@@ -46,6 +47,7 @@ from docgraph.exchange.errors import (
     Forbidden,
     HeadersTooLarge,
     InternalError,
+    LoopTooLarge,
     MethodNotAllowed,
     NotFound,
     NotSupported,
@@ -97,6 +99,7 @@ __all__ = [
     "Accepted",
     "Account",
     "Answer",
+    "AnswerTooLarge",
     "AuthMechanism",
     "Authenticator",
     "Authorizer",
@@ -125,6 +128,7 @@ __all__ = [
     "Interceptor",
     "InternalError",
     "Kind",
+    "LoopTooLarge",
     "MethodNotAllowed",
     "NotFound",
     "NotSupported",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -221,8 +222,12 @@ class Service:
 def build_definition(
     id: Any, schema: str, mappings: Document | None = None, **descriptor: Any
 ) -> Document:
-    """A definition document."""
-    document: Document = {"_id": id, "schema": schema, "mappings": mappings or {"Query": {}}}
+    """A definition document; without mappings, the first field of Query finds nothing."""
+    if mappings is None:
+        first = re.search(r"type Query[^{]*\{\s*(\w+)", schema)
+        nothing = {"db": "nothing", "collection": "nothing", "find": {"_id": {"$in": []}}}
+        mappings = {"Query": {first[1]: nothing} if first else {}}
+    document: Document = {"_id": id, "schema": schema, "mappings": mappings}
     return {**document, "descriptor": descriptor} if descriptor else document
 
 

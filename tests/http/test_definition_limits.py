@@ -230,17 +230,91 @@ async def test_an_app_of_what_its_author_reads_is_written(service: Service, mapp
     assert reply.status == 201, reply.text
 
 
-async def test_an_app_of_the_root_role_can_be_switched_off_by_others(service: Service) -> None:
+async def store_app_of_root(service: Service, **descriptor: Any) -> Document:
+    """An app of a collection that others do not see, with a field for one role only."""
     definition = app(service, MAPPINGS["find"]("closed"))
-    assert (
-        await service.request("POST", "/gql-apps", headers=ADMIN, json=definition)
-    ).status == 201
-    patch = {"descriptor.enabled": False}
+    definition["schema"] = SCHEMA.replace("name: String", 'name: String @visible(roles: ["admin"])')
+    definition["descriptor"] = {"uri": "admins", **descriptor}
+    reply = await service.request("POST", "/gql-apps", headers=ADMIN, json=definition)
+    assert reply.status == 201, reply.text
+    return definition
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"descriptor": {"uri": "public"}},
+        {"descriptor.uri": "public"},
+        {"$set": {"descriptor.uri": "public"}},
+        {"$unset": {"descriptor": 1}},
+        {"$unset": {"descriptor.uri": 1}},
+        {"$rename": {"descriptor": "was"}},
+        {"descriptor.limits": {"depth": 50}},
+        {"schema": SCHEMA},
+        {"schema": SCHEMA, "descriptor.enabled": False},
+        {"mappings.Query.items.find": {"a": 1}},
+        {"mappings.Query.items.limit": 5},
+        {"mappings.Query.items.find": {"a": True}},
+    ],
+    ids=str,
+)
+async def test_who_may_not_read_what_an_app_maps_changes_nothing_of_who_sees_it(
+    service: Service, patch: Document
+) -> None:
+    definition = await store_app_of_root(service)
+    kept = service.mongo[service.db]["gql-apps"].find_one("shop")
+    reply = await service.request("PATCH", "/gql-apps/shop", headers=MANAGER, json=patch)
+    assert (reply.status, reply.json["code"]) == (403, "security-violation"), reply.text
+    whole = {**definition, "descriptor": {"uri": "public"}}
+    for method, path in (("PUT", "/gql-apps/shop?wm=upsert"), ("POST", "/gql-apps?wm=upsert")):
+        reply = await service.request(method, path, headers=MANAGER, json=whole)
+        assert reply.status == 403, reply.text
+    assert service.mongo[service.db]["gql-apps"].find_one("shop") == kept
+    reply = await service.request("PATCH", "/gql-apps/shop", headers=ADMIN, json=patch)
+    assert reply.status == 200, reply.text
+
+
+@pytest.mark.parametrize(("stored", "written"), [(True, 1), (1, True), (0, False)])
+async def test_a_boolean_in_a_mapping_is_no_number(
+    service: Service, stored: Any, written: Any
+) -> None:
+    """They match other documents, although Python finds them equal."""
+    definition = app(service, {"collection": "closed", "find": {"a": stored}})
+    await service.request("POST", "/gql-apps", headers=ADMIN, json=definition)
+    patch = {"mappings.Query.items.find": {"a": written}}
+    reply = await service.request("PATCH", "/gql-apps/shop", headers=MANAGER, json=patch)
+    assert reply.status == 403, reply.text
+    union = [{"$match": {"a": stored}}, {"$unionWith": "closed"}]
+    assert (await put(service, union, who=ADMIN)).status == 200
+    changed = [{"$match": {"a": written}}, {"$unionWith": "closed"}]
+    assert (await put(service, changed)).status == 403
+
+
+async def test_an_app_of_the_root_role_can_be_switched_off_by_others(service: Service) -> None:
+    definition = await store_app_of_root(service)
+    for patch in ({"note": "x"}, {"descriptor.description": "x"}, {"descriptor.enabled": False}):
+        reply = await service.request("PATCH", "/gql-apps/shop", headers=MANAGER, json=patch)
+        assert reply.status == 200, reply.text
+    for on in ({"descriptor.enabled": True}, {"descriptor": {"uri": "admins"}}):
+        reply = await service.request("PATCH", "/gql-apps/shop", headers=MANAGER, json=on)
+        assert reply.status == 403, reply.text
+    reply = await service.request("PUT", "/gql-apps/shop", headers=MANAGER, json=definition)
+    assert reply.status == 403, reply.text
+
+
+async def test_an_app_that_is_written_as_it_is_stays(service: Service) -> None:
+    definition = await store_app_of_root(service)
+    path = "/gql-apps/shop?wm=upsert"
+    reply = await service.request("PUT", path, headers=MANAGER, json=definition)
+    assert reply.status == 200, reply.text
+
+
+async def test_an_app_of_what_its_editor_reads_may_get_another_address(service: Service) -> None:
+    definition = app(service, MAPPINGS["join"]("own"))
+    await service.request("POST", "/gql-apps", headers=ADMIN, json=definition)
+    patch = {"descriptor": {"uri": "elsewhere"}}
     reply = await service.request("PATCH", "/gql-apps/shop", headers=MANAGER, json=patch)
     assert reply.status == 200, reply.text
-    changed = {"mappings.Query.items.find": {"a": 1}}
-    reply = await service.request("PATCH", "/gql-apps/shop", headers=MANAGER, json=changed)
-    assert reply.status == 403, reply.text
 
 
 @pytest.mark.parametrize(
@@ -277,7 +351,12 @@ INDEXES: tuple[Document, ...] = (
     {"keys": {"$**": 1}},
     {"keys": {"$**": "text"}},
     {"keys": {"$**": 1}, "ops": {"wildcardProjection": {"password": 1}}},
-    {"keys": {"$**": 1}, "ops": {"wildcardProjection": {"a": 1}}},
+    {"keys": {"$**": 1}, "ops": {"wildcardProjection": {"a": 0}}},
+    {"keys": {"$**": 1}, "ops": {"wildcardProjection": {"_id": 0}}},
+    {"keys": {"$**": 1}, "ops": {"wildcardProjection": {"a": {"password": 1}}}},
+    {"keys": {"$**": 1}, "ops": {"wildcardProjection": {"a": 1, "password.x": 1}}},
+    {"keys": {"$**": 1}, "ops": {"wildcardProjection": {}}},
+    {"keys": {"$**": "text"}, "ops": {"weights": {"a": 2}}},
     {"keys": {"a": 1}, "ops": {"partialFilterExpression": {"password": {"$gt": "$2b$12$m"}}}},
     {
         "keys": {"a": 1},
@@ -300,7 +379,20 @@ async def test_only_the_root_role_names_the_password_in_an_index(
     assert list(service.mongo[service.db]["users"].index_information()) == ["_id_"]
 
 
+@pytest.mark.parametrize(
+    "projection", [{"n": 1}, {"n": True, "a.b": 1.0}, {"_id": 0, "n": 1}, {"_id": 1}], ids=str
+)
+async def test_an_index_of_named_properties_of_users_is_made(
+    service: Service, projection: Document
+) -> None:
+    service.mongo[service.db]["users"].drop_indexes()
+    index = {"keys": {"$**": 1}, "ops": {"wildcardProjection": projection}}
+    reply = await service.request("PUT", "/users/_indexes/o", headers=MANAGER, json=index)
+    assert reply.status == 201, reply.text
+
+
 async def test_other_indexes_of_users_are_made(service: Service) -> None:
+    service.mongo[service.db]["users"].drop_indexes()
     index = {"keys": {"team": 1}, "ops": {"partialFilterExpression": {"team": {"$exists": True}}}}
     for who, body in ((MANAGER, index), (ADMIN, INDEXES[0])):
         reply = await service.request("PUT", "/users/_indexes/o", headers=who, json=body)
@@ -308,6 +400,107 @@ async def test_other_indexes_of_users_are_made(service: Service) -> None:
         service.mongo[service.db]["users"].drop_indexes()
     reply = await service.request("PUT", "/own/_indexes/o", headers=MANAGER, json=INDEXES[0])
     assert reply.status == 201  # of another collection it is a property like others
+
+
+# --- indexes under conditions ---------------------------------------------------------------------
+
+UNSHOWN: tuple[Document, ...] = (
+    {"keys": {"secret": 1}},
+    {"keys": {"name": 1, "secret.x": -1}},
+    {"keys": {"home": 1}},
+    {"keys": {"home.street": 1}},
+    {"keys": {"home.0.street": 1}},
+    {"keys": {"secret": "hashed"}},
+    {"keys": {"secret.$**": 1}},
+    {"keys": {"$**": 1}},
+    {"keys": {"$**": "text"}},
+    {"keys": {"$**": 1}, "ops": {"wildcardProjection": {"secret": 0}}},
+    {"keys": {"$**": 1}, "ops": {"wildcardProjection": {"home": 1}}},
+    {"keys": {"name": "text"}, "ops": {"language_override": "secret"}},
+    {"keys": {"name": "text"}, "ops": {"weights": {"secret": 2}}},
+    {
+        "keys": {"name": 1, "z": 1},
+        "ops": {"unique": True, "partialFilterExpression": {"secret": {"$gte": "T"}}},
+    },
+    {"keys": {"name": 1}, "ops": {"partialFilterExpression": {"$and": [{"secret": "T"}]}}},
+    {"keys": {"name": 1}, "ops": {"partialFilterExpression": {"home": {"$exists": True}}}},
+)
+HIDING: dict[str, Document] = {
+    "but": {"secret": 0, "home.street": 0},
+    "only": {"name": 1, "age": 1, "language": 1, "home.city": 1},
+}
+
+
+async def put_index(service: Service, index: Document, mongo: Document) -> Reply:
+    """The same person without a rule of their own may make the index; under this one, or not."""
+    await remove_rules(service, predicate="path-prefix('/own')")
+    await allow(service, "path-prefix('/own')", "manager", mongo={**MANAGED, **mongo})
+    service.mongo[service.db]["own"].drop_indexes()
+    return await service.request("PUT", "/own/_indexes/o", headers=MANAGER, json=index)
+
+
+@pytest.mark.parametrize("hiding", HIDING)
+@pytest.mark.parametrize("index", UNSHOWN, ids=str)
+async def test_an_index_names_nothing_that_a_permission_hides(
+    service: Service, index: Document, hiding: str
+) -> None:
+    reply = await put_index(service, index, {"projectResponse": HIDING[hiding]})
+    assert (reply.status, reply.json["code"]) == (403, "security-violation")
+    assert list(service.mongo[service.db]["own"].index_information()) == ["_id_"]
+
+
+@pytest.mark.parametrize("hiding", HIDING)
+@pytest.mark.parametrize(
+    "index",
+    [
+        {"keys": {"name": 1, "age": -1}, "ops": {"unique": True}},
+        {"keys": {"home.city": 1}},
+        {"keys": {"name": "text"}, "ops": {"weights": {"name": 2}}},
+        {"keys": {"$**": 1}, "ops": {"wildcardProjection": {"name": 1, "home.city": 1}}},
+        {"keys": {"name": 1}, "ops": {"partialFilterExpression": {"age": {"$gt": 5}}}},
+    ],
+    ids=str,
+)
+async def test_an_index_of_what_a_permission_shows_is_made(
+    service: Service, index: Document, hiding: str
+) -> None:
+    reply = await put_index(service, index, {"projectResponse": HIDING[hiding]})
+    assert reply.status == 201, reply.text
+
+
+def row_filters(service: Service) -> tuple[Document, ...]:
+    filter = {"team": "blue"}
+    return {"readFilter": filter}, {"readFilters": {f"{service.db}.own": filter}}
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        {"keys": {"name": 1}, "ops": {"unique": True}},
+        {"keys": {"name": 1, "z": 1}, "ops": {"unique": 1}},
+        {"keys": {"a": 1, "b": 1}, "ops": {"partialFilterExpression": {"secret": {"$gte": "T"}}}},
+        {"keys": {"at": "2d"}, "ops": {"min": 0, "max": 50}},
+        {"keys": {"at": "2dsphere"}},
+        {"keys": {"a": 1, "at": "hashed"}},
+        {"keys": {"name": "text"}},
+    ],
+    ids=str,
+)
+async def test_an_index_does_not_depend_on_rows_that_are_not_shown(
+    service: Service, index: Document
+) -> None:
+    for mongo in row_filters(service):
+        reply = await put_index(service, index, mongo)
+        assert (reply.status, reply.json["code"]) == (403, "security-violation")
+    elsewhere = {"readFilters": {f"{service.db}.open": {"team": "blue"}}}
+    assert (await put_index(service, index, elsewhere)).status == 201
+
+
+async def test_plain_indexes_are_made_under_a_row_filter(service: Service) -> None:
+    for mongo in row_filters(service):
+        for index in ({"keys": {"name": 1, "age": -1}}, {"keys": {"$**": 1}}):
+            reply = await put_index(service, index, mongo)
+            assert reply.status == 201, reply.text
 
 
 PIPELINES: tuple[list[Document], ...] = (
@@ -382,3 +575,44 @@ async def test_the_schema_of_users_cannot_come_from_another_database(service: Se
     assert reply.status == 403, reply.text
     reply = await service.request("PUT", "/own", headers=MANAGER, json=body)
     assert reply.status == 200, reply.text
+
+
+SCHEMA_OF_OWN: Document = {"properties": {"secret": {"maxLength": 3}}}
+
+
+@pytest.mark.parametrize(
+    "mongo", [{"projectResponse": {"secret": 0}}, {"readFilter": {"team": "blue"}}], ids=str
+)
+async def test_who_sees_a_collection_in_part_does_not_choose_what_is_checked_there(
+    service: Service, mongo: Document
+) -> None:
+    """A write that fails or not, by a schema of one's own, would answer every question."""
+    await service.request("PUT", "/_schemas", headers=ADMIN)
+    body: Document = {"jsonSchema": {"schemaId": "s"}}
+    await remove_rules(service, predicate="path-prefix('/own')")
+    await allow(service, "path-prefix('/own')", "manager", mongo={**MANAGED, **mongo})
+    for method, change in (("PUT", body), ("PATCH", body), ("PATCH", {"jsonSchema.schemaId": "s"})):
+        reply = await service.request(method, "/own", headers=MANAGER, json=change)
+        assert reply.status == 403, reply.text
+    written = "/_schemas/s?wm=upsert"
+    reply = await service.request("PUT", written, headers=MANAGER, json=SCHEMA_OF_OWN)
+    assert reply.status in (200, 201), reply.text
+    assert (await service.request("PUT", "/own", headers=ADMIN, json=body)).status == 200
+    reply = await service.request("PUT", written, headers=MANAGER, json=SCHEMA_OF_OWN)
+    assert (reply.status, "'own'" in reply.json["message"]) == (403, True), reply.text
+    reply = await service.request("PATCH", "/own", headers=MANAGER, json={"note": "x"})
+    assert reply.status == 200, reply.text
+    reply = await service.request("PUT", "/own", headers=MANAGER, json={})
+    assert reply.status == 200, reply.text
+
+
+async def test_who_sees_a_collection_whole_or_not_at_all_writes_schemas(service: Service) -> None:
+    await service.request("PUT", "/_schemas", headers=ADMIN)
+    body = {"jsonSchema": {"schemaId": "s"}}
+    for path in ("/own", "/closed"):
+        assert (await service.request("PUT", path, headers=ADMIN, json=body)).status == 200
+    written = "/_schemas/s?wm=upsert"
+    reply = await service.request("PUT", written, headers=MANAGER, json=SCHEMA_OF_OWN)
+    assert reply.status in (200, 201), reply.text
+    assert (await service.request("PUT", "/own", headers=MANAGER, json=body)).status == 200
+    await service.request("PUT", "/closed", headers=ADMIN, json={})

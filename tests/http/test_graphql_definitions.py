@@ -355,7 +355,8 @@ async def test_a_version_8_definition_is_served_with_a_warning(service: Service)
     result = await service.store(item_app(service, "items", name="items"))
 
     assert await is_served(service, "items")
-    assert result.warnings == ("descriptor.name: belongs to version 8 and has no effect",)
+    (warning,) = result.warnings
+    assert warning.startswith("descriptor.name: belongs to version 8 and has no effect: remove")
 
 
 # --- definitions that cannot work -----------------------------------------------------------------
@@ -481,3 +482,19 @@ async def test_a_mended_definition_is_served(service: Service) -> None:
     await service.smuggle(item_app(service, "items"))
 
     assert await is_served(service, "items")
+
+
+@pytest.mark.parametrize("eager", [True, False])
+@pytest.mark.parametrize("uri", ["caf%C3%A9", "/caf%c3%a9/", "café"])
+async def test_an_app_with_escapes_in_its_uri_is_served_at_the_decoded_path(
+    service: Service, uri: str, eager: bool
+) -> None:
+    """Decision 1."""
+    await service.store(item_app(service, "cafe", uri=uri))
+    if not eager:
+        service.apps.invalidate_all()
+
+    assert await is_served(service, "caf%C3%A9")
+    assert not await is_served(service, "caf%25C3%25A9")
+    with pytest.raises(Conflict):
+        await service.store(item_app(service, "other", uri="café"))

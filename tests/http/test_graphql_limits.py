@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -298,14 +299,19 @@ async def test_repeated_fields_are_refused_before_they_are_all_compared(
 # --- documents and bytes --------------------------------------------------------------------------
 
 
-async def test_nested_lists_are_refused_before_a_command_is_sent(service: Service) -> None:
-    """Decision 26, drill G18."""
-    query = "{ nodes(limit: 1000) { nodes(limit: 1000) { nodes(limit: 1000) { name } } } }"
+async def test_nested_lists_are_refused_before_a_document_is_fetched(service: Service) -> None:
+    """Decision 26, drill G18: no size of a collection is told, either."""
+    query = "{ nodes(limit: 1000) { name } }"
+    for _ in range(3):
+        query = f"{{ nodes(limit: 1000) {query} }}"
     with listening(CommandFinished) as commands:
         reply = await timed(service, query)
 
     assert (reply.status, reply.json["data"]) == (400, None)
-    assert [one for one in commands if one.db == service.db and one.collection == "nodes"] == []
+    assert reply.code == "too-many-estimated-documents"
+    assert not re.search(r"\d", reply.json["errors"][0]["message"])
+    mine = [one for one in commands if one.db == service.db and one.collection == "nodes"]
+    assert not [one for one in mine if one.command == "find"]
 
 
 async def test_documents_really_fetched_are_bounded(service: Service) -> None:

@@ -445,7 +445,7 @@ async def test_errors_beyond_twenty_are_counted(service: Service) -> None:
 
     assert reply.status == 200
     assert len(reply.errors) == 21
-    assert reply.errors[-1]["message"] == "1 more errors are not shown"
+    assert reply.errors[-1]["message"] == "1 more error is not shown"
 
 
 # --- paths and methods ----------------------------------------------------------------------------
@@ -507,3 +507,15 @@ async def test_query_parameters_supply_nothing(service: Service) -> None:
     )
 
     assert reply.messages == ["Query cannot be null"]
+
+
+async def test_validation_errors_beyond_twenty_are_mentioned(service: Service) -> None:
+    unknown = " ".join(f"unknown{n}" for n in range(20))
+    book = 'book(title: "On Graphs")'
+    exact = await service.query("library", f"{{ {book} {{ {unknown} }} }}")
+    beyond = await service.query("library", f"{{ {book} {{ {unknown} another }} }}")
+
+    assert len(exact.errors) == 20
+    assert len(beyond.errors) == 21
+    assert beyond.errors[-1]["message"] == "more errors are not shown"
+    assert beyond.errors[-1]["extensions"]["code"] == "more-errors"

@@ -64,7 +64,7 @@ FIELDS: dict[str, tuple[str, Any]] = {
 SCHEMA = (
     "type Query { "
     + " ".join(f"{name}{arguments}: [Row]" for name, (arguments, _) in FIELDS.items())
-    + " moments: [Moment] } type Row { id: Int owner: String } "
+    + " some: [Row] whole: [BsonDocument] moments: [Moment] } type Row { id: Int owner: String } "
     "type Moment { now: DateTime again: DateTime short: String long: String other: String }"
 )
 
@@ -86,9 +86,22 @@ async def prepare_app(service: Service) -> None:
         "long": {"$arg": "@rnd(128)"},
         "other": {"$arg": "@rnd(128)"},
     }
+    queries["some"] = service.find(
+        "rows",
+        {},
+        sort={"_id": {"$arg": ["@qparams['dir']", 1]}},
+        skip={"$arg": ["@qparams['skip']", 0]},
+        limit={"$arg": "@qparams['n']"},
+    )
+    queries["whole"] = service.stages(
+        "rows", {"$limit": 1}, {"$project": {"request": {"$arg": "@request"}}}
+    )
     queries["moments"] = service.stages("rows", {"$limit": 1}, {"$project": values})
     result = await service.define("vars", SCHEMA, {"Query": queries, "Row": {"id": "_id"}})
-    assert [text for text in result.warnings if "nothing" not in text] == []
+    unused = [
+        f"mappings.Query.byPlainUser: does not use the argument {n}" for n in ("user", "roles")
+    ]
+    assert [text for text in result.warnings if "nothing" not in text] == unused
 
 
 @module_application
@@ -254,6 +267,43 @@ async def test_request_shows_method_and_body(anonymous: Service) -> None:
         assert "variable not bound" in await unbound(anonymous, "byBody")
     finally:
         anonymous.mongo[anonymous.db].rows.delete_many({"_id": {"$gte": 90}})
+
+
+async def test_request_as_a_whole_has_a_body(anonymous: Service) -> None:
+    """Decision 19."""
+    reply = await anonymous.query("vars", "query Named { whole }", operation="Named")
+
+    request = reply.data["whole"][0]["request"]
+    assert request["method"] == "POST"
+    assert request["body"] == {"query": "query Named { whole }", "operationName": "Named"}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [("?n=2", [0, 1]), ("?n=1&skip=2", [2]), ("?n=2&dir=-1", [-1, -2])],
+)
+async def test_whole_numbers_in_parameters_are_taken_where_a_number_must_stand(
+    anonymous: Service, parameters: str, expected: list[int]
+) -> None:
+    every = [row["_id"] for row in ROWS]
+    assert await ids(anonymous, "some", parameters=parameters) == [
+        sorted(every)[index] for index in expected
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        ("x", "limit must be a whole number"),
+        ("1.5", "limit must be a whole number"),
+        ("-1", "limit cannot be negative"),
+        ("99999", "limit cannot be greater than 1000"),
+    ],
+)
+async def test_other_texts_are_no_limits(anonymous: Service, number: str, message: str) -> None:
+    reply = await anonymous.query("vars", "{ some { id } }", parameters=f"?n={number}")
+
+    assert reply.json["errors"][0]["message"] == message
 
 
 async def test_permissions_and_unknown_variables_are_unbound(anonymous: Service) -> None:

@@ -55,6 +55,16 @@ async def test_variables_come_from_avars(api: Api) -> None:
     assert await ids(api, avars="{'tag': 'a'}") == [0, 2, 4]
 
 
+async def test_a_value_cannot_make_an_expression_run_for_ever(api: Api) -> None:
+    await define(
+        api, {"$match": {"$expr": {"$in": ["$n", {"$range": [0, {"$var": "n"}]}]}}}, SORTED
+    )
+
+    assert await ids(api, avars={"n": 2}) == [0, 1]
+    reply = await api.get("/things/_aggrs/x", avars={"n": 1_000_000_000})
+    assert (reply.status, reply.json["code"]) == (400, "loop-too-large")
+
+
 async def test_extended_values_are_read_before_they_are_checked(api: Api) -> None:
     await define(api, {"$match": {"n": {"$var": "n"}}})
 

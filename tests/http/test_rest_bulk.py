@@ -50,6 +50,41 @@ async def test_elements_that_fail_do_not_keep_others_from_being_inserted(api: Ap
     assert sorted(one["_id"] for one in api.things.find()) == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("body", "mode", "extra"),
+    [
+        ({"_id": 1}, "insert", {}),
+        ({"_id": 2, "email": "a"}, "insert", {}),
+        ({"_id": 2, "email": "a"}, "upsert", {}),
+        ({"_id": 3, "email": "a"}, "update", {}),
+        ({"_id": 1}, "upsert", {"filter": {"x": 1}}),
+    ],
+    ids=str,
+)
+async def test_an_array_of_one_element_that_fails_is_an_array(
+    api: Api, body: Any, mode: str, extra: dict[str, Any]
+) -> None:
+    api.things.create_index("email", unique=True, sparse=True)
+    api.things.insert_many([{"_id": 1, "email": "a"}, {"_id": 3, "email": "c"}])
+
+    reply = await api.post("/things", [body], wm=mode, **extra)
+
+    assert reply.status == 207, reply.text
+    assert (reply.json["inserted"], reply.json["modified"]) == (0, 0)
+    assert [(one["index"], one["httpStatus"]) for one in reply.json["errors"]] == [(0, 409)]
+    assert reply.json["results"] == reply.json["errors"]
+    assert (await api.post("/things", body, wm=mode, **extra)).status == 409
+
+
+async def test_an_element_with_another_etag_is_412_also_alone(api: Api) -> None:
+    stale = {"if-match": "5f0000000000000000000000"}
+    api.things.insert_one({"_id": 1, "_etag": ObjectId()})
+    for mode in ("update", "upsert"):
+        reply = await api.post("/things", [{"_id": 1}], headers=stale, wm=mode)
+        assert reply.status == 207, reply.text
+        assert [one["httpStatus"] for one in reply.json["results"]] == [412]
+
+
 async def test_a_value_that_the_collection_does_not_take_is_400_for_its_element(api: Api) -> None:
     api.mongo[api.db].command(
         {"collMod": "things", "validator": {"n": {"$type": "int"}}, "validationLevel": "strict"}

@@ -312,3 +312,48 @@ async def test_numbers_beside_nan_in_an_array_come_once(api: Api, sort: str, siz
     expected = [one["_id"] for one in api.things.find().sort({"v": direction, "_id": direction})]
 
     assert await _ids(api, f"/things?pagesize={size}&sort={sort}&after=") == expected
+
+
+# --- ties of a sort -------------------------------------------------------------------------------
+
+
+def _insert_ties(api: Api) -> None:
+    api.things.insert_many({"_id": n * 37 % 97, "age": n * 37 % 97 % 5} for n in range(97))
+
+
+@pytest.mark.parametrize("sort", ["age", "-age"])
+async def test_pages_of_a_sort_with_ties_are_whole(api: Api, sort: str) -> None:
+    """Decision 12: by number, and as `Link` leads through them."""
+    _insert_ties(api)
+    numbered: list[Any] = []
+    for page in range(1, 12):
+        reply = await api.get("/things", sort=sort, pagesize="9", page=str(page))
+        numbered += [one["_id"] for one in reply.json]
+    followed = await _ids(api, f"/things?sort={sort}&pagesize=9")
+
+    expected = sorted(range(97), key=lambda n: (n % 5, n), reverse=sort.startswith("-"))
+    assert numbered == expected
+    assert followed == expected
+
+
+async def test_a_sort_that_an_index_serves_examines_no_more_than_a_page(api: Api) -> None:
+    """Decision 12: ties come in the order of the index."""
+    _insert_ties(api)
+    await api.put("/things/_indexes/age", {"keys": {"age": 1}})
+    database = api.things.database
+    database.command("profile", 2)
+    reply = await api.get("/things", sort="age", pagesize="5")
+    database.command("profile", 0)
+    entry = database["system.profile"].find_one({"command.find": api.things.name})
+
+    assert [one["age"] for one in reply.json] == [0] * 5
+    assert entry is not None
+    assert entry["docsExamined"] == 5
+
+
+async def test_a_hidden_id_does_not_keep_others_from_sorting(api: Api) -> None:
+    _insert_ties(api)
+
+    reply = await api.get("/things", sort="age", keys='{"_id": 0, "age": 1}', pagesize="3")
+
+    assert reply.json == [{"age": 0}] * 3

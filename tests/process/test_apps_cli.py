@@ -265,3 +265,38 @@ def test_explain_says_what_is_wrong(
     done = commands.run("explain", *arguments, code=code)
 
     assert message in done.stderr
+
+
+def test_check_with_the_database_and_apply_say_which_collections_are_missing(
+    commands: Commands, tmp_path: Path
+) -> None:
+    """Decision 7; a definition with warnings is not called fine."""
+    file = save(tmp_path, "items.json", definition(commands.db, "items"))
+    missing = f"{file}: warning: mappings.Query.items.collection: there is no collection"
+
+    alone = commands.run("apps", "check", str(file))
+    asked = commands.run("apps", "check", str(file), "--database")
+    applied = commands.run("apps", "apply", str(file))
+
+    assert alone.stderr == f"{file}: fine\n"
+    assert missing in asked.stderr
+    assert missing in applied.stderr
+    assert "fine" not in asked.stderr
+    assert f"{file}: works, but look at the warnings" in asked.stderr
+    assert commands.stored == ["items"]
+
+
+def test_check_without_a_path_checks_the_stored_apps(commands: Commands) -> None:
+    """Decision 8."""
+    nothing = commands.run("apps", "check")
+    commands.mongo[commands.db].items.insert_one({"name": "one"})
+    bad = definition(commands.db, "bad") | {"schema": "type"}
+    commands.mongo[commands.db]["gql-apps"].insert_many([definition(commands.db, "good"), bad])
+
+    done = commands.run("apps", "check", code=1)
+    rows = json.loads(commands.run("apps", "check", "--json", code=1).stdout)
+
+    assert nothing.stderr == "no apps are stored\n"
+    assert "good: fine" in done.stderr
+    assert "bad: error: schema" in done.stderr
+    assert {row["app"]: row["valid"] for row in rows} == {"bad": False, "good": True}

@@ -65,7 +65,9 @@ def settings(mongo_uri: str, database: str, tmp_path: Path) -> dict[str, Any]:
 
 def definition(field: str, **descriptor: Any) -> dict[str, Any]:
     schema = f"type Query {{ {field}: Int }}"
-    return {"_id": "app", "schema": schema, "mappings": {"Query": {}}, "descriptor": descriptor}
+    nothing = {"db": "nothing", "collection": "nothing", "find": {"_id": {"$in": []}}}
+    mappings = {"Query": {field: nothing}}
+    return {"_id": "app", "schema": schema, "mappings": mappings, "descriptor": descriptor}
 
 
 def send(wire: Wire, method: str, path: str, body: Any = None) -> tuple[int, bytes]:

@@ -79,6 +79,10 @@ def make_filter(random: Random) -> dict[str, Any]:
         {"$or": [{target: key}, {"name": {"$fk": "name"}}]},
         {"subs": {"$elemMatch": {"key": key}}},
         {target: {"$ne": key}},
+        {target: {"$nin": key}},
+        {target: {"$not": {"$in": key}}},
+        {"$nor": [{target: {"$in": key}}]},
+        {"key": {"$in": {"$arg": ["rootDoc.boxes.ref", None]}}},
         {"n": {"$gte": {"$arg": ["rootDoc.n", 1]}}},
         {"key": {"$fk": "ref"}, "k": {"$arg": "rootDoc.k"}},
         {"key": {"$arg": ["rootDoc.ref", None]}},
@@ -98,7 +102,9 @@ def make_query(random: Random, collection: str, *, has_parent: bool) -> dict[str
     )
     mapping: dict[str, Any] = {"collection": collection, "find": find}
     if random.random() < 0.6:
-        mapping["sort"] = random.choice([{"_id": 1}, {"_id": -1}, {"n": -1, "_id": 1}])
+        mapping["sort"] = random.choice(
+            [{"_id": 1}, {"_id": -1}, {"n": -1, "_id": 1}, {"n": 1}, {"k": 1, "n": -1}]
+        )
     if random.random() < 0.3:
         mapping["skip"] = random.choice([0, 1, {"$arg": ["skip", 0]}])
     if random.random() < 0.6:

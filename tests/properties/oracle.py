@@ -139,6 +139,8 @@ class Oracle:
         if matches_nothing(filter_):
             return []
         cursor = collection.find(filter_).skip(skip).limit(limit)
+        if sort and "_id" not in sort:  # decision 12
+            sort = {**sort, "_id": list(sort.values())[-1]}
         return list(cursor.sort(list(sort.items())) if sort else cursor)
 
     def _wrap(self, type_: Any, value: Any, root: Any) -> Any:

@@ -2,73 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
 import pytest
 from graphql import parse, validate
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pymongo import MongoClient
 
-from docgraph.codec import decode
-from docgraph.exchange import Exchange, Request
 from docgraph.graphql import errors
 from docgraph.graphql.apps.app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.execute import joined
-from docgraph.graphql.execute.execute import execute
-from docgraph.graphql.plan.plan import build_plan
 from docgraph.graphql.sections import Graphql
-from docgraph.store import Store, open_store
-from docgraph.store.sections import AggregationSecurity, MClient
-from docgraph.variables import Resolvers
 from tests.properties.engine_cases import make_case
 from tests.properties.engine_queries import QueryMaker
-from tests.properties.oracle import Expected, Oracle
+from tests.properties.engine_runner import Engine
+from tests.properties.oracle import Oracle
 
 SETTINGS = Graphql(default_limit=3, max_limit=6)
 QUERIES = 5
 
 
-class Engine:
-    """The engine on a loop of its own, for tests that are not asynchronous."""
-
-    def __init__(self, uri: str) -> None:
-        self._runner = asyncio.Runner()
-        self.store: Store = open_store(MClient(), AggregationSecurity(), connection_string=uri)
-        self._resolvers = Resolvers(decode)
-        self._runner.run(self._connect())
-
-    async def _connect(self) -> None:
-        await self.store.client.admin.command("ping")
-
-    def answer(self, app: VisibleApp, document: Any, variables: dict[str, Any]) -> Expected:
-        plan = build_plan(app, document, None, SETTINGS)
-        result = self._runner.run(
-            execute(
-                plan,
-                store=self.store,
-                exchange=Exchange(Request("POST", b"/graphql/case"), "test"),
-                variable_values=variables,
-                variables_resolver=self._resolvers,
-                settings=SETTINGS,
-                limits=app.limits,
-            )
-        )
-        problems = frozenset((error.path or (), error.code) for error in result.errors)
-        return Expected(orjson.loads(orjson.dumps(result.data)), problems)
-
-    def close(self) -> None:
-        self._runner.run(self.store.close())
-        self._runner.close()
-
-
 @pytest.fixture
 def engine(mongo_uri: str) -> Iterator[Engine]:
-    engine = Engine(mongo_uri)
+    engine = Engine(mongo_uri, SETTINGS)
     yield engine
     engine.close()
 

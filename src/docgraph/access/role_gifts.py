@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from docgraph.access.enforce import restrict
+from docgraph.access.enforcing.enforce import restrict
 from docgraph.access.role_place import RolePlace, holds_text
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.exchange import Account, Document, Write, WriteKind

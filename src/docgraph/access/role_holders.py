@@ -18,7 +18,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from docgraph.access.enforce import restrict
+from docgraph.access.enforcing.enforce import restrict
 from docgraph.access.role_place import RolePlace
 from docgraph.exchange import Document, Write, WriteKind
 from docgraph.exchange.errors import RequestError

@@ -26,6 +26,7 @@ from docgraph.exchange import (
 from docgraph.graphql.sections import Graphql
 
 if TYPE_CHECKING:
+    from docgraph.cli.definitions import Checked
     from docgraph.server.app import Docgraph
 
 __all__ = ["apps"]
@@ -42,18 +43,35 @@ def apps() -> None:
 
 
 @apps.command()
-@click.argument("path", type=_FILES)
+@click.argument("path", type=_FILES, required=False)
+@click.option("--database", is_flag=True, help="Ask the database, too: are the collections there?")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
-def check(sources: Sources, path: Path, as_json: bool) -> None:
-    """Check the definitions in a file or directory, without a server or a database.
+def check(sources: Sources, path: Path | None, database: bool, as_json: bool) -> None:
+    """Check the definitions in a file or directory; without PATH, the stored ones.
 
-    Exit code 1 when one of them cannot work.
+    Files are checked without a server and, unless told otherwise, without a database. Exit code 1
+    when one of the definitions cannot work.
     """
-    from docgraph.cli.definitions import check_path, report
+    from docgraph.cli.definitions import check_path, check_stored, report, settle_all, settle_alone
 
-    checked = check_path(prepare_sources(sources), path)
+    prepared = prepare_sources(sources)
+
+    async def ask(bench: _Definitions) -> list[Checked]:
+        if path is not None:
+            found = check_path(prepared, path)
+        else:
+            documents = await bench.read(Read(sort=[("_id", 1)], limit=_MAX_APPS))
+            found = check_stored(prepared, documents)
+        return await settle_all(found, bench.app.store, bench.settings)
+
+    if path is None or database:
+        checked = _run(sources, ask)
+    else:
+        checked = settle_alone(check_path(prepared, path))
     report(checked, as_json=as_json)
+    if not checked and not as_json:
+        notice("no apps are stored")
     sys.exit(1 if any(one.errors for one in checked) else 0)
 
 
@@ -62,15 +80,20 @@ def check(sources: Sources, path: Path, as_json: bool) -> None:
 @configured
 def apply(sources: Sources, path: Path) -> None:
     """Store the definitions of a file or directory; none of them if one cannot work."""
-    from docgraph.cli.definitions import check_path, report
+    from docgraph.cli.definitions import check_path, report, settle_all, settle_alone
     from docgraph.graphql.apps.cache_plugins import ensure_index
 
+    def refuse_errors(found: list[Checked]) -> None:
+        report(found, as_json=False)
+        if any(one.errors for one in found):
+            raise StartupError("nothing was stored", hint="mend the definitions named above")
+
     checked = check_path(prepare_sources(sources), path)
-    report(checked, as_json=False)
     if any(one.errors for one in checked):
-        raise StartupError("nothing was stored", hint="mend the definitions named above")
+        refuse_errors(settle_alone(checked))
 
     async def store_all(bench: _Definitions) -> None:
+        refuse_errors(await settle_all(checked, bench.app.store, bench.settings))
         await ensure_index(bench.app.store, bench.settings)
         documents = tuple(_without_etag(one.document) for one in checked)
         await bench.write(Write(WriteKind.REPLACE, documents, upsert=True))
@@ -144,8 +167,9 @@ class _Definitions:
 
     async def require(self, app: str) -> Document:
         """The definition with that `_id`, or else with that uri."""
-        spellings = [app, f"/{app}", f"{app}/", f"/{app}/"]
-        filter = {"$or": [{"_id": app}, {"descriptor.uri": {"$in": spellings}}]}
+        from docgraph.graphql.definition.definition import spell_uri
+
+        filter = {"$or": [{"_id": app}, {"descriptor.uri": {"$in": spell_uri(app)}}]}
         found = await self.read(Read(filter=filter, limit=1))
         if not found:
             raise StartupError(

@@ -1,39 +1,53 @@
-"""Definitions on disk: found, read and checked, without a database."""
+"""Definitions on disk or stored: read and checked, with or without a database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from docgraph.cli.terminal import notice, print_table
 from docgraph.codec import decode
 from docgraph.exchange import DocgraphError, Document, StartupError
-from docgraph.graphql.definition.check import check_definition
+from docgraph.graphql.apps.questions import settle
+from docgraph.graphql.definition.check import Report, inspect_definition
 from docgraph.graphql.definition.definition import Finding, decode_definition
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import Kind
 from docgraph.server.prepare import Prepared
-from docgraph.store import Policy
+from docgraph.store import Policy, Store
 from docgraph.store.sections import AggregationSecurity
 from docgraph.variables import BUILT_IN
 
-__all__ = ["Checked", "check_path", "report"]
+__all__ = ["Checked", "check_path", "check_stored", "report", "settle_all", "settle_alone"]
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A file with a definition, and what is to be said about it."""
+    """A definition, where it is from, and what is to be said about it."""
 
-    file: Path
+    name: str
     document: Document = field(default_factory=dict)
-    errors: Sequence[Finding] = ()
-    warnings: Sequence[Finding] = ()
+    report: Report = field(default_factory=Report)
+    source: str = "file"
+
+    @property
+    def errors(self) -> Sequence[Finding]:
+        """What keeps it from working."""
+        return self.report.errors
+
+    @property
+    def warnings(self) -> Sequence[Finding]:
+        """What might be wrong."""
+        return self.report.warnings
 
 
 def check_path(prepared: Prepared, path: Path) -> list[Checked]:
-    """Check a file, or every `*.json` file of a directory; two that claim one uri collide."""
+    """Check a file, or every `*.json` file of a directory; two that claim one uri collide.
+
+    What only a database knows is left open: see `settle_all` and `settle_alone`.
+    """
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     if not files:
         raise StartupError(f"there is no *.json file in {path}")
@@ -41,42 +55,65 @@ def check_path(prepared: Prepared, path: Path) -> list[Checked]:
     return list(_find_collisions(checked))
 
 
+def check_stored(prepared: Prepared, documents: Sequence[Document]) -> list[Checked]:
+    """Check definitions as they are stored."""
+    return [Checked(str(one.get("_id")), one, _inspect(prepared, one), "app") for one in documents]
+
+
+async def settle_all(checked: Sequence[Checked], store: Store, settings: Graphql) -> list[Checked]:
+    """The same with what the database says."""
+    return [replace(one, report=await settle(one.report, store, settings)) for one in checked]
+
+
+def settle_alone(checked: Sequence[Checked]) -> list[Checked]:
+    """The same without a database."""
+    return [replace(one, report=one.report.settle_alone()) for one in checked]
+
+
 def _check_file(prepared: Prepared, file: Path) -> Checked:
     try:
         document = decode(file.read_bytes())
     except DocgraphError as error:
-        return Checked(file, errors=[Finding("", f"not valid JSON: {error.message}")])
+        return _refuse(file, Finding("", f"not valid JSON: {error.message}"))
     if not isinstance(document, dict):
-        return Checked(file, errors=[Finding("", "a definition is a JSON object")])
+        return _refuse(file, Finding("", "a definition is a JSON object"))
+    found = _inspect(prepared, document)
+    if "_id" not in document:
+        missing = Finding("_id", "missing", "give the app a name")
+        found = replace(found, errors=(*found.errors, missing))
+    return Checked(str(file), document, found)
+
+
+def _refuse(file: Path, finding: Finding) -> Checked:
+    return Checked(str(file), report=Report((finding,)))
+
+
+def _inspect(prepared: Prepared, document: Document) -> Report:
     plugins: list[Any] = [
         one.plugin for one in prepared.found if one.plugin.kind is Kind.VARIABLE_RESOLVER
     ]
-    report = check_definition(
+    return inspect_definition(
         document,
         settings=prepared.config.get(Graphql),
         policy=Policy.from_section(prepared.config.get(AggregationSecurity)),
         variables={*BUILT_IN, *(plugin.variable for plugin in plugins)},
     )
-    errors = list(report.errors)
-    if "_id" not in document:
-        errors.append(Finding("_id", "missing", "give the app a name"))
-    return Checked(file, document, errors, report.warnings)
 
 
 def _find_collisions(checked: Sequence[Checked]) -> Iterator[Checked]:
-    taken: dict[str, Path] = {}
+    taken: dict[str, str] = {}
     for one in checked:
         if one.errors:
             yield one
             continue
         claims = {decode_definition(one.document).uri, str(one.document["_id"])}
         other = next((taken[claim] for claim in sorted(claims) if claim in taken), None)
-        taken.update(dict.fromkeys(claims, one.file))
+        taken.update(dict.fromkeys(claims, one.name))
         if other is None:
             yield one
         else:
             collision = Finding("descriptor.uri", f"the app in {other} is served there, too")
-            yield Checked(one.file, one.document, [collision], one.warnings)
+            yield replace(one, report=replace(one.report, errors=(collision,)))
 
 
 def report(checked: Sequence[Checked], *, as_json: bool) -> None:
@@ -88,14 +125,16 @@ def report(checked: Sequence[Checked], *, as_json: bool) -> None:
         for kind, findings in (("error", one.errors), ("warning", one.warnings)):
             for finding in findings:
                 hint = f" ({finding.hint})" if finding.hint else ""
-                notice(f"{one.file}: {kind}: {finding}{hint}")
-        if not one.errors:
-            notice(f"{one.file}: fine")
+                notice(f"{one.name}: {kind}: {finding}{hint}")
+        if not one.errors and one.warnings:
+            notice(f"{one.name}: works, but look at the warnings")
+        elif not one.errors:
+            notice(f"{one.name}: fine")
 
 
 def _as_row(one: Checked) -> dict[str, Any]:
     return {
-        "file": str(one.file),
+        one.source: one.name,
         "valid": not one.errors,
         "errors": [_as_dict(finding) for finding in one.errors],
         "warnings": [_as_dict(finding) for finding in one.warnings],

@@ -127,7 +127,8 @@ class Write:
 
     `insert` and `replace` carry `documents` (a replacement is found by the `_id` of each, or by
     `filter` when there is one document); `update` carries `update` (operators) or `pipeline`;
-    `delete` only its `filter`. `many` lets update and delete touch more than one document.
+    `delete` only its `filter`. `many` lets update and delete touch more than one document. Without
+    `ordered` each document is tried, and even a single one that fails is told in the result.
     `create` and `drop` are about the collection itself and carry nothing. `concern` None is that of
     the connection. `applied` are the operators that made `documents` out of what was stored, where
     they were applied in memory: the database does not see them, interceptors do. `collection_id` is

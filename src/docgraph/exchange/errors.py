@@ -18,6 +18,7 @@
     ├── TooManyRequests                    429  too-many-requests
     ├── DefinitionError                    400  invalid-definition
     ├── QueryError                         400  invalid-query
+    │   └── LoopTooLarge                   400  loop-too-large
     ├── Overloaded                         503  overloaded
     ├── NotSupported                       501  not-supported
     ├── StoreError                         500  database-error
@@ -25,6 +26,7 @@
     │   │   └── OutcomeUnknown             500  outcome-unknown
     │   ├── TimeLimitExceeded              408  time-limit-exceeded
     │   ├── StoreRejected                  400  rejected-by-database
+    │   │   └── AnswerTooLarge             400  answer-too-large
     │   ├── StoreForbidden                 403  forbidden-by-database
     │   └── SecurityViolation              403  security-violation
     └── InternalError                      500  internal-error
@@ -43,6 +45,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 __all__ = [
+    "AnswerTooLarge",
     "BodyError",
     "BodyTooLarge",
     "ConfigError",
@@ -52,6 +55,7 @@ __all__ = [
     "Forbidden",
     "HeadersTooLarge",
     "InternalError",
+    "LoopTooLarge",
     "MethodNotAllowed",
     "NotFound",
     "NotSupported",
@@ -212,6 +216,12 @@ class QueryError(DocgraphError):
     status, code = 400, "invalid-query"
 
 
+class LoopTooLarge(QueryError):
+    """The values given make an expression run too often for one document."""
+
+    status, code = 400, "loop-too-large"
+
+
 class Overloaded(DocgraphError):
     """The instance has as much to do as it accepts."""
 
@@ -259,6 +269,12 @@ class StoreRejected(StoreError):
     """The database found the request itself wrong."""
 
     status, code = 400, "rejected-by-database"
+
+
+class AnswerTooLarge(StoreRejected):
+    """The database has more to say than is read at once."""
+
+    status, code = 400, "answer-too-large"
 
 
 class StoreForbidden(StoreError):

@@ -122,10 +122,6 @@ class Request:
             self._parameters = QueryParameters(self.query_string, self.max_parameters)
         return self._parameters
 
-    def check_query(self) -> None:
-        """Raise what is wrong with the query parameters as such: too many, or no text."""
-        _ = self.query
-
     @property
     def content_type(self) -> str:
         """The media type in lower case without its parameters; empty when there is none."""

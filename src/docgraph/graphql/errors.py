@@ -31,8 +31,8 @@ __all__ = [
     "FieldPosition",
     "GraphqlError",
     "OperationRefused",
+    "count_more",
     "describe_failure",
-    "name_null",
 ]
 
 MAX_ERRORS = 20
@@ -172,9 +172,13 @@ class OperationRefused(QueryError):
 _ENDS_REQUEST = (StoreUnavailable, TimeLimitExceeded, OperationRefused, InternalError, Overloaded)
 
 
-def name_null(message: str) -> str:
-    """A message of graphql-core, which calls null by its Python name."""
-    return message.replace(" not to be None.", " not to be null.")
+def count_more(count: int | None = None) -> GraphqlError:
+    """Stands for the errors that a response has no room for; None: nobody counted them."""
+    if count == 1:
+        text = "1 more error is not shown"
+    else:
+        text = f"{count} more errors are not shown" if count else "more errors are not shown"
+    return GraphqlError(text, Classification.ABORTED, "more-errors")
 
 
 def describe_failure(error: DocgraphError) -> FieldFailure:

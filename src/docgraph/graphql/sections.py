@@ -34,7 +34,7 @@ class GraphqlLimits(Section, frozen=True):
     tokens: Annotated[Count, Meta(description="tokens of the query text")] = 2500
     directives: Annotated[Count, Meta(description="directives")] = 50
     estimated_documents: Annotated[
-        Count, Meta(description="documents by the product of all limits, before execution")
+        Count, Meta(description="documents that a query could need, before execution")
     ] = 2_000_000
     fetched_documents: Annotated[Count, Meta(description="documents really fetched")] = 100_000
     response_bytes: Annotated[Size, Meta(description="size of the response")] = 16_777_216

@@ -12,6 +12,7 @@ from typing import Any, Final
 from docgraph.codec import as_meant
 from docgraph.exchange import DataPoint, Deadline, Document, Resource, ResourceType
 from docgraph.exchange.errors import DefinitionError
+from docgraph.graphql.definition.definition import read_uri
 from docgraph.graphql.sections import Graphql
 from docgraph.openapi.endpoints import Collection, Mounted
 from docgraph.openapi.schemas import SchemaKey, find_references
@@ -221,7 +222,7 @@ def _read_app(definition: Document) -> App:
     descriptor = definition.get("descriptor")
     descriptor = descriptor if isinstance(descriptor, dict) else {}
     own, description = descriptor.get("uri"), descriptor.get("description")
-    uri = own if isinstance(own, str) else str(definition["_id"])
+    uri = read_uri(own) if isinstance(own, str) else str(definition["_id"])
     return App(
         tuple(segment for segment in uri.split("/") if segment),
         str(definition["_id"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from docgraph.codec import JsonMode, decode, encode
 from docgraph.exchange import (
@@ -14,6 +14,7 @@ from docgraph.exchange import (
     Consistency,
     Document,
     Exchange,
+    Permission,
     Read,
     Request,
     Resource,
@@ -23,7 +24,7 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import NotFound
-from docgraph.plugins.kinds import DataInterceptor
+from docgraph.plugins.kinds import DataInterceptor, Decision
 from docgraph.rest.parameters.concerns import FROM_PRIMARY
 from docgraph.rest.parameters.modes import default_mode
 from docgraph.rest.parameters.parameters import Parameters
@@ -34,11 +35,20 @@ from docgraph.store.catalog import Catalog
 from docgraph.store.driver.pinned import FoundCollection
 from docgraph.store.metadata import Metadata
 from docgraph.store.mounts import SCHEMA_STORE
+from docgraph.store.names import namespace_of
 from docgraph.variables import Resolvers
 
-__all__ = ["JSON", "Call", "Context", "Handler", "Handlers"]
+__all__ = ["JSON", "Call", "Context", "Foresight", "Handler", "Handlers"]
 
 JSON = "application/json"
+
+
+class Foresight(Protocol):
+    """Knows what would become of another request of the same caller."""
+
+    async def decide_get(self, exchange: Exchange, path: str) -> tuple[str, Decision | None]:
+        """The service of a plain GET, and its decision; None: denied."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,7 @@ class Context:
     store: Store
     catalog: Catalog
     metadata: Metadata
+    foresight: Foresight
     base_url: str | None = None
     writers: tuple[DataInterceptor, ...] = ()
     services: tuple[tuple[str, ...], ...] = ()
@@ -93,6 +104,20 @@ class Call:
         return permission.read_filters if permission is not None else None
 
     @property
+    def write_filter(self) -> Mapping[str, Any] | None:
+        """What a document of the collection has to match for this caller to change it."""
+        permission = self._own_permission
+        return None if permission is None else permission.write_filter
+
+    @property
+    def _own_permission(self) -> Permission | None:
+        """The permission, where it is about this collection."""
+        permission = self.exchange.permission
+        if permission is None or permission.namespace != namespace_of(self.db, self.collection):
+            return None
+        return permission
+
+    @property
     def mode(self) -> WriteMode:
         """The write mode that was asked for, or the one of the method."""
         return self.parameters.mode or default_mode(self.request.method)
@@ -103,6 +128,17 @@ class Call:
         if self.request.method in ("GET", "HEAD"):
             return self.parameters.consistency
         return FROM_PRIMARY
+
+    def identify(self, body: Document) -> Document:
+        """The body with the `_id` that the permission puts into whatever the caller writes, if any.
+
+        Told here already, so that the answer is about the document that is written.
+        """
+        permission = self._own_permission
+        merged = (permission.merge_request if permission is not None else None) or {}
+        if "_id" not in merged:
+            return body
+        return {"_id": merged["_id"], **{key: one for key, one in body.items() if key != "_id"}}
 
     async def read(self, read: Read) -> list[Document]:
         """Documents of the resource, as this caller may see them."""

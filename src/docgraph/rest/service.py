@@ -25,7 +25,7 @@ from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.points import stands_at
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.rest.call import Call, Context, Handler, Handlers
+from docgraph.rest.call import Call, Context, Foresight, Handler, Handlers
 from docgraph.rest.handlers import (
     aggregations,
     bulk,
@@ -95,6 +95,7 @@ class MongoService(Service):
         registry: PluginRegistry,
         generations: Generations,
         configuration: Mapping[str, Section],
+        imagined_requests: Foresight,
         core: Core,
         blocking: Blocking,
     ) -> None:
@@ -110,6 +111,7 @@ class MongoService(Service):
             store=store,
             catalog=Catalog(store, generations, ttl=ttl),
             metadata=Metadata(store, generations, ttl=ttl),
+            foresight=imagined_requests,
             base_url=core.base_url,
         )
 

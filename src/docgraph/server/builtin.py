@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from docgraph.access.database import AclWatcher, DbAclAuthorizer
+from docgraph.access.definitions.imagined import ImaginationProvider
 from docgraph.access.definitions.limits import DefinitionLimits
-from docgraph.access.enforce import (
+from docgraph.access.enforcing.enforce import (
     HiddenReads,
     HiddenWrites,
     RequestMerger,
@@ -131,6 +132,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     WriteFilter,
     RequestMerger,
     ResponseProjector,
+    ImaginationProvider,
     DefinitionLimits,
     AccessExplain,
     # GraphQL apps

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from docgraph.exchange.account import Account
 from docgraph.exchange.data import Document, WriteConcern
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import NotFound
+from docgraph.exchange.exchange import Exchange
 from docgraph.store.driver.command import Commands, Observed
 from docgraph.store.driver.concerns import choose_concern
 from docgraph.store.driver.pinned import pinned
-from docgraph.store.guard.naming import check_index
+from docgraph.store.guard.indexing import check_index, check_index_under
 from docgraph.store.guard.stages import check_filter
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.store import Store
@@ -49,15 +49,17 @@ class Administration:
         keys: Mapping[str, Any],
         options: Document,
         *,
-        account: Account | None,
+        exchange: Exchange,
         collection_id: bytes | None = None,
     ) -> None:
         """Make an index, in the collection of that id; the same one again is no mistake."""
-        check_namespace(db, collection)
+        namespace = check_namespace(db, collection)
         check_filter(options, policy=self._store.policy, origin="index")
-        hidden = self._store.guard.unnamed(db, collection, account)
+        hidden = self._store.guard.unnamed(db, collection, exchange.account)
         if hidden:
             check_index(keys, options, hidden)
+        if exchange.permission is not None:
+            check_index_under(exchange.permission, namespace, keys, options)
         index = {**options, "key": dict(keys), "name": name}
         await self._run(db, {"createIndexes": collection, "indexes": [index]}, collection_id)
 
@@ -88,3 +90,4 @@ class Administration:
 
         with Observed(db, command):
             await self._commands.within(seconds, run, writing=True)
+        self._store.facts.forget()

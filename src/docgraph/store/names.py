@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from docgraph.exchange.data import Resource
 from docgraph.exchange.errors import QueryError, SecurityViolation
 
-__all__ = ["check_collection", "check_database", "check_namespace", "namespace_of"]
+__all__ = ["check_collection", "check_database", "check_namespace", "namespace_of", "place_of"]
 
 _SERVER_DATABASES = frozenset({"admin", "config", "local"})
 _DATABASE_FORBIDS = frozenset('/\\. "$*<>:|?\0')
@@ -24,6 +25,13 @@ def check_namespace(db: str, collection: str) -> str:
     if len(namespace.encode()) > _MAX_NAMESPACE:
         raise QueryError(f"the names of database and collection exceed {_MAX_NAMESPACE} bytes")
     return namespace
+
+
+def place_of(resource: Resource) -> tuple[str, str]:
+    """The database and the collection of a resource that holds documents."""
+    if resource.db is None or resource.collection is None:
+        raise QueryError(f"a {resource.type} holds no documents")
+    return resource.db, resource.collection
 
 
 def namespace_of(db: str, collection: str) -> str:

@@ -18,7 +18,7 @@ from docgraph.exchange.data import (
     WriteResult,
 )
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import DocgraphError, QueryError
+from docgraph.exchange.errors import DocgraphError
 from docgraph.exchange.exchange import Exchange
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
@@ -29,6 +29,7 @@ from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.fast_path import report_untried_version
 from docgraph.store.driver.waiting import Waits
+from docgraph.store.facts import Facts
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
 from docgraph.store.guard.rewrite import check_update, guard_pipeline
 from docgraph.store.guard.rows import (
@@ -50,7 +51,8 @@ from docgraph.store.guard.stages import (
 )
 from docgraph.store.indexes import ensure_index
 from docgraph.store.intercept import Interceptors
-from docgraph.store.names import check_database, check_namespace
+from docgraph.store.names import check_database, check_namespace, place_of
+from docgraph.store.order import break_ties
 from docgraph.store.watch import ChangeEvents, guard_events
 from docgraph.store.write import await_server, check_shape, execute, may_be_written
 
@@ -80,6 +82,7 @@ class Store:
         self.waits = Waits(wait_timeout_ms / 1000 if wait_timeout_ms > 0 else None)
         self._availability = Availability(client, self.waits)
         self._commands = Commands(client, ceiling_ms=ceiling_ms, waits=self.waits)
+        self.facts = Facts(self._commands)
         self._units = Units()
         self.clock = DatabaseClock()
 
@@ -99,6 +102,7 @@ class Store:
         await self.settle()
         await self._availability.stop()
         await self._commands.stop()
+        await self.facts.close()
         await self.client.close()
         self._commands.close()
 
@@ -251,8 +255,9 @@ class Store:
         rows: Rows | None = None,
     ) -> list[Document]:
         """The documents of a resource, with the data interceptors around it."""
-        db, collection = _place(resource)
+        db, collection = place_of(resource)
         read = await self.interceptors.before_read(exchange, resource, read)
+        sort = await break_ties(self.facts, (db, collection), read_sort(read.sort), read.filter)
         documents = await self.find(
             db,
             collection,
@@ -260,7 +265,7 @@ class Store:
             limit=read.limit,
             deadline=deadline,
             projection=read.projection,
-            sort=read.sort,
+            sort=sort,
             skip=read.skip,
             hint=read.hint,
             comment={"request": exchange.id} if exchange else None,
@@ -279,7 +284,7 @@ class Store:
         rows: Rows | None = None,
     ) -> int:
         """How many documents `read` would find, with the data interceptors before it."""
-        db, collection = _place(resource)
+        db, collection = place_of(resource)
         read = await self.interceptors.before_read(exchange, resource, read)
         return await self.count(
             db,
@@ -369,7 +374,7 @@ class Store:
         exchange: Exchange | None,
         majority: bool,
     ) -> WriteResult:
-        db, collection = _place(resource)
+        db, collection = place_of(resource)
         try:
             result = await execute(
                 self._commands, db, collection, write, deadline=deadline, majority=majority
@@ -405,7 +410,7 @@ class Store:
         """The write as the interceptors leave it, and checked."""
         write = await self.interceptors.before_write(exchange, resource, write)
         check_shape(write)
-        self._check_write(*_place(resource), write, reveal)
+        self._check_write(*place_of(resource), write, reveal)
         return write
 
     async def ensure_index(
@@ -442,9 +447,3 @@ class Store:
         if hidden:
             check_filter_paths(write.filter, hidden)
             check_update(write.update or write.pipeline or {}, hidden)
-
-
-def _place(resource: Resource) -> tuple[str, str]:
-    if resource.db is None or resource.collection is None:
-        raise QueryError(f"a {resource.type} holds no documents")
-    return resource.db, resource.collection

@@ -2,7 +2,8 @@
 
 Writes go through the driver's collection methods, which number them so that a second try after a
 lost connection cannot happen twice. A write of one document raises what went wrong; a write of
-several tells it per document in `WriteResult.failures` and keeps what succeeded.
+several, or an unordered one, tells it per document in `WriteResult.failures` and keeps what
+succeeded.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def _check_identified(documents: Sequence[Document]) -> None:
 async def _insert(target: AsyncCollection[Document], write: Write, session: Session) -> WriteResult:
     documents = [_with_id(document) for document in write.documents]
     ids = [document["_id"] for document in documents]
-    if len(documents) == 1:
+    if len(documents) == 1 and write.ordered:
         await target.insert_one(documents[0], session=session)
         return WriteResult(inserted=tuple(ids))
     try:
@@ -172,23 +173,29 @@ async def _insert(target: AsyncCollection[Document], write: Write, session: Sess
 async def _replace(
     target: AsyncCollection[Document], write: Write, session: Session
 ) -> WriteResult:
-    if len(write.documents) > 1:
+    if len(write.documents) > 1 or not write.ordered:
         return await _replace_many(target, write, session)
     (document,) = write.documents
-    filter = write.filter or {"_id": document.get("_id")}
-    if not write.filter and "_id" not in document:
-        raise QueryError("a replacement needs an _id or a filter")
+    filter = _find_replaced(document, write)
     result = await target.replace_one(filter, document, upsert=write.upsert, session=session)
     return _changed(result)
+
+
+def _find_replaced(document: Document, write: Write) -> Mapping[str, Any]:
+    """The filter of a replacement; that of a single one says it all."""
+    if write.filter and len(write.documents) == 1:
+        return write.filter
+    if "_id" not in document:
+        raise QueryError("a replacement needs an _id or a filter")
+    own = {"_id": document["_id"]}
+    return {"$and": [own, write.filter]} if write.filter else own
 
 
 async def _replace_many(
     target: AsyncCollection[Document], write: Write, session: Session
 ) -> WriteResult:
     requests = [
-        ReplaceOne({"$and": [{"_id": document["_id"]}, write.filter]}, document, write.upsert)
-        if write.filter
-        else ReplaceOne({"_id": document["_id"]}, document, write.upsert)
+        ReplaceOne(_find_replaced(document, write), document, write.upsert)
         for document in write.documents
     ]
     try:

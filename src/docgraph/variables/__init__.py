@@ -3,11 +3,13 @@
 from docgraph.variables.compilation import GRAPHQL, REST, Use, Vocabulary
 from docgraph.variables.errors import BadValue, Flaw, NotBound, TemplateError
 from docgraph.variables.names import Reference, Source
+from docgraph.variables.operators import UnknownOperator
 from docgraph.variables.paths import (
     Path,
     compile_field,
     get_field,
     get_value,
+    parse_field_path,
     parse_path,
     render_path,
 )
@@ -45,6 +47,7 @@ __all__ = [
     "Template",
     "TemplateError",
     "TrustedDocument",
+    "UnknownOperator",
     "Use",
     "Variables",
     "Vocabulary",
@@ -56,6 +59,7 @@ __all__ = [
     "inspect_template",
     "mark_caller",
     "matches_nothing",
+    "parse_field_path",
     "parse_path",
     "render_path",
 ]

@@ -13,6 +13,7 @@ from typing import Any
 
 from docgraph.variables.errors import Flaw, NotBound
 from docgraph.variables.names import Reference, Source, parse_reference
+from docgraph.variables.operators import OperatorKind, UnknownOperator, is_known
 from docgraph.variables.paths import compile_field, parse_path, render_path
 from docgraph.variables.scope import Scope
 from docgraph.variables.values import NOTHING, UNBOUND
@@ -73,7 +74,7 @@ class Position:
     `literal` compiles what the author wrote, `adapt` takes in an argument, `adapt_stored` a value
     that no caller wrote (of the root document or a variable), `adapt_key` that of a foreign key.
     `absent` stands for a null from a default and for a missing foreign key. `closed` says why
-    nothing can be supplied here.
+    nothing can be supplied here. `choices` is how `$in` below it is taken, if not as usual.
     """
 
     literal: Callable[[Compilation, Any, Place, Position], Render]
@@ -82,6 +83,7 @@ class Position:
     adapt_key: Callable[[Any], Any] | None = None
     absent: Any = NOTHING
     closed: str = ""
+    choices: Position | None = None
 
 
 def render_place(place: Place) -> str:
@@ -113,6 +115,12 @@ class Compilation:
     uses: list[Use] = field(default_factory=list)
     foreign_keys: set[str] = field(default_factory=set)
     root_paths: set[str] = field(default_factory=set)
+    unknown: list[UnknownOperator] = field(default_factory=list)
+
+    def see_operator(self, name: str, kind: OperatorKind, where: Place) -> None:
+        """Remember an operator that nobody here knows; the database may."""
+        if not is_known(name, kind):
+            self.unknown.append(UnknownOperator(render_place(where), name, kind))
 
     def flaw(self, where: Place, what: str, hint: str | None = None) -> Render:
         """Remember a mistake and go on, so that all of them are found."""

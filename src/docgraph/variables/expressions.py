@@ -91,6 +91,7 @@ def _part(compilation: Compilation, value: Any, where: Place) -> Render:
 
 
 def _build_operator(compilation: Compilation, operator: str, value: Any, where: Place) -> Render:
+    compilation.see_operator(operator, "expression", where)
     if operator in ("$literal", "$meta"):
         # `$meta` names what the server knows of a document: also the entry of an index.
         plain = PLAIN if operator == "$literal" else LITERAL

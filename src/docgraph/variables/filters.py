@@ -6,11 +6,16 @@ What has no value (a null from a default, a missing foreign key) makes the small
 around it match nothing (decisions 9 and 11): an alternative of `$or` falls away, a conjunction
 with it matches nothing, `$nor` over it loses it. A negated condition (`$ne`, `$nin`, `$not`) is
 one condition like any other and matches nothing too: a filter without its value fails closed.
+
+Null elements of a foreign key that is an array are dropped under a plain `$in`, which joins. Under
+every other operator, and so under an `$in` inside `$not`, `$nor` or `$elemMatch`, they mean what
+they mean to the database (decision 11): to leave one out there would widen the condition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from docgraph.variables.compilation import (
@@ -90,24 +95,16 @@ def _take_stored_choices(value: Any) -> Any:
 
 
 def _take_key_choices(value: Any) -> Any:
-    return _take_stored_choices(_without_nulls(value))
+    values = value if isinstance(value, list) else [value]
+    return _take_stored_choices([item for item in values if item is not None])
 
 
 def _take_stored_list(value: Any) -> Any:
-    """For `$nin` and `$all`, which would be another condition without one of their values."""
+    """For negations and `$all`, which would be another condition without one of their values."""
     values = _take_list(value)
     if any(map(_is_pattern, values)):
-        raise BadValue("a stored regular expression cannot be compared in $nin or $all")
+        raise BadValue("a stored regular expression cannot be compared in $nin, $not or $all")
     return values
-
-
-def _take_key_list(value: Any) -> Any:
-    return _take_stored_list(_without_nulls(value))
-
-
-def _without_nulls(value: Any) -> Any:
-    values = value if isinstance(value, list) else [value]
-    return [item for item in values if item is not None]
 
 
 def _take_filters(value: Any) -> Any:
@@ -127,20 +124,24 @@ def _build_filter(compilation: Compilation, value: Any, where: Place, position: 
         return compilation.flaw(where, f"must be an object, not {describe(value)}")
     parts = {}
     for key, item in value.items():
-        parts[key] = compilation.build(item, (*where, key), _position_of(key))
+        if key.startswith("$"):
+            compilation.see_operator(key, "filter", (*where, key))
+        parts[key] = compilation.build(item, (*where, key), _position_of(key, position))
     if "$nor" not in parts:
         return combine_document(value, parts)
     return _without_empty_nor(combine_document(value, parts))
 
 
-def _position_of(key: str) -> Position:
-    if key in _LOGICAL:
-        return _ALTERNATIVES if key != "$and" else _CONJUNCTION
+def _position_of(key: str, around: Position) -> Position:
     if key == "$expr":
         return CONDITION_EXPRESSION
     if key == "$jsonSchema":
         return LITERAL  # nearly every value in it is the name of a field, or a condition on one
-    return VALUE if key.startswith("$") else CONDITION
+    if key == "$nor":
+        return _NEITHER
+    if key in _LOGICAL:
+        return replace(_ALTERNATIVES if key == "$or" else _CONJUNCTION, choices=around.choices)
+    return VALUE if key.startswith("$") else replace(CONDITION, choices=around.choices)
 
 
 def _without_empty_nor(render: Render) -> Render:
@@ -159,13 +160,13 @@ def _without_empty_nor(render: Render) -> Render:
 def _build_conjunction(
     compilation: Compilation, value: Any, where: Place, position: Position
 ) -> Render:
-    return combine_list(value, _build_filters(compilation, value, where))
+    return combine_list(value, _build_filters(compilation, value, where, position))
 
 
 def _build_alternatives(
     compilation: Compilation, value: Any, where: Place, position: Position
 ) -> Render:
-    parts = _build_filters(compilation, value, where)
+    parts = _build_filters(compilation, value, where, position)
     if all(isinstance(part, Constant) for part in parts):
         return Constant(value)
     is_negated = where[-1] == "$nor"
@@ -177,10 +178,13 @@ def _build_alternatives(
     return render
 
 
-def _build_filters(compilation: Compilation, value: Any, where: Place) -> list[Render]:
+def _build_filters(
+    compilation: Compilation, value: Any, where: Place, around: Position
+) -> list[Render]:
     if not isinstance(value, list) or not value:
         return [compilation.flaw(where, "must be an array of one filter or more")]
-    return [compilation.build(item, (*where, i), FILTER) for i, item in enumerate(value)]
+    inner = replace(FILTER, choices=around.choices)
+    return [compilation.build(item, (*where, i), inner) for i, item in enumerate(value)]
 
 
 def _build_condition(
@@ -198,9 +202,18 @@ def _build_operators(
         return build_parts(compilation, value, where, VALUE)
     parts = {}
     for key, item in value.items():
-        inner = _OPERATORS.get(key, VALUE)
-        parts[key] = compilation.build(item, (*where, key), inner)
+        if key.startswith("$"):
+            compilation.see_operator(key, "condition", (*where, key))
+        parts[key] = compilation.build(item, (*where, key), _operator_position(key, position))
     return combine_document(value, parts)
+
+
+def _operator_position(key: str, around: Position) -> Position:
+    if key == "$in":
+        return around.choices or _CHOICES
+    if key == "$elemMatch":
+        return replace(_ELEMENT_MATCH, choices=around.choices or _ELEMENT_CHOICES)
+    return _OPERATORS.get(key, VALUE)
 
 
 def _build_element_match(
@@ -232,6 +245,15 @@ def _build_list(compilation: Compilation, value: Any, where: Place, position: Po
     return build_parts(compilation, value, where, VALUE)
 
 
+def _build_all(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+    """`$all`: values, or conditions on elements (`$elemMatch`)."""
+    if not isinstance(value, list):
+        return compilation.flaw(where, f"must be an array, not {describe(value)}")
+    conditions = replace(VALUE, literal=_build_condition, choices=_ELEMENT_CHOICES)
+    parts = [compilation.build(item, (*where, i), conditions) for i, item in enumerate(value)]
+    return combine_list(value, parts)
+
+
 FILTER = Position(_build_filter, _take_filter)
 CONDITION = Position(_build_condition, _take_condition, _take_stored_condition)
 _CONJUNCTION = Position(_build_conjunction, _take_filters)
@@ -240,16 +262,18 @@ _CHOICE = Position(
     build_parts, take_value, lambda value: NOTHING if _is_pattern(value) else take_value(value)
 )
 
+_CHOICES = Position(
+    _build_in, lambda value: _take_list(value) or NOTHING, _take_stored_choices, _take_key_choices
+)
+_ELEMENT_CHOICES = replace(_CHOICES, adapt_key=None)
+_NEITHER_CHOICES = Position(_build_in, _take_list, _take_stored_list)
+_WHOLE_LIST = Position(_build_list, _take_list, _take_stored_list)
+
+_NEITHER = replace(_ALTERNATIVES, choices=_NEITHER_CHOICES)
+_ELEMENT_MATCH = Position(_build_element_match, _take_filter)
 _OPERATORS = {
-    "$in": Position(
-        _build_in,
-        lambda value: _take_list(value) or NOTHING,
-        _take_stored_choices,
-        _take_key_choices,
-    ),
-    "$nin": Position(_build_list, _take_list, _take_stored_list, _take_key_list),
-    "$all": Position(_build_list, _take_list, _take_stored_list, _take_key_list),
-    "$not": Position(_build_operators, _take_negated, _take_stored_negated),
-    "$elemMatch": Position(_build_element_match, _take_filter),
+    "$nin": _WHOLE_LIST,
+    "$all": replace(_WHOLE_LIST, literal=_build_all),
+    "$not": Position(_build_operators, _take_negated, _take_stored_negated, choices=_WHOLE_LIST),
     "$regex": Position(build_parts, _take_pattern),
 }

@@ -1,7 +1,8 @@
 """Paths into values: `a.b`, `a.0`, `a[0]`, `a['b']` (decision 10).
 
-Two ways of walking: `get_value` for names of `$arg`, where what is not there is unbound, and
-`get_field` for document fields, where a path maps over arrays and what is not there is null.
+`get_field` is for document fields: a name maps over arrays, and what is not there is null.
+`get_bound` is the same for names of `$arg`, where what is not there is unbound. `get_value` takes
+one value at most, for variables and predicates: it maps over nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ from typing import Any
 
 from docgraph.variables.values import UNBOUND
 
-__all__ = ["Path", "compile_field", "get_field", "get_value", "parse_path", "render_path"]
+__all__ = [
+    "Path",
+    "compile_field",
+    "get_bound",
+    "get_field",
+    "get_value",
+    "parse_field_path",
+    "parse_path",
+    "render_path",
+]
 
 Path = tuple[str, ...]
 
@@ -44,6 +54,26 @@ def parse_path(text: str) -> Path:
     return tuple(steps)
 
 
+_FIELD_STEP = re.compile(r"""[^.\[]+ | \[ (\d+ | '[^']*' | "[^"]*") \]""", re.VERBOSE)
+
+
+def parse_field_path(text: str) -> Path:
+    """The steps of a path in a mapping to a field, where names may hold what parse_path refuses."""
+    steps: list[str] = []
+    position = 0
+    while position < len(text):
+        if steps and text[position] == ".":
+            position += 1
+        match = _FIELD_STEP.match(text, position)
+        if match is None:
+            raise ValueError(f"{text!r} is not the path of a field")
+        steps.append(match[0] if match[1] is None else match[1].strip("'\""))
+        position = match.end()
+    if not all(steps) or not steps or text.endswith("."):
+        raise ValueError(f"{text!r} is not the path of a field")
+    return tuple(steps)
+
+
 def render_path(path: Path) -> str:
     """The path in dot notation, as far as dot notation can say it (as a projection needs it)."""
     steps = []
@@ -67,6 +97,18 @@ def get_value(value: Any, path: Path) -> Any:
                 return UNBOUND
             value = value[index]
         else:
+            return UNBOUND
+    return value
+
+
+def get_bound(value: Any, path: Path) -> Any:
+    """What `get_field` finds, or UNBOUND where that is nothing; of arrays, what elements have."""
+    for position, step in enumerate(path):
+        if isinstance(value, list) and not step.isdigit():
+            rest = path[position:]
+            return [get_field(item, rest) for item in value]
+        value = get_value(value, (step,))
+        if value is UNBOUND:
             return UNBOUND
     return value
 

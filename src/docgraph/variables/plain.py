@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from docgraph.variables.compilation import (
 )
 from docgraph.variables.values import CallerDocument, check_caller_document
 
-__all__ = ["LITERAL", "PLAIN", "VALUE", "build_parts", "take_value"]
+__all__ = ["LITERAL", "NUMBER", "PLAIN", "VALUE", "build_parts", "take_number", "take_value"]
 
 
 def take_value(value: Any) -> Any:
@@ -38,11 +39,24 @@ def build_parts(compilation: Compilation, value: Any, where: Place, position: Po
     return Constant(value)
 
 
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+def take_number(value: Any) -> Any:
+    """A value where a number must stand: parameters of a request are always text."""
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    return take_value(value)
+
+
 VALUE = Position(build_parts, take_value)
 """A value inside a condition: without it, the condition holds for nothing."""
 
 PLAIN = Position(build_parts, take_value, absent=None)
 """A value outside of conditions: a null from a default is a null."""
+
+NUMBER = Position(build_parts, take_number, absent=None)
+"""A number outside of conditions, also as its text."""
 
 LITERAL = Position(
     build_parts,

@@ -122,6 +122,8 @@ class _RequestVariables:
             return get_value(await self._body(), path[1:])
         if head == "qparams":
             return self._parameter(path)
+        if head == "request" and not path:
+            return {**self._request(), "body": await self._body()}
         return get_value(self._base(head), path)
 
     def _base(self, head: str) -> Any:

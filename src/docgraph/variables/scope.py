@@ -8,7 +8,7 @@ from typing import Any
 
 from docgraph.exchange import Document, Exchange
 from docgraph.variables.names import Reference, Source
-from docgraph.variables.paths import get_value
+from docgraph.variables.paths import get_bound
 from docgraph.variables.resolvers import Fresh, Resolvers
 from docgraph.variables.values import UNBOUND
 
@@ -55,7 +55,7 @@ class Scope:
                 value = UNBOUND if self.root is None else self.root
             case Source.VARIABLE:
                 return self.variables.lookup(reference.name)
-        return get_value(value, reference.path) if reference.path else value
+        return get_bound(value, reference.path) if reference.path else value
 
     def is_bound(self, reference: Reference) -> bool:
         """Whether the name has a value; an explicit null is one."""

@@ -14,6 +14,7 @@ from docgraph.variables.compilation import (
     describe,
 )
 from docgraph.variables.errors import BadValue
+from docgraph.variables.plain import take_number
 from docgraph.variables.scope import Scope
 
 __all__ = ["SORT", "SORT_BY"]
@@ -22,6 +23,7 @@ __all__ = ["SORT", "SORT_BY"]
 def _take_direction(value: Any) -> int | None:
     if value is None:
         return None
+    value = take_number(value)
     if isinstance(value, bool) or value not in (1, -1):
         raise BadValue("a sort direction must be 1 or -1")
     return int(value)

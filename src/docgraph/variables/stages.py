@@ -22,7 +22,7 @@ from docgraph.variables.compilation import (
 from docgraph.variables.expressions import EXPRESSION
 from docgraph.variables.filters import FILTER
 from docgraph.variables.names import Reference
-from docgraph.variables.plain import LITERAL, PLAIN, take_value
+from docgraph.variables.plain import LITERAL, NUMBER, PLAIN, take_value
 from docgraph.variables.scope import Scope
 from docgraph.variables.sorting import SORT
 from docgraph.variables.values import MATCH_NOTHING, NOTHING
@@ -211,9 +211,9 @@ _SEARCH = Position(_build_search, take_value, closed=LITERAL.closed)
 _BODIES: dict[str, Position] = {
     "$match": FILTER,
     "$sort": SORT,
-    "$limit": PLAIN,
-    "$skip": PLAIN,
-    "$sample": PLAIN,
+    "$limit": NUMBER,
+    "$skip": NUMBER,
+    "$sample": NUMBER,
     "$count": LITERAL,
     "$unset": LITERAL,
     "$unwind": LITERAL,
@@ -221,7 +221,7 @@ _BODIES: dict[str, Position] = {
     "$lookup": _document({"let": _EXPRESSIONS, "pipeline": STAGES}, LITERAL),
     "$unionWith": _document({"pipeline": STAGES}, LITERAL),
     "$graphLookup": _document(
-        {"startWith": EXPRESSION, "restrictSearchWithMatch": FILTER, "maxDepth": PLAIN}, LITERAL
+        {"startWith": EXPRESSION, "restrictSearchWithMatch": FILTER, "maxDepth": NUMBER}, LITERAL
     ),
     "$geoNear": _document(
         {
@@ -235,9 +235,9 @@ _BODIES: dict[str, Position] = {
     "$search": _SEARCH,
     "$searchMeta": _SEARCH,
     "$vectorSearch": _document(
-        {"queryVector": PLAIN, "numCandidates": PLAIN, "limit": PLAIN, "filter": FILTER}, LITERAL
+        {"queryVector": PLAIN, "numCandidates": NUMBER, "limit": NUMBER, "filter": FILTER}, LITERAL
     ),
-    "$bucketAuto": _document({"buckets": PLAIN, "granularity": PLAIN}, EXPRESSION),
+    "$bucketAuto": _document({"buckets": NUMBER, "granularity": PLAIN}, EXPRESSION),
     "$setWindowFields": _document(
         {
             "sortBy": SORT,

@@ -14,7 +14,8 @@ from docgraph.variables.compilation import GRAPHQL, Compilation, Position, Rende
 from docgraph.variables.errors import Flaw, TemplateError
 from docgraph.variables.expressions import EXPRESSION
 from docgraph.variables.filters import CONDITION, FILTER
-from docgraph.variables.plain import PLAIN, VALUE
+from docgraph.variables.operators import UnknownOperator
+from docgraph.variables.plain import NUMBER, PLAIN, VALUE
 from docgraph.variables.scope import Scope
 from docgraph.variables.sorting import SORT
 from docgraph.variables.stages import STAGES
@@ -22,13 +23,14 @@ from docgraph.variables.values import MATCH_NOTHING, NOTHING
 
 __all__ = ["Context", "Template", "compile_template", "inspect_template"]
 
-Context = Literal["filter", "stages", "sort", "plain", "condition", "value", "expression"]
+Context = Literal["filter", "stages", "sort", "plain", "number", "condition", "value", "expression"]
 
 _POSITIONS: Mapping[Context, Position] = {
     "filter": FILTER,
     "stages": STAGES,
     "sort": SORT,
     "plain": PLAIN,
+    "number": NUMBER,
     "condition": CONDITION,
     "value": VALUE,
     "expression": EXPRESSION,
@@ -41,7 +43,8 @@ class Template:
 
     `names` are those of `$arg` and `$ifarg` as written (`first`, `@user._id`, `rootDoc.x`),
     `foreign_keys` the paths of `$fk`, `root_paths` those below `rootDoc` (empty: the whole
-    document), both in dot notation; `uses` are the places of all of them.
+    document), both in dot notation; `uses` are the places of all of them. `unknown` are operators
+    of the database that docgraph does not know.
     """
 
     source: Any
@@ -51,6 +54,7 @@ class Template:
     root_paths: frozenset[str]
     uses: tuple[Use, ...] = field(default=(), repr=False, compare=False)
     vocabulary: Vocabulary = field(default=GRAPHQL, repr=False)
+    unknown: tuple[UnknownOperator, ...] = field(default=(), repr=False, compare=False)
     _render: Render = field(default=lambda scope: None, repr=False, compare=False)
 
     def render(self, scope: Scope) -> Any:
@@ -119,6 +123,7 @@ def inspect_template(
         frozenset(compilation.root_paths),
         tuple(compilation.uses),
         vocabulary,
+        tuple(compilation.unknown),
         render,
     )
     return template, compilation.flaws

@@ -103,27 +103,6 @@ async def test_aggregation_with_too_many_results_is_an_error_that_says_so(
     assert only_error(result).message == "the aggregation gives more than 5 results"
 
 
-async def test_estimate_above_the_limit_is_refused_before_any_command(engine: Engine) -> None:
-    """Decision 26: a thousand times a thousand times a thousand."""
-    app = engine.app(
-        "type Query { items(n: Int): [Item] } type Item { items(n: Int): [Item] _id: Int }",
-        {
-            "Query": {"items": listing(limit={"$arg": "n"})},
-            "Item": {"items": listing(find={"p": {"$fk": "_id"}}, limit={"$arg": "n"})},
-        },
-    )
-
-    with pytest.raises(OperationRefused) as refused:
-        await engine.run(
-            app,
-            "query ($n: Int) { items(n: $n) { items(n: $n) { items(n: $n) { _id } } } }",
-            {"n": 1000},
-        )
-
-    assert refused.value.errors[0].code == "too-many-estimated-documents"
-    assert engine.commands == []
-
-
 async def test_more_documents_than_allowed_end_the_request(
     engine: Engine, mongo_client: Client
 ) -> None:
@@ -566,3 +545,68 @@ async def test_unreachable_database_ends_the_request(engine: Engine, mongo_clien
 
     with failing(mongo_client, "find", errorCode=UNREACHABLE), pytest.raises(StoreUnavailable):
         await engine.run(app, "{ a: items { _id } b: items { _id } }")
+
+
+# --- one path language: decision 10 ---------------------------------------------------------------
+
+
+async def test_root_documents_foreign_keys_and_fields_run_over_arrays_alike(
+    engine: Engine, mongo_client: Client
+) -> None:
+    """Decision 10."""
+    app = engine.app(
+        """
+        type Query { items(_id: Int): [Item] }
+        type Item { _id: Int pids: [Int] byKey: [Item] byRoot: [Item] deep: [Item] }
+        """,
+        {
+            "Query": {"items": listing(find={"kind": "order"})},
+            "Item": {
+                "pids": "items.pid",
+                "byKey": listing(find={"_id": {"$in": {"$fk": "items.pid"}}}),
+                "byRoot": listing(find={"_id": {"$in": {"$arg": "rootDoc.items.pid"}}}),
+                "deep": listing(
+                    find={"kind": "product", "_id": {"$in": {"$arg": "rootDoc.items.pid"}}}
+                ),
+            },
+        },
+    )
+    insert(
+        mongo_client,
+        engine,
+        *({"_id": n, "kind": "product"} for n in range(4)),
+        {"_id": 10, "kind": "order", "items": [{"pid": 1}, {"pid": 2}]},
+        {"_id": 11, "kind": "order", "items": [{"pid": 3}, 7]},
+    )
+
+    data = await engine.data(app, "{ items { pids byKey { _id } byRoot { _id deep { _id } } } }")
+
+    first, second = data["items"]
+    pair = [{"_id": 1}, {"_id": 2}]
+    assert first["pids"] == [1, 2]
+    assert first["byKey"] == pair
+    assert first["byRoot"] == [{"_id": n, "deep": pair} for n in (1, 2)]
+    assert second == {
+        "pids": [3, None],
+        "byKey": [{"_id": 3}],
+        "byRoot": [{"_id": 3, "deep": [{"_id": 3}]}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [({"$numberDouble": "1.5"}, [1]), ({"$numberDouble": "NaN"}, [2])]
+)
+async def test_a_float_takes_the_form_that_canonical_results_have(
+    engine: Engine, mongo_client: Client, value: Any, expected: list[int]
+) -> None:
+    """Decision 16."""
+    app = engine.app(
+        "type Query { items(x: Float, l: [Float]): [Item] } type Item { _id: Int }",
+        {"Query": {"items": listing(find={"x": {"$in": {"$arg": ["l", {"$arg": "x"}]}}})}},
+    )
+    insert(mongo_client, engine, {"_id": 1, "x": 1.5}, {"_id": 2, "x": float("nan")})
+
+    alone = await engine.data(app, "query ($x: Float) { items(x: $x) { _id } }", {"x": value})
+    several = await engine.data(app, "query ($l: [Float]) { items(l: $l) { _id } }", {"l": [value]})
+
+    assert alone == several == {"items": [{"_id": n} for n in expected]}

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from docgraph.access.enforce import (
+from docgraph.access.enforcing.enforce import (
     RequestMerger,
     ResponseProjector,
     WriteFilter,
-    merge_into,
     project,
     restrict,
 )
+from docgraph.access.enforcing.merging import merge_into
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Exchange, Permission, Resource, ResourceType, Write, WriteKind
 from tests.unit.access.harness import make_exchange
@@ -77,6 +77,42 @@ def test_merged_paths_reach_into_documents() -> None:
 )
 def test_merged_values_win_in_operators(update: Any, expected: Any) -> None:
     assert merge_into(Write(WriteKind.UPDATE, update=update), OWNER).update == expected
+
+
+@pytest.mark.parametrize(
+    ("update", "expected"),
+    [
+        ({"$set": {"a": {"c": 1}}}, {"$set": {"a": {"c": 1, "b": {"d": 9}}}}),
+        ({"$set": {"a": {"b": {"d": 1, "e": 2}}}}, {"$set": {"a": {"b": {"d": 9, "e": 2}}}}),
+        ({"$set": {"a.b": {"e": 2}}}, {"$set": {"a.b": {"e": 2, "d": 9}}}),
+        ({"$set": {"a.b": 5, "x": 1}}, {"$set": {"a.b": {"d": 9}, "x": 1}}),
+        ({"$set": {"a": [1]}}, {"$set": {"a": {"b": {"d": 9}}}}),
+        ({"$set": {"a.c": 1}}, {"$set": {"a.c": 1, "a.b.d": 9}}),
+        ({"$set": {"ab": 1}}, {"$set": {"ab": 1, "a.b.d": 9}}),
+        ({"$unset": {"a": ""}}, {"$set": {"a": {"b": {"d": 9}}}}),
+        ({"$unset": {"a.b": "", "x": ""}}, {"$set": {"a.b": {"d": 9}}, "$unset": {"x": ""}}),
+        (
+            {"$setOnInsert": {"a": {"c": 1, "b": {"d": 5, "e": 2}}}},
+            {"$setOnInsert": {"a.c": 1, "a.b.e": 2}, "$set": {"a.b.d": 9}},
+        ),
+        ({"$setOnInsert": {"a": 5}}, {"$set": {"a.b.d": 9}}),
+        ({"$push": {"a": 1}, "$inc": {"a.b": 1, "n": 1}}, {"$inc": {"n": 1}, "$set": {"a.b.d": 9}}),
+        ({"$currentDate": {"a": True}}, {"$set": {"a.b.d": 9}}),
+        ({"$rename": {"a": "x"}}, {"$set": {"a.b.d": 9}}),
+        ({"$rename": {"x": "a.b.d"}}, {"$unset": {"x": ""}, "$set": {"a.b.d": 9}}),
+        ({"$rename": {"x": "y"}}, {"$rename": {"x": "y"}, "$set": {"a.b.d": 9}}),
+    ],
+    ids=str,
+)
+def test_merged_paths_reach_into_what_operators_set(update: Any, expected: Any) -> None:
+    write = Write(WriteKind.UPDATE, update=update)
+    assert merge_into(write, {"a.b.d": 9}).update == expected
+
+
+def test_several_merged_paths_go_into_one_object() -> None:
+    write = Write(WriteKind.UPDATE, update={"$set": {"a": {"x": 1}}})
+    merged = merge_into(write, {"a.b": 1, "a.c.d": 2, "e": 3})
+    assert merged.update == {"$set": {"a": {"x": 1, "b": 1, "c": {"d": 2}}, "e": 3}}
 
 
 def test_merged_values_come_last_in_a_pipeline_and_stay_values() -> None:

@@ -407,3 +407,50 @@ def test_deep_nesting_is_refused() -> None:
 
     with pytest.raises(TemplateError, match="nested deeper than 100"):
         compile_template(source, context="filter")
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ({"$nin": {"$fk": "k"}}, {"$nin": [2, None]}),
+        ({"$all": {"$fk": "k"}}, {"$all": [2, None]}),
+        ({"$not": {"$in": {"$fk": "k"}}}, {"$not": {"$in": [2, None]}}),
+        ({"$elemMatch": {"$in": {"$fk": "k"}}}, {"$elemMatch": {"$in": [2, None]}}),
+        ({"$in": {"$fk": "k"}}, {"$in": [2]}),
+    ],
+)
+def test_null_elements_of_a_key_are_dropped_under_a_plain_in_only(
+    condition: Any, expected: Any
+) -> None:
+    """Decision 11."""
+    assert render({"a": condition}, parent={"k": [2, None]}) == {"a": expected}
+
+
+def test_null_elements_of_a_key_count_under_nor() -> None:
+    """Decision 11."""
+    rendered = render({"$nor": [{"a": {"$in": {"$fk": "k"}}}]}, parent={"k": [None]})
+
+    assert rendered == {"$nor": [{"a": {"$in": [None]}}]}
+
+
+@pytest.mark.parametrize("operator", ["$arg", "$fk"])
+def test_the_negation_of_an_empty_choice_holds_for_everything(operator: str) -> None:
+    filter_ = {"a": {"$not": {"$in": {operator: "k"}}}}
+
+    assert render(filter_, {"k": []}, parent={"k": []}) == {"a": {"$not": {"$in": []}}}
+
+
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        {"a": {"$not": {"$in": {"$fk": "k"}}}},
+        {"$nor": [{"a": {"$in": {"$fk": "k"}}}]},
+    ],
+)
+def test_a_stored_pattern_does_not_fall_out_of_a_negation(filter_: Any) -> None:
+    with pytest.raises(BadValue, match="stored regular expression"):
+        render(filter_, parent={"k": [1, Regex("^x")]})
+
+
+def test_a_missing_key_in_a_negated_list_matches_nothing() -> None:
+    assert matches_nothing(render({"a": {"$not": {"$in": [{"$fk": "k"}, 5]}}}, parent={}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docgraph.variables import UNBOUND, compile_field, get_field, get_value, parse_path, render_path
+from docgraph.variables.paths import get_bound
 
 
 @pytest.mark.parametrize(
@@ -91,3 +92,28 @@ def test_field_paths_step_into_arrays_by_index_and_over_them_by_name(
 def test_a_field_of_what_is_no_document_is_null() -> None:
     assert compile_field(("a",))(None) is None
     assert compile_field(("a",))(3) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("items.pid", [1, 2, None]),
+        ("items.0.pid", 1),
+        ("items[1].pid", 2),
+        ("items.pid.x", [None, None, None]),
+        ("items", [{"pid": 1}, {"pid": 2}, {}]),
+        ("items.9", UNBOUND),
+        ("none.pid", UNBOUND),
+        ("null", None),
+        ("null.pid", UNBOUND),
+        ("empty.pid", []),
+    ],
+)
+def test_a_bound_path_runs_over_arrays_as_that_of_a_field_does(path: str, expected: object) -> None:
+    """Decision 10: one path language."""
+    document = {"items": [{"pid": 1}, {"pid": 2}, {}], "null": None, "empty": []}
+
+    found = get_bound(document, parse_path(path))
+
+    assert found == expected
+    assert get_field(document, parse_path(path)) == (None if expected is UNBOUND else expected)

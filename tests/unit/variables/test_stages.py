@@ -251,10 +251,27 @@ def test_a_direction_that_is_null_is_left_out() -> None:
     assert render([{"$sort": {"a": {"$arg": ["x", None]}}}]) == []
 
 
-@pytest.mark.parametrize("value", [0, 2, "1", True, {"$meta": "textScore"}, [1]])
+@pytest.mark.parametrize("value", [0, 2, "2", "a", True, {"$meta": "textScore"}, [1]])
 def test_a_supplied_direction_must_be_one_or_minus_one(value: Any) -> None:
     with pytest.raises(BadValue, match="1 or -1"):
         render([{"$sort": {"a": {"$arg": "x"}}}], {"x": value})
+
+
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    [
+        ({"$limit": {"$arg": "n"}}, {"$limit": 3}),
+        ({"$skip": {"$arg": ["m", {"$arg": "n"}]}}, {"$skip": 3}),
+        ({"$sample": {"size": {"$arg": "n"}}}, {"$sample": {"size": 3}}),
+        ({"$sort": {"a": {"$arg": "d"}}}, {"$sort": {"a": -1}}),
+        ({"$match": {"a": {"$arg": "n"}}}, {"$match": {"a": "3"}}),
+    ],
+)
+def test_a_whole_number_in_text_is_taken_where_a_number_must_stand(
+    stage: Any, expected: Any
+) -> None:
+    """Parameters of a request are always text."""
+    assert render([stage], {"n": "3", "d": "-1"}) == [expected]
 
 
 def test_operators_cannot_come_in_a_sort() -> None:

@@ -4,12 +4,12 @@ A stored aggregation or a GraphQL app reads collections for whoever may run it. 
 the root role can write one only about collections that a plain `GET` of theirs would show them
 whole: without `readFilter` and `projectResponse`. Nor can they name a hidden property, such as the
 password, in an aggregation, an app, a stream or a schema. What was stored before and stays as it
-is, they may leave there.
+is, they may leave there: an entry of the metadata, or an app, as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
@@ -17,17 +17,20 @@ from docgraph.access.database import AUTHORIZER, DbAclAuthorizer
 from docgraph.access.definitions.imagined import Imagination
 from docgraph.access.full import FullAuthorizer
 from docgraph.codec import as_meant
-from docgraph.config.section import PluginConfig, Section
+from docgraph.codec.equality import is_equal
+from docgraph.config.section import PluginConfig
 from docgraph.exchange import (
     Consistency,
     Deadline,
     Document,
     Exchange,
+    Permission,
     Resource,
     ResourceType,
     Write,
 )
 from docgraph.exchange.errors import DocgraphError, SecurityViolation
+from docgraph.exchange.path import encode_path
 from docgraph.graphql.sections import Graphql
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
@@ -50,6 +53,8 @@ _PRIMARY: Final = Consistency(preference="primary")
 _REST: Final = "mongo"
 _PIPELINES: Final = ("aggrs", "streams")
 _LOOK_MS: Final = 10_000
+_MOST_BOUND: Final = 10_000
+_FREE: Final = ("description", "enabled")  # of a descriptor: they let nobody see more
 _HINT: Final = "only the root role may"
 
 Namespace = tuple[str, str]
@@ -68,7 +73,7 @@ class DefinitionLimits(DataInterceptor):
         config: PluginConfig,
         *,
         registry: PluginRegistry,
-        configuration: Mapping[str, Section],
+        imagined_requests: Imagination,
         store: Store,
         graphql: Graphql,
         mongo: Mongo,
@@ -78,7 +83,7 @@ class DefinitionLimits(DataInterceptor):
         self._graphql = graphql
         self._mongo = mongo
         self._mounts = Mounts(mongo.mongo_mounts, mongo.uri)
-        self._imagination = Imagination(registry, configuration)
+        self._imagination = imagined_requests
 
     async def provision(self) -> None:
         """Tell the guard of the store which role is above it."""
@@ -113,6 +118,7 @@ class DefinitionLimits(DataInterceptor):
             await self._check_app(exchange, document)
         elif resource.collection == SCHEMA_STORE:
             self._check_schema(db, document)
+            await self._check_bound(exchange, db)
         else:
             await self._check_metadata(exchange, db, document)
 
@@ -128,7 +134,9 @@ class DefinitionLimits(DataInterceptor):
             for place, entry in _new_entries(property, document.get(property), before):
                 stages = flatten_stages(entry.get("stages"), REST.optional)
                 await self._check_pipeline(exchange, (db, collection), stages, place)
-        self._check_binding(db, collection, document.get("jsonSchema"), stored.get("jsonSchema"))
+        binding = document.get("jsonSchema")
+        if binding is not None and not is_equal(binding, stored.get("jsonSchema")):
+            await self._check_binding(exchange, (db, collection), binding)
 
     async def _check_pipeline(
         self, exchange: Exchange, own: Namespace, stages: list[Any], place: str
@@ -146,17 +154,41 @@ class DefinitionLimits(DataInterceptor):
         if hidden and (name := find_named(stages, hidden)):
             raise _refuse_name(f"{place}.stages", name)
 
-    def _check_binding(self, db: str, collection: str, setting: Any, stored: Any) -> None:
+    async def _check_binding(self, exchange: Exchange, namespace: Namespace, binding: Any) -> None:
         """The schema of a collection with hidden properties is one of its own database.
 
         Those of other databases may name what is hidden here.
         """
-        other = setting.get("schemaStoreDb", db) if isinstance(setting, dict) else db
-        if setting != stored and other != db and self._hidden({(db, collection)}):
+        db, collection = namespace
+        other = binding.get("schemaStoreDb", db) if isinstance(binding, dict) else db
+        if other != db and self._hidden({namespace}):
             raise SecurityViolation(
                 f"jsonSchema.schemaStoreDb: the schema of '{collection}' must be of its database",
                 hint=_HINT,
             )
+        permission = exchange.permission
+        is_partial = permission is not None and not _is_whole(permission, namespace)
+        if is_partial or await self._sees_part(exchange, namespace):
+            raise _refuse_schema("jsonSchema", collection)
+
+    async def _check_bound(self, exchange: Exchange, db: str) -> None:
+        """Whoever sees a collection in part does not choose what is checked there.
+
+        Schemas refer to others, so that any of them counts.
+        """
+        bound = await self._store.find(
+            db,
+            METADATA_STORE,
+            {"jsonSchema": {"$exists": True}},
+            projection={"_id": 1},
+            limit=_MOST_BOUND,
+            deadline=Deadline.after_ms(_LOOK_MS),
+            consistency=_PRIMARY,
+        )
+        for metadata in bound:
+            collection = str(metadata["_id"]).removeprefix(f"{METADATA_STORE}.")
+            if await self._sees_part(exchange, (db, collection)):
+                raise _refuse_schema("the schema", collection)
 
     def _check_schema(self, db: str, document: Document) -> None:
         hidden = tuple(
@@ -172,7 +204,7 @@ class DefinitionLimits(DataInterceptor):
 
     async def _check_app(self, exchange: Exchange, document: Document) -> None:
         stored = await self._find(self._graphql.db, self._graphql.collection, document.get("_id"))
-        if document.get("mappings") == stored.get("mappings"):
+        if _shows_no_more(document, stored):
             return
         for place, namespace, mapping in _find_mapped(document.get("mappings")):
             if not await self._may_read(exchange, namespace):
@@ -189,16 +221,26 @@ class DefinitionLimits(DataInterceptor):
 
     async def _may_read(self, exchange: Exchange, namespace: Namespace) -> bool:
         """Whether a plain GET of the collection shows the caller all of it, at one of its paths."""
-        paths = self._find_paths(exchange, namespace)
-        if not paths:
+        if not self._find_paths(exchange, namespace):
             # No request reads it, but who may do everything anyway need not be kept from it.
             known = self._registry.of_kind(Kind.AUTHORIZER)
             return any(isinstance(one, FullAuthorizer) for one in known)
-        for path in paths:
-            service, decision = await self._imagination.decide_get(exchange, path)
-            if service == _REST and decision is not None and _shows_all(decision, namespace):
-                return True
-        return False
+        decisions = await self._decide_reads(exchange, namespace)
+        return any(_shows_all(one, namespace) for one in decisions)
+
+    async def _sees_part(self, exchange: Exchange, namespace: Namespace) -> bool:
+        """Whether GETs show the caller something of the collection, and none of them all of it."""
+        decisions = await self._decide_reads(exchange, namespace)
+        return bool(decisions) and not any(_shows_all(one, namespace) for one in decisions)
+
+    async def _decide_reads(self, exchange: Exchange, namespace: Namespace) -> list[Decision]:
+        """What admits plain GETs of the collection, at all its paths."""
+        decisions = []
+        for path in self._find_paths(exchange, namespace):
+            service, decision = await self._imagination.decide_get(exchange, encode_path(path))
+            if service == _REST and decision is not None:
+                decisions.append(decision)
+        return decisions
 
     def _find_paths(self, exchange: Exchange, namespace: Namespace) -> list[tuple[str, ...]]:
         """Where the collection is mounted, and its place beside the resource of the request.
@@ -242,11 +284,21 @@ class DefinitionLimits(DataInterceptor):
 
 
 def _shows_all(decision: Decision, namespace: Namespace) -> bool:
-    permission = decision.permission
-    if permission is None:
-        return True
+    return decision.permission is None or _is_whole(decision.permission, namespace)
+
+
+def _is_whole(permission: Permission, namespace: Namespace) -> bool:
+    """Whether a permission for the collection shows all of it."""
     return not permission.project_response and namespace_of(*namespace) not in (
         permission.read_filters
+    )
+
+
+def _refuse_schema(place: str, collection: str) -> SecurityViolation:
+    return SecurityViolation(
+        f"{place}: what is checked in the collection '{collection}' may not be chosen by somebody "
+        "who sees only a part of it",
+        hint=_HINT,
     )
 
 
@@ -257,8 +309,31 @@ def _refuse_name(place: str, name: str) -> SecurityViolation:
 def _new_entries(property: str, entries: Any, stored: Any) -> Iterator[tuple[str, Document]]:
     known = stored if isinstance(stored, list) else []
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-        if isinstance(entry, dict) and entry not in known:
+        if isinstance(entry, dict) and not any(is_equal(entry, one) for one in known):
             yield f"{property}[{index}]", entry
+
+
+def _shows_no_more(app: Document, stored: Document) -> bool:
+    """Whether an app is what it was, or was switched off.
+
+    Its address and `@visible` say who gets what it maps, so that they count as much as mappings.
+    """
+    was_served, is_served = (_enabled(one) is not False for one in (stored, app))
+    return is_equal(_served(app), _served(stored)) and (was_served or not is_served)
+
+
+def _enabled(app: Document) -> Any:
+    descriptor = app.get("descriptor")
+    return descriptor.get("enabled") if isinstance(descriptor, dict) else None
+
+
+def _served(app: Document) -> Document:
+    """What an app answers with, and where."""
+    descriptor = app.get("descriptor")
+    if isinstance(descriptor, dict):
+        descriptor = {key: one for key, one in descriptor.items() if key not in _FREE}
+    parts = {"schema": app.get("schema"), "mappings": app.get("mappings")}
+    return {**parts, "descriptor": descriptor or None}
 
 
 def _find_mapped(mappings: Any) -> Iterator[tuple[str, Namespace, Document]]:

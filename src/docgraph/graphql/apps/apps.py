@@ -23,7 +23,7 @@ from docgraph.graphql.apps.stored_definitions import (
     build_entry,
     build_key,
 )
-from docgraph.graphql.definition.definition import decode_definition, normalise_uri
+from docgraph.graphql.definition.definition import decode_definition, normalise_uri, spell_uri
 from docgraph.graphql.sections import Graphql
 from docgraph.observe import emit
 from docgraph.observe.events import AppInvalid, AppLoaded, AppsRefreshed
@@ -226,8 +226,7 @@ class Apps:
 
     async def _read_claimants(self, uri: str) -> StoredDefinitions:
         """All definitions that claim this uri: of several, only one is served."""
-        spellings = [uri, f"/{uri}", f"{uri}/", f"/{uri}/"]
-        filter = {"$or": [{"_id": uri}, {"descriptor.uri": {"$in": spellings}}]}
+        filter = {"$or": [{"_id": uri}, {"descriptor.uri": {"$in": spell_uri(uri)}}]}
         definitions = StoredDefinitions()
         definitions.put([build_entry(document) for document in await self._read(filter, 100)])
         return definitions

@@ -16,7 +16,7 @@ from typing import Any
 from docgraph.codec import JsonMode, encode
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import Document
-from docgraph.graphql.definition.definition import normalise_uri
+from docgraph.graphql.definition.definition import normalise_uri, read_uri
 
 __all__ = ["Entry", "StoredDefinitions", "build_entry", "build_key", "find_claims"]
 
@@ -47,7 +47,7 @@ def build_entry(document: Document) -> Entry:
     return Entry(
         key=build_key(id),
         id=id,
-        uri=normalise_uri(uri if isinstance(uri, str) else str(id)),
+        uri=read_uri(uri) if isinstance(uri, str) else normalise_uri(str(id)),
         enabled=descriptor.get("enabled") is not False,
         etag=None if etag is None else str(etag),
         document=document,

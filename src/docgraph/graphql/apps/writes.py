@@ -28,9 +28,10 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
 from docgraph.graphql.apps.apps import known_variables
+from docgraph.graphql.apps.questions import settle
 from docgraph.graphql.apps.stored_definitions import find_claims
-from docgraph.graphql.definition.check import Report, check_definition
-from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.definition.check import Finding, Report, inspect_definition
+from docgraph.graphql.definition.definition import decode_definition, spell_uri
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
@@ -108,16 +109,17 @@ class DefinitionChecker(OnDefinitions):
         """What is wrong with a definition; off the loop, since a large schema takes long."""
         return await run_blocking(
             self._lane,
-            check_definition,
+            inspect_definition,
             document,
             settings=self.settings,
             policy=self._store.policy,
             variables=known_variables(self._registry),
+            hidden=self._store.guard.shield().hidden,
         )
 
     async def _check(self, document: Document, place: str) -> Document:
         stored = to_stored({key: value for key, value in document.items() if key != URIS})
-        report = await self._examine(stored)
+        report = await settle(await self._examine(stored), self._store, self.settings)
         if report.errors:
             raise DefinitionError(
                 f"Wrong GraphQL App definition{place}: {report.errors[0].where}: "
@@ -125,7 +127,7 @@ class DefinitionChecker(OnDefinitions):
                 hint=report.errors[0].hint,
                 details=[f"{one.where}: {one.what}" for one in report.errors],
             )
-        _warnings.set((*_warnings.get(), *map(str, report.warnings)))
+        _warnings.set((*_warnings.get(), *map(_show, report.warnings)))
         stored.setdefault("_etag", ObjectId())
         stored[URIS] = find_claims(document["_id"], decode_definition(stored).uri)
         return stored
@@ -133,9 +135,7 @@ class DefinitionChecker(OnDefinitions):
     async def _refuse_collision(self, document: Document, taken: set[str], place: str) -> None:
         """Look for others with one of these claims, also those written without our array."""
         claims = document[URIS]
-        written = [
-            spelling for one in claims for spelling in (one, f"/{one}", f"{one}/", f"/{one}/")
-        ]
+        written = [spelling for one in claims for spelling in spell_uri(one)]
         claimed = [
             {URIS: {"$in": claims}},
             {"_id": {"$in": claims}},
@@ -164,6 +164,10 @@ class DefinitionChecker(OnDefinitions):
             deadline=Deadline.after_ms(_LOOK_MS),
             reveal=(self._key,),
         )
+
+
+def _show(warning: Finding) -> str:
+    return f"{warning} ({warning.hint})" if warning.hint else str(warning)
 
 
 def _hide_ours(store: Store, graphql: Graphql) -> Key:

@@ -20,6 +20,7 @@ from graphql import (
     GraphQLUnionType,
 )
 
+from docgraph.graphql.definition.check_effects import Hidden, check_hidden
 from docgraph.graphql.definition.check_fields import Rules, check_object_type, check_one_field
 from docgraph.graphql.definition.check_types import check_abstract_type, check_enum
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition
@@ -32,7 +33,14 @@ from docgraph.store.guard.stages import Policy
 from docgraph.variables import BUILT_IN
 from docgraph.variables.compilation import describe
 
-__all__ = ["Examination", "Finding", "Report", "check_definition", "examine"]
+__all__ = [
+    "Examination",
+    "Finding",
+    "Report",
+    "check_definition",
+    "examine",
+    "inspect_definition",
+]
 
 _QUERY_SHAPE = frozenset({"db", "collection", "find", "stages"})
 
@@ -56,17 +64,48 @@ def check_definition(
     settings: Graphql,
     policy: Policy | None = None,
     variables: Collection[str] = BUILT_IN,
-    collections: Collection[str] | None = None,
 ) -> Report:
-    """Errors and warnings, each with its place.
+    """Errors and warnings, each with its place, as far as they can be known without a database."""
+    report = inspect_definition(definition, settings=settings, policy=policy, variables=variables)
+    return report.settle_alone()
 
-    `variables` are the known predefined ones without their @; `collections` are the existing ones
-    as `<db>.<collection>`, None when they are not known.
+
+def inspect_definition(
+    definition: AppDefinition | Mapping[str, Any],
+    *,
+    settings: Graphql,
+    policy: Policy | None = None,
+    variables: Collection[str] = BUILT_IN,
+    hidden: Hidden | None = None,
+) -> Report:
+    """Errors, warnings, and the questions that only the database can settle.
+
+    `variables` are the known predefined ones without their @, `hidden` the properties that no
+    read shows, by namespace. This is for definitions that are written: some of what is refused
+    here is put up with in those that are stored already.
     """
     if not isinstance(definition, AppDefinition):
         definition = decode_definition(definition)
-    rules = Rules(settings.max_limit, policy or Policy(), variables, collections)
-    return examine(definition, rules).report
+    parts = examine(definition, Rules(settings.max_limit, policy or Policy(), variables))
+    findings = Findings([*parts.report.errors], [*parts.report.warnings])
+    findings.questions += parts.report.questions
+    if parts.schema is not None:
+        _check_entrance(parts.schema, definition.mappings, findings)
+        check_hidden(parts.schema, parts.mappings, hidden or {}, findings)
+    return findings.report()
+
+
+def _check_entrance(schema: GraphQLSchema, mappings: Mapping[str, Any], findings: Findings) -> None:
+    """Nothing could ever be asked of an app without a mapped field of Query."""
+    query, fields = mappings.get("Query"), schema.type_map.get("Query")
+    if not isinstance(fields, GraphQLObjectType) or not (query is None or isinstance(query, dict)):
+        return
+    if not any(isinstance((query or {}).get(name), dict) for name in fields.fields):
+        findings.error(
+            "mappings.Query",
+            "maps no field of Query to a query or an aggregation",
+            "map one at least",
+        )
 
 
 def examine(definition: AppDefinition, rules: Rules) -> Examination:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from graphql import GraphQLField, GraphQLObjectType
 
+from docgraph.config.nearest import find_nearest
 from docgraph.exchange.errors import QueryError, SecurityViolation
-from docgraph.graphql.definition.findings import Findings, join_place
+from docgraph.graphql.definition.check_effects import warn_unused, warn_useless
+from docgraph.graphql.definition.findings import Findings, Namespace, Ordering, join_place
 from docgraph.graphql.definition.mapping import (
     AggregationMapping,
     AnyMapping,
@@ -19,7 +21,8 @@ from docgraph.graphql.definition.mapping import (
 )
 from docgraph.store.guard.stages import Policy, check_filter, check_pipeline
 from docgraph.store.mounts import check_reserved
-from docgraph.store.names import check_namespace
+from docgraph.store.names import check_collection, check_database, check_namespace
+from docgraph.store.order import pinned_paths
 from docgraph.variables import (
     BUILT_IN,
     GRAPHQL,
@@ -29,6 +32,7 @@ from docgraph.variables import (
     Template,
     flatten_stages,
     inspect_template,
+    parse_field_path,
 )
 from docgraph.variables.compilation import describe
 
@@ -41,12 +45,11 @@ _LOADER_KEYS = ("batching", "caching", "maxBatchSize")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a definition is held against; `collections` are `<db>.<collection>` where known."""
+    """What a definition is held against."""
 
     max_limit: int
     policy: Policy
     variables: Collection[str] = BUILT_IN
-    collections: Collection[str] | None = None
 
 
 def check_object_type(
@@ -64,6 +67,9 @@ def check_object_type(
         if value is not None:
             checker = _FieldChecker(f"{where}.{name}", rules, findings, type_.name == "Query")
             mapping = checker.check(value, field)
+            if mapping is not None:
+                warn_useless(checker.where, mapping, field, findings)
+                warn_unused(checker.where, type_, name, mapping, findings)
         elif type_.name == "Query":
             findings.warn(f"{where}.{name}", "has no mapping and is always null")
         if mapping is not None:
@@ -103,9 +109,10 @@ class _FieldChecker:
         self.findings.error(join_place(self.where, key), what, hint)
 
     def _check_path(self, text: str) -> FieldMapping | None:
-        path = tuple(text.split("."))
-        if not all(path):
-            self._error("", f"{text!r} is not the path of a field")
+        try:
+            path = parse_field_path(text)
+        except ValueError as error:
+            self._error("", str(error))
             return None
         if self.is_query:
             self.findings.warn(
@@ -117,37 +124,50 @@ class _FieldChecker:
         return FieldMapping(path)
 
     def _check_namespace(self, value: Mapping[str, Any]) -> None:
-        names = []
-        for key in ("db", "collection"):
+        before = len(self.findings.errors)
+        for key, check in (("db", check_database), ("collection", check_collection)):
             name = value.get(key)
             if name is None:
-                self._error(key, "is missing")
+                self._error(key, "is missing", _find_misspelling(key, value))
             elif not isinstance(name, str):
                 self._error(key, f"must be a string, not {describe(name)}")
             else:
-                names.append(name)
-        if len(names) != 2:  # noqa: PLR2004 - one of each
-            return
+                self._check_name(key, check, name)
+        if len(self.findings.errors) == before:
+            db, collection = value["db"], value["collection"]
+            self._check_name("collection", check_namespace, db, collection)
+            self._check_name("collection", check_reserved, collection)
+        if len(self.findings.errors) == before:
+            self.findings.questions.append(Namespace(f"{self.where}.collection", db, collection))
+
+    def _check_name(self, key: str, check: Callable[..., object], *names: str) -> None:
         try:
-            namespace = check_namespace(*names)
-            check_reserved(names[1])
+            check(*names)
         except (QueryError, SecurityViolation) as error:
-            self._error("db", error.message)
-            return
-        if self.rules.collections is not None and namespace not in self.rules.collections:
-            self.findings.warn(f"{self.where}.collection", f"there is no collection {namespace}")
+            self._error(key, error.message)
 
     def _query(self, value: Mapping[str, Any]) -> QueryMapping:
         self._warn_unknown(value, _QUERY_KEYS)
         find = self._template(value, "find", "filter") or self._compile({}, "find", "filter")
         self._check_security(lambda: check_filter(value.get("find"), policy=self.rules.policy))
         sort = self._template(value, "sort", "sort")
+        self._ask_order(value, sort)
         skip = self._number(value, "skip", None)
         limit = self._number(value, "limit", self.rules.max_limit)
         loader = self._loader(value)
         return QueryMapping(
             str(value.get("db")), str(value.get("collection")), find, sort, skip, limit, loader
         )
+
+    def _ask_order(self, value: Mapping[str, Any], sort: Template | None) -> None:
+        db, collection = value.get("db"), value.get("collection")
+        known = isinstance(db, str) and isinstance(collection, str)
+        if known and sort is not None and sort.is_constant and sort.source:
+            order = tuple(sort.source.items())
+            pinned = frozenset(pinned_paths(value.get("find")))
+            where = f"{self.where}.sort"
+            question = Ordering(where, str(db), str(collection), order, pinned)
+            self.findings.questions.append(question)
 
     def _aggregation(self, value: Mapping[str, Any]) -> AggregationMapping:
         self._warn_unknown(value, _AGGREGATION_KEYS)
@@ -172,10 +192,17 @@ class _FieldChecker:
 
     def _warn_unknown(self, value: Mapping[str, Any], known: tuple[str, ...]) -> None:
         for key in value:
-            if key not in known:
-                self.findings.warn(
-                    f"{self.where}.{key}", "is not known and has no effect", ", ".join(known)
-                )
+            if key in known:
+                continue
+            where = f"{self.where}.{key}"
+            if key in _QUERY_KEYS:
+                self.findings.warn(where, "has no effect beside stages", _AS_STAGES[key])
+            elif key in _AGGREGATION_KEYS:
+                self.findings.warn(where, "has no effect without stages")
+            else:
+                nearest = find_nearest(key, known)
+                hint = f"did you mean {nearest}?" if nearest else f"known are {', '.join(known)}"
+                self.findings.warn(where, "is not known and has no effect", hint)
 
     def _template(self, value: Mapping[str, Any], key: str, context: Context) -> Template | None:
         part = value.get(key)
@@ -189,6 +216,7 @@ class _FieldChecker:
     def _compile(self, source: Any, key: str, context: Context) -> Template:
         template, flaws = inspect_template(source, context=context)
         self.findings.flaws(join_place(self.where, key), flaws)
+        self.findings.ask(join_place(self.where, key), template.unknown)
         return template
 
     def _number(self, value: Mapping[str, Any], key: str, highest: int | None) -> Template | None:
@@ -202,7 +230,7 @@ class _FieldChecker:
         elif highest is not None and part > highest:
             self._error(key, f"cannot be greater than {highest}")
         else:
-            return self._compile(int(part), key, "plain")
+            return self._compile(int(part), key, "number")
         return None
 
     def _operator_only(self, part: dict[str, Any] | None, key: str) -> Template | None:
@@ -211,7 +239,7 @@ class _FieldChecker:
         if not GRAPHQL.operators & part.keys():
             self._error(key, 'must be a whole number or an operator such as {"$arg": "…"}')
             return None
-        return self._compile(part, key, "plain")
+        return self._compile(part, key, "number")
 
     def _loader(self, value: Mapping[str, Any]) -> DataLoader:
         options = value.get("dataLoader")
@@ -278,4 +306,17 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _find_misspelling(key: str, value: Mapping[str, Any]) -> str | None:
+    """The key that was probably meant to be the missing one."""
+    known = {*_QUERY_KEYS, *_AGGREGATION_KEYS}
+    near = [name for name in value if name not in known and find_nearest(name, known) == key]
+    return f"{near[0]!r} is not known: did you mean {key!r}?" if near else None
+
+
 _NOUNS = {int: "whole number", bool: "boolean"}
+_AS_STAGES = {
+    "find": "make it a $match, the first of the stages",
+    "sort": "make it a stage $sort",
+    "skip": "make it a stage $skip",
+    "limit": "make it a stage $limit",
+}

@@ -7,9 +7,11 @@ of a definition is told at once. Whether it can work is the business of `check`.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote, unquote
 
 from docgraph.codec.encode import EncodeError, encode
 from docgraph.codec.escape import as_meant
@@ -18,7 +20,15 @@ from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.variables.compilation import describe
 
-__all__ = ["AppDefinition", "Finding", "decode_definition", "normalise_uri"]
+__all__ = [
+    "AppDefinition",
+    "Finding",
+    "decode_definition",
+    "decode_uri",
+    "normalise_uri",
+    "read_uri",
+    "spell_uri",
+]
 
 _DESCRIPTOR_KEYS = ("uri", "description", "enabled", "limits")
 _MAX_LIMIT = 2**31 - 1
@@ -45,6 +55,47 @@ def normalise_uri(uri: str) -> str:
     return "/".join(segment for segment in uri.split("/") if segment)
 
 
+_ESCAPE = re.compile("%(?![0-9a-fA-F]{2})")
+
+
+def decode_uri(uri: str) -> str:
+    """A uri of a descriptor, its escapes read as in the path of a request; or a ValueError."""
+    for mark in "?#":
+        if mark in uri:
+            raise ValueError(f"a path ends before {mark!r}; the character itself is {quote(mark)}")
+    if _ESCAPE.search(uri):
+        raise ValueError("a '%' begins an escape of two hexadecimal digits; itself it is %25")
+    segments = []
+    for segment in normalise_uri(uri).split("/"):
+        try:
+            text = unquote(segment, errors="strict")
+        except UnicodeDecodeError:
+            raise ValueError(f"the escapes of {segment!r} are no UTF-8") from None
+        if "/" in text:
+            raise ValueError("an escaped slash separates nothing: write a slash")
+        segments.append(text)
+    if segments == [""]:
+        raise ValueError("cannot be empty")
+    if not {".", ".."}.isdisjoint(segments):
+        raise ValueError("cannot have '.' or '..' as a segment")
+    return "/".join(segments)
+
+
+def read_uri(uri: str) -> str:
+    """Where an app with this uri is served; what is wrong with it is told elsewhere."""
+    try:
+        return decode_uri(uri)
+    except ValueError:
+        return normalise_uri(uri)
+
+
+def spell_uri(served: str) -> list[str]:
+    """How a descriptor may have written the uri of an app that is served there."""
+    escaped = quote(served)
+    forms = dict.fromkeys((served, escaped, re.sub("%..", lambda one: one[0].lower(), escaped)))
+    return [text for one in forms for text in (one, f"/{one}", f"{one}/", f"/{one}/")]
+
+
 def decode_definition(document: Mapping[str, Any]) -> AppDefinition:
     """Read a stored or submitted document, with escaped or plain keys (decision 6)."""
     return _Decoder(as_meant(document)).decode()
@@ -62,7 +113,9 @@ class _Decoder:
         document = self._document
         descriptor = self._read(document, "descriptor", dict, {})
         uri = self._read(descriptor, "uri", str, None, "descriptor.")
-        self._check_id(uri)
+        if uri is None and "uri" in descriptor:
+            self._problem("descriptor.uri", "cannot be null", "leave it out, or give an address")
+        uri = self._check_id(uri)
         self._check_descriptor(descriptor)
         return AppDefinition(
             id=document.get("_id"),
@@ -93,15 +146,14 @@ class _Decoder:
             self._problem(key, "is missing", hint)
         return self._read(self._document, key, kind, default)
 
-    def _check_id(self, uri: str | None) -> None:
-        """Decisions 1 to 3."""
+    def _check_id(self, uri: str | None) -> str | None:
+        """The uri as paths of requests are read, if there is one (decisions 1 to 3)."""
         if uri is not None:
-            segments = normalise_uri(uri).split("/")
-            if segments == [""]:
-                self._problem("descriptor.uri", "cannot be empty")
-            elif not {".", ".."}.isdisjoint(segments):
-                self._problem("descriptor.uri", "cannot have '.' or '..' as a segment")
-            return
+            try:
+                return decode_uri(uri)
+            except ValueError as error:
+                self._problem("descriptor.uri", str(error))
+                return uri
         identifier = self._document.get("_id")
         if not isinstance(identifier, str) or not identifier or "/" in identifier:
             self._problem(
@@ -109,6 +161,7 @@ class _Decoder:
                 "must be a non-empty string without a slash",
                 "or give the app its own address in descriptor.uri",
             )
+        return None
 
     def _check_descriptor(self, descriptor: Mapping[str, Any]) -> None:
         for key in descriptor:
@@ -117,9 +170,9 @@ class _Decoder:
                 self._remarks.append(
                     Finding(
                         where,
-                        "belongs to version 8 and has no effect",
-                        "remove it: the name of an app is its _id; use descriptor.uri to serve "
-                        "it at another address",
+                        "belongs to version 8 and has no effect: remove descriptor.name",
+                        "the name of an app is its _id; descriptor.uri serves it at another "
+                        "address",
                     )
                 )
             elif key not in _DESCRIPTOR_KEYS:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from docgraph.exchange.errors import DefinitionError
-from docgraph.variables import Flaw
+from docgraph.variables import Flaw, UnknownOperator
 
-__all__ = ["Finding", "Findings", "Report", "join_place"]
+__all__ = ["Finding", "Findings", "Namespace", "Question", "Report", "join_place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +25,49 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Namespace:
+    """A collection that a mapping reads."""
+
+    where: str
+    db: str
+    collection: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """A sort whose ties may have no order; `advice` is the index that gives them one."""
+
+    where: str
+    db: str
+    collection: str
+    sort: tuple[tuple[str, Any], ...]
+    pinned: frozenset[str] = field(default_factory=frozenset)
+    advice: str = field(default="", compare=False)
+
+
+Question = UnknownOperator | Namespace | Ordering
+"""Something that only the database knows: its operators, collections and indexes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that was found (decision 7)."""
+    """Everything that was found (decision 7); `questions` are open until they are settled."""
 
     errors: tuple[Finding, ...] = ()
     warnings: tuple[Finding, ...] = ()
+    questions: tuple[Question, ...] = ()
+
+    def settle(self, refused: Collection[Question]) -> Report:
+        """The report with the answers of the database: what it refuses, and does not have."""
+        findings = Findings([*self.errors], [*self.warnings])
+        for question in self.questions:
+            answer = next((one for one in refused if one == question), None)
+            findings.settle(answer or question, is_refused=answer is not None)
+        return findings.report()
+
+    def settle_alone(self) -> Report:
+        """The report without a database: what is not known counts as a mistake."""
+        return self.settle([one for one in self.questions if isinstance(one, UnknownOperator)])
 
     def as_error(self) -> DefinitionError:
         """One error for all of them, a line of the message for each."""
@@ -43,6 +82,7 @@ class Findings:
 
     errors: list[Finding] = field(default_factory=list)
     warnings: list[Finding] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
 
     def error(self, where: str, what: str, hint: str | None = None) -> None:
         """Something that cannot work."""
@@ -57,9 +97,31 @@ class Findings:
         for flaw in flaws:
             self.error(join_place(where, flaw.where), flaw.what, flaw.hint)
 
+    def ask(self, where: str, operators: Iterable[UnknownOperator]) -> None:
+        """Leave the operators of a template at `where` to the database."""
+        self.questions += [replace(one, where=join_place(where, one.where)) for one in operators]
+
+    def settle(self, question: Question, *, is_refused: bool) -> None:
+        """Note what the database says to a question."""
+        match question:
+            case UnknownOperator(where=where, name=name) if is_refused:
+                self.error(where, f"MongoDB has no operator {name}", question.hint)
+            case UnknownOperator(where=where, name=name):
+                self.warn(where, f"docgraph does not know {name}, but this database does")
+            case Namespace(where=where) if is_refused:
+                name = f"{question.db}.{question.collection}"
+                self.warn(where, f"there is no collection {name}")
+            case Ordering(where=where) if is_refused:
+                self.warn(
+                    where,
+                    "documents with equal keys come in the order of an index, and pages may"
+                    " lose or repeat them",
+                    f"make an index {question.advice}",
+                )
+
     def report(self) -> Report:
         """What was found."""
-        return Report(tuple(self.errors), tuple(self.warnings))
+        return Report(tuple(self.errors), tuple(self.warnings), tuple(self.questions))
 
 
 def join_place(where: str, inner: str) -> str:

@@ -12,7 +12,7 @@ from datetime import datetime
 from math import isfinite
 from typing import Any
 
-from graphql import GraphQLScalarType, ValueNode
+from graphql import GraphQLFloat, GraphQLScalarType, ValueNode
 
 from docgraph.codec.encode import fragment
 from docgraph.codec.forms import FORMS, JsonMode, double_form
@@ -26,7 +26,7 @@ from docgraph.codec.types import (
     Regex,
     Timestamp,
 )
-from docgraph.graphql.definition.inputs import PARSERS, ExactFloat, read_literal
+from docgraph.graphql.definition.inputs import PARSERS, ExactFloat, build_bson, read_literal
 
 __all__ = ["BSON_SCALARS", "ExactFloat", "Serializer", "serializer"]
 
@@ -215,6 +215,20 @@ def _scalar(name: str, description: str) -> GraphQLScalarType:
         description=description,
     )
 
+
+_parse_plain_float = GraphQLFloat.coerce_input_value
+
+
+def _parse_float(value: Any) -> float:
+    """A number, or the object that results have for what JSON cannot write (decision 16)."""
+    if isinstance(value, dict) and isinstance(opened := build_bson(value), float):
+        return opened
+    number: float = _parse_plain_float(value)
+    return number
+
+
+# graphql-core finds its own types by their names: a schema cannot have another Float.
+GraphQLFloat.coerce_input_value = GraphQLFloat.parse_value = _parse_float  # type: ignore[method-assign]
 
 _DESCRIPTIONS = {
     "BsonDocument": "A document of the database.",

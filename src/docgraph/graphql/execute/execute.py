@@ -21,9 +21,10 @@ from docgraph.graphql.errors import Damaged
 from docgraph.graphql.execute.answers import Answers
 from docgraph.graphql.execute.complete import Values, complete_block, complete_values
 from docgraph.graphql.execute.elements import Elements
+from docgraph.graphql.execute.estimate import check_estimate
 from docgraph.graphql.execute.fetch import fetch_values
 from docgraph.graphql.execute.introspect import introspect
-from docgraph.graphql.execute.prepare import check_estimate, prepare_fetches
+from docgraph.graphql.execute.prepare import prepare_fetches, prepare_orders
 from docgraph.graphql.execute.report import report_causes
 from docgraph.graphql.execute.result import Result
 from docgraph.graphql.execute.run import Run
@@ -69,7 +70,8 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
         predefined = await Variables.resolve(tree.variables, exchange, variables_resolver)
     run = Run(plan, store, exchange, settings, limits, variable_values, lane, answers)
     prepare_fetches(tree, variables, predefined, run)
-    check_estimate(tree, run)
+    await prepare_orders(tree, run)
+    await check_estimate(tree, run)
     values = await resolve_block(tree.block, [{}], None, run)
     (root,) = values.items
     if isinstance(root, Damaged):

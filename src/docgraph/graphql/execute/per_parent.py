@@ -16,7 +16,7 @@ from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.join import is_comparable, match_any
 from docgraph.graphql.execute.queries import Answer, Find, Pipeline, Query, send_all, send_alone
 from docgraph.graphql.execute.run import Prepared, Run
-from docgraph.graphql.execute.window import read_window
+from docgraph.graphql.execute.window import Window, order_window, read_window
 from docgraph.graphql.plan.relation import combine
 from docgraph.graphql.plan.tree import Fetch
 from docgraph.variables import MATCH_NOTHING, Scope, matches_nothing
@@ -110,8 +110,9 @@ def _render_filter(fetch: Fetch, mapping: QueryMapping, scope: Scope) -> Any:
     return combine([rest, *(match_any(join.target, own) for join, own in pairs)])
 
 
-def _read_window(fetch: Fetch, mapping: QueryMapping, scope: Scope, run: Run) -> Any:
-    return read_window(mapping, scope, run.bounds, is_list=fetch.is_list)
+def _read_window(fetch: Fetch, mapping: QueryMapping, scope: Scope, run: Run) -> Window:
+    window = read_window(mapping, scope, run.bounds, is_list=fetch.is_list)
+    return order_window(window, fetch, run.prepared[id(fetch)].indexes)
 
 
 def _build_pipeline(

@@ -28,6 +28,9 @@ Answer = list[Document] | FieldFailure
 TOGETHER = 200  # queries in one command; a pipeline may have 1 000 stages
 ALONE = 1_000  # queries that are sent one by one when they cannot be sent together
 
+# Results of these stages have one or two small fields.
+_SMALL = frozenset({"$count", "$sortByCount"})
+
 
 @dataclass(frozen=True, slots=True)
 class Find:
@@ -62,12 +65,15 @@ class Pipeline:
     max_results: int
 
     def as_stages(self, fetch: Fetch) -> list[Document]:
-        """The stages, bounded."""
-        return [*self.stages, {"$limit": self.limit}]
+        """The stages, bounded; of each result only what is needed (decision 15)."""
+        stages = [*self.stages, {"$limit": self.limit}]
+        if fetch.projection is not None and not _SMALL.intersection(self.stages[-1]):
+            stages.append({"$project": fetch.projection})
+        return stages
 
     async def send(self, fetch: Fetch, run: Run) -> Answer:
         """Send this query alone."""
-        return self.check(await run.aggregate(fetch, self.stages, self.limit))
+        return self.check(await run.aggregate(fetch, self.as_stages(fetch), self.limit))
 
     def check(self, results: list[Document]) -> Answer:
         """The results, if there are not too many (decision 12)."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from docgraph.graphql.errors import Classification, Errors, GraphqlError
+from docgraph.graphql.errors import Errors, GraphqlError, count_more
 
 __all__ = ["CommandRecord", "Result", "encode_data"]
 
@@ -55,12 +55,8 @@ class Result(NamedTuple):
             return cls(data, (), 0, tuple(commands), documents)
         entries = list(errors.first)
         if errors.total > len(entries):
-            entries.append(_more_errors(errors.total - len(entries)))
+            entries.append(count_more(errors.total - len(entries)))
         return cls(data, tuple(entries), errors.total, tuple(commands), documents)
-
-
-def _more_errors(count: int) -> GraphqlError:
-    return GraphqlError(f"{count} more errors are not shown", Classification.ABORTED, "more-errors")
 
 
 def encode_data(data: Any, limit: int) -> bytes | None:

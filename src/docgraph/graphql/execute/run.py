@@ -22,6 +22,7 @@ from docgraph.graphql.plan.tree import Fetch
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.runtime import Lane
 from docgraph.store import Store
+from docgraph.store.facts import Index
 from docgraph.variables import Scope
 
 __all__ = ["Prepared", "Run"]
@@ -30,11 +31,15 @@ CONCURRENT_COMMANDS = 8
 
 
 class Prepared(NamedTuple):
-    """A fetch with the values of this request: coerced arguments, and the window if it is fixed."""
+    """A fetch with the values of this request: coerced arguments, and the window if it is fixed.
+
+    `indexes` are those of its collection, where a sort makes it worth knowing them.
+    """
 
     scope: Scope
     window: Window | None = None
     failure: FieldFailure | None = None
+    indexes: Sequence[Index] | None = None
 
 
 @dataclass(slots=True)

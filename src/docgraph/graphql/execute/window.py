@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import FieldFailure
+from docgraph.graphql.plan.tree import Fetch
+from docgraph.store.facts import Index
+from docgraph.store.order import order_ties
 from docgraph.variables import NOTHING, Scope, Template
 
-__all__ = ["Bounds", "Window", "read_window"]
+__all__ = ["Bounds", "Window", "order_window", "read_window"]
+
+
+_KEPT_ORDERS = 32  # of one fetch: callers may choose its sort
 
 
 class Bounds(Protocol):
@@ -56,6 +62,21 @@ def read_window(mapping: QueryMapping, scope: Scope, bounds: Bounds, *, is_list:
     skip = _read_count("skip", mapping.skip, scope)
     limit = _read_limit(mapping, scope, bounds) if is_list else 1
     return Window(sort or None, skip, limit)
+
+
+def order_window(window: Window, fetch: Fetch, indexes: Sequence[Index] | None) -> Window:
+    """The window with `_id` at the end of its sort, where that costs no index (decision 12)."""
+    sort = window.sort
+    if not sort:
+        return window
+    key = repr(sort)
+    known = fetch.orders.get(key)
+    if known is None or known[0] is not indexes:
+        ordered = order_ties(sort, fetch.pinned_paths, indexes)
+        if len(fetch.orders) >= _KEPT_ORDERS:
+            fetch.orders.clear()
+        known = fetch.orders[key] = (indexes, ordered)
+    return window if known[1] == sort else window._replace(sort=known[1])
 
 
 def _read_limit(mapping: QueryMapping, scope: Scope, bounds: Bounds) -> int:

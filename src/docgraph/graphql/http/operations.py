@@ -19,7 +19,7 @@ from docgraph.graphql.errors import (
     Classification,
     GraphqlError,
     OperationRefused,
-    name_null,
+    count_more,
 )
 from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.plan.merging import measure_merging
@@ -27,6 +27,7 @@ from docgraph.graphql.plan.plan import Plan, build_plan, select_operation
 from docgraph.graphql.plan.plans import PlanKey, Plans
 from docgraph.graphql.plan.rules import COMPARISONS, COMPARISONS_OF_ALIKE, choose_rules
 from docgraph.graphql.sections import Graphql
+from docgraph.graphql.wording import phrase
 from docgraph.runtime import Lane, LoadingCache, run_blocking
 
 __all__ = ["Operations", "may_introspect"]
@@ -117,7 +118,8 @@ def _check_validity(app: VisibleApp, document: DocumentNode, *, introspection: b
     if any(error.message == _ABORTED for error in errors):
         raise _repeats_too_often()
     if errors:
-        raise OperationRefused([_describe(error) for error in errors])
+        shown = [_describe(error) for error in errors[:MAX_ERRORS]]
+        raise OperationRefused([*shown, count_more()] if len(errors) > MAX_ERRORS else shown)
 
 
 def _repeats_too_often() -> OperationRefused:
@@ -130,4 +132,4 @@ def _repeats_too_often() -> OperationRefused:
 def _describe(error: GraphQLError) -> GraphqlError:
     locations = tuple((place.line, place.column) for place in error.locations or ())
     message = _SUGGESTION.sub("", error.message)  # some rules suggest, whatever they are told
-    return GraphqlError(name_null(message), Classification.VALIDATION, "invalid-query", locations)
+    return GraphqlError(phrase(message), Classification.VALIDATION, "invalid-query", locations)

@@ -23,7 +23,8 @@ from graphql import (
 from graphql.execution.values import VariableValues
 from graphql.language import Node
 
-from docgraph.graphql.errors import FieldFailure, name_null
+from docgraph.graphql.errors import FieldFailure
+from docgraph.graphql.wording import phrase
 
 __all__ = ["Arguments", "build_arguments", "find_variables"]
 
@@ -59,7 +60,7 @@ class Arguments:
         try:
             return get_argument_values(self.definition, self.node, variables, hide_suggestions=True)
         except GraphQLError as error:
-            raise FieldFailure(name_null(error.message), "bad-argument") from None
+            raise FieldFailure(phrase(error.message), "bad-argument") from None
 
 
 def build_arguments(definition: GraphQLField, node: FieldNode) -> Arguments:

@@ -110,6 +110,9 @@ def _explain_fetch(fetch: Fetch) -> Iterator[str]:
         yield f"stages {_show(mapping.stages.source)}"
     else:
         yield from _explain_query(fetch, mapping)
+    shown = fetch.projection
+    fields = "all" if shown is None else ", ".join(name for name, on in shown.items() if on)
+    yield f"fields {fields}"
     if relation.root_paths:
         paths = ", ".join(path or "all of it" for path in relation.root_paths)
         yield f"of rootDoc {paths}"
@@ -123,9 +126,6 @@ def _explain_query(fetch: Fetch, mapping: QueryMapping) -> Iterator[str]:
     for name, template in parts.items():
         if template is not None:
             yield f"{name} {_show(template.source)}"
-    shown = fetch.projection
-    fields = "all" if shown is None else ", ".join(name for name, on in shown.items() if on)
-    yield f"fields {fields}"
 
 
 def _show(source: Any) -> str:

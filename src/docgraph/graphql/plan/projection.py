@@ -84,7 +84,7 @@ def root_paths(block: Block) -> Iterator[str]:
     for column in block.columns:
         if isinstance(column, Fetch):
             for path in column.relation.root_paths:
-                yield cut_path(tuple(path.split(".")))
+                yield cut_path((path.split(".")[0],))
         if isinstance(column, Fetch | Embedded) and column.selection is not None:
             for inner in column.selection.blocks.values():
                 if inner.needs_root:

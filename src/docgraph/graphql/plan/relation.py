@@ -14,7 +14,7 @@ from typing import Any
 from docgraph.graphql.definition.mapping.aggregation import AggregationMapping
 from docgraph.graphql.definition.mapping.query import QueryMapping
 from docgraph.variables import Template, compile_field, compile_template, parse_path
-from docgraph.variables.paths import get_value
+from docgraph.variables.paths import get_bound
 
 __all__ = ["Join", "Relation", "analyse", "combine"]
 
@@ -105,7 +105,7 @@ def _root_getter(path: str) -> Callable[[Any], Any]:
     if not path:
         return id
     steps = parse_path(path)
-    return lambda root: get_value(root, steps)
+    return lambda root: get_bound(root, steps)
 
 
 def freeze(value: Any) -> Hashable:

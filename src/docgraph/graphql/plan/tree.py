@@ -21,6 +21,7 @@ from docgraph.graphql.plan.arguments import Arguments
 from docgraph.graphql.plan.compile import Project, compile_projection
 from docgraph.graphql.plan.leaves import Absent, Constant, Get, Leaf, Serialize
 from docgraph.graphql.plan.relation import Relation
+from docgraph.store.order import pinned_paths
 
 __all__ = [
     "Absent",
@@ -75,6 +76,7 @@ class Fetch:
     projection: Mapping[str, int] | None
     is_root: bool
     folds: tuple[Fold, ...] = ()
+    orders: dict[str, Any] = field(default_factory=dict, repr=False)  # as worked out before
 
     @cached_property
     def is_list(self) -> bool:
@@ -86,6 +88,13 @@ class Fetch:
         """Whether one `$in` finds the documents of all parents."""
         relation = self.relation
         return bool(relation.joins) and not relation.is_per_parent and self.mapping.loader.batching
+
+    @cached_property
+    def pinned_paths(self) -> frozenset[str]:
+        """The properties that the filter of a query leaves few values of."""
+        if not isinstance(self.mapping, QueryMapping):
+            return frozenset()
+        return frozenset(pinned_paths(self.mapping.find.source))
 
     @cached_property
     def has_own_windows(self) -> bool:
@@ -208,6 +217,11 @@ class Tree:
         found: dict[int, Fetch] = {}
         _find_fetches(self.block, found, set())
         return tuple(found.values())
+
+    @cached_property
+    def sorted_fetches(self) -> tuple[Fetch, ...]:
+        """The queries among them that have a sort."""
+        return tuple(f for f in self.fetches if getattr(f.mapping, "sort", None) is not None)
 
     @cached_property
     def variables(self) -> frozenset[str]:

@@ -30,8 +30,9 @@ from docgraph.graphql.errors import (
     Classification,
     GraphqlError,
     OperationRefused,
-    name_null,
+    count_more,
 )
+from docgraph.graphql.wording import phrase
 
 __all__ = ["VariableReader"]
 
@@ -98,14 +99,12 @@ class VariableReader:
         )
         if isinstance(coerced, VariableValues):
             return coerced
-        raise OperationRefused(
-            [
-                GraphqlError(
-                    name_null(error.message),
-                    Classification.VALIDATION,
-                    "bad-variable",
-                    tuple((place.line, place.column) for place in error.locations or ()),
-                )
-                for error in coerced
-            ]
-        )
+        errors = [_describe(error) for error in coerced[:MAX_ERRORS]]
+        if len(coerced) > MAX_ERRORS:  # the last one says, in its own words, that there are more
+            errors.append(count_more())
+        raise OperationRefused(errors)
+
+
+def _describe(error: GraphQLError) -> GraphqlError:
+    locations = tuple((place.line, place.column) for place in error.locations or ())
+    return GraphqlError(phrase(error.message), Classification.VALIDATION, "bad-variable", locations)

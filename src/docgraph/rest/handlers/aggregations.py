@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 from docgraph.codec import as_meant
 from docgraph.exchange import Answer, Deadline, Document, Permission, ResourceType
 from docgraph.exchange.errors import (
+    AnswerTooLarge,
     NotFound,
     QueryError,
     SecurityViolation,
@@ -23,7 +24,6 @@ from docgraph.rest.bodies.pipelines import Aggregation, find_aggregation
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.handlers.searches import check_text_search, searches_hidden
 from docgraph.rest.parameters.aggregation_variables import build_scope, parse_avars
-from docgraph.store.driver.errors import AnswerTooLarge
 from docgraph.store.guard.references import READING_MORE, nested_pipelines, read_reference
 from docgraph.store.guard.shown import Shown, asks_for_hidden, is_shown
 from docgraph.store.guard.stages import has_key

@@ -22,7 +22,7 @@ from docgraph.exchange import (
     WriteMode,
     WriteResult,
 )
-from docgraph.exchange.errors import Conflict, DocgraphError, RequestError
+from docgraph.exchange.errors import DocgraphError, RequestError
 from docgraph.rest.bodies.bodies import read_object
 from docgraph.rest.call import Call, Handlers
 from docgraph.rest.links import document_path
@@ -65,13 +65,7 @@ async def _write_array(
     call: Call, documents: list[Document], condition: Condition | None, etag: ObjectId
 ) -> WriteResult:
     """Write; what has another etag was not found by the write, and collides where it inserts."""
-    try:
-        result = await call.write(_build_write(call, documents, condition))
-    except Conflict:
-        stale = await find_stale(call, documents, condition, etag)
-        if not stale:
-            raise
-        return WriteResult(failures=tuple(stale.values()))
+    result = await call.write(_build_write(call, documents, condition))
     if condition is None or _count_done(result) == len(documents):
         return result
     failures = {failure.index: failure for failure in result.failures}
@@ -122,6 +116,7 @@ def _require_filter(call: Call) -> Document:
 
 
 def _prepare(call: Call, body: Document, index: int, etag: ObjectId) -> Document:
+    body = call.identify(body)
     try:
         if "_id" in body:
             check_id(body["_id"], several=True)

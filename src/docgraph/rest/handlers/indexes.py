@@ -86,7 +86,7 @@ async def _put(call: Call) -> Answer:
             name,
             keys,
             options,
-            account=call.exchange.account,
+            exchange=call.exchange,
             collection_id=call.find_id(call.resource),
         )
     except (StoreError, Conflict, QueryError) as error:

@@ -1,7 +1,8 @@
 """PATCH of a document that is checked as a whole before it is written (decision 4).
 
 The document is read, patched in memory and replaced, guarded by the etag it was read with: what is
-written is what was checked. A write in between by another client leads to another try.
+written is what was checked. A write in between by another client leads to another try. Only what
+the caller may write is read at all, so that a failing check tells nothing of other documents.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from docgraph.rest.parameters.ids import show_id
 from docgraph.rest.writes.attempts import attempts
 from docgraph.rest.writes.etags import ETAG
 from docgraph.rest.writes.patch import apply_update
+from docgraph.rest.writes.representation import rehearse_representation
 from docgraph.rest.writes.single import (
     Target,
     announce,
+    explain_collision,
     explain_miss,
-    rehearse_representation,
     target_of,
 )
 
@@ -54,9 +56,12 @@ async def patch_whole_document(call: Call, update: Document, etag: ObjectId) -> 
     target = await target_of(call, call.resource.id)
     # The read below ignores what the caller may see; so we check here that they may read it.
     await call.rehearse_read(Read(filter=target.filter_without_etag, limit=1))
-    await rehearse_representation(call)
-    async with call.turn(call.collection, target.id):
-        result = await _patch(call, target, update)
+    await rehearse_representation(call, target.id)
+    try:
+        async with call.turn(call.collection, target.id):
+            result = await _patch(call, target, update)
+    except Conflict as conflict:
+        return await explain_collision(call, target, conflict)
     if result is None:
         return await explain_miss(call, target)
     return await announce(call, target.id, etag, result)
@@ -70,15 +75,18 @@ async def _patch(call: Call, target: Target, update: Document) -> WriteResult | 
         if document is None:
             if call.mode is WriteMode.UPDATE:
                 return None
-            if (created := await _create(call, target, update)) is not None:
-                return created
-            continue
+            try:
+                return await _insert(call, target, update)
+            except Conflict:
+                if call.mode is WriteMode.INSERT or await _read(call, target) is None:
+                    raise
+                continue  # somebody else has created it in the meantime
         if target.condition is not None and not target.condition.admits(document.get(ETAG)):
             return None
         if call.mode is WriteMode.INSERT:
             raise Conflict(f"the document {show_id(target.id)} exists already")
         if document == tried:
-            return None  # it did not change: a permission keeps this document from being written
+            return None  # it did not change: an interceptor keeps it from being written
         tried = document
         result = await _replace(call, target, document, update)
         if result.matched:
@@ -86,15 +94,9 @@ async def _patch(call: Call, target: Target, update: Document) -> WriteResult | 
     return None
 
 
-async def _create(call: Call, target: Target, update: Document) -> WriteResult | None:
-    """None: somebody else has created it in the meantime."""
+async def _insert(call: Call, target: Target, update: Document) -> WriteResult:
     created = apply_update({"_id": target.id}, update)
-    try:
-        return await call.write(Write(WriteKind.INSERT, (created,), applied=update))
-    except Conflict:
-        if await _read(call, target) is None:
-            raise  # it collides with another document
-        return None
+    return await call.write(Write(WriteKind.INSERT, (created,), applied=update))
 
 
 async def _replace(call: Call, target: Target, document: Document, update: Document) -> WriteResult:
@@ -117,7 +119,15 @@ async def _apply(call: Call, write: Write, document: Document, update: Document)
 
 
 async def _read(call: Call, target: Target) -> Document | None:
-    """The document as it is, without what a permission leaves out: it is going to be written."""
-    read = Read(filter=target.filter_without_etag, limit=1, consistency=call.consistency)
+    """The document as it is, if this caller may write it: with all that is not shown to them.
+
+    What becomes of the checks below would tell what is in one that they may not write.
+    """
+    writable = [call.write_filter] if call.write_filter else []
+    read = Read(
+        filter={"$and": [target.filter_without_etag, *writable]},
+        limit=1,
+        consistency=call.consistency,
+    )
     found = await call.context.store.read(call.resource, read, deadline=call.exchange.deadline)
     return found[0] if found else None

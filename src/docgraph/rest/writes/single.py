@@ -16,7 +16,6 @@ from docgraph.exchange import (
     Body,
     Document,
     Read,
-    Resource,
     ResourceType,
     Write,
     WriteKind,
@@ -36,6 +35,11 @@ from docgraph.rest.writes.etags import (
     is_demanded,
 )
 from docgraph.rest.writes.flatten import prepare_document
+from docgraph.rest.writes.representation import (
+    APPLIED,
+    find_representation,
+    rehearse_representation,
+)
 
 __all__ = [
     "Target",
@@ -43,10 +47,10 @@ __all__ = [
     "check_missing_id",
     "condition_of",
     "delete",
+    "explain_collision",
     "explain_miss",
     "post_document",
     "put_document",
-    "rehearse_representation",
     "target_of",
     "update",
 ]
@@ -78,6 +82,7 @@ class Target:
 
 async def post_document(call: Call, body: Document) -> Answer:
     """POST of one document to a collection."""
+    body = call.identify(body)
     if "_id" not in body:
         check_missing_id(call)
         return await _create(call, {"_id": ObjectId(), **body})
@@ -161,6 +166,16 @@ async def explain_miss(call: Call, target: Target) -> Answer:
     )
 
 
+async def explain_collision(call: Call, target: Target, conflict: Conflict) -> Answer:
+    """Why an insertion collided: an upsert inserts what it did not find by a wrong etag."""
+    if target.condition is None:
+        raise conflict
+    try:
+        return await explain_miss(call, target)
+    except NotFound:
+        raise conflict from None
+
+
 async def announce(call: Call, id: Any, etag: ObjectId, result: WriteResult) -> Answer:
     """The answer to a write that succeeded: empty, unless there is something to tell."""
     created = bool(result.inserted or result.upserted)
@@ -168,8 +183,10 @@ async def announce(call: Call, id: Any, etag: ObjectId, result: WriteResult) -> 
     if created:
         headers += _location(call, id)
     status = 201 if created else 200
-    if _wants_representation(call):
-        return await _represent(call, id, status, headers, result)
+    if (document := await find_representation(call, id)) is not None:
+        current = etag_headers(document) or headers[:1]
+        warnings = {"_warnings": list(result.warnings)} if result.warnings else {}
+        return call.answer({**document, **warnings}, [*current, *headers[1:], APPLIED], status)
     if result.warnings:
         return call.answer({"_warnings": list(result.warnings)}, headers, status)
     return Body(status, headers=headers)
@@ -178,25 +195,16 @@ async def announce(call: Call, id: Any, etag: ObjectId, result: WriteResult) -> 
 # --- steps ----------------------------------------------------------------------------------------
 
 
-async def rehearse_representation(call: Call) -> None:
-    """Refuse `keys` that the caller may not ask for before the write, not after it."""
-    keys = call.parameters.keys
-    if keys is not None and _wants_representation(call):
-        await call.rehearse_read(Read(projection=keys, limit=1))
-
-
 async def _create(call: Call, body: Document) -> Answer:
-    await rehearse_representation(call)
     etag = ObjectId()
     document = {**prepare_document(body), ETAG: etag}
     id = document["_id"]
+    await rehearse_representation(call, id)
     try:
         result = await call.write(Write(WriteKind.INSERT, (document,)))
-    except Conflict:
+    except Conflict as conflict:
         target = Target(id, find_exclusion(call.request.headers))
-        if target.condition is None:
-            raise
-        return await _explain_collision(call, target)
+        return await explain_collision(call, target, conflict)
     return await announce(call, id, etag, result)
 
 
@@ -213,50 +221,16 @@ async def _replace(call: Call, body: Document, target: Target) -> Answer:
 
 
 async def _run(call: Call, write: Write, target: Target, etag: ObjectId) -> Answer:
-    await rehearse_representation(call)
+    await rehearse_representation(call, target.id)
     try:
         result = await call.write(write)
-    except Conflict:
-        if write.upsert and target.condition is not None:
-            return await _explain_collision(call, target)
-        raise
+    except Conflict as conflict:
+        if not write.upsert:
+            raise
+        return await explain_collision(call, target, conflict)
     if not result.matched and not result.upserted:
         return await explain_miss(call, target)
     return await announce(call, target.id, etag, result)
-
-
-async def _explain_collision(call: Call, target: Target) -> Answer:
-    """Why an insertion collided: an upsert inserts what it did not find by a wrong etag."""
-    try:
-        return await explain_miss(call, target)
-    except NotFound:
-        raise Conflict(
-            "duplicate key: the write collides with an existing _id or a unique index"
-        ) from None
-
-
-async def _represent(
-    call: Call, id: Any, status: int, headers: list[tuple[str, str]], result: WriteResult
-) -> Answer:
-    """The document as it is now, as the caller may see it; empty if they may not."""
-    applied = ("Preference-Applied", "return=representation")
-    own = Resource(ResourceType.DOCUMENT, call.db, call.collection, id)
-    seen = replace(call, resource=own)
-    found = await seen.read(Read(filter={"_id": id}, projection=call.parameters.keys, limit=1))
-    if not found:
-        return Body(status, headers=headers)
-    current = etag_headers(found[0]) or headers[:1]
-    warnings = {"_warnings": list(result.warnings)} if result.warnings else {}
-    return call.answer({**found[0], **warnings}, [*current, *headers[1:], applied], status)
-
-
-def _wants_representation(call: Call) -> bool:
-    preferences = ",".join(call.request.headers.get_list("prefer")).lower()
-    return any(
-        one.replace(" ", "").replace('"', "") == "return=representation"
-        for part in preferences.split(",")
-        for one in part.split(";")[:1]
-    )
 
 
 def _location(call: Call, id: Any) -> list[tuple[str, str]]:

@@ -40,7 +40,7 @@ from pymongo.read_preferences import _ServerMode
 
 from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import DocgraphError, TimeLimitExceeded
+from docgraph.exchange.errors import AnswerTooLarge, DocgraphError, TimeLimitExceeded
 from docgraph.observe import emit
 from docgraph.observe.events import CommandFinished
 from docgraph.store.driver.abandoned import AbandonedReads
@@ -48,7 +48,6 @@ from docgraph.store.driver.concerns import choose_preference
 from docgraph.store.driver.errors import (
     AUTHENTICATION_FAILED,
     DRIVER_ERRORS,
-    AnswerTooLarge,
     no_connection,
     translate,
     unreachable,

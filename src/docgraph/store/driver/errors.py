@@ -43,7 +43,6 @@ from docgraph.exchange.errors import (
 __all__ = [
     "AUTHENTICATION_FAILED",
     "DRIVER_ERRORS",
-    "AnswerTooLarge",
     "CollectionGone",
     "explain",
     "find_unconfirmed",
@@ -59,10 +58,6 @@ AUTHENTICATION_FAILED = 18
 # BSON is encoded inside the driver's calls: numbers that do not fit, lone surrogates and documents
 # nested too deeply come out of them as Python's own errors.
 DRIVER_ERRORS = (PyMongoError, BSONError, OverflowError, RecursionError, UnicodeError, OSError)
-
-
-class AnswerTooLarge(StoreRejected):
-    """The database has more to say than is read at once."""
 
 
 class CollectionGone(NotFound):
@@ -311,6 +306,9 @@ _RULES: dict[int, _Rule] = {
     4031700: _MEMORY,  # $facet beyond its bound
 }
 
+# One code (BadValue) for this and for queries that make no sense.
+_BY_ZERO_TEXT = "by zero"
+_BY_ZERO = _Rule(StoreRejected, "an expression divides by zero")
 _UNKNOWN = _Rule(StoreError, "the database could not do what was asked", "the log has the reason")
 
 
@@ -324,7 +322,7 @@ def translate(error: BaseException) -> DocgraphError:
     if isinstance(error, WTimeoutError):
         return _render(_UNCONFIRMED)
     if isinstance(error, OperationFailure):
-        return explain(_code_of(error))
+        return _render(_BY_ZERO) if _BY_ZERO_TEXT in str(error) else explain(_code_of(error))
     if isinstance(error, WaitQueueTimeoutError):
         return no_connection()
     if isinstance(error, InvalidName):

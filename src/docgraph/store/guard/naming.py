@@ -1,39 +1,17 @@
-"""Whether an index, a pipeline or a schema names a property that is hidden.
+"""Whether a pipeline or a schema names a property that is hidden.
 
 What only names a hidden property does not show it, but whether it works, and what becomes of it,
-answers questions: an index on passwords is made or not, by how the hashes compare.
+answers questions. For indexes see `indexing`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
-from docgraph.store.guard.rows import Paths, check_filter_paths, check_path, refuse
+from docgraph.store.guard.rows import Paths
 
-__all__ = ["check_index", "find_named", "find_property"]
-
-_WHOLE: Final = "$**"
-
-
-def check_index(keys: Mapping[str, Any], options: Mapping[str, Any], hidden: Paths) -> None:
-    """Refuse an index that holds something hidden, or is made of documents by it."""
-    what = "the index"
-    paths = [*keys, *_names(options, "weights"), *_names(options, "wildcardProjection")]
-    if "language_override" in options:
-        paths.append(options["language_override"])
-    for path in paths:
-        if not isinstance(path, str) or path == _WHOLE:
-            raise refuse(what)
-        check_path(path.removesuffix(f".{_WHOLE}"), hidden, what)
-    condition = options.get("partialFilterExpression")
-    if condition is not None:
-        check_filter_paths(condition, hidden, what)
-
-
-def _names(options: Mapping[str, Any], option: str) -> Iterable[str]:
-    value = options.get(option)
-    return value.keys() if isinstance(value, Mapping) else ()
+__all__ = ["find_named", "find_property"]
 
 
 def find_named(value: Any, hidden: Paths) -> str | None:

@@ -15,7 +15,7 @@ from bson import Regex
 
 from docgraph.store.guard.stages import has_key
 
-__all__ = ["Shown", "asks_for_hidden", "is_partly_shown", "is_shown"]
+__all__ = ["Shown", "asks_for_hidden", "is_hidden_whole", "is_partly_shown", "is_shown"]
 
 Shown = Mapping[str, int]
 
@@ -45,6 +45,14 @@ def is_partly_shown(path: str, shown: Shown) -> bool:
     """Whether some of what is at the path is hidden and some is shown."""
     steps = _split(path)
     return any(len(steps) < len(one) and one[: len(steps)] == steps for one in _listed(shown))
+
+
+def is_hidden_whole(path: str, shown: Shown) -> bool:
+    """Whether nothing of what is at the path, or could be, is shown."""
+    if any(shown.values()):
+        return not any(_overlap(path.split("."), one) for one in _listed(shown))
+    steps = _split(path)
+    return any(steps[: len(one)] == one for one in map(_split, shown))
 
 
 def asks_for_hidden(filter: Any, shown: Shown, *, besides: frozenset[str] = frozenset()) -> bool:

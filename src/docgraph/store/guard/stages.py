@@ -20,6 +20,7 @@ from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, Ob
 from bson.timestamp import Timestamp
 
 from docgraph.exchange.errors import QueryError, SecurityViolation
+from docgraph.store.guard.loops import LOOPS, check_loops
 from docgraph.store.guard.references import (
     READING_MORE,
     Reference,
@@ -184,7 +185,7 @@ def _is_sound(pipeline: Any, db: str, policy: Policy, allowed: frozenset[str]) -
         return (
             not policy.stages
             and _has_sound_stages(pipeline, db, allowed)
-            and not has_key(pipeline, policy.refused)
+            and not has_key(pipeline, policy.refused | LOOPS)
         )
     except (QueryError, SecurityViolation, TypeError, AttributeError, RecursionError):
         return False
@@ -274,7 +275,10 @@ def _check_reference(name: str, reference: Reference, scope: _Scope, policy: Pol
 
 def _check_keys(value: Any, refused: frozenset[str], location: str) -> None:
     try:
-        if type(value) in _SCALARS or not has_key(value, refused):
+        if type(value) in _SCALARS or not has_key(value, refused | LOOPS):
+            return
+        if not has_key(value, refused):
+            check_loops(value)
             return
         found, operator = _locate(value, refused, location) or (location, "?")
     except (TypeError, AttributeError):

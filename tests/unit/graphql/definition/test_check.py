@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from docgraph.codec.types import Int64, ObjectId
-from docgraph.graphql.definition.check import Report, check_definition
+from docgraph.graphql.definition.check import Report, check_definition, inspect_definition
 from docgraph.graphql.sections import Graphql
 
 SDL = """
@@ -21,8 +21,17 @@ input Order { by: Int }
 
 
 def report(mappings: Any = None, schema: str = SDL, **options: Any) -> Report:
-    document = {"_id": "app", "schema": schema, "mappings": mappings or {}}
-    return check_definition(document, settings=Graphql(), **options)
+    """What is found besides in an app that has a mapped field of Query."""
+    return check_definition(definition(mappings, schema), settings=Graphql(), **options)
+
+
+def definition(mappings: Any = None, schema: str = SDL) -> dict[str, Any]:
+    mappings = mappings or {}
+    own = mappings.get("Query", {})
+    if "type Query" in schema and isinstance(own, dict):
+        schema = f"{schema} extend type Query {{ always: [BsonDocument] }}"
+        mappings = mappings | {"Query": own | {"always": query()}}
+    return {"_id": "app", "schema": schema, "mappings": mappings}
 
 
 def field(value: Any, place: str = "User.posts", schema: str = SDL) -> Report:
@@ -85,9 +94,12 @@ def test_a_good_definition_has_neither_errors_nor_warnings() -> None:
         ({"db": "d", "collection": 1}, "mappings.User.posts.collection: must be a string"),
         ({"db": "admin", "collection": "c"}, "mappings.User.posts.db: the database 'admin'"),
         ({"db": "local", "collection": "c"}, "mappings.User.posts.db: the database 'local'"),
-        ({"db": "d", "collection": "system.users"}, "mappings.User.posts.db: collections of the"),
+        ({"db": "d", "collection": "system.users"}, "mappings.User.posts.collection: collections"),
         ({"db": "a$b", "collection": "c"}, "mappings.User.posts.db: invalid database name"),
-        ({"db": "d", "collection": "c" * 300}, "mappings.User.posts.db: the names of database"),
+        (
+            {"db": "d", "collection": "c" * 300},
+            "mappings.User.posts.collection: the names of database",
+        ),
         (query(find=[]), "mappings.User.posts.find: must be an object, not an array"),
         (query(sort="x"), "mappings.User.posts.sort: must be an object, not a string"),
         (query(sort={"a": 5}), "mappings.User.posts.sort.a: a sort direction must be"),
@@ -270,19 +282,6 @@ def test_variables_of_plugins_are_known() -> None:
     assert not any("@tenant" in text for text in texts(found.warnings))
 
 
-def test_a_missing_collection_is_a_warning_where_collections_are_known() -> None:
-    """Decision 7."""
-    mappings = {"Query": {"posts": query()}}
-
-    known = report(mappings, collections={"blog.users"})
-    unknown = report(mappings)
-
-    assert "mappings.Query.posts.collection: there is no collection blog.posts" in texts(
-        known.warnings
-    )
-    assert not any("there is no collection" in text for text in texts(unknown.warnings))
-
-
 # --- enums, unions, interfaces ---------------------------------------------------------------
 
 ABSTRACT = """
@@ -432,8 +431,192 @@ def test_a_document_with_an_object_id_and_a_uri_is_fine() -> None:
     document = {
         "_id": ObjectId(),
         "descriptor": {"uri": "/x"},
-        "schema": "type Query { a: Int }",
-        "mappings": {},
+        "schema": "type Query { a: BsonDocument }",
+        "mappings": {"Query": {"a": query()}},
     }
 
     assert check_definition(document, settings=Graphql()).errors == ()
+
+
+# --- operators, collections, and what comes to nothing --------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "where", "name", "nearest"),
+    [
+        (query(find={"_id": {"$gtt": 1}}), "find._id.$gtt", "$gtt", "$gt"),
+        (query(find={"$orr": [{"a": 1}]}), "find.$orr", "$orr", "$or"),
+        (query(find={"a": {"$not": {"$exist": 1}}}), "find.a.$not.$exist", "$exist", "$exists"),
+        (query(find={"a": {"$elemMatch": {"$GT": 1}}}), "find.a.$elemMatch.$GT", "$GT", "$gt"),
+        (query(find={"$expr": {"$eqq": [1, 2]}}), "find.$expr.$eqq", "$eqq", "$eq"),
+        (query(stages=[{"$match": {"$xyz": 1}}]), "stages[0].$match.$xyz", "$xyz", None),
+        (
+            query(stages=[{"$facet": {"a": [{"$match": {"b": {"$gtee": 1}}}]}}]),
+            "stages[0].$facet.a[0].$match.b.$gtee",
+            "$gtee",
+            "$gte",
+        ),
+        (
+            query(stages=[{"$group": {"_id": None, "n": {"$summ": 1}}}]),
+            "stages[0].$group.n.$summ",
+            "$summ",
+            "$sum",
+        ),
+    ],
+)
+def test_an_unknown_operator_is_an_error_with_the_nearest_name(
+    value: Any, where: str, name: str, nearest: str | None
+) -> None:
+    """Decision 7."""
+    (error,) = field(value).errors
+
+    assert (error.where, error.what) == (
+        f"mappings.User.posts.{where}",
+        f"MongoDB has no operator {name}",
+    )
+    assert error.hint == (f"did you mean {nearest}?" if nearest else None)
+
+
+def test_what_the_database_knows_is_only_a_warning() -> None:
+    """Decision 7: newer servers have newer operators."""
+    found = inspect_definition(
+        definition({"User": {"posts": query(find={"a": {"$newer": 1}})}}), settings=Graphql()
+    )
+
+    settled = found.settle([])
+
+    assert settled.errors == ()
+    assert (
+        "mappings.User.posts.find.a.$newer: docgraph does not know $newer, but this database does"
+        in texts(settled.warnings)
+    )
+
+
+def test_a_missing_collection_is_a_warning_where_the_database_is_asked() -> None:
+    """Decision 7."""
+    found = inspect_definition(definition({"Query": {"posts": query()}}), settings=Graphql())
+    missing = [one for one in found.questions if one.where == "mappings.Query.posts.collection"]
+
+    settled = found.settle(missing)
+
+    assert "mappings.Query.posts.collection: there is no collection blog.posts" in texts(
+        settled.warnings
+    )
+    assert not any("no collection" in text for text in texts(found.settle_alone().warnings))
+
+
+@pytest.mark.parametrize("mappings", [{}, {"Query": {}}, {"Query": {"a": "x", "other": {}}}])
+def test_an_app_without_a_mapped_field_of_query_is_an_error(mappings: Any) -> None:
+    """Decision 7."""
+    document = {"_id": "a", "schema": "type Query { a: Int }", "mappings": mappings}
+
+    errors = texts(check_definition(document, settings=Graphql()).errors)
+
+    assert errors[-1] == "mappings.Query: maps no field of Query to a query or an aggregation"
+
+
+@pytest.mark.parametrize(
+    ("mappings", "expected"),
+    [
+        ({"Post": {"title": "$name"}}, "no stored property is called '$name': always null"),
+        ({"Post": {"title": " name"}}, "' name' begins or ends with a space: null, most likely"),
+        (
+            {"Post": {"title": query(find={})}},
+            "gives documents, which are never of type String: always null",
+        ),
+        ({"Post": {"comments": "comments"}}, "does not use the argument limit"),
+        ({"User": {"posts": query(find={"a": {"$fk": "b"}})}}, "does not use the argument status"),
+    ],
+)
+def test_what_comes_to_nothing_is_a_warning(mappings: Any, expected: str) -> None:
+    """Decision 7."""
+    found = report(mappings)
+
+    assert found.errors == ()
+    assert expected in [finding.what for finding in found.warnings]
+
+
+def test_an_argument_that_an_interface_asks_for_need_not_be_used() -> None:
+    schema = """
+    type Query { n: Node }
+    interface Node { name(upper: Boolean): String }
+    type Post implements Node { name(upper: Boolean): String }
+    """
+    found = report({"Node": {"$typeResolver": {"Post": "true"}}, "Post": {"name": "n"}}, schema)
+
+    assert not any("does not use" in text for text in texts(found.warnings))
+
+
+@pytest.mark.parametrize("path", ["l[1].k", "l.1.k", "l['1'].k", "first name", "a-b.c"])
+def test_paths_of_fields_are_those_of_keys_and_may_have_spaces_inside(path: str) -> None:
+    """Decision 10."""
+    found = report({"Post": {"title": path}})
+
+    assert found.errors == ()
+    assert not any("Post.title" in text for text in texts(found.warnings))
+
+
+def test_a_uri_that_is_null_is_an_error() -> None:
+    """Decision 7."""
+    document = definition() | {"descriptor": {"uri": None}}
+
+    (error,) = check_definition(document, settings=Graphql()).errors
+
+    assert str(error) == "descriptor.uri: cannot be null"
+
+
+def test_a_hidden_property_cannot_be_mapped_and_is_not_filtered_or_sorted_by() -> None:
+    """Decision 34."""
+    mappings = {
+        "User": {"name": "password"},
+        "Query": {
+            "user": query(
+                find={"$or": [{"password": {"$arg": "id"}}, {"$arg": ["id", {}]}]},
+                sort={"password.x": 1},
+            )
+        },
+    }
+
+    found = inspect_definition(
+        definition(mappings), settings=Graphql(), hidden={"blog.posts": (("password",),)}
+    )
+
+    assert texts(found.errors) == ["mappings.User.name: password is never shown"]
+    assert {
+        "mappings.Query.user: nothing can be asked about password: always an error",
+        "mappings.Query.user: nothing can be asked about password.x: always an error",
+    } <= {*texts(found.warnings)}
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        (
+            query(find={}, stages=[]),
+            "warnings",
+            ("find", "has no effect beside stages", "make it a $match, the first of the stages"),
+        ),
+        (query(allowDiskUse=True), "warnings", ("allowDiskUse", "has no effect without stages")),
+        (
+            query(srot={}),
+            "warnings",
+            ("srot", "is not known and has no effect", "did you mean sort?"),
+        ),
+        (
+            {"db": "blog", "colection": "posts"},
+            "errors",
+            ("collection", "is missing", "'colection' is not known: did you mean 'collection'?"),
+        ),
+    ],
+)
+def test_keys_of_a_mapping_are_told_by_what_was_probably_meant(
+    value: Any, kind: str, expected: tuple[str, ...]
+) -> None:
+    found = getattr(field(value), kind)
+    place, *words = expected
+
+    assert [
+        [word for word in (finding.what, finding.hint) if word]
+        for finding in found
+        if finding.where == f"mappings.User.posts.{place}"
+    ] == [words]

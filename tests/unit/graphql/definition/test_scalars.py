@@ -10,7 +10,7 @@ from uuid import UUID
 
 import orjson
 import pytest
-from graphql import GraphQLError, parse_value
+from graphql import GraphQLError, GraphQLFloat, parse_value
 
 from docgraph.codec.forms import JsonMode
 from docgraph.codec.types import (
@@ -286,3 +286,38 @@ def test_an_exact_float_is_a_float_that_knows_its_text() -> None:
     assert parsed["a"] == 1.1
     assert parsed["a"].text == "1.10"
     assert isinstance(parsed["b"], int)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "value"),
+    [
+        ("Float", 1.5),
+        ("Float", 2.0),
+        ("Float", float("inf")),
+        ("Long", Int64(2**60)),
+        ("Decimal128", Decimal128("1.10")),
+        ("ObjectId", ID),
+        ("DateTime", DATE),
+        ("DateTime", DatetimeMS(2**50)),
+        ("Timestamp", Timestamp(1, 2)),
+        ("Regex", Regex("^a", "i")),
+        ("BsonDocument", {"a": Int64(1), "b": [1.5, Decimal128("1")], "c": {"d": ID}}),
+    ],
+)
+@pytest.mark.parametrize(
+    "mode", [JsonMode.GRAPHQL, JsonMode.GRAPHQL_CANONICAL, JsonMode.GRAPHQL_RELAXED]
+)
+def test_every_form_that_is_given_is_taken(type_name: str, value: Any, mode: JsonMode) -> None:
+    """Decision 16."""
+    form = show(type_name, value, mode)
+    scalar = GraphQLFloat if type_name == "Float" else BSON_SCALARS[type_name]
+
+    taken = scalar.coerce_input_value(form)
+
+    assert show(type_name, taken, mode) == form
+
+
+@pytest.mark.parametrize("value", [{"$numberDouble": "x"}, {"$numberLong": "5"}, {}, "1.5", True])
+def test_what_is_no_double_is_no_float(value: Any) -> None:
+    with pytest.raises((GraphQLError, ValueError)):
+        GraphQLFloat.coerce_input_value(value)

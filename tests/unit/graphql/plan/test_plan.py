@@ -139,8 +139,8 @@ def test_order_of_fields_is_that_of_their_first_included_occurrence() -> None:
         ("first", {"tags": 1, "_id": 0}),
         ("cities", {"places": 1, "_id": 0}),
         ("box { n } raw", {"box": 1, "_id": 0}),
-        ("near { title }", {"place.zip": 1, "_id": 0}),
-        ("author { posts { near { _id } } }", {"authorId": 1, "place.zip": 1, "_id": 0}),
+        ("near { title }", {"place": 1, "_id": 0}),
+        ("author { posts { near { _id } } }", {"authorId": 1, "place": 1, "_id": 0}),
     ],
 )
 def test_projection_has_what_is_needed_and_nothing_else(

@@ -12,7 +12,13 @@ from typing import Any, Final
 
 from docgraph.exchange import Document, Read, Write
 from docgraph.exchange.errors import SecurityViolation
-from docgraph.store.guard.shown import Shown, asks_for_hidden, is_partly_shown, is_shown
+from docgraph.store.guard.shown import (
+    Shown,
+    asks_for_hidden,
+    is_hidden_whole,
+    is_partly_shown,
+    is_shown,
+)
 
 __all__ = ["check_copies", "reads_hidden", "writes_by_hidden"]
 
@@ -46,8 +52,8 @@ def check_copies(write: Write, shown: Shown) -> None:
     """Refuse a write that could make something hidden visible: by a copy, or by its effect."""
     if write.pipeline is not None:
         raise _refuse()
-    for update in (write.update, write.applied):
-        if update is not None and any(_tells(*one, shown) for one in _operations(update)):
+    for update, tells in ((write.update, _tells), (write.applied, _tells_by_check)):
+        if update is not None and any(tells(*one, shown) for one in _operations(update)):
             raise _refuse()
 
 
@@ -71,6 +77,19 @@ def _tells(operator: str, path: str, operand: Any, shown: Shown) -> bool:
     if operator == "$rename" or (operator in _CALCULATING and not _counts(operator, operand)):
         return not is_shown(path, shown)
     return operator not in _BLIND and is_partly_shown(path, shown)
+
+
+def _tells_by_check(operator: str, path: str, operand: Any, shown: Shown) -> bool:
+    """The same where the whole document is checked, by a schema perhaps.
+
+    Whether a number is in its bounds, or an element is there twice, tells what was there. What is
+    put in place of something hidden, or takes it away, as a whole, depends on nothing.
+    """
+    if operator not in _BLIND:
+        return not is_shown(path, shown)
+    steps = path.split(".")
+    around = (".".join(steps[:length]) for length in range(1, len(steps)))
+    return any(is_hidden_whole(one, shown) for one in around)
 
 
 def _counts(operator: str, operand: Any) -> bool:

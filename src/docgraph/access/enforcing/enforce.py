@@ -7,11 +7,12 @@ by code) nothing is demanded; collections other than the request's own are not t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from docgraph.access.hidden import check_copies, reads_hidden, writes_by_hidden
+from docgraph.access.enforcing.hidden import check_copies, reads_hidden, writes_by_hidden
+from docgraph.access.enforcing.merging import merge_into
 from docgraph.exchange import (
     Document,
     Exchange,
@@ -34,7 +35,6 @@ __all__ = [
     "RequestMerger",
     "ResponseProjector",
     "WriteFilter",
-    "merge_into",
     "project",
 ]
 
@@ -145,63 +145,6 @@ class RequestMerger(_Enforcing):
         if permission is None or not permission.merge_request:
             return write
         return merge_into(write, permission.merge_request)
-
-
-def merge_into(write: Write, values: Mapping[str, Any]) -> Write:
-    """The write with these values in every document, or in `$set`."""
-    if write.kind is WriteKind.DELETE:
-        return write
-    if write.pipeline is not None:
-        stages = ({"$set": _merge_stage(path.split("."), value)} for path, value in values.items())
-        return replace(write, pipeline=(*write.pipeline, *stages))
-    if write.update is not None:
-        return replace(write, update=_merge_update(write.update, values))
-    return replace(write, documents=tuple(_merge(one, values) for one in write.documents))
-
-
-def _merge_stage(steps: Sequence[str], value: Any, around: str = "") -> Document:
-    """What `$set` of a stage takes; whatever is no object on the way is replaced by one.
-
-    A plain path would go into arrays, and set nothing in an empty one.
-    """
-    first, *rest = steps
-    if not rest:
-        return {first: {"$literal": value}}
-    here = f"{around}.{first}" if around else f"${first}"
-    is_object = {"$eq": [{"$type": here}, "object"]}
-    kept = {"$cond": [is_object, here, {}]}
-    return {first: {"$mergeObjects": [kept, _merge_stage(rest, value, here)]}}
-
-
-def _merge_update(update: Document, values: Mapping[str, Any]) -> Document:
-    """What the caller does to the same places, or inside them, falls away."""
-    merged: Document = {}
-    for operator, fields in update.items():
-        kept = fields
-        if isinstance(fields, dict):
-            kept = {path: one for path, one in fields.items() if not _is_inside(path, values)}
-        if kept:
-            merged[operator] = kept
-    merged["$set"] = {**merged.get("$set", {}), **values}
-    return merged
-
-
-def _is_inside(path: str, places: Mapping[str, Any]) -> bool:
-    return any(path == place or path.startswith(f"{place}.") for place in places)
-
-
-def _merge(document: Document, values: Mapping[str, Any]) -> Document:
-    merged = dict(document)
-    for path, value in values.items():
-        for key in [key for key in merged if key != path and _is_inside(key, {path: value})]:
-            del merged[key]
-        holder = merged
-        *steps, last = path.split(".")
-        for step in steps:
-            inner = holder.get(step)
-            holder[step] = holder = dict(inner) if isinstance(inner, dict) else {}
-        holder[last] = value
-    return merged
 
 
 class ResponseProjector(_Enforcing):

@@ -1,0 +1,1 @@
+"""What the conditions of a permission do to reads and writes."""

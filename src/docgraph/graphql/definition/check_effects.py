@@ -1,0 +1,137 @@
+"""Mappings that are well formed and come to nothing: always null, never used, never shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from graphql import (
+    GraphQLField,
+    GraphQLObjectType,
+    GraphQLSchema,
+    get_named_type,
+    get_nullable_type,
+    is_abstract_type,
+    is_leaf_type,
+    is_list_type,
+)
+
+from docgraph.graphql.definition.findings import Findings
+from docgraph.graphql.definition.mapping import (
+    AggregationMapping,
+    AnyMapping,
+    FieldMapping,
+    QueryMapping,
+)
+from docgraph.store.names import namespace_of
+from docgraph.variables import Source
+
+__all__ = ["Hidden", "check_hidden", "warn_unused", "warn_useless"]
+
+Paths = tuple[tuple[str, ...], ...]
+Hidden = Mapping[str, Paths]
+
+
+def warn_useless(where: str, mapping: AnyMapping, field: GraphQLField, findings: Findings) -> None:
+    """What can only give null."""
+    if isinstance(mapping, FieldMapping):
+        for step in mapping.path:
+            if step.startswith("$"):
+                findings.warn(where, f"no stored property is called {step!r}: always null")
+            elif step != step.strip():
+                findings.warn(where, f"{step!r} begins or ends with a space: null, most likely")
+        return
+    named = get_named_type(field.type)
+    if is_leaf_type(named) and named.name != "BsonDocument":
+        findings.warn(
+            where,
+            f"gives documents, which are never of type {named.name}: always null",
+            "declare an object type, or BsonDocument",
+        )
+    inner = get_nullable_type(field.type)
+    if is_list_type(inner) and is_list_type(get_nullable_type(inner.of_type)):
+        findings.warn(where, f"gives documents, but {field.type} wants lists of them: always null")
+
+
+def warn_unused(
+    where: str, type_: GraphQLObjectType, name: str, mapping: AnyMapping, findings: Findings
+) -> None:
+    """Arguments that the mapping does not look at; those that an interface asks for have to be."""
+    asked = {
+        argument
+        for interface in type_.interfaces
+        if name in interface.fields
+        for argument in interface.fields[name].args
+    }
+    used = set() if isinstance(mapping, FieldMapping) else set(_used_arguments(mapping))
+    for argument in type_.fields[name].args:
+        if argument not in used | asked:
+            findings.warn(where, f"does not use the argument {argument}")
+
+
+def _used_arguments(mapping: QueryMapping | AggregationMapping) -> Iterator[str]:
+    for template in mapping.templates:
+        for use in template.uses:
+            if use.reference is not None and use.reference.source is Source.ARGUMENT:
+                yield use.reference.head
+
+
+def check_hidden(
+    schema: GraphQLSchema,
+    mappings: Mapping[str, Mapping[str, AnyMapping]],
+    hidden: Hidden,
+    findings: Findings,
+) -> None:
+    """Refuse mappings to properties that no read shows, such as passwords."""
+    for where, field, mapping in _find_queries(schema, mappings):
+        secrets = hidden.get(namespace_of(mapping.db, mapping.collection), ())
+        if not secrets:
+            continue
+        for path in _named_paths(mapping):
+            if _is_hidden(path, secrets):
+                findings.warn(where, f"nothing can be asked about {path}: always an error")
+        for name in _possible_types(schema, field):
+            for key, own in mappings.get(name, {}).items():
+                if isinstance(own, FieldMapping) and _is_hidden(own.text, secrets):
+                    findings.error(f"mappings.{name}.{key}", f"{own.text} is never shown")
+
+
+def _is_hidden(path: str, secrets: Paths) -> bool:
+    """Whether the path leads to, or into, a hidden property."""
+    steps = tuple(step for step in path.split(".") if not step.isdigit())
+    return any(steps[: len(secret)] == secret for secret in secrets)
+
+
+def _named_paths(mapping: QueryMapping | AggregationMapping) -> Iterator[str]:
+    """The properties that the filter and the sort of a query name."""
+    if isinstance(mapping, QueryMapping):
+        yield from _filter_paths(mapping.find.source)
+        sort = None if mapping.sort is None else mapping.sort.source
+        yield from (path for path in sort or () if not path.startswith("$"))
+
+
+def _filter_paths(source: Any) -> Iterator[str]:
+    for key, value in source.items() if isinstance(source, dict) else ():
+        if key in ("$and", "$or", "$nor"):
+            for part in value if isinstance(value, list) else ():
+                yield from _filter_paths(part)
+        elif not key.startswith("$"):
+            yield key
+
+
+def _find_queries(
+    schema: GraphQLSchema, mappings: Mapping[str, Mapping[str, AnyMapping]]
+) -> Iterator[tuple[str, GraphQLField, QueryMapping | AggregationMapping]]:
+    for type_name, fields in mappings.items():
+        type_ = schema.type_map[type_name]
+        for name, mapping in fields.items():
+            if isinstance(type_, GraphQLObjectType) and not isinstance(mapping, FieldMapping):
+                yield f"mappings.{type_name}.{name}", type_.fields[name], mapping
+
+
+def _possible_types(schema: GraphQLSchema, field: GraphQLField) -> Iterator[str]:
+    named = get_named_type(field.type)
+    if is_abstract_type(named):
+        yield from (type_.name for type_ in schema.get_possible_types(named))
+    else:
+        yield named.name

@@ -1,0 +1,108 @@
+"""Ties of a sort: documents with equal keys need an order, too, or pages lose and repeat them.
+
+A sort ends with `_id` (decision 12), but not at any price: where an index serves the sort and would
+not serve the longer one, the database would have to sort all documents instead of reading a few.
+There the sort stays as it is, and ties come in the order of the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from docgraph.store.facts import Facts, Index
+
+__all__ = ["advise_index", "break_ties", "find_obstacle", "order_ties", "pinned_paths"]
+
+Sort = Mapping[str, Any]
+
+_ID: Final = "_id"
+_NATURAL: Final = "$natural"
+# Conditions that leave one value, or a few, of which each has its own part of an index. Operators
+# of templates among them: a value will stand there.
+_PINNING: Final = frozenset({"$eq", "$in", "$fk", "$arg", "$var"})
+
+
+async def break_ties(
+    facts: Facts, place: tuple[str, str], sort: Sort, filter: Mapping[str, Any]
+) -> Sort:
+    """The sort with `_id` at its end, where that costs no index."""
+    if not has_ties(sort):
+        return sort
+    return order_ties(sort, frozenset(pinned_paths(filter)), await facts.indexes(*place))
+
+
+def has_ties(sort: Sort) -> bool:
+    """Whether the sort is one that `_id` could be added to."""
+    return bool(sort) and _ID not in sort and _NATURAL not in sort
+
+
+def order_ties(sort: Sort, pinned: frozenset[str], indexes: Sequence[Index] | None) -> Sort:
+    """The same, with what is known of the filter and the collection; None: nothing is."""
+    if not has_ties(sort) or find_obstacle(sort, pinned, indexes or ()) is not None:
+        return sort
+    return _extend(sort)
+
+
+def find_obstacle(sort: Sort, pinned: frozenset[str], indexes: Sequence[Index]) -> Index | None:
+    """The index that serves the sort, where none would with `_id` at its end."""
+    if not has_ties(sort):
+        return None
+    longer = _extend(sort)
+    if any(_serves(index, longer, pinned) for index in indexes):
+        return None
+    return next((index for index in indexes if _serves(index, sort, pinned)), None)
+
+
+async def advise_index(
+    facts: Facts, place: tuple[str, str], sort: Sort, pinned: frozenset[str]
+) -> str:
+    """The index that would give ties of this sort an order for nothing; empty: none is needed."""
+    obstacle = find_obstacle(sort, pinned, await facts.indexes(*place) or ())
+    if obstacle is None or (obstacle.unique and {path for path, _ in obstacle.keys} <= {*sort}):
+        return ""
+    keys = {path: int(direction) for path, direction in obstacle.keys if path != _ID}
+    last = list(keys.values())[-1]
+    shown = ", ".join(f"{path}: {direction}" for path, direction in {**keys, _ID: last}.items())
+    return f"{{{shown}}}"
+
+
+def _extend(sort: Sort) -> dict[str, Any]:
+    last = list(sort.values())[-1]
+    is_descending = isinstance(last, int | float) and last < 0
+    return {**sort, _ID: -1 if is_descending else 1}
+
+
+def _serves(index: Index, sort: Sort, pinned: frozenset[str]) -> bool:
+    """Whether the documents of the index come in this order, read forwards or backwards."""
+    has_order = all(isinstance(direction, int | float) for direction in sort.values())
+    if not index.complete or not has_order:
+        return False
+    wanted = [(path, direction) for path, direction in sort.items() if path not in pinned]
+    directions: set[bool] = set()
+    for path, direction in index.keys:
+        if not wanted:
+            break
+        if not isinstance(direction, int | float):
+            return False  # hashed, text, 2dsphere: no order
+        if path == wanted[0][0]:
+            directions.add((direction < 0) == (wanted.pop(0)[1] < 0))
+        elif path not in pinned:
+            return False
+    return not wanted and len(directions) < 2  # noqa: PLR2004 - not both ways at once
+
+
+def pinned_paths(filter: Any) -> Iterator[str]:
+    """The properties that a filter, or the template of one, leaves few values of."""
+    for key, condition in filter.items() if isinstance(filter, Mapping) else ():
+        if key == "$and" and isinstance(condition, list):
+            for part in condition:
+                yield from pinned_paths(part)
+        elif key[:1] != "$" and _is_pinning(condition):
+            yield key
+
+
+def _is_pinning(condition: Any) -> bool:
+    if not isinstance(condition, Mapping):
+        return not hasattr(condition, "pattern")
+    return not any(key[:1] == "$" and key not in _PINNING for key in condition)

@@ -1,0 +1,142 @@
+"""Pages of a sort with ties neither lose nor repeat documents (decision 12)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pymongo import AsyncMongoClient, MongoClient
+
+from docgraph.graphql.apps.app import VisibleApp
+from docgraph.graphql.execute import joined
+from docgraph.observe.events import CommandFinished
+from docgraph.store import Store
+from tests.http.engine.harness import Engine
+from tests.http.harness import listening
+
+pytestmark = pytest.mark.anyio
+
+Client = MongoClient[dict[str, Any]]
+
+SCHEMA = """
+type Query { items(skip: Int, dir: Int = 1): [Item] groups: [Group] group(_id: Int): Group }
+type Group { _id: Int items(skip: Int): [Item] own(skip: Int): [Item] }
+type Item { _id: Int }
+"""
+PAGE = {"skip": {"$arg": ["skip", 0]}, "limit": 9}
+MAPPINGS: dict[str, Any] = {
+    "Query": {
+        "items": {"collection": "items", "sort": {"age": {"$arg": "dir"}}, **PAGE},
+        "groups": {"collection": "groups", "sort": {"_id": 1}},
+        "group": {"collection": "groups", "find": {"_id": {"$arg": "_id"}}},
+    },
+    "Group": {
+        "items": {
+            "collection": "items",
+            "find": {"group": {"$fk": "_id"}},
+            "sort": {"age": -1},
+            **PAGE,
+        },
+        "own": {
+            "collection": "items",
+            "find": {"group": {"$fk": "_id"}},
+            "sort": {"age": {"$fk": "direction"}},
+            **PAGE,
+        },
+    },
+}
+
+
+@pytest.fixture
+def app(engine: Engine, mongo_client: Client) -> VisibleApp:
+    database = mongo_client[engine.database]
+    numbers = [n * 37 % 97 for n in range(97)]
+    database.items.insert_many([{"_id": n, "age": n % 5, "group": n % 2} for n in numbers])
+    database.groups.insert_many([{"_id": n, "direction": 1 - 2 * n} for n in range(2)])
+    return engine.app(SCHEMA, MAPPINGS)
+
+
+def ids(items: Any) -> list[int]:
+    return [item["_id"] for item in items]
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+async def test_pages_of_a_sort_with_ties_are_whole(
+    engine: Engine, app: VisibleApp, direction: int
+) -> None:
+    found: list[int] = []
+    for skip in range(0, 97, 9):
+        data = await engine.data(app, f"{{ items(skip: {skip}, dir: {direction}) {{ _id }} }}")
+        found += ids(data["items"])
+
+    assert found == sorted(range(97), key=lambda n: (n % 5, n), reverse=direction < 0)
+
+
+@pytest.mark.parametrize("way", ["together", "lookup", "apart", "alone"])
+@pytest.mark.parametrize("field", ["items", "own"])
+async def test_pages_of_each_parent_are_whole(
+    engine: Engine, app: VisibleApp, monkeypatch: pytest.MonkeyPatch, field: str, way: str
+) -> None:
+    if way != "together":
+        monkeypatch.setattr(joined, "FIRST_TRY", 1)
+        monkeypatch.setattr(joined, "LARGEST_TRY", 1)
+    if way == "apart":
+
+        async def never(*_: Any) -> None:
+            """Not this way."""
+
+        monkeypatch.setattr(joined, "fetch_by_lookup", never)
+    found: dict[int, list[int]] = {0: [], 1: []}
+    for skip in range(0, 49, 9):
+        part = f"{{ _id page: {field}(skip: {skip}) {{ _id }} }}"
+        query = f"groups {part}"
+        if way == "alone":
+            query = f"a: group(_id: 0) {part} b: group(_id: 1) {part}"
+        data = await engine.data(app, f"{{ {query} }}")
+        groups = data["groups"] if "groups" in data else [data["a"], data["b"]]
+        for group in groups:
+            found[group["_id"]] += ids(group["page"])
+
+    for number, pages in found.items():
+        down = field == "items" or number == 1
+        own = [n for n in range(97) if n % 2 == number]
+        assert pages == sorted(own, key=lambda n: (n % 5, n), reverse=down)
+
+
+async def test_an_index_that_serves_the_sort_goes_on_serving_it(
+    engine: Engine, mongo_client: Client, app: VisibleApp
+) -> None:
+    items = mongo_client[engine.database].items
+    items.create_index("age")
+
+    await engine.data(app, "{ items(skip: 0) { _id } }")
+    served = engine.commands[0]["sort"]
+    items.create_index([("age", 1), ("_id", 1)])
+    engine.store.facts.forget()
+    await engine.data(app, "{ items(skip: 0) { _id } }")
+
+    assert served == {"age": 1}
+    assert engine.commands[0]["sort"] == {"age": 1, "_id": 1}
+
+
+async def test_an_index_behind_the_key_of_a_relation_goes_on_serving_it(
+    engine: Engine, mongo_client: Client, app: VisibleApp
+) -> None:
+    mongo_client[engine.database].items.create_index([("group", 1), ("age", -1)])
+
+    await engine.data(app, "{ group(_id: 1) { items { _id } } }")
+
+    assert "'_id': -1" not in str(engine.commands)
+
+
+async def test_a_database_that_is_away_is_not_waited_for_twice(database: str) -> None:
+    """What is not known of a collection at once is done without."""
+    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient("mongodb://127.0.0.1:9/")
+    store = Store(client)
+
+    with listening(CommandFinished) as commands:
+        assert await store.facts.indexes(database, "items") is None
+        assert await store.facts.count(database, "items") is None
+
+    assert commands == []
+    await store.close()

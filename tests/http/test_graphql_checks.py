@@ -1,0 +1,134 @@
+"""What the database says about a definition when it is written (decision 7)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from docgraph.exchange.errors import DefinitionError
+from docgraph.observe.events import CommandFinished
+from docgraph.variables import operators
+from tests.http.harness import Mongo, Service, listening, running
+from tests.http.hosts import module_application
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA = "type Query { items: [Item] } type Item { name: String password: String }"
+
+
+@module_application
+async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
+    async with running(mongo_client, mongo_uri) as service:
+        service.insert("items", {"name": "one"})
+        yield service
+
+
+async def define(service: Service, find: Any, collection: str = "items") -> tuple[str, ...]:
+    result = await service.define(
+        "app", SCHEMA, {"Query": {"items": service.find(collection, find)}}
+    )
+    return result.warnings
+
+
+@pytest.mark.parametrize(
+    ("find", "message", "hint"),
+    [
+        ({"_id": {"$gtt": 1}}, "find._id.$gtt: MongoDB has no operator $gtt", "did you mean $gt?"),
+        ({"$orr": [{}]}, "find.$orr: MongoDB has no operator $orr", "did you mean $or?"),
+        (
+            {"$expr": {"$concatt": ["a"]}},
+            "find.$expr.$concatt: MongoDB has no operator $concatt",
+            "did you mean $concat?",
+        ),
+    ],
+)
+async def test_an_operator_that_the_database_refuses_is_refused(
+    service: Service, find: Any, message: str, hint: str
+) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        await define(service, find)
+
+    assert refused.value.message == f"Wrong GraphQL App definition: mappings.Query.items.{message}"
+    assert refused.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("kind", "operator", "find"),
+    [
+        ("filter", "$nor", {"$nor": [{"a": 1}]}),
+        ("condition", "$size", {"a": {"$size": 1}}),
+        ("expression", "$toUpper", {"$expr": {"$eq": [{"$toUpper": "$a"}, "A"]}}),
+        ("expression", "$sum", {"$expr": {"$eq": [{"$sum": ["$a"]}, 1]}}),
+    ],
+)
+async def test_an_operator_that_only_we_do_not_know_is_a_warning(
+    service: Service, monkeypatch: pytest.MonkeyPatch, kind: Any, operator: str, find: Any
+) -> None:
+    known = operators._KNOWN
+    monkeypatch.setitem(known, kind, known[kind] - {operator})
+
+    (warning,) = await define(service, find)
+
+    assert warning.endswith(f"docgraph does not know {operator}, but this database does")
+
+
+async def test_the_database_is_asked_about_an_operator_once(service: Service) -> None:
+    asked = []
+    for _ in range(2):
+        with listening(CommandFinished) as commands, pytest.raises(DefinitionError):
+            await define(service, {"a": {"$onlyOnce": 1}})
+        asked.append(sum(one.command == "aggregate" for one in commands))
+
+    assert asked == [1, 0]
+
+
+async def test_a_collection_that_is_not_there_is_a_warning(service: Service) -> None:
+    missing = await define(service, {}, "nowhere")
+    present = await define(service, {})
+
+    assert missing == (
+        f"mappings.Query.items.collection: there is no collection {service.db}.nowhere",
+    )
+    assert present == ()
+
+
+async def test_a_mapping_to_the_password_is_refused(service: Service) -> None:
+    """Decision 34."""
+    users = {"db": "docgraph", "collection": "users", "find": {}}
+    with pytest.raises(DefinitionError, match=r"mappings\.Item\.password: password is never shown"):
+        await service.define("app", SCHEMA, {"Query": {"items": users}})
+
+
+async def test_an_index_that_leaves_ties_without_an_order_is_pointed_out(service: Service) -> None:
+    """Decision 12."""
+    people = service.mongo[service.db].people
+    people.insert_one({"age": 1})
+    people.create_index([("team", 1), ("age", -1)])
+    people.create_index("number", unique=True)
+    schema = "type Query { a: [P] b: [P] c: [P] d: [P] } type P { age: Int }"
+    queries = {
+        "a": service.find("people", {"team": 1}, sort={"age": 1}),
+        "b": service.find("people", {}, sort={"age": 1}),
+        "c": service.find("people", {}, sort={"number": 1}),
+        "d": service.find("people", {}, sort={"_id": 1}),
+    }
+
+    (warning,) = (await service.define("ties", schema, {"Query": queries})).warnings
+
+    assert warning.startswith("mappings.Query.a.sort: documents with equal keys come in the order")
+    assert warning.endswith("(make an index {team: 1, age: -1, _id: -1})")
+
+
+async def test_what_is_stored_already_goes_on(service: Service) -> None:
+    """What is refused when it is written is put up with in definitions that are there."""
+    unmapped = {"_id": "bare", "schema": SCHEMA, "mappings": {}}
+    mistaken = {"Query": {"items": service.find("items", {"name": {"$gtt": 1}})}}
+    await service.smuggle(unmapped, {"_id": "wrong", "schema": SCHEMA, "mappings": mistaken})
+
+    bare = await service.query("bare", "{ items { name } }")
+    wrong = await service.query("wrong", "{ __typename items { name } }")
+
+    assert (bare.status, bare.data) == (200, {"items": None})
+    assert (wrong.status, wrong.code) == (200, "rejected-by-database")

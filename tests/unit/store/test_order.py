@@ -1,0 +1,81 @@
+"""Ties of a sort: `_id` at its end, but where it would cost an index (decision 12)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from docgraph.store.facts import Index
+from docgraph.store.order import order_ties, pinned_paths
+
+SCORE = {"$meta": "textScore"}
+
+
+def index(*keys: tuple[str, Any], **options: bool) -> Index:
+    return Index(keys, **options)
+
+
+ID = index(("_id", 1), unique=True)
+AGE = index(("age", 1))
+
+
+@pytest.mark.parametrize(
+    ("sort", "expected"),
+    [
+        ({"age": 1}, {"age": 1, "_id": 1}),
+        ({"age": -1}, {"age": -1, "_id": -1}),
+        ({"age": 1, "name": -1}, {"age": 1, "name": -1, "_id": -1}),
+        ({"s": SCORE}, {"s": SCORE, "_id": 1}),
+        ({"age": -1, "s": SCORE}, {"age": -1, "s": SCORE, "_id": 1}),
+        ({"_id": -1, "age": 1}, {"_id": -1, "age": 1}),
+        ({"$natural": 1}, {"$natural": 1}),
+        ({}, {}),
+    ],
+)
+def test_a_sort_ends_with_the_id_in_the_direction_of_its_last_key(sort: Any, expected: Any) -> None:
+    ordered = order_ties(sort, frozenset(), [ID])
+
+    assert ordered == expected
+    assert list(ordered) == list(expected)
+    assert order_ties(sort, frozenset(), None) == expected
+
+
+@pytest.mark.parametrize(
+    ("sort", "pinned", "indexes", "extended"),
+    [
+        ({"age": 1}, "", [AGE], False),
+        ({"age": -1}, "", [AGE], False),
+        ({"age": 1}, "", [AGE, index(("age", 1), ("_id", 1))], True),
+        ({"age": -1}, "", [index(("age", 1), ("_id", 1))], True),
+        ({"age": 1}, "", [index(("age", 1), ("name", 1))], False),
+        ({"name": 1}, "", [index(("age", 1), ("name", 1))], True),
+        ({"name": 1}, "age", [index(("age", 1), ("name", 1))], False),
+        ({"name": 1}, "age", [index(("age", 1), ("name", 1), ("_id", 1))], True),
+        ({"age": 1, "name": -1}, "", [index(("age", 1), ("name", 1))], True),
+        ({"age": 1, "name": -1}, "", [index(("age", -1), ("name", 1))], False),
+        ({"age": 1}, "", [index(("age", 1), complete=False)], True),
+        ({"age": 1}, "", [index(("age", "hashed"))], True),
+        ({"s": SCORE}, "", [index(("_fts", "text"))], True),
+    ],
+)
+def test_a_sort_that_an_index_serves_stays_unless_one_serves_it_with_the_id(
+    sort: Any, pinned: str, indexes: Any, extended: bool
+) -> None:
+    ordered = order_ties(sort, frozenset(pinned.split()), [ID, *indexes])
+
+    assert ("_id" in ordered) is extended
+
+
+@pytest.mark.parametrize(
+    ("filter_", "expected"),
+    [
+        ({"a": 1, "b": {"$gt": 1}}, {"a"}),
+        ({"a": {"$eq": 1}, "b": {"$in": [1, 2]}, "c": {"x": 1}}, {"a", "b", "c"}),
+        ({"$and": [{"a": {"$fk": "x"}}, {"b": {"$arg": "y"}}], "$or": [{"c": 1}]}, {"a", "b"}),
+        ({"a": {"$eq": 1, "$exists": True}}, set()),
+        (None, set()),
+    ],
+)
+def test_what_a_filter_pins(filter_: Any, expected: set[str]) -> None:
+    assert set(pinned_paths(filter_)) == expected
