@@ -47,6 +47,8 @@ async def service(server: Service) -> Service:
     await allow(server, "path-prefix('/closed') and method('PUT')", "manager")
     for name in ("own", "users"):
         server.mongo[server.db]["_properties"].delete_one({"_id": f"_properties.{name}"})
+        server.mongo[server.db][name].drop_indexes()
+        server.mongo[server.db][name].delete_many({})
     server.mongo[server.db]["gql-apps"].delete_many({})
     return server
 
