@@ -135,7 +135,7 @@ class Node:
         try:
             directory.rotate_log()
             self._log_start = directory.log.stat().st_size if directory.log.exists() else 0
-            self._output = tempfile.TemporaryFile(dir=directory.path)  # noqa: SIM115
+            self._output = tempfile.TemporaryFile(dir=directory.path)  # noqa: SIM115 - `stop` closes it
         except OSError as error:
             raise describe_os_error(error, directory.path) from error
         command = build_command(

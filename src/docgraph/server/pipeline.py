@@ -25,7 +25,7 @@ from docgraph.server.answers import check_answer
 from docgraph.server.bounds import Bounds
 from docgraph.server.respond import error_body
 from docgraph.server.routes import Route, Routes
-from docgraph.server.serve import hide, parse, report, serve
+from docgraph.server.serve import hide, parse, release, report, serve
 
 __all__ = ["Pipeline"]
 
@@ -142,7 +142,7 @@ class Pipeline:
             report(error, exchange)
         elif not isinstance(error, DocgraphError):
             error = hide(error, exchange)
-        exchange.error = error.code
+        exchange.error = release(error).code
         own = route.service.render_error(error) if route else None
         if route is None or own is None:
             return error_body(error)

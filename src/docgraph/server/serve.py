@@ -14,7 +14,7 @@ from docgraph.server.answers import check_answer
 from docgraph.server.cors import preflight_headers
 from docgraph.server.routes import Route
 
-__all__ = ["hide", "parse", "report", "serve"]
+__all__ = ["hide", "parse", "release", "report", "serve"]
 
 _SERVER_ERROR = 500
 
@@ -71,6 +71,17 @@ def report(error: StoreError, exchange: Exchange) -> None:
     id, reason = uuid4().hex[:12], str(error.__cause__ or error)
     emit(QueryFailed(id, exchange.id, error.code, reason, exchange.app))
     error.details = {"id": id}
+
+
+def release(error: DocgraphError) -> DocgraphError:
+    """The error without the frames it went through: they hold the request, which holds a refusal.
+
+    Such a circle, with all that was read, would wait for the garbage collector.
+    """
+    error.__traceback__ = None
+    if error.__cause__ is None:
+        error.__context__ = None
+    return error
 
 
 def hide(error: Exception, exchange: Exchange) -> InternalError:

@@ -300,7 +300,7 @@ class Apps:
         )
 
     def _held_ids(self) -> list[Any]:
-        return [self._definitions.entry(key).id for key in self._definitions.etags()]  # type: ignore[union-attr]
+        return [entry.id for entry in self._definitions.entries()]
 
     def _emit_refreshed(self, started: float) -> None:
         served, disabled = self._definitions.counts()
