@@ -5,7 +5,9 @@ from __future__ import annotations
 import faulthandler
 import os
 import random
+import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from typing import Any
@@ -93,7 +95,9 @@ def blocking_watch() -> Iterator[list[str]]:
     class RecordedBlockingError(buster.BlockingError):
         def __init__(self, function: str) -> None:
             super().__init__(function)
-            seen.append(function)
+            arguments = sys._getframe(1).f_locals.get("args")
+            stack = "".join(traceback.format_stack()[:-2])
+            seen.append(f"{function} with {arguments!r:.500}, called by\n{stack}")
 
     with pytest.MonkeyPatch.context() as patch, buster.blockbuster_ctx("docgraph") as blocking:
         patch.setattr(buster, "BlockingError", RecordedBlockingError)
@@ -110,7 +114,7 @@ def blocking_calls(blocking_watch: list[str]) -> Iterator[list[str]]:
     blocking_watch.clear()
     yield blocking_watch
     if blocking_watch:
-        pytest.fail(f"blocking call in the event loop: {', '.join(blocking_watch)}")
+        pytest.fail(f"blocking call in the event loop: {'; '.join(blocking_watch)}")
 
 
 @pytest.fixture(autouse=True)
