@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from docgraph.codec import JsonMode, decode, encode
 from docgraph.exchange import (
@@ -25,6 +25,7 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import NotFound
 from docgraph.plugins.kinds import DataInterceptor, Decision
+from docgraph.rest.lists import JsonList, check_size
 from docgraph.rest.parameters.concerns import FROM_PRIMARY
 from docgraph.rest.parameters.modes import default_mode
 from docgraph.rest.parameters.parameters import Parameters
@@ -33,6 +34,7 @@ from docgraph.runtime import Turns
 from docgraph.store import Rows, Store
 from docgraph.store.catalog import Catalog
 from docgraph.store.driver.pinned import FoundCollection
+from docgraph.store.driver.portions import Take
 from docgraph.store.metadata import Metadata
 from docgraph.store.mounts import SCHEMA_STORE
 from docgraph.store.names import namespace_of
@@ -41,6 +43,7 @@ from docgraph.variables import Resolvers
 __all__ = ["JSON", "Call", "Context", "Foresight", "Handler", "Handlers"]
 
 JSON = "application/json"
+MOST_BYTES: Final = 32 * 1024 * 1024  # of the documents in an answer
 
 
 class Foresight(Protocol):
@@ -140,8 +143,8 @@ class Call:
             return body
         return {"_id": merged["_id"], **{key: one for key, one in body.items() if key != "_id"}}
 
-    async def read(self, read: Read) -> list[Document]:
-        """Documents of the resource, as this caller may see them."""
+    async def read(self, read: Read, take: Take | None = None) -> list[Document]:
+        """Documents of the resource, as this caller may see them; none where `take` gets them."""
         consistency = self.consistency
         if consistency is not None:
             read = replace(read, consistency=consistency)
@@ -151,6 +154,7 @@ class Call:
             deadline=self.exchange.deadline,
             exchange=self.exchange,
             rows=self.rows,
+            take=take,
         )
 
     async def write(self, write: Write) -> WriteResult:
@@ -220,8 +224,15 @@ class Call:
     def answer(
         self, content: Any, headers: list[tuple[str, str]] | None = None, status: int = 200
     ) -> Body:
-        """A JSON body in the mode that was asked for."""
-        return Body(status, encode(content, self.parameters.json_mode), JSON, headers or [])
+        """A JSON body in the mode that was asked for; what a write has done is told in any size."""
+        text = encode(content, self.parameters.json_mode)
+        if self.request.method in ("GET", "HEAD"):
+            check_size(len(text), MOST_BYTES)
+        return Body(status, text, JSON, headers or [])
+
+    def open_list(self) -> JsonList:
+        """The list of documents that an answer is made of."""
+        return JsonList(self.parameters.json_mode, MOST_BYTES)
 
 
 Handler = Callable[[Call], Awaitable[Answer]]

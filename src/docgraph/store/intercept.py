@@ -64,6 +64,10 @@ class Interceptors:
         """The read as the interceptors leave it."""
         return _run(DataPoint.BEFORE_READ, self._before_read, exchange, resource, read)
 
+    def look_at(self, resource: Resource) -> bool:
+        """Whether some interceptor wants to see the documents that are read there."""
+        return any(one.resolve(resource) for one, _ in self._after_read)
+
     def after_read(
         self, exchange: Exchange | None, resource: Resource, documents: list[Document]
     ) -> Awaitable[list[Document]]:

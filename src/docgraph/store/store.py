@@ -28,10 +28,11 @@ from docgraph.store.driver.availability import Availability
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.fast_path import report_untried_version
+from docgraph.store.driver.portions import Take, hand_over
 from docgraph.store.driver.waiting import Waits
 from docgraph.store.facts import Facts
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
-from docgraph.store.guard.rewrite import check_update, guard_pipeline
+from docgraph.store.guard.rewrite import guard_pipeline
 from docgraph.store.guard.rows import (
     Guard,
     Key,
@@ -41,20 +42,15 @@ from docgraph.store.guard.rows import (
     check_order,
     check_projection,
     strip,
+    strip_before,
 )
-from docgraph.store.guard.stages import (
-    STREAM_STAGES,
-    UPDATE_STAGES,
-    Policy,
-    check_filter,
-    check_pipeline,
-)
+from docgraph.store.guard.stages import STREAM_STAGES, Policy, check_filter, check_pipeline
 from docgraph.store.indexes import ensure_index
 from docgraph.store.intercept import Interceptors
 from docgraph.store.names import check_database, check_namespace, place_of
 from docgraph.store.order import break_ties
 from docgraph.store.watch import ChangeEvents, guard_events
-from docgraph.store.write import await_server, check_shape, execute, may_be_written
+from docgraph.store.write import await_server, check_shape, check_write, execute, may_be_written
 
 __all__ = ["Store"]
 
@@ -141,8 +137,12 @@ class Store:
         rows: Rows | None = None,
         reveal: Iterable[Key] = (),
         consistency: Consistency | None = None,
+        take: Take | None = None,
     ) -> list[Document]:
-        """The documents that match, at most `limit`."""
+        """The documents that match, at most `limit`.
+
+        With `take`, that gets them, in portions where they are many, and none are returned.
+        """
         namespace = check_namespace(db, collection)
         shield = self._shield(rows, reveal)
         order = read_sort(sort)
@@ -157,7 +157,9 @@ class Store:
         filter = shield.restrict(namespace, filter)
         options = {"projection": projection, "sort": order, "hint": hint, "comment": comment}
         command = build_find(collection, filter, limit=limit, skip=skip, options=options)
-        documents = await self._commands.fetch(db, command, deadline, consistency)
+        if take is not None and hidden:
+            take = strip_before(take, hidden)
+        documents = await self._commands.fetch(db, command, deadline, consistency, take=take)
         if hidden:
             strip(documents, hidden)
         return documents
@@ -206,10 +208,11 @@ class Store:
         reveal: Iterable[Key] = (),
         consistency: Consistency | None = None,
         one_batch: bool = False,
+        take: Take | None = None,
     ) -> list[Document]:
         """The results of the pipeline, at most `limit`; ask for one more to see whether it is.
 
-        With `one_batch`, what the database cannot send at once (16 MiB) is `AnswerTooLarge`.
+        With `one_batch`, more than the database sends at once (16 MiB) is `AnswerTooLarge`.
         """
         check_namespace(db, collection)
         check_pipeline(pipeline, db=db, policy=self.policy)
@@ -219,7 +222,9 @@ class Store:
         command = build_aggregate(
             collection, pipeline, limit=limit, allow_disk_use=allow_disk_use, comment=comment
         )
-        return await self._commands.fetch(db, command, deadline, consistency, one_batch=one_batch)
+        return await self._commands.fetch(
+            db, command, deadline, consistency, one_batch=one_batch, take=take
+        )
 
     async def count(  # noqa: PLR0913 - the parts of a query
         self,
@@ -253,8 +258,12 @@ class Store:
         deadline: Deadline,
         exchange: Exchange | None = None,
         rows: Rows | None = None,
+        take: Take | None = None,
     ) -> list[Document]:
-        """The documents of a resource, with the data interceptors around it."""
+        """The documents of a resource, with the data interceptors around it.
+
+        For `take`, see `find`; interceptors that look at documents see all of them at once.
+        """
         db, collection = place_of(resource)
         read = await self.interceptors.before_read(exchange, resource, read)
         sort = await break_ties(self.facts, (db, collection), read_sort(read.sort), read.filter)
@@ -271,8 +280,10 @@ class Store:
             comment={"request": exchange.id} if exchange else None,
             rows=rows,
             consistency=read.consistency,
+            take=None if self.interceptors.look_at(resource) else take,
         )
-        return await self.interceptors.after_read(exchange, resource, documents)
+        documents = await self.interceptors.after_read(exchange, resource, documents)
+        return documents if take is None else await hand_over(documents, take)
 
     async def count_at(
         self,
@@ -435,15 +446,5 @@ class Store:
         return self.guard.shield(rows, reveal)
 
     def _check_write(self, db: str, collection: str, write: Write, reveal: Iterable[Key]) -> None:
-        namespace = check_namespace(db, collection)
-        check_filter(write.filter, policy=self.policy)
-        if write.update is not None and "$pull" in write.update:
-            check_filter(write.update["$pull"], policy=self.policy, origin="update.$pull")
-        if write.pipeline is not None:
-            check_pipeline(
-                write.pipeline, db=db, policy=self.policy, origin="update", allowed=UPDATE_STAGES
-            )
-        hidden = self.guard.shield(None, reveal).hidden.get(namespace)
-        if hidden:
-            check_filter_paths(write.filter, hidden)
-            check_update(write.update or write.pipeline or {}, hidden)
+        hidden = self.guard.shield(None, reveal).hidden.get(check_namespace(db, collection))
+        check_write(write, db, self.policy, hidden)

@@ -65,7 +65,7 @@ async def test_options_that_only_the_driver_honours_close_the_fast_path(option: 
 async def test_answer_is_the_one_of_the_driver(
     fast_path: FastPath, client: Client, letters: str, command: Document
 ) -> None:
-    ours = await fast_path.read(letters, command, PRIMARY)
+    ours, _ = await fast_path.read(letters, command, PRIMARY)
     theirs = await client[letters].command(dict(command))
 
     assert ours["cursor"] == theirs["cursor"]
@@ -105,7 +105,7 @@ async def test_connection_that_is_cut_is_an_error_of_the_connection(
 
     with failing(mongo_client, "find", **once), pytest.raises(AutoReconnect):
         await fast_path.read(letters, {"find": "letters", "filter": {}}, PRIMARY)
-    again = await fast_path.read(letters, {"find": "letters", "filter": {}}, PRIMARY)
+    again, _ = await fast_path.read(letters, {"find": "letters", "filter": {}}, PRIMARY)
 
     assert len(again["cursor"]["firstBatch"]) == 3
 
@@ -113,6 +113,7 @@ async def test_connection_that_is_cut_is_an_error_of_the_connection(
 async def test_preference_for_others_than_the_primary_is_sent(
     fast_path: FastPath, letters: str
 ) -> None:
-    answer = await fast_path.read(letters, {"find": "letters", "filter": {}}, SecondaryPreferred())
+    command: Document = {"find": "letters", "filter": {}}
+    answer, _ = await fast_path.read(letters, command, SecondaryPreferred())
 
     assert len(answer["cursor"]["firstBatch"]) == 3

@@ -27,6 +27,7 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import (
+    AnswerTooLarge,
     Conflict,
     Forbidden,
     OutcomeUnknown,
@@ -144,6 +145,46 @@ async def test_answer_of_more_than_one_batch_is_complete(
 
     assert [document["_id"] for document in found] == list(range(20))
     assert len(aggregated) == 20
+    assert idle_cursors(mongo_client, f"{database}.big") == []
+
+
+@pytest.mark.parametrize("is_fast", [True, False], ids=["fast path", "driver"])
+async def test_long_answer_is_taken_in_portions_and_its_cursor_closed(
+    store: Store, database: str, mongo_client: Sync, is_fast: bool
+) -> None:
+    if not is_fast:
+        store._commands._fast_path = None
+    big = "x" * (1 << 20)
+    for n in range(20):
+        mongo_client[database].big.insert_one({"_id": n, "text": big})
+    portions: list[list[int]] = []
+
+    def take(documents: list[Document]) -> None:
+        portions.append([document["_id"] for document in documents])
+
+    returned = await store.find(
+        database, "big", {}, limit=100, deadline=SOON, sort={"_id": 1}, take=take
+    )
+
+    assert returned == []
+    assert [id for portion in portions for id in portion] == list(range(20))
+    assert max(len(portion) for portion in portions) <= 2
+    assert idle_cursors(mongo_client, f"{database}.big") == []
+
+
+async def test_cursor_is_closed_when_the_taker_has_enough(
+    store: Store, database: str, mongo_client: Sync
+) -> None:
+    big = "x" * (1 << 20)
+    for n in range(20):
+        mongo_client[database].big.insert_one({"_id": n, "text": big})
+
+    def refuse(documents: list[Document]) -> None:
+        raise AnswerTooLarge("enough")
+
+    with pytest.raises(AnswerTooLarge, match="enough"):
+        await store.find(database, "big", {}, limit=100, deadline=SOON, take=refuse)
+
     assert idle_cursors(mongo_client, f"{database}.big") == []
 
 

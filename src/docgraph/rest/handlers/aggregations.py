@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from docgraph.codec import as_meant
-from docgraph.exchange import Answer, Deadline, Document, Permission, ResourceType
+from docgraph.exchange import Answer, Body, Deadline, Document, Permission, ResourceType
 from docgraph.exchange.errors import (
     AnswerTooLarge,
     NotFound,
@@ -21,8 +21,9 @@ from docgraph.exchange.errors import (
     StoreRejected,
 )
 from docgraph.rest.bodies.pipelines import Aggregation, find_aggregation
-from docgraph.rest.call import Call, Handlers
+from docgraph.rest.call import JSON, Call, Handlers
 from docgraph.rest.handlers.searches import check_text_search, searches_hidden
+from docgraph.rest.lists import JsonList
 from docgraph.rest.parameters.aggregation_variables import build_scope, parse_avars
 from docgraph.store.guard.references import READING_MORE, nested_pipelines, read_reference
 from docgraph.store.guard.shown import Shown, asks_for_hidden, is_shown
@@ -61,10 +62,7 @@ async def _get(call: Call) -> Answer:
     if shown := find_shown(call.exchange.permission, namespace):
         await check_text_search(call, aggregation.stages.source, shown)
     results = await _run(call, aggregation, await _render(call, aggregation))
-    answer = call.answer(results)
-    if len(answer.content) > MOST_BYTES:
-        raise _too_much(_MOST_SHOWN)
-    return answer
+    return Body(200, results.render(), JSON)
 
 
 async def _render(call: Call, aggregation: Aggregation) -> list[Document]:
@@ -93,10 +91,11 @@ def _unbound(error: NotBound) -> NotBound:
     return error
 
 
-async def _run(call: Call, aggregation: Aggregation, stages: Stages) -> list[Document]:
+async def _run(call: Call, aggregation: Aggregation, stages: Stages) -> JsonList:
     permission = call.exchange.permission
+    results = JsonList(call.parameters.json_mode, MOST_BYTES)
     try:
-        results = await call.context.store.aggregate(
+        await call.context.store.aggregate(
             call.db,
             call.collection,
             hide_properties(stages, permission, namespace_of(call.db, call.collection)),
@@ -107,6 +106,7 @@ async def _run(call: Call, aggregation: Aggregation, stages: Stages) -> list[Doc
             rows=call.rows,
             consistency=call.consistency,
             one_batch=True,
+            take=results.add,
         )
     except AnswerTooLarge:
         raise _too_much(_MOST_SHOWN) from None
@@ -121,7 +121,7 @@ async def _run(call: Call, aggregation: Aggregation, stages: Stages) -> list[Doc
         raise AggregationFailed(
             f"error executing aggregation: {error.message}", hint=error.hint
         ) from error
-    if len(results) > MOST_RESULTS:
+    if results.count > MOST_RESULTS:
         raise _too_much(f"{MOST_RESULTS} results")
     return results
 

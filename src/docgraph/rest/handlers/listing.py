@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from docgraph.codec.documents import read_documents
-from docgraph.exchange import Answer, Document, Read, ResourceType
+from docgraph.exchange import Answer, Body, Document, Read, ResourceType
 from docgraph.exchange.data import SORT_KEY
 from docgraph.exchange.parsed import Order
-from docgraph.rest.call import Call, Handlers
+from docgraph.rest.call import JSON, Call, Handlers
 from docgraph.rest.handlers.bulk import insert_many
 from docgraph.rest.handlers.sizes import count_documents
 from docgraph.rest.links import next_page
+from docgraph.rest.lists import JsonList
 from docgraph.rest.parameters.keyset import (
     EMPTY,
     Key,
@@ -37,7 +38,7 @@ _EVERYTHING: Final = {"_docgraph_nothing": 0}
 class _Page:
     """The documents of a page, and the header that leads to the next one."""
 
-    documents: list[Document]
+    documents: JsonList
     next: tuple[str, str] | None = None
 
 
@@ -53,7 +54,7 @@ async def list_documents(call: Call) -> Answer:
         headers += counted
     if page.next is not None:
         headers.append(page.next)
-    return call.answer(page.documents, headers)
+    return Body(200, page.documents.render(), JSON, headers)
 
 
 async def _read_and_count(call: Call) -> tuple[_Page, list[tuple[str, str]]]:
@@ -63,17 +64,17 @@ async def _read_and_count(call: Call) -> tuple[_Page, list[tuple[str, str]]]:
 
 
 async def _read_page(call: Call) -> _Page:
-    parameters = call.parameters
+    parameters, documents = call.parameters, call.open_list()
     if parameters.pagesize == 0:
-        return _Page([])
+        return _Page(documents)
     order = _NEWEST_FIRST if parameters.sort is None else parameters.sort
     if parameters.after is not None:
         return await _read_keyset_page(call, with_tiebreak(order), parameters.after)
-    documents = await call.read(_build_read(call, order, parameters.filter))
-    if len(documents) < parameters.pagesize:
+    await call.read(_build_read(call, order, parameters.filter), documents.add)
+    if documents.count < parameters.pagesize:
         return _Page(documents)
-    if order == _NEWEST_FIRST and "_id" in documents[-1]:
-        token = render_token(order, [documents[-1]["_id"]])
+    if order == _NEWEST_FIRST and "_id" in documents.last:
+        token = render_token(order, [documents.last["_id"]])
         return _Page(documents, next_page(call.request, after=token))
     return _Page(documents, next_page(call.request, page=str(parameters.page + 1)))
 
@@ -94,18 +95,25 @@ async def _read_keyset_page(call: Call, order: Order, token: str) -> _Page:
     """The page after the token; the database returns the sort keys with the documents."""
     parts = behind(order, parse_token(order, token)) if token else [None]
     size = call.parameters.pagesize
-    documents: list[Document] = []
+    documents = call.open_list()
+    key: Key | None = None
+
+    def add(portion: list[Document]) -> None:
+        nonlocal key
+        for document in portion:
+            key = document.pop(SORT_KEY, None)
+        documents.add(portion)
+
     for part in parts:
         read = _build_read(call, order, combine(call.parameters.filter, part))
         projection = {**(read.projection or _EVERYTHING), SORT_KEY: {"$meta": "sortKey"}}
-        limit = size - len(documents)
-        documents += await call.read(replace(read, projection=projection, limit=limit))
-        if len(documents) == size:
+        limit = size - documents.count
+        await call.read(replace(read, projection=projection, limit=limit), add)
+        if documents.count == size:
             break
-    keys = [document.pop(SORT_KEY, None) for document in documents]
-    if len(documents) < size or keys[-1] is None:
+    if documents.count < size or key is None:
         return _Page(documents)
-    next_token = render_token(order, await _mark_empty_arrays(call, order, keys[-1]))
+    next_token = render_token(order, await _mark_empty_arrays(call, order, key))
     return _Page(documents, next_page(call.request, after=next_token))
 
 

@@ -3,8 +3,8 @@
 Reads take the fast path (`fast_path.py`) where there is one, or `AsyncDatabase.command`, and not
 `find().to_list()`: the driver's cursor objects cost a noticeable part of a small read, and an
 answer of one batch needs none. What they do beside that is done here: the second try of the
-retryable reads specification, read preference and read concern of the client, and a real cursor
-when the answer does not fit into one batch.
+retryable reads specification, read preference and read concern of the client. What does not fit
+into one batch is read on in `long_answers.py`.
 
 Time is bounded twice. The server stops the command by `maxTimeMS`, and says so; a moment later we
 stop waiting, or the caller does where it enforces the deadline, for servers that do not answer.
@@ -26,9 +26,9 @@ from typing import Any, TypeVar
 from bson.errors import InvalidBSON
 from bson.raw_bson import RawBSONDocument
 from pymongo import ReadPreference
-from pymongo.asynchronous.command_cursor import AsyncCommandCursor
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
+from pymongo.asynchronous.server import Server
 from pymongo.errors import (
     AutoReconnect,
     OperationFailure,
@@ -53,7 +53,9 @@ from docgraph.store.driver.errors import (
     unreachable,
 )
 from docgraph.store.driver.fast_path import FastPath, has_free_connection
-from docgraph.store.driver.salvage import decode_reply, decode_result
+from docgraph.store.driver.long_answers import read_again, read_on
+from docgraph.store.driver.portions import Take, hand_over
+from docgraph.store.driver.salvage import decode_reply
 from docgraph.store.driver.waiting import Waits
 
 __all__ = ["Commands", "Observed"]
@@ -64,7 +66,6 @@ _NO_DEADLINE = Deadline()
 _GRACE = 0.25  # seconds between the server's end of a command and ours
 _LOOK_SECONDS = 0.02  # between two looks for a free connection
 _KEPT_DATABASES = 256
-_MOST_BYTES = 32 << 20  # of one answer; twice what a response may have
 
 # After these the same read may well succeed, often on another server; from the specification of
 # retryable reads. Errors of the connection come as exceptions of their own.
@@ -140,8 +141,12 @@ class Commands:
         consistency: Consistency | None = None,
         *,
         one_batch: bool = False,
+        take: Take | None = None,
     ) -> list[Document]:
-        """The documents of `find` or `aggregate`; with `one_batch`, no more than fit into one."""
+        """The documents of `find` or `aggregate`; with `one_batch`, no more than fit into one.
+
+        With `take`, that gets them in portions, and none are returned.
+        """
         with Observed(db, command):
             seconds = self.budget(deadline)
             if seconds is not None:
@@ -152,7 +157,7 @@ class Commands:
             if consistency is not None:
                 preference = self._apply(consistency, command)
             self._refuse_if_away()
-            read = self._read(self._database(db), command, preference, one_batch)
+            read = self._read(self._database(db), command, preference, one_batch, take)
             try:
                 if (
                     deadline.enforced
@@ -285,27 +290,32 @@ class Commands:
         command: Document,
         preference: _ServerMode,
         one_batch: bool,
+        take: Take | None,
     ) -> list[Document]:
-        reply = await self._send(database, command, preference)
+        reply, server = await self._send(database, command, preference)
         cursor: Document = reply["cursor"]
-        if cursor["id"]:
-            await _close(database, command, preference, cursor["id"])
-            if one_batch:
-                raise AnswerTooLarge("the answer exceeds 16 MiB")
-            return await self._read_batches(database, command, preference)
-        documents: list[Document] = cursor["firstBatch"]
-        return documents
+        if not cursor["id"]:
+            return await hand_over(cursor["firstBatch"], take)
+        if not one_batch and server is not None and self._fast_path is not None:
+            place = (self._fast_path, server, database.name)
+            return await read_on(*place, command, preference, cursor=cursor, take=take)
+        await _close(database, command, preference, cursor["id"])
+        if one_batch:
+            raise AnswerTooLarge("the answer exceeds 16 MiB")
+        del reply, cursor  # they are large
+        return await read_again(database, command, preference, self._options, take)
 
     async def _send(
         self, database: AsyncDatabase[Document], command: Document, preference: _ServerMode
-    ) -> Document:
+    ) -> tuple[Document, Server | None]:
+        """The answer, and which server gave it, where that is known."""
         tries = self._tries
         while True:
             tries -= 1
             try:
                 if self._fast_path is not None:
                     return await self._fast_path.read(database.name, command, preference)
-                return await self._send_by_driver(database, command, preference)
+                return await self._send_by_driver(database, command, preference), None
             except (AutoReconnect, OperationFailure) as error:
                 if tries == 0 or not _is_worth_another_try(error):
                     raise
@@ -325,35 +335,6 @@ class Commands:
             )
             reply: Document = decode_reply(raw.raw, self._options, database.name, command)
             return reply
-
-    async def _read_batches(
-        self,
-        database: AsyncDatabase[Document],
-        command: Document,
-        preference: _ServerMode,
-    ) -> list[Document]:
-        """Read an answer of more than one batch with a cursor, from the beginning.
-
-        Further batches come from the server that gave the first one, and which one that was is
-        known to the driver's cursors only. Such answers exceed 16 MiB and are rare. Documents come
-        raw, so that they are weighed before they become objects.
-        """
-        raw = database.with_options(codec_options=self._raw_options)
-        cursor: AsyncCommandCursor[Any] = await raw.cursor_command(
-            dict(command), read_preference=preference, codec_options=self._raw_options
-        )
-        documents: list[Document] = []
-        size = 0
-        async with cursor:
-            async for document in cursor:
-                size += len(document.raw)
-                if size > _MOST_BYTES:
-                    raise AnswerTooLarge(
-                        f"the answer of the database exceeds {_MOST_BYTES >> 20} MiB",
-                        hint="ask for fewer documents, or for less of each",
-                    )
-                documents.append(decode_result(document.raw, self._options, database.name, command))
-        return documents
 
     def _database(self, name: str) -> AsyncDatabase[Document]:
         database = self._databases.get(name)

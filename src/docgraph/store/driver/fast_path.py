@@ -32,7 +32,8 @@ from pymongo.topology_description import TopologyDescription
 from docgraph.exchange.data import Document
 from docgraph.observe import emit
 from docgraph.observe.events import FastPathOff
-from docgraph.store.driver.salvage import decode_reply
+from docgraph.store.driver.portions import LARGE, Batch, take_apart
+from docgraph.store.driver.salvage import ResultReader, decode_reply
 
 __all__ = ["FastPath", "has_free_connection", "report_untried_version"]
 
@@ -92,19 +93,41 @@ class FastPath:
         )
         return None if any(special) else cls(client)
 
-    async def read(self, db: str, command: Document, preference: _ServerMode) -> Document:
-        """The answer to a command; errors are those of the driver."""
+    async def read(
+        self, db: str, command: Document, preference: _ServerMode
+    ) -> tuple[Document, Server]:
+        """The answer to a command, and who gave it; errors are those of the driver."""
         server = await self._select(preference, next(iter(command)))
+        return await self.ask(server, db, command, preference), server
+
+    async def ask(
+        self, server: Server, db: str, command: Document, preference: _ServerMode
+    ) -> Document:
+        """The answer of that server; a large batch in it is a `Batch`."""
         checkout = self._client._conn_from_server(preference, server, None)
         async with checkout as (connection, effective):
             document = {**command, "$db": db}
             if effective.mode:  # anything but the primary
                 document["$readPreference"] = effective.document
             payload = await self._exchange(connection, bson.encode(document, False, self._options))
-            reply: Document = decode_reply(payload, self._options, db, command)
+            reply, documents = self._open(payload, db, command)
             if not reply.get("ok"):
                 _check_command_response(reply, connection.max_wire_version)
-            return reply
+        if documents:
+            cursor: Document = reply["cursor"]
+            place = "firstBatch" if "firstBatch" in cursor else "nextBatch"
+            cursor[place] = Batch(documents, ResultReader(self._options, db, command))
+        return reply
+
+    def _open(
+        self, payload: memoryview, db: str, command: Document
+    ) -> tuple[Document, list[memoryview]]:
+        """The answer; documents of a large one are not decoded, and stand beside it."""
+        documents: list[memoryview] = []
+        rest: bytes | memoryview = payload
+        if len(payload) > LARGE:
+            rest, documents = take_apart(payload)
+        return decode_reply(rest, self._options, db, command), documents
 
     def knows_server(self, preference: _ServerMode) -> bool:
         """Whether the server for such a read is known, so that it does not wait for one."""

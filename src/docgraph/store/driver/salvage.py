@@ -22,7 +22,14 @@ from docgraph.exchange.data import Document
 from docgraph.observe import emit
 from docgraph.observe.events import UnreadableValue
 
-__all__ = ["decode_event", "decode_reply", "decode_result", "salvage"]
+__all__ = [
+    "ResultReader",
+    "decode_event",
+    "decode_reply",
+    "find_end",
+    "salvage",
+    "size_of",
+]
 
 Options = CodecOptions[Document]
 Path = tuple[str, ...]
@@ -78,16 +85,33 @@ def _collection_of(command: Document) -> str:
     return str(next(iter(command.values())))
 
 
-def decode_result(
-    data: bytes | memoryview, options: Options, db: str, command: Document
-) -> Document:
-    """One document of an answer."""
-    try:
-        return bson.decode(data, options)
-    except InvalidBSON:
-        document, flaws = salvage(bytes(data), options)
-    _report((db, _collection_of(command)), {_id_of(document): flaws})
-    return document
+class ResultReader:
+    """Decodes the documents of one answer, one by one, and reports what cannot be read of them."""
+
+    def __init__(self, options: Options, db: str, command: Document) -> None:
+        self._options = options
+        self._namespace = (db, _collection_of(command))
+        self._reported = 0
+        self._rest = 0  # flaws in documents beyond those that are reported
+
+    def read(self, data: bytes | memoryview) -> Document:
+        """One document of the answer."""
+        try:
+            return bson.decode(data, self._options)
+        except InvalidBSON:
+            document, flaws = salvage(bytes(data), self._options)
+        if self._reported < _MOST_REPORTED:
+            self._reported += 1
+            _report(self._namespace, {_id_of(document): flaws})
+        else:
+            self._rest += len(flaws)
+        return document
+
+    def finish(self) -> None:
+        """Report how many flaws more there were."""
+        if self._rest:
+            emit(UnreadableValue(*self._namespace, "", "", self._rest))
+            self._rest = 0
 
 
 def decode_event(data: bytes | memoryview, options: Options, db: str) -> Document:
@@ -142,7 +166,7 @@ class _Salvage:
             if name.encode() != raw_name:
                 self._flaws.append(here)
             start = stop + 1
-            position = start + _size_of(kind, data, start)
+            position = start + size_of(kind, data, start)
             found.append((name, self._value(kind, data[start:position], here)))
         return found
 
@@ -161,13 +185,20 @@ class _Salvage:
         return raw[_HEAD:-1] if kind in _TEXTS else raw
 
 
-def _size_of(kind: int, data: bytes, start: int) -> int:
+def find_end(data: bytes | memoryview, start: int) -> int:
+    """Where the text that begins there has its NUL."""
+    while data[start]:
+        start += 1
+    return start
+
+
+def size_of(kind: int, data: bytes | memoryview, start: int) -> int:
     """How many bytes a value has; the server has looked at lengths, so that they can be trusted."""
     fixed = _FIXED.get(kind)
     if fixed is not None:
         return fixed
     if kind == 0x0B:  # noqa: PLR2004 - a regular expression: two texts that end in NUL
-        return data.index(0, data.index(0, start) + 1) + 1 - start
+        return find_end(data, find_end(data, start) + 1) + 1 - start
     (length,) = _LENGTH.unpack_from(data, start)
     if kind in (_OBJECT, _ARRAY, 0x0F):
         return int(length)

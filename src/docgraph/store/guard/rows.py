@@ -11,7 +11,7 @@ the number of matches, or their order, answers a question just as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ __all__ = [
     "check_projection",
     "refuse",
     "strip",
+    "strip_before",
 ]
 
 Rows = Mapping[str, Mapping[str, Any]]
@@ -220,6 +221,18 @@ def strip(documents: Sequence[Document], hidden: Paths) -> None:
     for path in hidden:
         for document in documents:
             _remove(document, path)
+
+
+def strip_before(
+    take: Callable[[list[Document]], None], hidden: Paths
+) -> Callable[[list[Document]], None]:
+    """What takes documents without their hidden properties."""
+
+    def take_rest(documents: list[Document]) -> None:
+        strip(documents, hidden)
+        take(documents)
+
+    return take_rest
 
 
 def _remove(value: Any, path: tuple[str, ...]) -> None:

@@ -1,0 +1,108 @@
+"""Answers of more than one batch, which are those of more than 16 MiB: read to the end, or refused.
+
+Further batches come from the server that gave the first one. Where the fast path sent the command,
+that server is known, and each batch is handed on before the next one is asked for; else a cursor of
+the driver reads everything again from the beginning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any, Final
+
+from bson.codec_options import CodecOptions
+from bson.raw_bson import RawBSONDocument
+from pymongo.asynchronous.command_cursor import AsyncCommandCursor
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.asynchronous.server import Server
+from pymongo.read_preferences import _ServerMode
+
+from docgraph.exchange.data import Document
+from docgraph.exchange.errors import AnswerTooLarge
+from docgraph.store.driver.errors import DRIVER_ERRORS
+from docgraph.store.driver.fast_path import FastPath
+from docgraph.store.driver.portions import PORTION, Batch, Take, hand_over
+from docgraph.store.driver.salvage import ResultReader
+
+__all__ = ["read_again", "read_on"]
+
+_MOST_BYTES: Final = 32 << 20  # of one answer; twice what a response may have
+_KILL_SECONDS: Final = 1.0
+
+
+async def read_on(  # noqa: PLR0913 - where it was begun, and with what
+    fast_path: FastPath,
+    server: Server,
+    db: str,
+    command: Document,
+    preference: _ServerMode,
+    *,
+    cursor: Document,
+    take: Take | None,
+) -> list[Document]:
+    """The documents of a cursor whose first batch is here; it is closed when they are not read."""
+    collection = next(iter(command.values()))
+    further = {"getMore": cursor["id"], "collection": collection}
+    if "comment" in command:
+        further["comment"] = command["comment"]
+    documents: list[Document] = []
+    size = 0
+    batch: Batch | list[Document] = cursor.pop("firstBatch")
+    try:
+        while True:
+            # A batch that comes decoded is the small last one.
+            size += batch.size if isinstance(batch, Batch) else 0
+            _weigh(size)
+            documents += await hand_over(batch, take)
+            del batch  # before there is another one
+            if not cursor["id"]:
+                return documents
+            reply = await fast_path.ask(server, db, further, preference)
+            cursor = reply["cursor"]
+            batch = cursor.pop("nextBatch")
+    except BaseException:
+        if cursor["id"]:
+            closing = {"killCursors": collection, "cursors": [cursor["id"]]}
+            with suppress(TimeoutError, *DRIVER_ERRORS):  # the server ends it itself in a while
+                async with asyncio.timeout(_KILL_SECONDS):
+                    await fast_path.ask(server, db, closing, preference)
+        raise
+
+
+async def read_again(
+    database: AsyncDatabase[Document],
+    command: Document,
+    preference: _ServerMode,
+    options: CodecOptions[Document],
+    take: Take | None,
+) -> list[Document]:
+    """The documents of a command by a cursor of the driver."""
+    raw_options = options.with_options(document_class=RawBSONDocument)
+    raw = database.with_options(codec_options=raw_options)
+    cursor: AsyncCommandCursor[Any] = await raw.cursor_command(
+        dict(command), read_preference=preference, codec_options=raw_options
+    )
+    reader = ResultReader(options, database.name, command)
+    documents: list[Document] = []
+    size = taken = 0
+    async with cursor:
+        async for document in cursor:  # raw, so that it is weighed before it becomes objects
+            size += len(document.raw)
+            _weigh(size)
+            documents.append(reader.read(document.raw))
+            if take is not None and size - taken > PORTION:
+                taken = size
+                take(documents)
+                documents = []
+                await asyncio.sleep(0)  # others have their turn
+    reader.finish()
+    return await hand_over(documents, take)
+
+
+def _weigh(size: int) -> None:
+    if size > _MOST_BYTES:
+        raise AnswerTooLarge(
+            f"the answer of the database exceeds {_MOST_BYTES >> 20} MiB",
+            hint="ask for fewer documents, or for less of each",
+        )
