@@ -173,6 +173,9 @@ class DataInterceptor(Plugin, Protocol):
     One at before-write with `wants_whole_documents` sees updates of a single document as
     replacements: the REST API applies them to what is stored and guards the write by its etag.
 
+    One at after-read with `takes_portions` treats each document alone, and may be given the
+    documents of a large answer in several portions; others are given all of them at once.
+
     Those at after-write run all of them, also when the client is gone by then or one of them
     raises. One with `hears_uncertain` is also called after a write that failed and may be done
     nevertheless (a lost connection, time that was up): its `WriteResult` is `uncertain`.
@@ -182,6 +185,7 @@ class DataInterceptor(Plugin, Protocol):
     priority: ClassVar[int] = 10
     wants_whole_documents: ClassVar[bool] = False
     hears_uncertain: ClassVar[bool] = False
+    takes_portions: ClassVar[bool] = False
 
     def resolve(self, resource: Resource) -> bool:
         """Whether this resource concerns the interceptor."""

@@ -23,7 +23,7 @@ class JsonList:
         self.count = 0
         self.last: Document = {}
 
-    def add(self, documents: list[Document]) -> None:
+    async def add(self, documents: list[Document]) -> None:
         """Write down further documents; `AnswerTooLarge` when they do not fit any more."""
         if not documents:
             return

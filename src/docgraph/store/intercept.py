@@ -23,6 +23,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import InterceptorFailed
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.points import stands_at
+from docgraph.store.driver.portions import Take
 
 __all__ = ["Interceptors"]
 
@@ -64,9 +65,22 @@ class Interceptors:
         """The read as the interceptors leave it."""
         return _run(DataPoint.BEFORE_READ, self._before_read, exchange, resource, read)
 
-    def look_at(self, resource: Resource) -> bool:
-        """Whether some interceptor wants to see the documents that are read there."""
-        return any(one.resolve(resource) for one, _ in self._after_read)
+    def stand_before(
+        self, take: Take | None, exchange: Exchange | None, resource: Resource
+    ) -> Take | None:
+        """What takes portions of documents as the interceptors leave them.
+
+        None where nobody takes portions, or one of the interceptors wants all documents at once.
+        """
+        if take is None or any(
+            not one.takes_portions and one.resolve(resource) for one, _ in self._after_read
+        ):
+            return None
+
+        async def take_changed(documents: list[Document]) -> None:
+            await take(await self.after_read(exchange, resource, documents))
+
+        return take_changed
 
     def after_read(
         self, exchange: Exchange | None, resource: Resource, documents: list[Document]

@@ -260,13 +260,11 @@ class Store:
         rows: Rows | None = None,
         take: Take | None = None,
     ) -> list[Document]:
-        """The documents of a resource, with the data interceptors around it.
-
-        For `take`, see `find`; interceptors that look at documents see all of them at once.
-        """
+        """The documents of a resource, with the data interceptors around it; see `find`."""
         db, collection = place_of(resource)
         read = await self.interceptors.before_read(exchange, resource, read)
         sort = await break_ties(self.facts, (db, collection), read_sort(read.sort), read.filter)
+        take_portion = self.interceptors.stand_before(take, exchange, resource)
         documents = await self.find(
             db,
             collection,
@@ -280,8 +278,10 @@ class Store:
             comment={"request": exchange.id} if exchange else None,
             rows=rows,
             consistency=read.consistency,
-            take=None if self.interceptors.look_at(resource) else take,
+            take=take_portion,
         )
+        if take_portion is not None:
+            return documents
         documents = await self.interceptors.after_read(exchange, resource, documents)
         return documents if take is None else await hand_over(documents, take)
 

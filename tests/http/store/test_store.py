@@ -159,7 +159,7 @@ async def test_long_answer_is_taken_in_portions_and_its_cursor_closed(
         mongo_client[database].big.insert_one({"_id": n, "text": big})
     portions: list[list[int]] = []
 
-    def take(documents: list[Document]) -> None:
+    async def take(documents: list[Document]) -> None:
         portions.append([document["_id"] for document in documents])
 
     returned = await store.find(
@@ -179,7 +179,7 @@ async def test_cursor_is_closed_when_the_taker_has_enough(
     for n in range(20):
         mongo_client[database].big.insert_one({"_id": n, "text": big})
 
-    def refuse(documents: list[Document]) -> None:
+    async def refuse(documents: list[Document]) -> None:
         raise AnswerTooLarge("enough")
 
     with pytest.raises(AnswerTooLarge, match="enough"):

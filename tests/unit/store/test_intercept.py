@@ -174,3 +174,31 @@ async def test_one_that_breaks_is_reported_with_its_point_and_fails_the_operatio
         await Interceptors([Failing("x", 1)]).after_read(None, PLACE, [])
 
     assert [(one.plugin, one.point) for one in failures] == [("failing", DataPoint.AFTER_READ)]
+
+
+async def test_portions_pass_interceptors_that_treat_each_document_alone() -> None:
+    reads = NotingReads("a", 1)
+    reads.takes_portions = True  # type: ignore[misc]
+    taken: list[list[Document]] = []
+
+    async def take(documents: list[Document]) -> None:
+        taken.append(documents)
+
+    passed = Interceptors([reads]).stand_before(take, None, PLACE)
+    assert passed is not None
+    await passed([{"_id": 1}])
+
+    assert taken == [[{"_id": 1}, {"by": "a"}]]
+
+
+@pytest.mark.parametrize(("concerned", "is_passed"), [(True, False), (False, True)])
+async def test_an_interceptor_that_wants_all_documents_gets_no_portions(
+    concerned: bool, is_passed: bool
+) -> None:
+    async def take(documents: list[Document]) -> None:
+        pass
+
+    interceptors = Interceptors([NotingReads("a", 1, concerned=concerned)])
+
+    assert (interceptors.stand_before(take, None, PLACE) is not None) is is_passed
+    assert interceptors.stand_before(None, None, PLACE) is None

@@ -152,6 +152,7 @@ class ResponseProjector(_Enforcing):
 
     name: ClassVar[str] = "permissionResponseProjector"
     description: ClassVar[str] = "applies mongo.projectResponse of permissions"
+    takes_portions: ClassVar[bool] = True
     priority: ClassVar[int] = 900
 
     async def after_read(

@@ -240,6 +240,7 @@ class PasswordStripper(_OnUsers):
 
     name: ClassVar[str] = "userPasswordStripper"
     description: ClassVar[str] = "takes passwords out of users that are read"
+    takes_portions: ClassVar[bool] = True
     priority: ClassVar[int] = 1000
 
     async def after_read(

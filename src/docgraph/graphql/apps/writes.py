@@ -211,6 +211,7 @@ class DefinitionReader(OnDefinitions):
 
     name: ClassVar[str] = "graphAppDefinitionReader"
     description: ClassVar[str] = "unescapes app definitions that are read"
+    takes_portions: ClassVar[bool] = True
 
     async def after_read(
         self, exchange: Exchange | None, resource: Resource, documents: list[Document]

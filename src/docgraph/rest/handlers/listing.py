@@ -98,11 +98,11 @@ async def _read_keyset_page(call: Call, order: Order, token: str) -> _Page:
     documents = call.open_list()
     key: Key | None = None
 
-    def add(portion: list[Document]) -> None:
+    async def add(portion: list[Document]) -> None:
         nonlocal key
         for document in portion:
             key = document.pop(SORT_KEY, None)
-        documents.add(portion)
+        await documents.add(portion)
 
     for part in parts:
         read = _build_read(call, order, combine(call.parameters.filter, part))

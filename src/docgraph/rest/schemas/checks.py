@@ -108,6 +108,7 @@ class SchemaStoreReader(_OnSchemas):
 
     name: ClassVar[str] = "jsonSchemaStoreReader"
     description: ClassVar[str] = "unescapes JSON schemas that are read"
+    takes_portions: ClassVar[bool] = True
 
     async def before_read(self, exchange: Exchange | None, resource: Resource, read: Read) -> Read:
         """The read as it is, unless it asks for what is never shown."""

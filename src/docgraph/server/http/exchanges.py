@@ -90,11 +90,13 @@ class Exchanges:
         self._force_compression = settings.core.force_gzip_encoding
         self._context = contextvars.copy_context()
         self.tasks: set[asyncio.Task[None]] = set()
+        self.started = 0
 
     def start(self, call: Call) -> None:
         """Answer a call in a task of its own, which sees nothing of the request before it."""
         task = asyncio.get_running_loop().create_task(self._run(call), context=self._context.copy())
         call.task = task
+        self.started += 1
         self.tasks.add(task)
 
     def give_up(self, call: Call) -> None:

@@ -1,6 +1,7 @@
 """One serving process: its connections, its clock, and how it stops.
 
     start: sockets → protocols          every quarter of a second: sweep
+                                        when it is quiet: give memory back
     stop:  accept nothing new → finish what was accepted, within a bound → cut the rest
 
 The connections themselves are in `server/http`.
@@ -18,6 +19,7 @@ from functools import partial
 from typing import Any
 
 from docgraph.runtime import Blocking, cancel_until_over, run_blocking
+from docgraph.runtime.memory import MemoryKeeper
 from docgraph.server.http.exchanges import Application
 from docgraph.server.http.protocol import HttpProtocol
 from docgraph.server.http.state import build_state
@@ -91,8 +93,11 @@ class HttpServer:
         self._state = build_state(
             application, settings, self._limits, offload=offload, counts=counts, worker=worker
         )
+        self._memory = MemoryKeeper(
+            lambda: self._state.exchanges.started, self._blocking.lane("memory", 1)
+        )
         self._servers: list[asyncio.Server] = []
-        self._clock: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def grace(self) -> float:
@@ -110,7 +115,7 @@ class HttpServer:
                     **self._tls_options(listener),
                 )
             )
-        self._clock = loop.create_task(self._tick())
+        self._tasks = [loop.create_task(self._tick()), loop.create_task(self._memory.run())]
 
     def _tls_options(self, listener: Listener) -> dict[str, Any]:
         if listener.scheme != "https":
@@ -146,8 +151,7 @@ class HttpServer:
         for connection in tuple(self._state.connections):
             connection.transport.abort()
         await cancel_until_over(tuple(self._state.exchanges.tasks), grace=_CUT_SECONDS)
-        if self._clock is not None:
-            await cancel_until_over([self._clock])
+        await cancel_until_over(self._tasks)
         await self._blocking.close(grace=_CUT_SECONDS)
 
     async def _tick(self) -> None:

@@ -72,6 +72,7 @@ class FastPath:
         self._known: TopologyDescription | None = None  # the state of things it was chosen in
         self._waiting: dict[int, AsyncConnection] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._turn = asyncio.Lock()  # of those who make objects of a large answer
 
     @classmethod
     def find(cls, client: AsyncMongoClient[Document]) -> FastPath | None:
@@ -116,7 +117,8 @@ class FastPath:
         if documents:
             cursor: Document = reply["cursor"]
             place = "firstBatch" if "firstBatch" in cursor else "nextBatch"
-            cursor[place] = Batch(documents, ResultReader(self._options, db, command))
+            reader = ResultReader(self._options, db, command)
+            cursor[place] = Batch(documents, reader, self._turn)
         return reply
 
     def _open(

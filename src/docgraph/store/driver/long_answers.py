@@ -93,9 +93,9 @@ async def read_again(
             documents.append(reader.read(document.raw))
             if take is not None and size - taken > PORTION:
                 taken = size
-                take(documents)
+                await take(documents)
                 documents = []
-                await asyncio.sleep(0)  # others have their turn
+                await asyncio.sleep(0)  # others are served
     reader.finish()
     return await hand_over(documents, take)
 

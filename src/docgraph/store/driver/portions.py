@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from docgraph.exchange.data import Document
@@ -22,7 +22,7 @@ __all__ = ["LARGE", "PORTION", "Batch", "Take", "hand_over", "take_apart"]
 LARGE: Final = 256 * 1024  # bytes of an answer that is not decoded as a whole
 PORTION: Final = 1024 * 1024  # bytes that become objects together
 
-Take = Callable[[list[Document]], None]
+Take = Callable[[list[Document]], Awaitable[None]]
 
 _LENGTH: Final = struct.Struct("<i")
 _EMPTY: Final = b"\x05\0\0\0\0"
@@ -31,11 +31,15 @@ _BATCHES: Final = (b"firstBatch", b"nextBatch")
 
 
 class Batch:
-    """The documents of an answer as the database sent them."""
+    """The documents of an answer as the database sent them.
 
-    def __init__(self, raw: list[memoryview], reader: ResultReader) -> None:
+    Whoever hands over a portion has the `turn` meanwhile, so that there is one at a time.
+    """
+
+    def __init__(self, raw: list[memoryview], reader: ResultReader, turn: asyncio.Lock) -> None:
         self._raw = raw
         self._reader = reader
+        self._turn = turn
 
     @property
     def size(self) -> int:
@@ -56,12 +60,16 @@ class Batch:
             portion.append(data)
             size += len(data)
             if size >= PORTION:
-                take([self._reader.read(one) for one in portion])
+                await self._hand_over(portion, take)
                 portion, size = [], 0
-                await asyncio.sleep(0)  # others have their turn
+                await asyncio.sleep(0)  # others are served
         if portion:
-            take([self._reader.read(one) for one in portion])
+            await self._hand_over(portion, take)
         self._reader.finish()
+
+    async def _hand_over(self, portion: list[memoryview], take: Take) -> None:
+        async with self._turn:
+            await take([self._reader.read(one) for one in portion])
 
 
 async def hand_over(batch: Batch | list[Document], take: Take | None) -> list[Document]:
@@ -69,7 +77,7 @@ async def hand_over(batch: Batch | list[Document], take: Take | None) -> list[Do
     if take is None:
         return batch if isinstance(batch, list) else batch.decode()
     if isinstance(batch, list):
-        take(batch)
+        await take(batch)
     else:
         await batch.hand_over(take)
     return []

@@ -11,7 +11,7 @@ the number of matches, or their order, answers a question just as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -224,13 +224,13 @@ def strip(documents: Sequence[Document], hidden: Paths) -> None:
 
 
 def strip_before(
-    take: Callable[[list[Document]], None], hidden: Paths
-) -> Callable[[list[Document]], None]:
+    take: Callable[[list[Document]], Awaitable[None]], hidden: Paths
+) -> Callable[[list[Document]], Awaitable[None]]:
     """What takes documents without their hidden properties."""
 
-    def take_rest(documents: list[Document]) -> None:
+    async def take_rest(documents: list[Document]) -> None:
         strip(documents, hidden)
-        take(documents)
+        await take(documents)
 
     return take_rest
 

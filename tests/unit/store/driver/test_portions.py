@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import weakref
 from typing import Any
@@ -24,7 +25,7 @@ class Tracked(dict[str, Any]):
 
 def build_batch(documents: list[dict[str, Any]], options: Any = OPTIONS) -> Batch:
     raw = [memoryview(bson.encode(document)) for document in documents]
-    return Batch(raw, ResultReader(options, "db", {"find": "c"}))
+    return Batch(raw, ResultReader(options, "db", {"find": "c"}), asyncio.Lock())
 
 
 @pytest.mark.parametrize("place", ["firstBatch", "nextBatch"])
@@ -53,7 +54,10 @@ async def test_documents_are_handed_over_in_portions_in_their_order() -> None:
     batch = build_batch([{"_id": n, "text": "x" * (PORTION // 4)} for n in range(10)])
     portions: list[list[int]] = []
 
-    rest = await hand_over(batch, lambda taken: portions.append([one["_id"] for one in taken]))
+    async def take(taken: list[Any]) -> None:
+        portions.append([one["_id"] for one in taken])
+
+    rest = await hand_over(batch, take)
 
     assert portions == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     assert rest == []
@@ -67,7 +71,7 @@ async def test_documents_of_a_portion_are_gone_before_the_next_one_is_made() -> 
     made: list[weakref.ref[Any]] = []
     alive: list[int] = []
 
-    def take(portion: list[Any]) -> None:
+    async def take(portion: list[Any]) -> None:
         alive.append(sum(one() is not None for one in made))
         made.extend(weakref.ref(one) for one in portion)
 
