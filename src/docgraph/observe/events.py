@@ -22,6 +22,8 @@ __all__ = [
     "AuthFailed",
     "BackgroundFailed",
     "BackgroundLeft",
+    "BodyAwaited",
+    "BodyEnded",
     "CommandFinished",
     "ConfigWarning",
     "DatabaseFound",
@@ -118,6 +120,20 @@ class WorkerLost(Event, frozen=True):
 
 class RequestStarted(Event, frozen=True):
     """A request entered the pipeline; exactly one `RequestFinished` follows. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    request_id: str
+
+
+class BodyAwaited(Event, frozen=True):
+    """A request waits for the rest of its body; exactly one `BodyEnded` follows. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    request_id: str
+
+
+class BodyEnded(Event, frozen=True):
+    """The body is complete, or will not come. Not logged."""
 
     level: ClassVar[Level] = Level.SILENT
     request_id: str
@@ -409,6 +425,8 @@ EVENTS: tuple[type[Event], ...] = (
     WorkerStarted,
     WorkerLost,
     RequestStarted,
+    BodyAwaited,
+    BodyEnded,
     RequestFinished,
     RequestRefused,
     RequestFailed,

@@ -55,7 +55,12 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "docgraph_http_requests_in_flight": (
         "gauge:livesum",
         (),
-        "Requests that are being worked on, over all workers.",
+        "Requests that are being worked on, over all workers; not those that wait for their body.",
+    ),
+    "docgraph_http_uploads": (
+        "gauge:livesum",
+        (),
+        "Requests that wait for the rest of their body, over all workers.",
     ),
     "docgraph_http_refused_total": (
         "counter",
@@ -195,6 +200,7 @@ class Meters:
         self._commands = Tallies(SECONDS, self._take_commands, MAX_CHILDREN)
         self._answers: list[events.RequestFinished] = []  # not added up yet
         self._in_flight = 0
+        self._uploads = 0
         self._flushed = 0.0
         self._rare = {
             name: _Children[Any](metric)
@@ -226,6 +232,8 @@ class Meters:
     def _build_handlers(self) -> dict[type[events.Event], Callable[[Any], None]]:
         return {
             events.RequestStarted: self._count_arrival,
+            events.BodyAwaited: lambda event: self._count_upload(1),
+            events.BodyEnded: lambda event: self._count_upload(-1),
             events.RequestFinished: self._count_request,
             events.RequestRefused: self._counter("docgraph_http_refused_total", "status"),
             events.RequestFailed: self._counter("docgraph_http_failures_total", "service"),
@@ -258,6 +266,12 @@ class Meters:
 
     def _count_arrival(self, event: events.RequestStarted) -> None:
         self._in_flight += 1
+        if self._shared:
+            self._share()
+
+    def _count_upload(self, change: int) -> None:
+        self._uploads += change
+        self._in_flight -= change
         if self._shared:
             self._share()
 
@@ -294,6 +308,7 @@ class Meters:
         self._requests.flush()
         self._commands.flush()
         self._metrics["docgraph_http_requests_in_flight"].set(self._in_flight)
+        self._metrics["docgraph_http_uploads"].set(self._uploads)
 
     def _take_requests(self, labels: Labels, tally: Tally) -> None:
         method, service, status = labels

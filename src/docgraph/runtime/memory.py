@@ -69,7 +69,7 @@ class MemoryKeeper:
 def find_trim() -> Callable[[], None] | None:
     """What gives free memory of the C library back; None unless it is glibc."""
     try:
-        if not os.confstr("CS_GNU_LIBC_VERSION"):
+        if not os.confstr("CS_GNU_LIBC_VERSION") or not _STATM.exists():
             return None
         trim = ctypes.CDLL(None).malloc_trim
     except (OSError, ValueError, AttributeError):

@@ -16,6 +16,8 @@ from docgraph.observe.events import (
     AppsRefreshed,
     AuthFailed,
     BackgroundFailed,
+    BodyAwaited,
+    BodyEnded,
     CommandFinished,
     DatabaseFound,
     DatabaseLost,
@@ -109,6 +111,20 @@ def test_requests_in_flight_go_up_and_down() -> None:
     _finish()
 
     assert _value("docgraph_http_requests_in_flight") == 1
+
+
+def test_who_waits_for_a_body_is_not_in_flight_meanwhile() -> None:
+    emit(RequestStarted("a"))
+    emit(RequestStarted("b"))
+    emit(BodyAwaited("b"))
+
+    assert _value("docgraph_http_requests_in_flight") == 1
+    assert _value("docgraph_http_uploads") == 1
+
+    emit(BodyEnded("b"))
+
+    assert _value("docgraph_http_requests_in_flight") == 2
+    assert _value("docgraph_http_uploads") == 0
 
 
 def test_combinations_of_labels_are_bounded() -> None:

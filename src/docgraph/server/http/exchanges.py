@@ -32,7 +32,13 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import InternalError, NotSupported, Overloaded, UpgradeRequired
 from docgraph.observe import emit
-from docgraph.observe.events import RequestFailed, RequestFinished, RequestStarted
+from docgraph.observe.events import (
+    BodyAwaited,
+    BodyEnded,
+    RequestFailed,
+    RequestFinished,
+    RequestStarted,
+)
 from docgraph.runtime import Gate
 from docgraph.server.compress import SMALLEST, check_accepts_compression
 from docgraph.server.http.bridge import Bridge
@@ -144,7 +150,7 @@ class Exchanges:
                 head.path,
                 query_string=head.query,
                 headers=headers,
-                body=None if incoming is None else partial(self._read_body, call, incoming),
+                body=None if incoming is None else partial(self._read_body, call, incoming, id),
                 connection=connection,
             )
         except DocgraphError as error:
@@ -190,16 +196,21 @@ class Exchanges:
             if call.has_place:
                 self._leave(call)
 
-    async def _read_body(self, call: Call, incoming: Incoming, limit: int) -> bytes:
+    async def _read_body(self, call: Call, incoming: Incoming, id: str, limit: int) -> bytes:
         """The body; whoever waits for it gives his place away, and takes another one after it."""
         if incoming.is_complete:
             return incoming.take()
-        if not call.has_place:
-            return await incoming.read(limit)
-        self._leave(call)
-        body = await incoming.read(limit)
-        await self._gate.enter()
-        call.has_place = True
+        had_place = call.has_place
+        if had_place:
+            self._leave(call)
+        emit(BodyAwaited(id))
+        try:
+            body = await incoming.read(limit)
+        finally:
+            emit(BodyEnded(id))
+        if had_place:
+            await self._gate.enter()
+            call.has_place = True
         return body
 
     def _leave(self, call: Call) -> None:
