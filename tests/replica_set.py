@@ -21,6 +21,7 @@ Document = dict[str, Any]
 
 # A drill should not wait ten seconds for each election.
 _BRISK = {"electionTimeoutMillis": 1000, "heartbeatIntervalMillis": 200}
+_PATIENT = {"electionTimeoutMillis": 10_000, "heartbeatIntervalMillis": 2_000}
 _NOT_YET_INITIALIZED = 94
 _PRIMARY, _SECONDARY = 1, 2
 _START_SECONDS = 60.0
@@ -91,6 +92,14 @@ class ReplicaSet:
         """Make the primary give way for that time; another member takes over."""
         with _connect(self.await_primary().host) as client:
             client.admin.command("replSetStepDown", seconds, secondaryCatchUpPeriodSecs=5)
+
+    def be_patient(self) -> None:
+        """Let members wait for each other as long as MongoDB's own settings do."""
+        with MongoClient[Document](self.uri) as client:
+            config = client.admin.command("replSetGetConfig")["config"]
+            config["settings"] |= _PATIENT
+            config["version"] += 1
+            client.admin.command("replSetReconfig", config)
 
     def __enter__(self) -> Self:
         self.start()

@@ -8,9 +8,7 @@ a few seconds, what comes later at once; after the return of the database traffi
 
 from __future__ import annotations
 
-import threading
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,8 @@ import pytest
 from pymongo import MongoClient
 
 from docgraph.embedded.binary import MongodOptions
-from tests.drills.server import DrillServer, serving, wait_until
+from tests.drills.callers import calling
+from tests.drills.server import serving, wait_until
 from tests.replica_set import ReplicaSet, kill
 
 pytestmark = pytest.mark.timeout(300)
@@ -27,35 +26,6 @@ CALLERS = 8
 LONGEST_UNDER_WAY = 15.0  # seconds
 LONGEST_WHEN_KNOWN = 0.5
 LONGEST_UNTIL_FLOWING = 1.5  # a second, and the time of asking
-
-
-@dataclass
-class Callers:
-    """Threads that ask without end; what they saw, with the moment when they asked."""
-
-    server: DrillServer
-    seen: list[tuple[float, str, int, float, Any]] = field(default_factory=list)
-    is_over: threading.Event = field(default_factory=threading.Event)
-
-    def start(self) -> list[threading.Thread]:
-        threads = [threading.Thread(target=self.call, args=(number,)) for number in range(CALLERS)]
-        for thread in threads:
-            thread.start()
-        return threads
-
-    def call(self, number: int) -> None:
-        while not self.is_over.is_set():
-            begun = time.monotonic()
-            if number % 2:
-                answer = self.server.ask("GET", "/drill/things")
-            else:
-                answer = self.server.ask("POST", "/drill/things", {"n": number})
-            code = answer[1].get("code") if isinstance(answer[1], dict) else None
-            self.seen.append((begun, "read" if number % 2 else "write", answer[0], answer[2], code))
-            time.sleep(0.01)
-
-    def between(self, start: float, end: float) -> list[tuple[float, str, int, float, Any]]:
-        return [one for one in self.seen if start <= one[0] < end]
 
 
 def test_a_database_that_is_lost_keeps_nobody_waiting(tmp_path: Path) -> None:
@@ -70,9 +40,7 @@ def test_a_database_that_is_lost_keeps_nobody_waiting(tmp_path: Path) -> None:
     try:
         with serving(tmp_path, **options) as server:
             wait_until(lambda: server.ask("GET", "/drill/things")[0] == 200)
-            callers = Callers(server)
-            threads = callers.start()
-            try:
+            with calling(server, CALLERS, 0.01) as callers:
                 time.sleep(2)
                 lost = time.monotonic()
                 kill(members.nodes[0])
@@ -82,25 +50,23 @@ def test_a_database_that_is_lost_keeps_nobody_waiting(tmp_path: Path) -> None:
                 members.start()
                 back = time.monotonic()
                 flowing = wait_until(lambda: server.ask("GET", "/drill/things")[0] == 200)
-            finally:
-                callers.is_over.set()
-                for thread in threads:
-                    thread.join()
     finally:
         members.stop()
 
-    under_way = [one for one in callers.between(0, lost + 1) if one[0] + one[3] > lost]
+    under_way = [one for one in callers.between(0, lost + 1) if one.begun + one.seconds > lost]
     known = callers.between(lost + 3, back)
-    print(f"\nunder way: longest {max(one[3] for one in under_way):.2f} s", end="")
-    print(f", {sorted({str(one[4]) for one in under_way})}")
-    print(f"known to be away: {len(known)} answers, longest {max(one[3] for one in known):.3f} s")
+    print(f"\nunder way: longest {max(one.seconds for one in under_way):.2f} s", end="")
+    print(f", {sorted({str(one.code) for one in under_way})}")
+    print(
+        f"known to be away: {len(known)} answers, longest {max(one.seconds for one in known):.3f} s"
+    )
     print(
         f"/metrics {metrics[0]} in {metrics[2]:.3f} s, /health/db {health[0]} in {health[2]:.3f} s"
     )
     print(f"flowing again {flowing:.2f} s after its return")
 
-    assert max(one[3] for one in under_way) < LONGEST_UNDER_WAY
-    assert max(one[3] for one in known) < LONGEST_WHEN_KNOWN
-    assert {one[2] for one in known} == {500}
+    assert max(one.seconds for one in under_way) < LONGEST_UNDER_WAY
+    assert max(one.seconds for one in known) < LONGEST_WHEN_KNOWN
+    assert {one.status for one in known} == {500}
     assert max(metrics[2], health[2]) < LONGEST_WHEN_KNOWN
     assert flowing < LONGEST_UNTIL_FLOWING

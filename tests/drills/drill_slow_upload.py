@@ -18,12 +18,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pymongo import MongoClient
+
+from tests.drills.clients import Seen, call
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
@@ -41,24 +42,6 @@ APP = {
     },
 }
 QUERY = json.dumps({"query": "{ things { n } }"}).encode()
-
-
-@dataclass
-class Seen:
-    """What callers of one kind saw."""
-
-    times: list[float] = field(default_factory=list)
-    answers: Counter[str] = field(default_factory=Counter)
-
-    def describe(self) -> str:
-        ordered = sorted(self.times) or [0.0]
-        middle, late = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.99)]
-        answers = ", ".join(f"{count} x {status}" for status, count in self.answers.items())
-        return f"p50 {middle * 1000:.1f} ms, p99 {late * 1000:.1f} ms ({answers})"
-
-    @property
-    def p99(self) -> float:
-        return sorted(self.times)[int(len(self.times) * 0.99)]
 
 
 @pytest.fixture
@@ -118,46 +101,6 @@ async def measure(port: int, seconds: float) -> dict[str, Seen]:
             probe = f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode()
             group.create_task(call(port, [probe], seen[path], until, pause=0.1, keep=False))
     return seen
-
-
-async def call(
-    port: int,
-    packets: list[bytes],
-    seen: Seen,
-    until: float,
-    *,
-    pause: float = 0.01,
-    keep: bool = True,
-) -> None:
-    """Ask again and again, on one connection or on a new one each time."""
-    streams = None
-    while time.monotonic() < until:
-        begun = time.monotonic()
-        try:
-            streams = streams or await asyncio.open_connection("127.0.0.1", port)
-            status, closes = await ask(*streams, packets)
-        except (OSError, asyncio.IncompleteReadError) as error:
-            status, closes = type(error).__name__, True
-        seen.times.append(time.monotonic() - begun)
-        seen.answers[status] += 1
-        if streams and (closes or not keep):
-            streams[1].close()
-            streams = None
-        await asyncio.sleep(pause)
-    if streams:
-        streams[1].close()
-
-
-async def ask(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, packets: list[bytes]
-) -> tuple[str, bool]:
-    for packet in packets:
-        writer.write(packet)
-        await asyncio.sleep(0)  # a packet of its own
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
-    length = int(head.partition("content-length: ")[2].partition("\r\n")[0] or 0)
-    await reader.readexactly(length)
-    return head.split(" ", 2)[1], "connection: close" in head
 
 
 @contextmanager
