@@ -55,6 +55,12 @@ drill-slow-upload: $(VENV)/.dev ## attack a server with slow uploads (SLOW_UPLOA
 drill: $(VENV)/.dev ## make things fail under load, and measure (make drill-database-lost for one)
 	@$(BIN)/pytest -q -s -p no:randomly $(sort $(wildcard tests/drills/drill_*.py))
 
+# The drills of one file are named by their ids, too: make drill-f08.
+DRILL_IDS := $(sort $(shell grep -ohE 'def test_[fl][0-9]+_' tests/drills/drill_*.py | grep -oE '[fl][0-9]+'))
+
+$(addprefix drill-,$(DRILL_IDS)): drill-%: $(VENV)/.dev
+	@$(BIN)/pytest -q -s -p no:randomly -k test_$*_ $(sort $(wildcard tests/drills/drill_*.py))
+
 drill-%: $(VENV)/.dev
 	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_$(subst -,_,$*).py
 

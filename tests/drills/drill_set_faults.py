@@ -94,14 +94,14 @@ def test_f04_a_secondary_is_killed(members: RelayedSet, server: DrillServer) -> 
 def test_f08_the_primary_falls_silent(members: RelayedSet, server: DrillServer) -> None:
     with calling(server) as callers:
         time.sleep(1)
-        relay = members.relay(members.await_primary())
+        primary = members.await_primary()
         begun = time.monotonic()
-        relay.is_silent = True
+        members.silence(primary, True)
         try:
             time.sleep(45)
             flowing = [one for one in callers.seen if one.begun > begun + LONGEST_STALL + 2]
         finally:
-            relay.is_silent = False
+            members.silence(primary, False)
         time.sleep(5)
     check(callers, begun, "f08, nothing comes through to the primary for 45 s", LONGEST_STALL)
     assert flowing
@@ -111,27 +111,24 @@ def test_f08_the_primary_falls_silent(members: RelayedSet, server: DrillServer) 
 def test_f09_connections_are_reset(members: RelayedSet, server: DrillServer) -> None:
     with calling(server) as callers:
         begun = time.monotonic()
+        resets = 0
         while time.monotonic() < begun + 30:
-            for relay in members.relays:
-                relay.reset(0.01)
+            resets += members.reset(0.01)
             time.sleep(0.1)
-    resets = sum(relay.resets for relay in members.relays)
     check(callers, begun, f"f09, {resets} connections to the database are reset", LONGEST_STALL)
     assert resets > 0
 
 
 def test_f10_the_database_is_far_away(members: RelayedSet, server: DrillServer) -> None:
     try:
-        for relay in members.relays:
-            relay.delay = 0.1
+        members.delay(0.1)
         wait_until(lambda: server.ask("POST", "/drill/things", {"n": 1})[0] == 201)
         time.sleep(5)
         with calling(server) as callers:
             begun = time.monotonic()
             time.sleep(15)
     finally:
-        for relay in members.relays:
-            relay.delay = 0.0
+        members.delay(0.0)
     check(callers, begun, "f10, 100 ms to the database and 100 ms back", 3.0)
 
 

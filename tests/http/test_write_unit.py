@@ -151,6 +151,32 @@ async def test_tokens_end_with_a_write_whose_client_went_away_after_the_commit(
     assert (await service.request("GET", "/things", headers=token)).status == 401
 
 
+@pytest.mark.parametrize("manager", MANAGERS.values(), ids=MANAGERS)
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+async def test_tokens_end_after_the_client_has_left_where_the_user_id_is_another_property(
+    mongo_client: Mongo,
+    mongo_uri: str,
+    database: str,
+    standalone: None,
+    manager: dict[str, Any],
+    method: str,
+) -> None:
+    by_mail = {"dbRealmAuthenticator": {"prop-id": "mail"}}
+    async with serving_users(mongo_client, mongo_uri, database, manager, by_mail) as service:
+        users = mongo_client[database]["users"]
+        for id, name in (("u1", "ada"), ("u2", "root")):
+            users.delete_one({"_id": name})
+            users.insert_one({"_id": id, "mail": name, "password": hashed("secret"), "roles": []})
+        token = await token_of(service, ADA)
+        gate = Gate(service.db, "users")
+        body = {"password": "other"} if method == "PATCH" else None
+        await leave_after_commit(service, gate, method, "/users/u1", json=body, headers=ROOT)
+        gate.open.set()
+        await service.app.store.settle()
+
+        assert (await service.request("GET", "/things", headers=token)).status == 401
+
+
 async def test_shutdown_waits_for_what_follows_a_write(
     mongo_client: Mongo, mongo_uri: str, database: str, standalone: None
 ) -> None:
