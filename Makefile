@@ -11,7 +11,7 @@ TESTERS ?= 3
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-pythons drill drill-bare drill-slow-upload check format bench bench-rivals clean
+.PHONY: help setup run test test-fast test-pythons drill drill-long drill-bare drill-slow-upload check format bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,8 +52,13 @@ drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debo
 drill-slow-upload: $(VENV)/.dev ## attack a server with slow uploads (SLOW_UPLOADS=1000 SECONDS=20)
 	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_slow_upload.py
 
+LONG_DRILLS := tests/drills/drill_memory.py tests/drills/drill_set_faults.py
+
 drill: $(VENV)/.dev ## make things fail under load, and measure (make drill-database-lost for one)
-	@$(BIN)/pytest -q -s -p no:randomly $(sort $(wildcard tests/drills/drill_*.py))
+	@$(BIN)/pytest -q -s -p no:randomly $(filter-out $(LONG_DRILLS),$(sort $(wildcard tests/drills/drill_*.py)))
+
+drill-long: $(VENV)/.dev ## the drills that take longer: memory, a set of three behind relays
+	@$(BIN)/pytest -q -s -p no:randomly $(LONG_DRILLS)
 
 # The drills of one file are named by their ids, too: make drill-f08.
 DRILL_IDS := $(sort $(shell grep -ohE 'def test_[fl][0-9]+_' tests/drills/drill_*.py | grep -oE '[fl][0-9]+'))

@@ -27,29 +27,23 @@ LONGEST_STALL = 13.0  # seconds
 GOOD = {200, 201}
 
 
-@pytest.fixture(scope="module")
-def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RelayedSet]:
-    with relayed_set(tmp_path_factory.mktemp("set")) as members:
+@pytest.fixture
+def members(tmp_path: Path) -> Iterator[RelayedSet]:
+    with relayed_set(tmp_path) as members:
         with MongoClient[dict[str, Any]](members.uri) as mongo:
             mongo["drill"]["things"].insert_one({"n": 0})
         yield members
 
 
-@pytest.fixture(scope="module")
-def server(members: RelayedSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrillServer]:
+@pytest.fixture
+def server(members: RelayedSet, tmp_path: Path) -> Iterator[DrillServer]:
     options = {
         "mclient__connection_string": members.uri,
         "mongo__mongo_mounts": '[{"what": "/drill", "where": "/drill"}]',
     }
-    with serving(Path(tmp_path_factory.mktemp("server")), **options) as server:
+    with serving(tmp_path, **options) as server:
+        wait_until(lambda: server.ask("POST", "/drill/things", {"n": 1})[0] == 201)
         yield server
-
-
-@pytest.fixture(autouse=True)
-def is_well(members: RelayedSet, server: DrillServer) -> None:
-    """All members live, and the server answers."""
-    members.start()
-    wait_until(lambda: server.ask("POST", "/drill/things", {"n": 1})[0] == 201)
 
 
 def check(callers: Callers, start: float, name: str, longest: float) -> None:

@@ -9,6 +9,7 @@ never does.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Protocol
 
 from docgraph.exchange import DocgraphError
@@ -42,8 +43,9 @@ class _Share:
     __slots__ = ("held", "read", "size")
 
     def __init__(self) -> None:
-        self.read: dict[Arriving, int] = {}
-        self.held: dict[Arriving, int] = {}
+        # Ordered dicts find the oldest at once, however many have left before it.
+        self.read: OrderedDict[Arriving, int] = OrderedDict()
+        self.held: OrderedDict[Arriving, int] = OrderedDict()
         self.size = 0
 
 
@@ -53,6 +55,7 @@ class Bodies:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._shares: dict[str, _Share] = {}
+        self._held = 0  # of those that are not read
         self.count = 0  # of those that are read
         self.size = 0
 
@@ -88,17 +91,20 @@ class Bodies:
         if size is None:
             size = share.read.pop(body)
             self.count -= 1
+        else:
+            self._held -= 1
         share.size -= size
         self.size -= size
         if not share.read and not share.held:
             del self._shares[body.address]
-        if was_read:
+        if was_read and self._held:
             self._go_on()
 
     def _hold_oldest(self, share: _Share) -> None:
         oldest = next(iter(share.read))
         share.held[oldest] = share.read.pop(oldest)
         self.count -= 1
+        self._held += 1
         oldest.hold()
 
     def _go_on(self) -> None:
@@ -112,6 +118,7 @@ class Bodies:
             oldest = next(iter(share.held))
             share.read[oldest] = share.held.pop(oldest)
             self.count += 1
+            self._held -= 1
             oldest.go_on()
 
 
