@@ -18,8 +18,8 @@ class JsonList:
     def __init__(self, mode: JsonMode, most_bytes: int) -> None:
         self._mode = mode
         self._most_bytes = most_bytes
-        self._parts: list[bytes] = []
-        self._size = 2  # the brackets
+        self._texts: list[bytes] = []  # lists, too
+        self._size = 0
         self.count = 0
         self.last: Document = {}
 
@@ -27,19 +27,22 @@ class JsonList:
         """Write down further documents; `AnswerTooLarge` when they do not fit any more."""
         if not documents:
             return
-        part = encode(documents, self._mode)[1:-1]
-        self._size += len(part) + bool(self._parts)
+        text = encode(documents, self._mode)
+        self._size += len(text) - bool(self._texts)
         check_size(self._size, self._most_bytes)
-        self._parts.append(part)
+        self._texts.append(text)
         self.count += len(documents)
         self.last = documents[-1]
 
     def render(self) -> bytes:
         """The JSON; what was gathered for it is given away."""
-        parts, self._parts = self._parts, []
-        parts[:1] = [b"[" + part for part in parts[:1]] or [b"["]
-        parts[-1] += b"]"
-        return b",".join(parts)
+        texts, self._texts = self._texts, []
+        if len(texts) == 1:
+            return texts[0]
+        parts: list[bytes | memoryview] = []
+        for text in texts:
+            parts += [b"," if parts else b"[", memoryview(text)[1:-1]]
+        return b"".join([*parts, b"]"]) if parts else b"[]"
 
 
 def check_size(size: int, most_bytes: int) -> None:
