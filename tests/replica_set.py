@@ -76,12 +76,12 @@ class ReplicaSet:
         for node in self.nodes:
             node.stop()
 
-    def await_primary(self, timeout: float = 30.0) -> Node:
-        """Wait until some member accepts writes."""
+    def await_primary(self, timeout: float = 30.0, besides: Node | None = None) -> Node:
+        """Wait until some member accepts writes, besides one that is not asked."""
         found: list[Node] = []
 
         def look() -> bool:
-            living = (node for node in self.nodes if node.is_running)
+            living = (node for node in self.nodes if node.is_running and node is not besides)
             found.extend(node for node in living if _is_primary(node.host))
             return bool(found)
 

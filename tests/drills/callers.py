@@ -56,7 +56,9 @@ class Callers:
     def describe(self, start: float) -> str:
         seen = self.since(start)
         answers = Counter(f"{one.kind} {one.status}" for one in seen)
-        return f"longest {max(one.seconds for one in seen):.2f} s, {dict(answers)}"
+        longest = max(seen, key=lambda one: one.seconds)
+        told = f"longest a {longest.kind} of {longest.seconds:.2f} s"
+        return f"{told}, sent at {longest.begun - start:.2f} s; {dict(answers)}"
 
     def _call(self, number: int) -> None:
         while not self._is_over.is_set():
