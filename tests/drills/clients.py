@@ -39,21 +39,23 @@ async def call(
 ) -> None:
     """Ask again and again, on one connection or on a new one each time."""
     streams = None
-    while time.monotonic() < until:
-        begun = time.monotonic()
-        try:
-            streams = streams or await asyncio.open_connection("127.0.0.1", port)
-            status, closes = await ask(*streams, packets)
-        except (OSError, asyncio.IncompleteReadError) as error:
-            status, closes = type(error).__name__, True
-        seen.times.append(time.monotonic() - begun)
-        seen.answers[status] += 1
-        if streams and (closes or not keep):
+    try:
+        while time.monotonic() < until:
+            begun = time.monotonic()
+            try:
+                streams = streams or await asyncio.open_connection("127.0.0.1", port)
+                status, closes = await ask(*streams, packets)
+            except (OSError, asyncio.IncompleteReadError) as error:
+                status, closes = type(error).__name__, True
+            seen.times.append(time.monotonic() - begun)
+            seen.answers[status] += 1
+            if streams and (closes or not keep):
+                streams[1].close()
+                streams = None
+            await asyncio.sleep(pause)
+    finally:
+        if streams:
             streams[1].close()
-            streams = None
-        await asyncio.sleep(pause)
-    if streams:
-        streams[1].close()
 
 
 async def ask(

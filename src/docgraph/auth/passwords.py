@@ -39,6 +39,7 @@ __all__ = [
 MAX_BYTES: Final = 72  # bcrypt does not look at what comes after
 MAX_COST: Final = 20  # a check of such a hash takes a minute; more would only block the lane
 _QUEUE: Final = 32
+_LONGEST_WAIT: Final = 5.0  # seconds; later it would look as if the database were away
 _ALPHABET: Final = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _DIGEST_CHARACTERS: Final = 31
 _LOWEST_COST: Final = 4
@@ -145,7 +146,7 @@ class _WrongPasswordError(Exception):
 
 def open_lane(blocking: Blocking) -> Lane:
     """The lane of everything that computes bcrypt: as many as there are cores, and 32 waiting."""
-    return blocking.lane("bcrypt", count_cores(), _QUEUE)
+    return blocking.lane("bcrypt", count_cores(), _QUEUE, _LONGEST_WAIT)
 
 
 def hash_password(password: str, cost: int) -> str:

@@ -63,12 +63,20 @@ async def run_blocking(
 class Lane:
     """Work of one kind: `concurrency` at once, `queue` more waiting. Made by `Blocking.lane`."""
 
-    def __init__(self, name: str, concurrency: int, queue: int, pool: ThreadPool) -> None:
+    def __init__(
+        self,
+        name: str,
+        concurrency: int,
+        queue: int,
+        pool: ThreadPool,
+        longest: float | None = None,
+    ) -> None:
         self.name = name
         self.concurrency = concurrency
         self.queue = queue
         self.pool = pool
-        self._gate = Gate(concurrency, queue, f"too much work of the kind {name!r} is waiting")
+        refusal = f"too much work of the kind {name!r} is waiting"
+        self._gate = Gate(concurrency, queue, refusal, longest)
 
     @property
     def waiting(self) -> int:
@@ -105,11 +113,20 @@ class Blocking:
         self._pool = ThreadPool("docgraph-blocking", max_pool_size)
         self._lanes: dict[str, Lane] = {}
 
-    def lane(self, name: str, concurrency: int | None = None, queue: int = QUEUE) -> Lane:
-        """The lane of that name, made with these bounds at the first call."""
+    def lane(
+        self,
+        name: str,
+        concurrency: int | None = None,
+        queue: int = QUEUE,
+        longest: float | None = None,
+    ) -> Lane:
+        """The lane of that name, made with these bounds at the first call.
+
+        Who has waited for `longest` seconds is refused as if the queue were full.
+        """
         if name not in self._lanes:
             width = self._parallelism if concurrency is None else concurrency
-            self._lanes[name] = Lane(name, width, queue, self._pool)
+            self._lanes[name] = Lane(name, width, queue, self._pool, longest)
         return self._lanes[name]
 
     async def close(self, grace: float = 5.0) -> None:
