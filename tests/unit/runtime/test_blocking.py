@@ -259,3 +259,16 @@ async def test_a_waiter_cancelled_in_the_tick_of_its_turn_does_not_keep_the_lane
     await asyncio.wait_for(lane.drain(), 30)
     assert lane.running == 0
     await blocking.close()
+
+
+async def test_who_waits_for_longer_than_the_lane_allows_is_refused(blocking: Blocking) -> None:
+    lane = blocking.lane("slow", 1, longest=0.01)
+    gate = Gate()
+    first = asyncio.create_task(run_blocking(lane, gate.pass_through))
+    await _until(lane, running=1)
+
+    with pytest.raises(Overloaded, match="slow"):
+        await run_blocking(lane, int)
+
+    gate.open()
+    await first
