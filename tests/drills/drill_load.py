@@ -1,4 +1,4 @@
-"""Floods of connections, slow heads, readers that do not read, wrong passwords: others go on.
+"""Floods of connections, slow heads, wrong passwords: others go on.
 
     make drill-load                 make drill-l08 for one of them
 
@@ -8,7 +8,6 @@ A canary asks ten times a second on a connection of its own: it is always answer
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from base64 import b64encode
 from collections import Counter
@@ -115,48 +114,6 @@ async def test_l09_heads_that_drip(server: DrillServer) -> None:
         times = await asyncio.gather(*(drip() for _ in range(500)))
     check(seen, f"l09, 500 slow heads, the last one is closed after {max(times):.1f} s")
     assert max(times) < 15
-
-
-async def test_l11_readers_that_do_not_read(server: DrillServer) -> None:
-    process = psutil.Process(server.process.pid)
-    base = process.memory_info().rss
-    request = get("/drill/things?pagesize=1000")
-    peak = 0
-
-    async def stare() -> None:
-        connection = socket.socket()
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.setblocking(False)
-        loop = asyncio.get_running_loop()
-        try:
-            await loop.sock_connect(connection, ("127.0.0.1", server.port))
-            await loop.sock_sendall(connection, request * 4)
-            await asyncio.sleep(40)
-        finally:
-            connection.close()
-
-    async with canary(server.port) as seen:
-        staring = []
-        for _ in range(100):
-            staring.append(asyncio.create_task(stare()))
-            await asyncio.sleep(0.02)
-        begun, dropped = time.monotonic(), 0.0
-        while not all(task.done() for task in staring):
-            peak = max(peak, process.memory_info().rss)
-            if not dropped and count_clients(process, server.port) < 10:
-                dropped = time.monotonic() - begun
-            await asyncio.sleep(0.2)
-    grown = (peak - base) / 2**20
-    check(
-        seen, f"l11, 100 readers that do not read, dropped after {dropped:.0f} s, +{grown:.0f} MiB"
-    )
-    assert 0 < dropped < 25
-    assert grown < 300
-
-
-def count_clients(process: psutil.Process, port: int) -> int:
-    connections = process.net_connections("tcp")
-    return len([one for one in connections if one.raddr and one.laddr.port == port])
 
 
 async def test_l14_large_pages_at_once(server: DrillServer) -> None:

@@ -265,7 +265,7 @@ async def test_who_waits_for_longer_than_the_lane_allows_is_refused(blocking: Bl
     lane = blocking.lane("slow", 1, longest=0.01)
     gate = Gate()
     first = asyncio.create_task(run_blocking(lane, gate.pass_through))
-    await _until(lane, running=1)
+    await _until(lane, running=1, waiting=0)
 
     with pytest.raises(Overloaded, match="slow"):
         await run_blocking(lane, int)
