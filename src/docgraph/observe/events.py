@@ -23,7 +23,6 @@ __all__ = [
     "BackgroundFailed",
     "BackgroundLeft",
     "BodyAwaited",
-    "BodyEnded",
     "CommandFinished",
     "ConfigWarning",
     "DatabaseFound",
@@ -126,17 +125,11 @@ class RequestStarted(Event, frozen=True):
 
 
 class BodyAwaited(Event, frozen=True):
-    """A request waits for the rest of its body; exactly one `BodyEnded` follows. Not logged."""
+    """A request waits for the rest of its body; exactly one that is `over` follows. Not logged."""
 
     level: ClassVar[Level] = Level.SILENT
     request_id: str
-
-
-class BodyEnded(Event, frozen=True):
-    """The body is complete, or will not come. Not logged."""
-
-    level: ClassVar[Level] = Level.SILENT
-    request_id: str
+    over: bool = False
 
 
 class RequestFinished(Event, frozen=True):
@@ -426,7 +419,6 @@ EVENTS: tuple[type[Event], ...] = (
     WorkerLost,
     RequestStarted,
     BodyAwaited,
-    BodyEnded,
     RequestFinished,
     RequestRefused,
     RequestFailed,

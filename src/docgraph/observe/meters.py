@@ -232,8 +232,7 @@ class Meters:
     def _build_handlers(self) -> dict[type[events.Event], Callable[[Any], None]]:
         return {
             events.RequestStarted: self._count_arrival,
-            events.BodyAwaited: lambda event: self._count_upload(1),
-            events.BodyEnded: lambda event: self._count_upload(-1),
+            events.BodyAwaited: self._count_upload,
             events.RequestFinished: self._count_request,
             events.RequestRefused: self._counter("docgraph_http_refused_total", "status"),
             events.RequestFailed: self._counter("docgraph_http_failures_total", "service"),
@@ -269,7 +268,8 @@ class Meters:
         if self._shared:
             self._share()
 
-    def _count_upload(self, change: int) -> None:
+    def _count_upload(self, event: events.BodyAwaited) -> None:
+        change = -1 if event.over else 1
         self._uploads += change
         self._in_flight -= change
         if self._shared:

@@ -17,7 +17,6 @@ from docgraph.observe.events import (
     AuthFailed,
     BackgroundFailed,
     BodyAwaited,
-    BodyEnded,
     CommandFinished,
     DatabaseFound,
     DatabaseLost,
@@ -121,7 +120,7 @@ def test_who_waits_for_a_body_is_not_in_flight_meanwhile() -> None:
     assert _value("docgraph_http_requests_in_flight") == 1
     assert _value("docgraph_http_uploads") == 1
 
-    emit(BodyEnded("b"))
+    emit(BodyAwaited("b", over=True))
 
     assert _value("docgraph_http_requests_in_flight") == 2
     assert _value("docgraph_http_uploads") == 0

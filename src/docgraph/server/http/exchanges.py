@@ -34,7 +34,6 @@ from docgraph.exchange.errors import InternalError, NotSupported, Overloaded, Up
 from docgraph.observe import emit
 from docgraph.observe.events import (
     BodyAwaited,
-    BodyEnded,
     RequestFailed,
     RequestFinished,
     RequestStarted,
@@ -207,7 +206,7 @@ class Exchanges:
         try:
             body = await incoming.read(limit)
         finally:
-            emit(BodyEnded(id))
+            emit(BodyAwaited(id, over=True))
         if had_place:
             await self._gate.enter()
             call.has_place = True

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from docgraph.exchange import Answer, Body, Exchange
-from docgraph.observe.events import BodyAwaited, BodyEnded
+from docgraph.observe.events import BodyAwaited
 from docgraph.server.http.state import ProcessState, build_state
 from docgraph.server.sections import ConnectionOptions
 from docgraph.server.settings import ServerSettings
@@ -74,19 +74,20 @@ async def test_whoever_waits_for_a_body_holds_no_place() -> None:
 
 async def test_waiting_for_a_body_is_told_once_however_it_ends() -> None:
     service = Service()
-    with listening(BodyAwaited) as awaited, listening(BodyEnded) as ended:
+    with listening(BodyAwaited) as seen:
         whole, half = await service.upload(), await service.upload()
         at_once = service.connect()
         at_once.send(build_request("POST", "/", content_length="1") + b"a")
         assert (await at_once.read()).status == 200
-        assert (len(awaited), len(ended)) == (2, 0)
+        assert [event.over for event in seen] == [False, False]
 
         whole.send(b"a" * 9)
         assert (await whole.read()).body == b"10"
         half.leave()
-        await until(lambda: len(ended) == 2)
+        await until(lambda: len(seen) == 4)
 
-    assert [one.request_id for one in ended] == [one.request_id for one in awaited]
+    assert [event.over for event in seen[2:]] == [True, True]
+    assert [event.request_id for event in seen[2:]] == [event.request_id for event in seen[:2]]
 
 
 async def test_a_request_is_in_flight_again_when_its_body_is_complete() -> None:
