@@ -29,7 +29,7 @@ $(VENV)/.run: $(VENV)/.created pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.run pyproject.toml constraints.txt
 	@echo "installing the development tools"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,dev]'
 	@touch $@
 
 setup: $(VENV)/.dev ## make the virtual environment and install everything
@@ -75,7 +75,7 @@ bench: $(VENV)/.bench ## measure docgraph beside a hand-written twin (ARGS="--on
 
 $(VENV)/.bench: $(VENV)/.dev pyproject.toml constraints.txt
 	@echo "installing what the bench measures us against"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,dev,bench]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,dev,bench]'
 	@touch $@
 
 bench-rivals: $(VENV)/.bench ## measure docgraph beside other GraphQL servers (Node 20.19+ for two of them)

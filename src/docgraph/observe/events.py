@@ -46,6 +46,7 @@ __all__ = [
     "ServerStarted",
     "ServerStopped",
     "ServerStopping",
+    "ToolCalled",
     "UnattendedFailed",
     "UnreadableValue",
     "WorkerLost",
@@ -196,6 +197,18 @@ class QueryFailed(Event, frozen=True):
     reason: str
     app: str = ""
     field: str = ""
+
+
+class ToolCalled(Event, frozen=True):
+    """An agent has used a tool."""
+
+    request_id: str
+    tool: str
+    app: str
+    account: str
+    ok: bool
+    duration: float
+    error: str = ""  # the stable code of the error that the agent was told
 
 
 class DiskFull(Event, frozen=True):
@@ -414,6 +427,7 @@ EVENTS: tuple[type[Event], ...] = (
     RequestFailed,
     CommandFinished,
     QueryFailed,
+    ToolCalled,
     DatabaseLost,
     DiskFull,
     DatabaseFound,

@@ -91,6 +91,7 @@ class Plugin(Protocol):
     name: ClassVar[str]
     description: ClassVar[str] = ""
     enabled_by_default: ClassVar[bool] = True
+    part_of: ClassVar[str] = ""  # the plugin that this one is on and off with
     security: ClassVar[bool] = (
         False  # an enabled security plugin that cannot start stops the server
     )
