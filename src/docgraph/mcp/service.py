@@ -40,6 +40,12 @@ class McpService(Service):
     uri: ClassVar[str] = "/mcp"
     exact: ClassVar[bool] = True
     methods: ClassVar[tuple[str, ...]] = ("POST",)
+    accepted_headers: ClassVar[tuple[str, ...]] = (
+        "MCP-Protocol-Version",
+        "Mcp-Session-Id",
+        "Mcp-Method",
+        "Mcp-Name",
+    )
     enabled_by_default: ClassVar[bool] = False
     Config = Mcp
 

@@ -119,6 +119,7 @@ class Service(Plugin, Protocol):
     uri: ClassVar[str]
     exact: ClassVar[bool] = False  # only the uri itself, nothing below it
     methods: ClassVar[tuple[str, ...]] = ("GET",)
+    accepted_headers: ClassVar[tuple[str, ...]] = ()  # that pages may send beside the usual ones
     secured: ClassVar[bool] = True
     is_probe: ClassVar[bool] = False  # answered at once, however many requests wait for their turn
     max_body_size: int = 1 << 20

@@ -6,12 +6,14 @@ from collections.abc import Collection, Iterator
 
 from graphql import (
     GraphQLNamedType,
+    GraphQLScalarType,
     GraphQLSchema,
-    print_schema,
+    is_specified_directive,
     print_type,
     specified_scalar_types,
 )
 from graphql.type import introspection_types
+from graphql.utilities.print_schema import print_directive
 
 from docgraph.graphql.errors import OperationRefused
 
