@@ -62,16 +62,16 @@ class Fitted:
     offsets: Offsets = field(default_factory=dict)  # where to go on
 
 
-def fit(data: Any, limit: int, offsets: Offsets | None = None) -> Fitted:
+def fit(data: Any, limit: int, reserved: int = 0, offsets: Offsets | None = None) -> Fitted:
     """As much of the data as `limit` bytes hold, each list from its offset on.
 
-    With offsets, a list without one has been delivered already. Raises `OperationRefused` when
-    not even one element has room.
+    `reserved` bytes are for what goes with the data. With offsets, a list without one has been
+    delivered already. Raises `OperationRefused` when not even one element has room.
     """
-    if offsets is None and _measure(data) <= limit:
+    if offsets is None and _measure(data) <= limit - reserved:
         return Fitted(data)
     lists = dict(_find_lists(data, (), 0))
-    room = limit - _measure(_replace(data, {path: [] for path in lists}))
+    room = limit - reserved - _measure(_replace(data, {path: [] for path in lists}))
     parts: dict[Path, list[Any]] = {}
     cuts: list[Cut] = []
     for path, elements in lists.items():

@@ -20,7 +20,8 @@ __all__ = ["Hit", "search_schema", "split_words"]
 
 _MOST_WORDS = 10
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
-_NAME, _TEXT = 3, 1  # what a word counts for in a name and in a description
+# What a word counts for: in a name, in a text, not only as a part of a word, in an argument.
+_NAME, _TEXT, _WHOLE, _ARGUMENT = 3, 1, 2, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,11 @@ class Hit:
 
 def split_words(text: str) -> tuple[str, ...]:
     """The words of a search, or of a name in camel or snake case, in lower case."""
-    return tuple(dict.fromkeys(word.lower() for word in _WORD.findall(text)))[:_MOST_WORDS]
+    return tuple(_find_words(text))[:_MOST_WORDS]
+
+
+def _find_words(text: str) -> dict[str, None]:
+    return dict.fromkeys(word.lower() for word in _WORD.findall(text))
 
 
 def search_schema(schema: GraphQLSchema, words: Sequence[str]) -> list[Hit]:
@@ -47,7 +52,11 @@ def search_schema(schema: GraphQLSchema, words: Sequence[str]) -> list[Hit]:
 def score(words: Sequence[str], name: str, description: str) -> int:
     """How well a name and its description fit."""
     in_name, text = name.lower(), description.lower()
-    return sum(_NAME * (word in in_name) + _TEXT * (word in text) for word in words)
+    whole = _find_words(name) | _find_words(description)
+    return sum(
+        _NAME * (word in in_name) + _TEXT * (word in text) + _WHOLE * (word in whole)
+        for word in words
+    )
 
 
 def _score_all(schema: GraphQLSchema, words: Sequence[str]) -> Iterator[Hit]:
@@ -76,5 +85,7 @@ def _judge_field(type_name: str, name: str, field: GraphQLField, words: Sequence
     arguments = ", ".join(f"{key}: {argument.type}" for key, argument in field.args.items())
     place, text = f"{type_name}.{name}", field.description or ""
     signature = f"{place}({arguments}): {field.type}" if arguments else f"{place}: {field.type}"
-    found = score(words, name, text) + sum(word in arguments.lower() for word in words)
+    found = score(words, name, text) + sum(
+        _ARGUMENT * (word in arguments.lower()) for word in words
+    )
     return Hit(place, signature, text, found)

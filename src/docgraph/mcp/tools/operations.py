@@ -158,7 +158,7 @@ class OperationTools:
         request = GraphqlRequest(one.operation.query, variables)
         content = await self._queries.carry_out(call, Wanted(one.uri, request, cursor))
         text = orjson.dumps(content)
-        return Outcome(text.decode(), orjson.loads(text))
+        return Outcome(text.decode(), orjson.loads(text), is_error=content["data"] is None)
 
     async def _search(self, call: Call, arguments: Mapping[str, Any]) -> Outcome:
         words = split_words(arguments["words"])
@@ -180,7 +180,7 @@ class OperationTools:
         if tool is None:
             raise BodyError("unknown operation", hint="search_operations finds them")
         outcome = await tool.run(call, arguments.get("arguments") or {})
-        return Outcome(outcome.text)
+        return Outcome(outcome.text, is_error=outcome.is_error)
 
 
 def _declares(entry: Entry) -> bool:

@@ -14,7 +14,7 @@ from docgraph.graphql.execute.foresee import FetchOutlook, Outlook
 from docgraph.graphql.execute.result import Result, encode_data
 from docgraph.graphql.http.body import GraphqlRequest, check_variables
 from docgraph.mcp.call import Call
-from docgraph.mcp.cut import Fitted, fit, read_cursor, render_cursor
+from docgraph.mcp.cut import fit, read_cursor, render_cursor
 from docgraph.mcp.desk import Admission, Desk
 from docgraph.mcp.tools.tool import Outcome, Schema, Tool, as_json, object_schema, text_of
 
@@ -25,7 +25,7 @@ _CHEAPER: Final = (
     "ask for less: smaller limits, fewer levels of lists, or a filter; explain_query shows which "
     "fields cost most"
 )
-_LEAST_ROOM: Final = 1_024  # bytes that are left for data, however long the errors are
+_RESERVED: Final = 1_024  # bytes for what goes with the data: what was cut, the cursor
 _QUERY: Final[Mapping[str, Schema]] = {
     "app": text_of("the app, as list_apps names it"),
     "query": text_of("the text of a GraphQL query"),
@@ -135,7 +135,7 @@ class QueryTools:
 
     async def _run(self, call: Call, arguments: Mapping[str, Any]) -> Outcome:
         content = await self.carry_out(call, Wanted.read(arguments))
-        return Outcome(orjson.dumps(content).decode())
+        return Outcome(orjson.dumps(content).decode(), is_error=content["data"] is None)
 
     async def carry_out(self, call: Call, wanted: Wanted) -> dict[str, Any]:
         """The answer to a query within the budget of agents, cut to the size that they can read."""
@@ -164,8 +164,8 @@ class QueryTools:
         self, result: Result, uri: str, request: GraphqlRequest, offsets: Mapping[str, int] | None
     ) -> dict[str, Any]:
         errors = [one.as_dict() for one in result.errors]
-        room = self._desk.settings.max_result_bytes - len(orjson.dumps(errors)) - _LEAST_ROOM
-        fitted: Fitted = fit(result.data, max(room, _LEAST_ROOM), offsets)
+        reserved = len(orjson.dumps(errors)) + _RESERVED
+        fitted = fit(result.data, self._desk.settings.max_result_bytes, reserved, offsets)
         content: dict[str, Any] = {"data": fitted.data}
         if errors:
             content["errors"] = errors
