@@ -19,7 +19,8 @@ from graphql.type import introspection_types
 __all__ = ["Hit", "search_schema", "split_words"]
 
 _MOST_WORDS = 10
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD = re.compile(r"[^\W\d_]+|\d+")
 # What a word counts for: in a name, in a text, not only as a part of a word, in an argument.
 _NAME, _TEXT, _WHOLE, _ARGUMENT = 3, 1, 2, 2
 
@@ -40,7 +41,7 @@ def split_words(text: str) -> tuple[str, ...]:
 
 
 def _find_words(text: str) -> dict[str, None]:
-    return dict.fromkeys(word.lower() for word in _WORD.findall(text))
+    return dict.fromkeys(word.lower() for word in _WORD.findall(_CAMEL.sub(" ", text)))
 
 
 def search_schema(schema: GraphQLSchema, words: Sequence[str]) -> list[Hit]:
