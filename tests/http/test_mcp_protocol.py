@@ -119,6 +119,17 @@ async def test_headers_that_contradict_the_body_are_400(
     assert reply.json["error"]["code"] == -32020
 
 
+async def test_blanks_around_the_value_of_a_header_do_not_count(service: Service) -> None:
+    """RFC 9110 5.5."""
+    params = {"name": "list_apps", "arguments": {}}
+
+    reply = await ask(
+        service, "tools/call", params, version=MODERN, **{"Mcp-Name": " list_apps \t"}
+    )
+
+    assert reply.status == 200
+
+
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "PATCH"])
 async def test_other_methods_are_405(service: Service, method: str) -> None:
     reply = await service.request(method, "/mcp", headers={"Accept": "text/event-stream"})
