@@ -45,7 +45,7 @@ def render_types(schema: GraphQLSchema, names: Collection[str], limit: int) -> s
     known = {type_.name: type_ for type_ in _own_types(schema)}
     for name in names:
         if name not in known:
-            raise OperationRefused.because(f"Unknown type '{name}'.", "unknown-type")
+            raise OperationRefused.because(f"Unknown type '{name}'.", "invalid-query")
     return _shorten("\n\n".join(print_type(known[name]) for name in dict.fromkeys(names)), limit)
 
 
