@@ -7,8 +7,18 @@ from typing import Any
 
 import pytest
 
-from docgraph.observe.events import ToolCalled
-from tests.http.harness import Document, Mongo, Service, identity, listening, profiled, running
+from docgraph.observe.events import RequestFailed, ToolCalled
+from tests.http.harness import (
+    UNREACHABLE,
+    Document,
+    Mongo,
+    Service,
+    failing,
+    identity,
+    listening,
+    profiled,
+    running,
+)
 from tests.http.hosts import module_application
 from tests.http.mcp_harness import AGENTS, Used, ask, list_tools, result, use
 
@@ -451,6 +461,64 @@ async def test_a_long_result_of_an_operation_goes_on_too(service: Service) -> No
         assert wrong.message == "unknown argument 'x'"
     finally:
         await service.remove("paged")
+
+
+async def test_apps_come_in_pages(mongo_client: Mongo, mongo_uri: str) -> None:
+    async with running(mongo_client, mongo_uri, AGENTS) as one:
+        schema, mapping = "type Query { a: Int }", {"Query": {"a": one.find("a")}}
+        await one.smuggle(
+            *({"_id": f"app{n:03}", "schema": schema, "mappings": mapping} for n in range(130))
+        )
+        first = (await use(one, "list_apps")).json
+        second = (await use(one, "list_apps", after=first["next"])).json
+        names = [app["app"] for app in (*first["apps"], *second["apps"])]
+        assert names == [f"app{n:03}" for n in range(130)]
+        assert "next" not in second
+        found = await result(one, "resources/list")
+        rest = await result(one, "resources/list", {"cursor": found["nextCursor"]})
+        assert len(found["resources"]) + len(rest["resources"]) == 260
+
+
+# --- what fails -----------------------------------------------------------------------------------
+
+
+async def test_a_fault_of_ours_is_told_by_its_id_alone(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any) -> None:
+        raise RuntimeError("the secret of the house")
+
+    monkeypatch.setattr(service.app.plugins.find("graphql"), "run", fail)
+    with listening(RequestFailed) as seen:
+        params = {"name": "run_query", "arguments": {"app": "films", "query": "{ films { _id } }"}}
+        reply = await ask(service, "tools/call", params)
+
+    assert reply.status == 500
+    assert "secret" not in reply.text
+    assert reply.json["error"]["data"]["id"] == seen[0].id
+
+
+async def test_a_database_that_fails_is_told_as_by_the_endpoint(service: Service) -> None:
+    query = "{ films { title } }"
+    with failing(service.mongo, "find", errorCode=UNREACHABLE):
+        reply = await service.query("films", query)
+        told = await run(service, query)
+
+    assert told.message == reply.error["message"]
+    assert told.errors[0]["extensions"]["id"]
+
+
+async def test_the_time_limit_holds_for_agents(mongo_client: Mongo, mongo_uri: str) -> None:
+    settings = {"graphql": {"query-time-limit": 300}}
+    async with running(mongo_client, mongo_uri, AGENTS, settings) as one:
+        await one.define("films", SCHEMA, _mappings(one))
+        await run(one, "{ films { title } }")  # rules and definitions are known from now on
+        with failing(mongo_client, "find", blockConnection=True, blockTimeMS=5_000):
+            reply = await one.query("films", "{ films { title } }")
+            told = await run(one, "{ films { title } }")
+
+    assert reply.status == 408
+    assert told.message == reply.error["message"]
 
 
 # --- what is observed -----------------------------------------------------------------------------

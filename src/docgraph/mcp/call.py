@@ -22,3 +22,7 @@ class Call:
     exchange: Exchange
     arguments: Mapping[str, Any] | None = None
     failure: Exception | None = field(default=None, repr=False)
+
+    def fail(self, error: Exception) -> None:
+        """Something went wrong that no tool has words for."""
+        self.failure = error

@@ -7,8 +7,9 @@ anybody else it is as if it had never been.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ from docgraph.plugins.binding import bound_path, is_secured
 __all__ = ["Admission", "Desk"]
 
 _MOST_BYTES: Final = 1 << 30  # of a body that is here already
+_AT_ONCE: Final = 16  # apps
 _NO_QUERY: Final = GraphqlRequest("{ __typename }")
 
 
@@ -72,16 +74,23 @@ class Desk:
             call.exchange.app = exchange.app
         return Admission(app, exchange, await self.graphql.view(app, exchange))
 
-    async def list_apps(self, call: Call) -> list[Entry]:
-        """The apps that are there for this caller, by uri; they may still be invalid."""
-        found = []
-        for entry in await self._apps.list_served():
+    async def find_apps(
+        self, call: Call, *, after: str = "", wanted: Callable[[Entry], bool] | None = None
+    ) -> AsyncIterator[Entry]:
+        """The apps that are there for this caller, by uri; they may still be invalid.
+
+        Each costs a look at the rules: `wanted` leaves out what nobody would use.
+        """
+        for number, entry in enumerate(await self._apps.list_served()):
+            if entry.uri <= after or not (wanted is None or wanted(entry)):
+                continue
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # others have their turn
             exchange = self._imagine(call.exchange, entry.uri, _NO_QUERY)
             if exchange is not None and await self._is_allowed(
                 exchange, call.exchange, quietly=True
             ):
-                found.append(entry)
-        return found
+                yield entry
 
     async def try_admit(self, call: Call, entry: Entry) -> Admission | None:
         """The app of a definition; None for one that cannot work, or has gone in between."""

@@ -145,7 +145,7 @@ class _Telling:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, MCPError):
-            self._call.failure = error
+            self._call.fail(error)
             message = error.message if isinstance(error, DocgraphError) else "internal error"
             raise MCPError(types.INTERNAL_ERROR, message) from None
 

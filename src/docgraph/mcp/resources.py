@@ -18,7 +18,8 @@ __all__ = ["Resource", "Resources"]
 _BASE: Final = "docgraph://apps/"
 _SCHEMA: Final = "schema"
 _DESCRIPTION: Final = "description"
-_PER_PAGE: Final = 100
+_PER_PAGE: Final = 100  # apps
+_LONGEST_TEXT: Final = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +47,16 @@ class Resources:
         self, call: Call, cursor: str | None
     ) -> tuple[Sequence[Resource], str | None]:
         """A page of them, and the cursor of the next page."""
-        apps = [one for one in await self._desk.list_apps(call) if one.uri > (cursor or "")]
-        page = apps[:_PER_PAGE]
         found: list[Resource] = []
-        for entry in page:
+        last = ""
+        async for entry in self._desk.find_apps(call, after=cursor or ""):
+            if len(found) == 2 * _PER_PAGE:
+                return found, last
+            last = entry.uri
             address, text = _BASE + quote(entry.uri, safe=""), describe_app(entry)["description"]
             found.append(Resource(f"{address}/{_DESCRIPTION}", f"about {entry.uri}", text))
             found.append(Resource(f"{address}/{_SCHEMA}", f"schema of {entry.uri}", "as SDL"))
-        return found, page[-1].uri if len(apps) > len(page) else None
+        return found, None
 
     async def read(self, call: Call, uri: str) -> str:
         """The content; raises `NotFound` for what is not there for the caller."""
@@ -63,10 +66,11 @@ class Resources:
         try:
             admission = await self._desk.admit(call, unquote(name, errors="strict"))
             if kind == _DESCRIPTION:
-                return admission.app.definition.description
+                return admission.app.definition.description[:_LONGEST_TEXT]
             await require_introspection(self._desk, admission)
         except (DocgraphError, UnicodeDecodeError) as error:
             if isinstance(error, DocgraphError) and error.status >= 500:  # noqa: PLR2004
                 raise
             raise NotFound("resource not found") from None
-        return render_schema(admission.view.schema, self._desk.settings.max_result_bytes)
+        limit = self._desk.settings.max_result_bytes
+        return await self._desk.graphql.work_aside(render_schema, admission.view.schema, limit)

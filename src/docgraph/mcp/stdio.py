@@ -6,6 +6,8 @@ each, so that what he may do and see is what holds at that moment.
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import uuid4
@@ -39,11 +41,19 @@ async def serve_stdio(
             await _admit(exchange, authorization, secured=desk.settings.secured)
         except DocgraphError as error:
             raise MCPError(INVALID_REQUEST, error.message) from None
-        return Call(exchange)
+        return _LocalCall(exchange)
 
     server = build_server(Toolbox(desk), Resources(desk), find_call, version)
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+class _LocalCall(Call):
+    """Nobody but whoever started us hears of its faults."""
+
+    def fail(self, error: Exception) -> None:
+        """Clients show or keep what is written there."""
+        traceback.print_exception(error, file=sys.stderr)
 
 
 async def _imagine(desk: Desk, find_account: FindAccount) -> Exchange:

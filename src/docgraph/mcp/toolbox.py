@@ -10,7 +10,7 @@ import orjson
 
 from docgraph.exchange import DocgraphError
 from docgraph.exchange.errors import StoreError
-from docgraph.graphql.errors import OperationRefused
+from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.execute.report import report_failure
 from docgraph.graphql.http.shape import render_error
 from docgraph.mcp.call import Call
@@ -36,12 +36,13 @@ class Toolbox:
         queries = QueryTools(desk)
         self._operations = OperationTools(desk, queries)
         always = [*SchemaTools(desk).list_tools(), *queries.list_tools()]
+        self._largest = desk.settings.max_result_bytes
         self._always = {tool.name: tool for tool in always}
         self._stand_in = {tool.name: tool for tool in self._operations.stand_in()}
 
     async def list_tools(self, call: Call) -> list[Tool]:
         """The tools of this caller; search in place of very many operations."""
-        own = (await self._operations.list_tools(call)).values()
+        own = (await self._operations.list_tools(call, _MOST_TOOLS)).values()
         tools = [*self._always.values(), *own]
         if len(tools) > _MOST_TOOLS or _measure(tools) > _LONGEST_LIST:
             return [*self._always.values(), *self._stand_in.values()]
@@ -59,12 +60,13 @@ class Toolbox:
         try:
             if tool.name in self._always or tool.name in self._stand_in:
                 check_arguments(tool.input_schema, arguments)
-            outcome = await tool.run(call, arguments)
+            outcome = self._bound(await tool.run(call, arguments))
         except DocgraphError as error:
             code = error.errors[0].code if isinstance(error, OperationRefused) else error.code
             outcome = _refuse(error, call)
         except Exception as error:
-            code, call.failure = _FAULT, error
+            code = _FAULT
+            call.fail(error)
             outcome = Outcome("the request could not be handled", is_error=True)
         call.exchange.error = code
         account = call.exchange.account
@@ -79,6 +81,16 @@ class Toolbox:
                 code,
             )
         )
+        return outcome
+
+    def _bound(self, outcome: Outcome) -> Outcome:
+        """What has no cut of its own is refused when it is too long."""
+        if len(outcome.text.encode()) > self._largest:
+            raise OperationRefused.because(
+                f"the result is larger than {self._largest} bytes",
+                "response-too-large",
+                Classification.ABORTED,
+            )
         return outcome
 
 

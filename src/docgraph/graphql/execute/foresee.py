@@ -105,14 +105,15 @@ async def _ask(
     """The database's plan; what it does not say is not known."""
     mapping = fetch.mapping
     try:
-        return await run.store.explain(
-            mapping.db,
-            mapping.collection,
-            filter_,
-            sort=sort,
-            deadline=run.exchange.deadline,
-            rows=run.rows,
-        )
+        async with run.gate:
+            return await run.store.explain(
+                mapping.db,
+                mapping.collection,
+                filter_,
+                sort=sort,
+                deadline=run.exchange.deadline,
+                rows=run.rows,
+            )
     except DocgraphError:
         return _NO_PLAN
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -32,7 +32,7 @@ from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.runtime import Blocking
+from docgraph.runtime import Blocking, run_blocking
 from docgraph.store import Store
 from docgraph.variables import Resolvers
 
@@ -153,6 +153,10 @@ class GraphqlService(Service):
     async def foresee(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Outlook:
         """What an operation would ask of the database, and what that would cost; nothing is run."""
         return await self._in_time(exchange, self._foresee(app, request, exchange))
+
+    async def work_aside(self, function: Callable[..., T], *arguments: Any) -> T:
+        """The result of work on a schema that would hold the event loop."""
+        return await run_blocking(self._lane, function, *arguments)
 
     def may_introspect(self, account: Account | None) -> bool:
         """Whether a caller may read the schema."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import orjson
 
@@ -34,6 +35,8 @@ _CURSOR: Final = "_cursor"  # beside the variables, whose names are the author's
 _LONGEST_PREFIX: Final = 22  # with an operation of 40, 64 characters: what all clients take
 _LONGEST_SCHEMA: Final = 8_192  # bytes of the schema of a result
 _MOST_FOUND: Final = 10
+_MOST_LISTED: Final = 1_000
+_LONGEST_TEXT: Final = 500
 _PLAIN: Final = re.compile(r"[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*")
 _OTHER: Final = re.compile(r"[^A-Za-z0-9-]+")
 
@@ -63,27 +66,31 @@ class OperationTools:
     def __init__(self, desk: Desk, queries: QueryTools) -> None:
         self._desk = desk
         self._queries = queries
+        self._described: WeakKeyDictionary[Plan, tuple[Schema, Schema]] = WeakKeyDictionary()
 
-    async def list_tools(self, call: Call) -> dict[str, Tool]:
-        """One tool for each operation, by name."""
+    async def list_tools(self, call: Call, most: int = _MOST_LISTED) -> dict[str, Tool]:
+        """One tool for each operation, by name; where there are more, one more than `most`."""
         tools: dict[str, Tool] = {}
-        for entry in await self._desk.list_apps(call):
-            if _declares(entry):
-                admission = await self._desk.try_admit(call, entry)
-                for one in [] if admission is None else await self._offer(admission):
-                    tool = self._build(one)
-                    tools.setdefault(tool.name, tool)
+        async for entry in self._desk.find_apps(call, wanted=_declares):
+            admission = await self._desk.try_admit(call, entry)
+            for one in [] if admission is None else await self._offer(admission):
+                tool = await self._build(one)
+                tools.setdefault(tool.name, tool)
+                if len(tools) > most:
+                    return tools
         return tools
 
     async def find(self, call: Call, name: str) -> Tool | None:
         """The tool of that name, if it is there for the caller."""
-        for entry in await self._desk.list_apps(call):
-            if not _declares(entry) or not name.startswith(name_tool(entry.uri, "")):
-                continue
+
+        def is_meant(entry: Entry) -> bool:
+            return _declares(entry) and name.startswith(name_tool(entry.uri, ""))
+
+        async for entry in self._desk.find_apps(call, wanted=is_meant):
             admission = await self._desk.try_admit(call, entry)
             for one in [] if admission is None else await self._offer(admission):
                 if name_tool(one.uri, one.operation.name) == name:
-                    return self._build(one)
+                    return await self._build(one)
         return None
 
     def stand_in(self) -> list[Tool]:
@@ -125,18 +132,19 @@ class OperationTools:
             offered.append(_Offered(definition.uri, operation, plan))
         return offered
 
-    def _build(self, one: _Offered) -> Tool:
-        arguments = describe_variables(one.plan)
-        if _CURSOR not in arguments["properties"]:
-            cursor = text_of("the cursor of a result that was cut")
-            arguments["properties"] = {**arguments["properties"], _CURSOR: cursor}
+    async def _build(self, one: _Offered) -> Tool:
+        described = self._described.get(one.plan)
+        if described is None:
+            described = await self._desk.graphql.work_aside(_describe, one.plan)
+            self._described[one.plan] = described
+        arguments, outcome = described
         return Tool(
             name_tool(one.uri, one.operation.name),
             one.operation.name,
             one.operation.description or f"The query {one.operation.name} of the app {one.uri}.",
             arguments,
             partial(self._run, one),
-            _describe_outcome(one.plan),
+            outcome,
         )
 
     async def _run(self, one: _Offered, call: Call, arguments: Mapping[str, Any]) -> Outcome:
@@ -168,7 +176,7 @@ class OperationTools:
         found = [
             {
                 "name": tool.name,
-                "description": tool.description,
+                "description": tool.description[:_LONGEST_TEXT],
                 "arguments": tool.input_schema["properties"],
             }
             for _, tool in hits[:_MOST_FOUND]
@@ -186,6 +194,14 @@ class OperationTools:
 def _declares(entry: Entry) -> bool:
     descriptor = entry.document.get("descriptor")
     return isinstance(descriptor, dict) and bool(descriptor.get("operations"))
+
+
+def _describe(plan: Plan) -> tuple[Schema, Schema]:
+    """The arguments and the result of an operation."""
+    arguments = describe_variables(plan)
+    cursor = text_of("the cursor of a result that was cut")
+    arguments["properties"].setdefault(_CURSOR, cursor)
+    return arguments, _describe_outcome(plan)
 
 
 def _describe_outcome(plan: Plan) -> Schema:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import orjson
+
 from docgraph.exchange.errors import BodyError
 from docgraph.graphql.apps.stored_definitions import Entry
 from docgraph.graphql.describe.sdl import render_schema, render_types
@@ -21,6 +23,8 @@ _APPS_PER_PAGE: Final = 100
 _MOST_APPS_SEARCHED: Final = 20
 _MOST_HITS: Final = 25
 _LONGEST_TEXT: Final = 200
+_LONGEST_SIGNATURE: Final = 500
+_RESERVED: Final = 1_024  # bytes of a page for what is not an app
 _SCHEMA_BYTES: Final = 32_768
 _INTROSPECTION: Final = GraphqlRequest("{ __schema { queryType { name } } }")
 
@@ -72,22 +76,25 @@ class SchemaTools:
         ]
 
     async def _list_apps(self, call: Call, arguments: Mapping[str, Any]) -> Outcome:
-        after = arguments.get("after") or ""
-        entries = [one for one in await self._desk.list_apps(call) if one.uri > after]
-        page = entries[:_APPS_PER_PAGE]
-        content: dict[str, Any] = {"apps": [describe_app(entry) for entry in page]}
-        if len(entries) > len(page):
-            content["next"] = page[-1].uri
-        return as_json(content)
+        page: list[dict[str, Any]] = []
+        room = self._desk.settings.max_result_bytes
+        async for entry in self._desk.find_apps(call, after=arguments.get("after") or ""):
+            app = describe_app(entry)
+            room -= len(orjson.dumps(app)) + 1
+            if page and (room < _RESERVED or len(page) == _APPS_PER_PAGE):
+                return as_json({"apps": page, "next": page[-1]["app"]})
+            page.append(app)
+        return as_json({"apps": page})
 
     async def _get_schema(self, call: Call, arguments: Mapping[str, Any]) -> Outcome:
         admission = await self._desk.admit(call, arguments["app"])
         await require_introspection(self._desk, admission)
         schema, limit = admission.view.schema, self.schema_limit
         types = arguments.get("types")
-        return Outcome(
-            render_types(schema, types, limit) if types else render_schema(schema, limit)
-        )
+        aside = self._desk.graphql.work_aside
+        if types:
+            return Outcome(await aside(render_types, schema, types, limit))
+        return Outcome(await aside(render_schema, schema, limit))
 
     @property
     def schema_limit(self) -> int:
@@ -101,20 +108,24 @@ class SchemaTools:
         if arguments.get("app") is not None:
             admissions = [await self._desk.admit(call, arguments["app"])]
             await require_introspection(self._desk, admissions[0])
-            unsearched = 0
         else:
-            entries = await self._desk.list_apps(call)
-            admissions = await self._admit_some(call, entries[:_MOST_APPS_SEARCHED])
-            unsearched = max(0, len(entries) - _MOST_APPS_SEARCHED)
-        content = _collect_hits(admissions, words)
-        if unsearched:
-            content["note"] = f"{unsearched} more apps were not searched: name one"
+            admissions = await self._admit_some(call)
+        content = await self._desk.graphql.work_aside(_collect_hits, admissions, words)
+        if len(admissions) == _MOST_APPS_SEARCHED:
+            content["note"] = f"only the first {_MOST_APPS_SEARCHED} apps were searched: name one"
         return as_json(content)
 
-    async def _admit_some(self, call: Call, entries: Sequence[Entry]) -> list[Admission]:
-        may = self._desk.graphql.may_introspect(call.exchange.account)
-        found = [await self._desk.try_admit(call, entry) for entry in entries] if may else []
-        return [one for one in found if one is not None]
+    async def _admit_some(self, call: Call) -> list[Admission]:
+        found: list[Admission] = []
+        if not self._desk.graphql.may_introspect(call.exchange.account):
+            return found
+        async for entry in self._desk.find_apps(call):
+            admission = await self._desk.try_admit(call, entry)
+            if admission is not None:
+                found.append(admission)
+            if len(found) == _MOST_APPS_SEARCHED:
+                break
+        return found
 
 
 def describe_app(entry: Entry) -> dict[str, Any]:
@@ -122,7 +133,7 @@ def describe_app(entry: Entry) -> dict[str, Any]:
     descriptor = entry.document.get("descriptor")
     text = descriptor.get("description") if isinstance(descriptor, dict) else None
     description = text if isinstance(text, str) else ""
-    return {"app": entry.uri, "description": description[: 5 * _LONGEST_TEXT]}
+    return {"app": entry.uri, "description": description[:_LONGEST_TEXT]}
 
 
 async def require_introspection(desk: Desk, admission: Admission) -> None:
@@ -138,7 +149,11 @@ def _collect_hits(admissions: Sequence[Admission], words: Sequence[str]) -> dict
     ]
     hits.sort(key=lambda one: -one[0].score)
     shown = [
-        {"app": app, "is": hit.signature, "description": hit.description[:_LONGEST_TEXT]}
+        {
+            "app": app,
+            "is": hit.signature[:_LONGEST_SIGNATURE],
+            "description": hit.description[:_LONGEST_TEXT],
+        }
         for hit, app in hits[:_MOST_HITS]
     ]
     return {"hits": shown, "total": len(hits)}
