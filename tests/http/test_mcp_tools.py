@@ -18,6 +18,7 @@ from tests.http.harness import (
     listening,
     profiled,
     running,
+    until,
 )
 from tests.http.hosts import module_application
 from tests.http.mcp_harness import AGENTS, Used, ask, list_tools, result, use
@@ -509,10 +510,15 @@ async def test_a_database_that_fails_is_told_as_by_the_endpoint(service: Service
 
 
 async def test_the_time_limit_holds_for_agents(mongo_client: Mongo, mongo_uri: str) -> None:
-    settings = {"graphql": {"query-time-limit": 300}}
+    settings = {"graphql": {"query-time-limit": 500}}
     async with running(mongo_client, mongo_uri, AGENTS, settings) as one:
         await one.define("films", SCHEMA, _mappings(one))
-        await run(one, "{ films { title } }")  # rules and definitions are known from now on
+        params = {"name": "run_query", "arguments": {"app": "films", "query": "{ films { _id } }"}}
+
+        async def status() -> int:
+            return (await ask(one, "tools/call", params)).status
+
+        await until(status, 200)  # rules and definitions are known from now on
         with failing(mongo_client, "find", blockConnection=True, blockTimeMS=5_000):
             reply = await one.query("films", "{ films { title } }")
             told = await run(one, "{ films { title } }")
