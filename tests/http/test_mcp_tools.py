@@ -171,6 +171,33 @@ async def test_errors_have_the_words_of_the_endpoint(
     assert found == reply.errors
 
 
+async def test_mappings_see_the_query_and_no_parameters_of_the_request(service: Service) -> None:
+    """Decision 19: `@filter` and `@qparams` are unbound for agents."""
+    variables = {"roles": "@roles", "filter": "@filter", "page": "@qparams['page']"}
+    fields = {
+        name: service.stages("films", {"$limit": 1}, {"$project": {"v": {"$arg": variable}}})
+        for name, variable in variables.items()
+    }
+    schema = "type Query { roles: V filter: V page: V } type V { v: [String] }"
+    await service.define("variables", schema, {"Query": fields})
+    try:
+        query = "{ roles { v } filter { v } page { v } }"
+        params = {"name": "run_query", "arguments": {"app": "variables", "query": query}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        headers = {"Accept": "application/json"}
+        path = "/mcp?filter=%7B%7D&page=1"
+        reply = await service.request("POST", path, json=body, headers=headers)
+    finally:
+        await service.remove("variables")
+
+    told = Used(reply.json["result"]).json
+    assert told["data"] == {"roles": {"v": ["admin"]}, "filter": None, "page": None}
+    assert [error["message"] for error in told["errors"]] == [
+        "variable not bound: @filter",
+        "variable not bound: @qparams['page']",
+    ]
+
+
 async def test_digits_of_variables_are_not_lost(service: Service) -> None:
     exact = "1234567890.123456789012345678901234"
     body = (

@@ -240,7 +240,7 @@ async def test_a_resource_of_another_app_is_as_unknown_as_one_that_never_was(
             reply = await ask(service, "resources/read", {"uri": uri}, READER)
             texts.add(reply.text.replace(uri, ""))
     assert len(texts) == 1
-    assert "Resource not found" in texts.pop()
+    assert '"code":-32002,"message":"Resource not found"' in texts.pop()
 
 
 async def test_who_may_not_speak_to_the_endpoint_gets_no_answer(service: Service) -> None:

@@ -10,6 +10,7 @@ from msgspec import Meta
 from docgraph.config.section import ServiceConfig, Size, Uri, View
 from docgraph.exchange.errors import Problem
 from docgraph.graphql.sections import Graphql
+from docgraph.runtime.sections import Origin
 
 __all__ = ["Mcp"]
 
@@ -18,6 +19,13 @@ Address = Annotated[
     Meta(
         pattern=r"^https?://[^/\s?#]+(/[^\s?#]*)?\Z",
         extra={"form": "an address such as 'https://login.example.org'"},
+    ),
+]
+Host = Annotated[
+    str,
+    Meta(
+        pattern=r"^([0-9A-Za-z_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?\Z",
+        extra={"form": "a host such as 'api.example.org' or 'api.example.org:8443'"},
     ),
 ]
 
@@ -30,14 +38,14 @@ class Mcp(ServiceConfig, frozen=True):
     uri: Annotated[Uri, Meta(description="path of the endpoint")] = "/mcp"
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
     allowed_hosts: Annotated[
-        tuple[str, ...],
+        tuple[Host, ...],
         Meta(
             description="`Host` values accepted beside this machine's own and that of "
             "`core.base-url`; one without a port stands for every port"
         ),
     ] = ()
     allowed_origins: Annotated[
-        tuple[str, ...],
+        tuple[Origin, ...],
         Meta(description="`Origin` values accepted from browsers beside `cors.allow-origins`"),
     ] = ()
     authorization_servers: Annotated[
