@@ -182,7 +182,7 @@ def test_the_share_of_a_caller_is_counted_over_all_workers(mongo_uri: str, db: s
             replies = await asyncio.gather(*(http.post(url, json=message) for _ in range(60)))
         return [reply.status_code for reply in replies]
 
-    with serving(mongo_uri, db, **{"calls-per-second": 5}) as server:
+    with serving(mongo_uri, db, **{"calls-per-second": 1}) as server:
         statuses = asyncio.run(flood(server))
 
     assert set(statuses) == {200, 429}

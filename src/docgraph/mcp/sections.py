@@ -62,7 +62,13 @@ class Mcp(ServiceConfig, frozen=True):
         int, Meta(description="most documents that one query may fetch", ge=1, le=10**9)
     ] = 10_000
     max_result_bytes: Annotated[
-        Size, Meta(description="largest result of a tool; longer lists are cut")
+        int,
+        Meta(
+            description="largest result of a tool; longer lists are cut",
+            ge=4_096,
+            le=1 << 30,
+            extra={"size": True},
+        ),
     ] = 65_536
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
