@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from docgraph.access.authorize import Authorization
@@ -36,13 +36,13 @@ _AT_ONCE: Final = 16  # apps
 _NO_QUERY: Final = GraphqlRequest("{ __typename }")
 
 
+@dataclass(frozen=True, slots=True)
 class Admission:
-    """An app that the caller may query, and the exchange to do it with."""
+    """An app that the caller may query, what he sees of it, and the exchange to do it with."""
 
-    def __init__(self, app: App, exchange: Exchange, view: VisibleApp) -> None:
-        self.app = app
-        self.exchange = exchange
-        self.view = view
+    app: App
+    exchange: Exchange
+    view: VisibleApp
 
 
 class Desk:
