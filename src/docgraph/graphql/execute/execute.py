@@ -69,9 +69,10 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
     if tree.variables:
         predefined = await Variables.resolve(tree.variables, exchange, variables_resolver)
     run = Run(plan, store, exchange, settings, limits, variable_values, lane, answers)
-    prepare_fetches(tree, variables, predefined, run)
-    await prepare_orders(tree, run)
-    await check_estimate(tree, run)
+    if tree.fetches:
+        prepare_fetches(tree, variables, predefined, run)
+        await prepare_orders(tree, run)
+        await check_estimate(tree, run)
     values = await resolve_block(tree.block, [{}], None, run)
     (root,) = values.items
     if isinstance(root, Damaged):
