@@ -114,9 +114,9 @@ class RuleBook:
 
     async def find_rules(self, roles: tuple[str, ...]) -> RuleIndex:
         """The rules of callers with these roles, in the order they are looked at."""
-        sets: list[RuleSet] = []
-        for source in self._sources:
-            sets.append(source.find() or await source.load())
+        return self._find_index(roles, [await source.load() for source in self._sources])
+
+    def _find_index(self, roles: tuple[str, ...], sets: list[RuleSet]) -> RuleIndex:
         known = self._lists.get(roles)
         if known is not None and known.sets == sets:
             self._lists.move_to_end(roles)
@@ -139,7 +139,12 @@ class RuleBook:
 
     async def match(self, exchange: Exchange) -> Match | None:
         """The first rule that matches; None when none does."""
-        index = await self.find_rules(roles_of(exchange.account))
+        roles = roles_of(exchange.account)
+        sets = [found for source in self._sources if (found := source.find()) is not None]
+        if len(sets) == len(self._sources):
+            index = self._find_index(roles, sets)
+        else:
+            index = await self.find_rules(roles)
         if not index.rules:
             return None
         view = self.view(exchange)

@@ -85,6 +85,8 @@ async def resolve_block(
     block: Block, documents: Documents, roots: Documents | None, run: Run
 ) -> Values:
     """The objects of a block: its columns side by side, then all objects at once."""
+    if not block.columns:
+        return complete_block(block, documents, ())
     if block.is_concurrent:
         columns = await concurrently(
             [resolve_column(column, documents, roots, run) for column in block.columns]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from docgraph.access.sections import DbAclAuthorizer
@@ -66,6 +67,15 @@ class AppRequest(Parsed):
     uri: str = ""
 
 
+@lru_cache(maxsize=1024)  # most requests are for few apps
+def _find_app(segments: tuple[str, ...]) -> AppRequest:
+    uri = "/".join(segments)
+    # An escaped slash is no separator: rules of access saw another path.
+    if not segments or uri.count("/") >= len(segments):
+        raise NotFound("GraphQL app not found")
+    return AppRequest(uri=uri)
+
+
 class GraphqlService(Service):
     """One endpoint per app, at `<uri>/<app uri>`."""
 
@@ -109,12 +119,7 @@ class GraphqlService(Service):
     def parse(self, exchange: Exchange) -> AppRequest:
         """Which app; the body is read when somebody asks for it, in one way for all."""
         exchange.request.parser = read_content
-        segments = exchange.request.segments[self._base :]
-        uri = "/".join(segments)
-        # An escaped slash is no separator: rules of access saw another path.
-        if not segments or uri.count("/") >= len(segments):
-            return AppRequest(NotFound("GraphQL app not found"))
-        return AppRequest(uri=uri)
+        return _find_app(exchange.request.segments[self._base :])
 
     def time_limit_ms(self, exchange: Exchange) -> int:
         """That of queries."""
