@@ -116,7 +116,7 @@ def _request_fields(event: RequestFinished, now: float, limit: int) -> dict[str,
         "method": method,
         "path": path,
         "status": event.status,
-        "duration_ms": round(event.duration * 1000, 3),
+        "duration_ms": int(event.duration * 1_000_000 + 0.5) / 1000,  # faster than `round`
         "bytes_out": event.bytes_out,
         "client": client,
         "request_id": request_id,
