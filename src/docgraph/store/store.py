@@ -31,20 +31,18 @@ from docgraph.store.driver.fast_path import report_untried_version
 from docgraph.store.driver.waiting import Waits
 from docgraph.store.facts import Facts
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
-from docgraph.store.guard.rewrite import check_update, guard_pipeline
+from docgraph.store.guard.rewrite import guard_pipeline
 from docgraph.store.guard.rows import (
     Guard,
     Key,
     Rows,
     Shield,
     check_filter_paths,
-    check_order,
-    check_projection,
+    check_query,
     strip,
 )
 from docgraph.store.guard.stages import (
     STREAM_STAGES,
-    UPDATE_STAGES,
     Policy,
     check_filter,
     check_pipeline,
@@ -52,9 +50,9 @@ from docgraph.store.guard.stages import (
 from docgraph.store.indexes import ensure_index
 from docgraph.store.intercept import Interceptors
 from docgraph.store.names import check_database, check_namespace, place_of
-from docgraph.store.order import break_ties
+from docgraph.store.order import Order, find_in_order
 from docgraph.store.watch import ChangeEvents, guard_events
-from docgraph.store.write import await_server, check_shape, execute, may_be_written
+from docgraph.store.write import await_server, check_write, execute, may_be_written
 
 __all__ = ["Store"]
 
@@ -141,23 +139,31 @@ class Store:
         rows: Rows | None = None,
         reveal: Iterable[Key] = (),
         consistency: Consistency | None = None,
+        complete: bool = False,
     ) -> list[Document]:
-        """The documents that match, at most `limit`."""
+        """The documents that match, at most `limit`; with `complete`, ties have an order, too."""
         namespace = check_namespace(db, collection)
         shield = self._shield(rows, reveal)
-        order = read_sort(sort)
+        order = Order(read_sort(sort), hint)
         check_filter(filter, policy=self.policy)
         if projection:
             check_filter(projection, policy=self.policy, origin="projection")
         hidden = shield.hidden.get(namespace, ())
         if hidden:
-            check_filter_paths(filter, hidden)
-            check_projection(projection or {}, hidden)
-            check_order(order, hint, hidden)
+            check_query(filter, projection, order.sort, hint, hidden)
         filter = shield.restrict(namespace, filter)
-        options = {"projection": projection, "sort": order, "hint": hint, "comment": comment}
-        command = build_find(collection, filter, limit=limit, skip=skip, options=options)
-        documents = await self._commands.fetch(db, command, deadline, consistency)
+
+        async def send(order: Order) -> list[Document]:
+            options = {"projection": projection, **order._asdict(), "comment": comment}
+            command = build_find(collection, filter, limit=limit, skip=skip, options=options)
+            return await self._commands.fetch(db, command, deadline, consistency)
+
+        if complete and order.sort:
+            facts = None if hidden else self.facts  # the order of an index could tell of them
+            asked = {"find": collection, "filter": filter, "limit": limit}
+            documents = await find_in_order(facts, (db, collection), order, asked, send)
+        else:
+            documents = await send(order)
         if hidden:
             strip(documents, hidden)
         return documents
@@ -257,7 +263,6 @@ class Store:
         """The documents of a resource, with the data interceptors around it."""
         db, collection = place_of(resource)
         read = await self.interceptors.before_read(exchange, resource, read)
-        sort = await break_ties(self.facts, (db, collection), read_sort(read.sort), read.filter)
         documents = await self.find(
             db,
             collection,
@@ -265,12 +270,13 @@ class Store:
             limit=read.limit,
             deadline=deadline,
             projection=read.projection,
-            sort=sort,
+            sort=read.sort,
             skip=read.skip,
             hint=read.hint,
             comment={"request": exchange.id} if exchange else None,
             rows=rows,
             consistency=read.consistency,
+            complete=True,
         )
         return await self.interceptors.after_read(exchange, resource, documents)
 
@@ -409,8 +415,9 @@ class Store:
     ) -> Write:
         """The write as the interceptors leave it, and checked."""
         write = await self.interceptors.before_write(exchange, resource, write)
-        check_shape(write)
-        self._check_write(*place_of(resource), write, reveal)
+        db, collection = place_of(resource)
+        hidden = self.guard.shield(None, reveal).hidden.get(check_namespace(db, collection), ())
+        check_write(db, write, self.policy, hidden)
         return write
 
     async def ensure_index(
@@ -433,17 +440,3 @@ class Store:
             for row in rows.values():
                 check_filter(row, policy=self.policy, origin="row filter")
         return self.guard.shield(rows, reveal)
-
-    def _check_write(self, db: str, collection: str, write: Write, reveal: Iterable[Key]) -> None:
-        namespace = check_namespace(db, collection)
-        check_filter(write.filter, policy=self.policy)
-        if write.update is not None and "$pull" in write.update:
-            check_filter(write.update["$pull"], policy=self.policy, origin="update.$pull")
-        if write.pipeline is not None:
-            check_pipeline(
-                write.pipeline, db=db, policy=self.policy, origin="update", allowed=UPDATE_STAGES
-            )
-        hidden = self.guard.shield(None, reveal).hidden.get(namespace)
-        if hidden:
-            check_filter_paths(write.filter, hidden)
-            check_update(write.update or write.pipeline or {}, hidden)
