@@ -136,6 +136,28 @@ async def test_one_unreadable_value_takes_no_page_down(api: Api) -> None:
         api.things.delete_many({})
 
 
+@pytest.mark.parametrize("path", ["/things?", "/things?after=&", "/things?sort=n&after=&"])
+@pytest.mark.parametrize("size", [1, 2, 3])
+async def test_pages_lead_past_ids_that_cannot_be_read(api: Api, path: str, size: int) -> None:
+    """What stands for such an id is another value, which has another place in the order."""
+    ids = [1, "????", "a", "????b", {"k": "????"}, {"????": 1}, BAD, True]
+    api.things.insert_many([spoilt({"_id": id, "n": n % 2}) for n, id in enumerate(ids)])
+    expected = [str(one["_id"]) for one in (await api.get("/things")).response.json()]
+
+    found: list[str] = []
+    following: str | None = f"{path}pagesize={size}"
+    while following and len(found) < 20:
+        reply = await api.get(following)
+        assert reply.status == 200, reply.text
+        found += [str(one["_id"]) for one in reply.response.json()]
+        link = reply.headers.get("link")
+        following = None if link is None else link[1 : link.index(">")]
+    api.things.delete_many({})
+
+    assert sorted(found) == sorted(expected)
+    assert len(expected) == 8
+
+
 async def test_nor_by_the_way_of_the_driver(mongo_client: Mongo, mongo_uri: str) -> None:
     """Some options of the connection turn the fast path off."""
     mark = "&" if "?" in mongo_uri else "/?"
