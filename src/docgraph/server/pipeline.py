@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange
-from docgraph.exchange.errors import Forbidden, StoreError, Unauthenticated
+from docgraph.exchange.errors import Forbidden, Unauthenticated
 from docgraph.exchange.pages import Pages
 from docgraph.exchange.request import Parser
 from docgraph.observe import emit
@@ -138,9 +138,9 @@ class Pipeline:
         """Any error as an answer, in the shape of the service that was asked."""
         if isinstance(error, Unauthenticated) and not error.headers:
             error = self._authenticator.challenge(exchange)
-        if isinstance(error, StoreError):
+        if isinstance(error, DocgraphError):
             report(error, exchange)
-        elif not isinstance(error, DocgraphError):
+        else:
             error = hide(error, exchange)
         exchange.error = release(error).code
         own = route.service.render_error(error) if route else None
