@@ -94,6 +94,24 @@ async def test_a_collection_that_is_not_there_is_a_warning(service: Service) -> 
     assert present == ()
 
 
+async def test_a_collection_that_is_joined_and_not_there_is_a_warning(service: Service) -> None:
+    join = {"localField": "a", "foreignField": "b", "as": "c"}
+    stages = [
+        {"$lookup": {"from": "items", **join}},
+        {"$lookup": {"from": "nowhere", **join, "pipeline": [{"$unionWith": "nobody"}]}},
+        {"$ifarg": ["x", {"$facet": {"a": [{"$unionWith": {"coll": "nothing"}}]}}]},
+    ]
+    schema = "type Query { items(x: Int): [Item] } type Item { _id: ID }"
+    mapping = service.stages("items", *stages)
+
+    result = await service.define("joins", schema, {"Query": {"items": mapping}})
+
+    assert result.warnings == tuple(
+        f"mappings.Query.items.stages: there is no collection {service.db}.{name}"
+        for name in ("nowhere", "nobody", "nothing")
+    )
+
+
 async def test_a_mapping_to_the_password_is_refused(service: Service) -> None:
     """Decision 34."""
     users = {"db": "docgraph", "collection": "users", "find": {}}
