@@ -90,7 +90,7 @@ def release(error: DocgraphError) -> DocgraphError:
     return error
 
 
-def hide(error: Exception, exchange: Exchange) -> InternalError:
+def hide(error: BaseException, exchange: Exchange) -> InternalError:
     """A fault of ours: the log gets all of it, the caller an id to find it by."""
     id, request = uuid4().hex[:12], exchange.request
     emit(RequestFailed(id, exchange.id, error, request.method, request.path, exchange.service))
