@@ -55,6 +55,39 @@ async def test_an_operator_that_the_database_refuses_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("mapping", "message", "hint"),
+    [
+        (
+            {"stages": [{"$setWindowFields": {"output": {"r": {"$ranc": {}}}}}]},
+            "stages[0].$setWindowFields.output.r.$ranc: MongoDB has no operator $ranc",
+            "did you mean $rank?",
+        ),
+        (
+            {"stages": [{"$mach": {}}]},
+            "stages: Security violation: BLACKLISTED_STAGE operator '$mach' at stages[0] - "
+            "it is not one of the stages that are allowed here",
+            "did you mean $match?",
+        ),
+        ({"sort": {"$foo": 1}}, "sort.$foo: '$foo' is not the path of a field", None),
+        ({"sort": {"": 1}}, "sort: '' is not the path of a field", None),
+        (
+            {"stages": [{"$sort": {"a": 1, "$b": -1}}]},
+            "stages[0].$sort.$b: '$b' is not the path of a field",
+            None,
+        ),
+    ],
+)
+async def test_other_misspellings_are_refused(
+    service: Service, mapping: Any, message: str, hint: str | None
+) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        await service.define("app", SCHEMA, {"Query": {"items": service.find("items", **mapping)}})
+
+    assert refused.value.message == f"Wrong GraphQL App definition: mappings.Query.items.{message}"
+    assert refused.value.hint == hint
+
+
+@pytest.mark.parametrize(
     ("kind", "operator", "find"),
     [
         ("filter", "$nor", {"$nor": [{"a": 1}]}),

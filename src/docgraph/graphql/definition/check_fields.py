@@ -197,7 +197,7 @@ class _FieldChecker:
         try:
             check()
         except (SecurityViolation, QueryError) as error:
-            self._error(key, error.message)
+            self._error(key, error.message, error.hint)
 
     def _warn_unknown(self, value: Mapping[str, Any], known: tuple[str, ...]) -> None:
         for key in value:
