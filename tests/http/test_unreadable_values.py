@@ -8,6 +8,7 @@ from typing import Any
 import bson
 import pytest
 from bson import Binary
+from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 
 from docgraph.exchange import Deadline
@@ -203,6 +204,28 @@ async def test_graphql_and_aggregations_show_what_can_be_read(api: Api) -> None:
         assert {"_id": SHOWN} in groups
     finally:
         api.things.delete_many({})
+
+
+async def test_a_checked_patch_leaves_it_as_it_is_stored(api: Api) -> None:
+    """The document is read, patched and replaced; what nobody could read is not what was read."""
+    await api.put("/_schemas")
+    await api.put("/_schemas/any?wm=upsert", {"type": "object"})
+    await api.put("/checked", {"jsonSchema": {"schemaId": "any"}})
+    raw = CodecOptions(document_class=RawBSONDocument)
+    checked = api.mongo[api.db].get_collection("checked", codec_options=raw)
+    document = {"_id": "x", "a": "????", "b::c": BAD, "d": {"e": "????"}, "n": 1}
+    checked.insert_one(spoilt(document))
+
+    reply = await api.patch("/checked/x", {"n": 2})
+    found = checked.find_one({"_id": "x"})
+    repaired = await api.patch("/checked/x", {"a": "text"})
+
+    assert (reply.status, repaired.status) == (200, 200), (reply.text, repaired.text)
+    assert found is not None
+    for name in ("a", "b::c", "d"):
+        assert spoilt({name: document[name]}).raw[4:-1] in found.raw
+    (shown,) = (await api.get("/checked")).response.json()
+    assert (shown["a"], shown["n"]) == ("text", 2)
 
 
 async def test_metadata_with_it_are_repaired_by_put(api: Api) -> None:

@@ -22,7 +22,14 @@ from docgraph.exchange.data import Document
 from docgraph.observe import emit
 from docgraph.observe.events import UnreadableValue
 
-__all__ = ["decode_event", "decode_reply", "decode_result", "is_readable", "salvage"]
+__all__ = [
+    "decode_event",
+    "decode_reply",
+    "decode_result",
+    "is_readable",
+    "is_readable_name",
+    "salvage",
+]
 
 Options = CodecOptions[Document]
 Path = tuple[str, ...]
@@ -66,11 +73,15 @@ class _RawName(str):
 def is_readable(value: Any) -> bool:
     """Whether the value is the stored one: the bytes of another are not, nor is what holds some."""
     if isinstance(value, Mapping):
-        names = all(type(name) is not _RawName for name in value)
-        return names and all(map(is_readable, value.values()))
+        return all(map(is_readable_name, value)) and all(map(is_readable, value.values()))
     if isinstance(value, list):
         return all(map(is_readable, value))
     return not isinstance(value, _RawValue | _RawBinary)
+
+
+def is_readable_name(name: str) -> bool:
+    """Whether the name is the stored one."""
+    return type(name) is not _RawName
 
 
 def decode_reply(
