@@ -22,8 +22,8 @@ from docgraph.exchange.errors import DocgraphError, Overloaded, StoreUnavailable
 from docgraph.runtime.cache import LoadingCache, close_all
 from docgraph.store.driver.command import Commands, Observed
 from docgraph.store.driver.errors import unreachable
+from docgraph.store.explain import read_plan
 from docgraph.store.names import check_namespace
-from docgraph.store.plans import read_sorting_indexes
 
 __all__ = ["Facts", "Index"]
 
@@ -110,11 +110,13 @@ class Facts:
     async def _explain(self, place: Place, command: Document) -> frozenset[str] | None:
         deadline = Deadline.after_ms(_PATIENCE_MS)
         try:
-            return read_sorting_indexes(await self._commands.explain(place[0], command, deadline))
+            plan = read_plan(await self._commands.explain(place[0], command, deadline))
         except _PASSING:
             raise
         except DocgraphError:
             return None
+        # A plan of another form (of a time series) is not known, and sorts for all we know.
+        return frozenset() if plan.sorts else frozenset(plan.indexes)
 
     async def exists(self, db: str, collection: str) -> bool | None:
         """Whether there is a collection, or a view, of that name; asked anew each time."""

@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from docgraph.exchange.data import (
-    Consistency,
-    Document,
-    Read,
-    Resource,
-    Write,
-    WriteResult,
-)
+from docgraph.exchange.data import Consistency, Document, Read, Resource, Write, WriteResult
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError
 from docgraph.exchange.exchange import Exchange
@@ -29,6 +22,7 @@ from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.fast_path import report_untried_version
 from docgraph.store.driver.waiting import Waits
+from docgraph.store.explain import QueryPlan, read_plan
 from docgraph.store.facts import Facts
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
 from docgraph.store.guard.rewrite import guard_pipeline
@@ -41,18 +35,14 @@ from docgraph.store.guard.rows import (
     check_query,
     strip,
 )
-from docgraph.store.guard.stages import (
-    STREAM_STAGES,
-    Policy,
-    check_filter,
-    check_pipeline,
-)
+from docgraph.store.guard.stages import STREAM_STAGES, Policy, check_filter, check_pipeline
+from docgraph.store.guard.writes import check_write
 from docgraph.store.indexes import ensure_index
 from docgraph.store.intercept import Interceptors
 from docgraph.store.names import check_database, check_namespace, place_of
 from docgraph.store.order import Order, find_in_order
 from docgraph.store.watch import ChangeEvents, guard_events
-from docgraph.store.write import await_server, check_write, execute, may_be_written
+from docgraph.store.write import await_server, check_shape, execute, may_be_written
 
 __all__ = ["Store"]
 
@@ -148,8 +138,7 @@ class Store:
         check_filter(filter, policy=self.policy)
         if projection:
             check_filter(projection, policy=self.policy, origin="projection")
-        hidden = shield.hidden.get(namespace, ())
-        if hidden:
+        if hidden := shield.hidden.get(namespace, ()):
             check_query(filter, projection, order.sort, hint, hidden)
         filter = shield.restrict(namespace, filter)
 
@@ -167,6 +156,26 @@ class Store:
         if hidden:
             strip(documents, hidden)
         return documents
+
+    async def explain(
+        self,
+        db: str,
+        collection: str,
+        filter: Mapping[str, Any],
+        *,
+        deadline: Deadline,
+        sort: Sort | None = None,
+        rows: Rows | None = None,
+    ) -> QueryPlan:
+        """How the database would find these documents; none is looked at."""
+        namespace, order = check_namespace(db, collection), read_sort(sort)
+        check_filter(filter, policy=self.policy)
+        shield = self._shield(rows)
+        if hidden := shield.hidden.get(namespace, ()):
+            check_query(filter, None, order, None, hidden)
+        filter = shield.restrict(namespace, filter)
+        command = build_find(collection, filter, limit=1, options={"sort": order})
+        return read_plan(await self._commands.explain(db, command, deadline))
 
     async def find_one(  # noqa: PLR0913 - the parts of a query
         self,
@@ -321,17 +330,16 @@ class Store:
         comment: Any = None,
     ) -> ChangeEvents:
         """The changes of a collection, or of a whole database, from now or from a token on."""
-        if collection is None:
-            check_database(db)
-        else:
+        check_database(db)
+        if collection is not None:
             check_namespace(db, collection)
         check_pipeline(list(pipeline), db=db, policy=self.policy, allowed=STREAM_STAGES)
         shield = self._shield(rows)
         stages = [*guard_events(db, collection, shield), *pipeline] if shield else list(pipeline)
         # Row filters are asked of the document, so that there has to be one.
         full_document = "updateLookup" if shield.rows else full_document
-        options = {"full_document": full_document, "resume_after": resume_after, "comment": comment}
-        return ChangeEvents(self.client, db, collection, stages, **options)
+        options = {"full_document": full_document, "resume_after": resume_after}
+        return ChangeEvents(self.client, db, collection, stages, comment=comment, **options)
 
     def watch_unguarded(
         self, db: str, pipeline: Sequence[Mapping[str, Any]], **options: Any
@@ -415,9 +423,10 @@ class Store:
     ) -> Write:
         """The write as the interceptors leave it, and checked."""
         write = await self.interceptors.before_write(exchange, resource, write)
+        check_shape(write)
         db, collection = place_of(resource)
         hidden = self.guard.shield(None, reveal).hidden.get(check_namespace(db, collection), ())
-        check_write(db, write, self.policy, hidden)
+        check_write(write, db=db, policy=self.policy, hidden=hidden)
         return write
 
     async def ensure_index(
@@ -436,7 +445,6 @@ class Store:
 
     def _shield(self, rows: Rows | None, reveal: Iterable[Key] = ()) -> Shield:
         """What the call has to respect; row filters are checked like any other filter."""
-        if rows:
-            for row in rows.values():
-                check_filter(row, policy=self.policy, origin="row filter")
+        for row in (rows or {}).values():
+            check_filter(row, policy=self.policy, origin="row filter")
         return self.guard.shield(rows, reveal)

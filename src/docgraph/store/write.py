@@ -42,11 +42,8 @@ from docgraph.store.driver.concerns import MAJORITY, choose_concern
 from docgraph.store.driver.errors import explain, find_unconfirmed, is_collection_gone
 from docgraph.store.driver.pinned import pinned
 from docgraph.store.driver.salvage import is_readable, is_readable_name
-from docgraph.store.guard.rewrite import check_update
-from docgraph.store.guard.rows import Paths, check_filter_paths
-from docgraph.store.guard.stages import UPDATE_STAGES, Policy, check_filter, check_pipeline
 
-__all__ = ["await_server", "check_write", "execute", "may_be_written", "updates_of"]
+__all__ = ["await_server", "check_shape", "execute", "may_be_written", "updates_of"]
 
 Session = AsyncClientSession | None
 
@@ -135,20 +132,7 @@ def updates_of(write: Write) -> Document | list[Document] | None:
     return list(write.pipeline) if write.pipeline is not None else write.update
 
 
-def check_write(db: str, write: Write, policy: Policy, hidden: Paths) -> None:
-    """Refuse what is no whole write, uses what the policy forbids, or touches what is hidden."""
-    _check_shape(write)
-    check_filter(write.filter, policy=policy)
-    if write.update is not None and "$pull" in write.update:
-        check_filter(write.update["$pull"], policy=policy, origin="update.$pull")
-    if write.pipeline is not None:
-        check_pipeline(write.pipeline, db=db, policy=policy, origin="update", allowed=UPDATE_STAGES)
-    if hidden:
-        check_filter_paths(write.filter, hidden)
-        check_update(write.update or write.pipeline or {}, hidden)
-
-
-def _check_shape(write: Write) -> None:
+def check_shape(write: Write) -> None:
     """Refuse what is no whole write of its kind."""
     match write.kind:
         case WriteKind.INSERT | WriteKind.REPLACE:

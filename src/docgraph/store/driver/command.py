@@ -280,7 +280,7 @@ class Commands:
         return found
 
     async def explain(self, db: str, command: Document, deadline: Deadline) -> Document:
-        """How the database would carry out a command that reads."""
+        """How the database would carry out a command that reads, which it does not."""
         seconds = self.budget(deadline)
         explain: Document = {"explain": dict(command), "verbosity": "queryPlanner"}
         if seconds is not None:
