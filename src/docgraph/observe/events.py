@@ -47,6 +47,7 @@ __all__ = [
     "ServerStarted",
     "ServerStopped",
     "ServerStopping",
+    "ToolCalled",
     "UnattendedFailed",
     "UnreadableValue",
     "WorkerLost",
@@ -205,6 +206,18 @@ class QueryFailed(Event, frozen=True):
     reason: str
     app: str = ""
     field: str = ""
+
+
+class ToolCalled(Event, frozen=True):
+    """An agent has used a tool."""
+
+    request_id: str
+    tool: str
+    app: str
+    account: str
+    ok: bool
+    duration: float
+    error: str = ""  # the stable code of the error that the agent was told
 
 
 class DiskFull(Event, frozen=True):
@@ -411,39 +424,4 @@ class ObserverFailed(Event, frozen=True):
     error: BaseException
 
 
-EVENTS: tuple[type[Event], ...] = (
-    ServerStarted,
-    ServerStopping,
-    ServerStopped,
-    WorkerStarted,
-    WorkerLost,
-    RequestStarted,
-    BodyAwaited,
-    RequestFinished,
-    RequestRefused,
-    RequestFailed,
-    CommandFinished,
-    QueryFailed,
-    DatabaseLost,
-    DiskFull,
-    DatabaseFound,
-    UnreadableValue,
-    FastPathOff,
-    FilterPassed,
-    PluginLoaded,
-    PluginFailed,
-    InterceptorFailed,
-    ConfigWarning,
-    AppLoaded,
-    AppInvalid,
-    AppsRefreshed,
-    AuthFailed,
-    LoginsBlocked,
-    AccessDenied,
-    BackgroundFailed,
-    UnattendedFailed,
-    BackgroundLeft,
-    LoopLagged,
-    LinesDropped,
-    ObserverFailed,
-)
+EVENTS: tuple[type[Event], ...] = tuple(Event.__subclasses__())  # all of the above

@@ -9,19 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from docgraph.exchange.data import (
-    Consistency,
-    Document,
-    Read,
-    Resource,
-    Write,
-    WriteResult,
-)
+from docgraph.exchange.data import Consistency, Document, Read, Resource, Write, WriteResult
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError
 from docgraph.exchange.exchange import Exchange
-from docgraph.observe import emit
-from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime.units import Units
 from docgraph.store.clock import DatabaseClock
 from docgraph.store.driver.availability import Availability
@@ -30,27 +21,19 @@ from docgraph.store.driver.command import Commands
 from docgraph.store.driver.fast_path import report_untried_version
 from docgraph.store.driver.portions import Take, hand_over
 from docgraph.store.driver.waiting import Waits
+from docgraph.store.explain import QueryPlan, read_plan
 from docgraph.store.facts import Facts
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
 from docgraph.store.guard.rewrite import guard_pipeline
-from docgraph.store.guard.rows import (
-    Guard,
-    Key,
-    Rows,
-    Shield,
-    check_filter_paths,
-    check_order,
-    check_projection,
-    strip,
-    strip_before,
-)
+from docgraph.store.guard.rows import Guard, Key, Rows, Shield, check_query, strip, strip_before
 from docgraph.store.guard.stages import STREAM_STAGES, Policy, check_filter, check_pipeline
+from docgraph.store.guard.writes import check_write
 from docgraph.store.indexes import ensure_index
 from docgraph.store.intercept import Interceptors
 from docgraph.store.names import check_database, check_namespace, place_of
-from docgraph.store.order import break_ties
+from docgraph.store.order import Order, find_in_order
 from docgraph.store.watch import ChangeEvents, guard_events
-from docgraph.store.write import await_server, check_shape, check_write, execute, may_be_written
+from docgraph.store.write import await_server, check_shape, execute, may_be_written
 
 __all__ = ["Store"]
 
@@ -137,32 +120,59 @@ class Store:
         rows: Rows | None = None,
         reveal: Iterable[Key] = (),
         consistency: Consistency | None = None,
+        complete: bool = False,
         take: Take | None = None,
     ) -> list[Document]:
-        """The documents that match, at most `limit`.
+        """The documents that match, at most `limit`; with `complete`, ties have an order, too.
 
         With `take`, that gets them, in portions where they are many, and none are returned.
         """
         namespace = check_namespace(db, collection)
         shield = self._shield(rows, reveal)
-        order = read_sort(sort)
+        order = Order(read_sort(sort), hint)
         check_filter(filter, policy=self.policy)
         if projection:
             check_filter(projection, policy=self.policy, origin="projection")
-        hidden = shield.hidden.get(namespace, ())
-        if hidden:
-            check_filter_paths(filter, hidden)
-            check_projection(projection or {}, hidden)
-            check_order(order, hint, hidden)
+        if hidden := shield.hidden.get(namespace, ()):
+            check_query(filter, projection, order.sort, hint, hidden)
         filter = shield.restrict(namespace, filter)
-        options = {"projection": projection, "sort": order, "hint": hint, "comment": comment}
-        command = build_find(collection, filter, limit=limit, skip=skip, options=options)
         if take is not None and hidden:
             take = strip_before(take, hidden)
-        documents = await self._commands.fetch(db, command, deadline, consistency, take=take)
+
+        async def send(order: Order, take: Take | None) -> list[Document]:
+            options = {"projection": projection, **order._asdict(), "comment": comment}
+            command = build_find(collection, filter, limit=limit, skip=skip, options=options)
+            return await self._commands.fetch(db, command, deadline, consistency, take=take)
+
+        if complete and order.sort:
+            facts = None if hidden else self.facts  # the order of an index could tell of them
+            asked = {"find": collection, "filter": filter, "limit": limit}
+            documents = await find_in_order(facts, (db, collection), order, asked, send, take)
+        else:
+            documents = await send(order, take)
         if hidden:
             strip(documents, hidden)
         return documents
+
+    async def explain(
+        self,
+        db: str,
+        collection: str,
+        filter: Mapping[str, Any],
+        *,
+        deadline: Deadline,
+        sort: Sort | None = None,
+        rows: Rows | None = None,
+    ) -> QueryPlan:
+        """How the database would find these documents; none is looked at."""
+        namespace, order = check_namespace(db, collection), read_sort(sort)
+        check_filter(filter, policy=self.policy)
+        shield = self._shield(rows)
+        if hidden := shield.hidden.get(namespace, ()):
+            check_query(filter, None, order, None, hidden)
+        filter = shield.restrict(namespace, filter)
+        command = build_find(collection, filter, limit=1, options={"sort": order})
+        return read_plan(await self._commands.explain(db, command, deadline))
 
     async def find_one(  # noqa: PLR0913 - the parts of a query
         self,
@@ -244,7 +254,7 @@ class Store:
         shield = self._shield(rows, reveal)
         check_filter(filter, policy=self.policy)
         if hidden := shield.hidden.get(namespace):
-            check_filter_paths(filter, hidden)
+            check_query(filter, None, {}, None, hidden)
         filter = shield.restrict(namespace, filter)
         command = build_count(collection, filter, limit=limit, comment=comment)
         results = await self._commands.fetch(db, command, deadline, consistency)
@@ -263,7 +273,6 @@ class Store:
         """The documents of a resource, with the data interceptors around it; see `find`."""
         db, collection = place_of(resource)
         read = await self.interceptors.before_read(exchange, resource, read)
-        sort = await break_ties(self.facts, (db, collection), read_sort(read.sort), read.filter)
         take_portion = self.interceptors.stand_before(take, exchange, resource)
         documents = await self.find(
             db,
@@ -272,12 +281,13 @@ class Store:
             limit=read.limit,
             deadline=deadline,
             projection=read.projection,
-            sort=sort,
+            sort=read.sort,
             skip=read.skip,
             hint=read.hint,
             comment={"request": exchange.id} if exchange else None,
             rows=rows,
             consistency=read.consistency,
+            complete=True,
             take=take_portion,
         )
         if take_portion is not None:
@@ -326,17 +336,16 @@ class Store:
         comment: Any = None,
     ) -> ChangeEvents:
         """The changes of a collection, or of a whole database, from now or from a token on."""
-        if collection is None:
-            check_database(db)
-        else:
+        check_database(db)
+        if collection is not None:
             check_namespace(db, collection)
         check_pipeline(list(pipeline), db=db, policy=self.policy, allowed=STREAM_STAGES)
         shield = self._shield(rows)
         stages = [*guard_events(db, collection, shield), *pipeline] if shield else list(pipeline)
         # Row filters are asked of the document, so that there has to be one.
         full_document = "updateLookup" if shield.rows else full_document
-        options = {"full_document": full_document, "resume_after": resume_after, "comment": comment}
-        return ChangeEvents(self.client, db, collection, stages, **options)
+        options = {"full_document": full_document, "resume_after": resume_after}
+        return ChangeEvents(self.client, db, collection, stages, comment=comment, **options)
 
     def watch_unguarded(
         self, db: str, pipeline: Sequence[Mapping[str, Any]], **options: Any
@@ -392,18 +401,9 @@ class Store:
             )
         except DocgraphError as error:
             if may_be_written(error, write):
-                await self._notify_uncertain(resource, write, exchange)
+                await self.interceptors.after_uncertain_write(exchange, resource, write)
             raise
         return await self.interceptors.after_write(exchange, resource, write, result)
-
-    async def _notify_uncertain(
-        self, resource: Resource, write: Write, exchange: Exchange | None
-    ) -> None:
-        uncertain = WriteResult(uncertain=True)
-        try:
-            await self.interceptors.after_write(exchange, resource, write, uncertain)
-        except Exception as error:  # the caller is told of the write itself
-            emit(UnattendedFailed(f"after {write.kind} {resource.db}.{resource.collection}", error))
 
     async def rehearse(
         self, resource: Resource, write: Write, *, exchange: Exchange | None = None
@@ -421,7 +421,9 @@ class Store:
         """The write as the interceptors leave it, and checked."""
         write = await self.interceptors.before_write(exchange, resource, write)
         check_shape(write)
-        self._check_write(*place_of(resource), write, reveal)
+        db, collection = place_of(resource)
+        hidden = self.guard.shield(None, reveal).hidden.get(check_namespace(db, collection), ())
+        check_write(write, db=db, policy=self.policy, hidden=hidden)
         return write
 
     async def ensure_index(
@@ -440,11 +442,6 @@ class Store:
 
     def _shield(self, rows: Rows | None, reveal: Iterable[Key] = ()) -> Shield:
         """What the call has to respect; row filters are checked like any other filter."""
-        if rows:
-            for row in rows.values():
-                check_filter(row, policy=self.policy, origin="row filter")
+        for row in (rows or {}).values():
+            check_filter(row, policy=self.policy, origin="row filter")
         return self.guard.shield(rows, reveal)
-
-    def _check_write(self, db: str, collection: str, write: Write, reveal: Iterable[Key]) -> None:
-        hidden = self.guard.shield(None, reveal).hidden.get(check_namespace(db, collection))
-        check_write(write, db, self.policy, hidden)

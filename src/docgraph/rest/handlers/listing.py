@@ -18,6 +18,7 @@ from docgraph.rest.lists import JsonList
 from docgraph.rest.parameters.keyset import (
     EMPTY,
     Key,
+    Place,
     behind,
     parse_token,
     render_token,
@@ -26,6 +27,7 @@ from docgraph.rest.parameters.keyset import (
 from docgraph.rest.writes.etags import etag_headers
 from docgraph.rest.writes.single import post_document
 from docgraph.runtime.concurrent import concurrently
+from docgraph.store.driver.salvage import is_readable
 
 __all__ = ["HANDLERS", "combine", "list_documents"]
 
@@ -73,8 +75,9 @@ async def _read_page(call: Call) -> _Page:
     await call.read(_build_read(call, order, parameters.filter), documents.add)
     if documents.count < parameters.pagesize:
         return _Page(documents)
-    if order == _NEWEST_FIRST and "_id" in documents.last:
-        token = render_token(order, [documents.last["_id"]])
+    last = documents.last
+    if order == _NEWEST_FIRST and "_id" in last and is_readable(last["_id"]):
+        token = render_token(order, Place([last["_id"]]))
         return _Page(documents, next_page(call.request, after=token))
     return _Page(documents, next_page(call.request, page=str(parameters.page + 1)))
 
@@ -93,28 +96,36 @@ def _build_read(call: Call, order: Order, filter: Mapping[str, Any] | None) -> R
 
 async def _read_keyset_page(call: Call, order: Order, token: str) -> _Page:
     """The page after the token; the database returns the sort keys with the documents."""
-    parts = behind(order, parse_token(order, token)) if token else [None]
-    size = call.parameters.pagesize
-    documents = call.open_list()
-    key: Key | None = None
+    place = parse_token(order, token) if token else Place()
+    parts = [None] if place.key is None else behind(order, place.key)
+    size = call.parameters.pagesize + place.skip
+    shown = call.open_list()
+    keys: list[Key] = []  # of all documents, also of those that are not shown
 
     async def add(portion: list[Document]) -> None:
-        nonlocal key
-        for document in portion:
-            key = document.pop(SORT_KEY, None)
-        await documents.add(portion)
+        begin = max(0, place.skip - len(keys))
+        keys.extend(document.pop(SORT_KEY, None) for document in portion)
+        await shown.add(portion[begin:])
 
     for part in parts:
         read = _build_read(call, order, combine(call.parameters.filter, part))
         projection = {**(read.projection or _EVERYTHING), SORT_KEY: {"$meta": "sortKey"}}
-        limit = size - documents.count
+        limit = size - len(keys)
         await call.read(replace(read, projection=projection, limit=limit), add)
-        if documents.count == size:
+        if len(keys) == size:
             break
-    if documents.count < size or key is None:
-        return _Page(documents)
-    next_token = render_token(order, await _mark_empty_arrays(call, order, key))
-    return _Page(documents, next_page(call.request, after=next_token))
+    if len(keys) < size or keys[-1] is None:
+        return _Page(shown)
+    next_token = render_token(order, await _find_place(call, order, keys, place))
+    return _Page(shown, next_page(call.request, after=next_token))
+
+
+async def _find_place(call: Call, order: Order, keys: list[Key], begin: Place) -> Place:
+    """Behind the last key, or the last one that can be read."""
+    for skip, key in enumerate(reversed(keys)):
+        if is_readable(key):
+            return Place(await _mark_empty_arrays(call, order, key), skip)
+    return Place(begin.key, len(keys))
 
 
 async def _mark_empty_arrays(call: Call, order: Order, key: Key) -> Key:

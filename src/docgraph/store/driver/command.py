@@ -284,6 +284,22 @@ class Commands:
         found: datetime = reply["localTime"]
         return found
 
+    async def explain(self, db: str, command: Document, deadline: Deadline) -> Document:
+        """How the database would carry out a command that reads, which it does not."""
+        seconds = self.budget(deadline)
+        explain: Document = {"explain": dict(command), "verbosity": "queryPlanner"}
+        if seconds is not None:
+            explain["maxTimeMS"] = max(1, int(seconds * 1000))
+        preference = self._read_preference
+        with Observed(db, {"explain": next(iter(command.values()))}):
+            reply, _ = await self.within(
+                seconds,
+                lambda: self._send(self._database(db), explain, preference),
+                deadline,
+                preference=preference,
+            )
+            return reply
+
     async def _read(
         self,
         database: AsyncDatabase[Document],
