@@ -13,6 +13,7 @@ from bson.raw_bson import RawBSONDocument
 
 from docgraph.exchange import Deadline
 from docgraph.observe.events import UnreadableValue
+from docgraph.store.driver import fast_path, portions
 from tests.http.access_harness import ADA, ADMIN, guarded
 from tests.http.harness import Mongo, Service, build_definition, listening
 from tests.http.hosts import module_application
@@ -139,8 +140,14 @@ async def test_one_unreadable_value_takes_no_page_down(api: Api) -> None:
 
 @pytest.mark.parametrize("path", ["/things?", "/things?after=&", "/things?sort=n&after=&"])
 @pytest.mark.parametrize("size", [1, 2, 3])
-async def test_pages_lead_past_ids_that_cannot_be_read(api: Api, path: str, size: int) -> None:
+@pytest.mark.parametrize("in_portions", [False, True], ids=["at once", "in portions"])
+async def test_pages_lead_past_ids_that_cannot_be_read(
+    api: Api, monkeypatch: pytest.MonkeyPatch, path: str, size: int, in_portions: bool
+) -> None:
     """What stands for such an id is another value, which has another place in the order."""
+    if in_portions:  # of one document each
+        monkeypatch.setattr(fast_path, "LARGE", 0)
+        monkeypatch.setattr(portions, "PORTION", 1)
     ids = [1, "????", "a", "????b", {"k": "????"}, {"????": 1}, BAD, True]
     api.things.insert_many([spoilt({"_id": id, "n": n % 2}) for n, id in enumerate(ids)])
     expected = [str(one["_id"]) for one in (await api.get("/things")).response.json()]
