@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from docgraph.exchange.account import Account
 from docgraph.exchange.deadline import Deadline
@@ -13,7 +13,7 @@ from docgraph.exchange.parsed import Parsed
 from docgraph.exchange.request import Request
 from docgraph.exchange.response import Answer
 
-__all__ = ["Exchange", "Permission"]
+__all__ = ["Admission", "Exchange", "Permission"]
 
 _NO_DEADLINE = Deadline()
 
@@ -38,9 +38,20 @@ class Permission:
     project_response: Mapping[str, int] | None = None
 
 
+class Admission(Protocol):
+    """Who calls, and whether they may: asked again while an answer goes on for long."""
+
+    async def readmit(self, exchange: Exchange) -> Exchange:
+        """The same request, judged as if it came now; raises what would refuse it."""
+        ...
+
+
 @dataclass(slots=True)
 class Exchange:
-    """Stages return values; the pipeline puts them here. `attributes` belong to plugins."""
+    """Stages return values; the pipeline puts them here. `attributes` belong to plugins.
+
+    `is_renewal`: the request was admitted before, and is only judged again.
+    """
 
     request: Request
     id: str
@@ -55,6 +66,8 @@ class Exchange:
     answer: Answer | None = None
     headers: list[tuple[str, str]] = field(default_factory=list)
     attributes: dict[str, Any] = field(default_factory=dict)
+    admission: Admission | None = None
+    is_renewal: bool = False
 
     @property
     def roles(self) -> tuple[str, ...]:

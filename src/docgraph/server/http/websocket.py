@@ -23,18 +23,28 @@ from wsproto.events import (
 )
 from wsproto.utilities import LocalProtocolError, generate_accept_token
 
+from docgraph.exchange import Prepared
 from docgraph.server.http.call import Call
 from docgraph.server.http.stall import StallWatch
 from docgraph.server.http.state import ProcessState
 from docgraph.server.respond import Head
 
-__all__ = ["MAX_MESSAGE", "PING_INTERVAL", "PING_TIMEOUT", "WebSocket", "render_handshake"]
+__all__ = [
+    "MAX_MESSAGE",
+    "PING_INTERVAL",
+    "PING_TIMEOUT",
+    "WebSocket",
+    "render_frame",
+    "render_handshake",
+]
 
 MAX_MESSAGE = 64 * 1024  # bytes a client may send at once; more is closed with 1009
 PING_INTERVAL = 20.0
 PING_TIMEOUT = 20.0
 _FAREWELL = 5.0  # seconds that a handler has to end after its client
 _CLOSING = 10.0  # seconds that a client has to say goodbye, too
+_TEXT = b"\x81"  # a text message, complete
+_LONGEST_SHORT, _LONGEST_MEDIUM = 125, 0xFFFF  # bytes, by the form of their length
 _NORMAL, _TOO_LARGE, _INTERNAL_ERROR, _RESTART = 1000, 1009, 1011, 1012  # RFC 6455 7.4.1
 
 
@@ -49,6 +59,18 @@ def render_handshake(head: Head, key: bytes, date: bytes) -> bytes:
             b"Sec-WebSocket-Accept: %s\r\n\r\n" % generate_accept_token(key),
         )
     )
+
+
+def render_frame(content: bytes) -> bytes:
+    """A text message of a server in one frame (RFC 6455 5.2): the same bytes for all peers."""
+    size = len(content)
+    if size <= _LONGEST_SHORT:
+        length = bytes((size,))
+    elif size <= _LONGEST_MEDIUM:
+        length = b"\x7e" + size.to_bytes(2, "big")
+    else:
+        length = b"\x7f" + size.to_bytes(8, "big")
+    return b"".join((_TEXT, length, content))
 
 
 class WebSocket(asyncio.Protocol):
@@ -75,13 +97,19 @@ class WebSocket(asyncio.Protocol):
 
     # --- the socket of a service ------------------------------------------------------------------
 
-    async def send(self, text: str) -> None:
+    async def send(self, message: str | Prepared) -> None:
         """Send one text message."""
-        await self._writable.wait()
+        if not self._writable.is_set():
+            await self._writable.wait()
         if self._is_over:
             raise ConnectionResetError("the WebSocket is closed")
-        self._write(Message(data=text))
-        self._call.sent += len(text)
+        if isinstance(message, str):
+            self._write(Message(data=message))
+            self._call.sent += len(message)
+        elif not self.transport.is_closing():
+            message.frame = message.frame or render_frame(message.content)
+            self.transport.write(message.frame)
+            self._call.sent += len(message.content)
 
     async def receive(self) -> str | bytes | None:
         """The next message, or None when the peer is gone."""
