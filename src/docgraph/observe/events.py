@@ -8,6 +8,7 @@ string, no token. `docs/reference/logging.md` lists them all, and a test keeps i
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from enum import IntEnum
 from typing import ClassVar
 
@@ -46,6 +47,11 @@ __all__ = [
     "ServerStarted",
     "ServerStopped",
     "ServerStopping",
+    "StreamClosed",
+    "StreamCursors",
+    "StreamFailed",
+    "StreamOpened",
+    "StreamTold",
     "UnattendedFailed",
     "UnreadableValue",
     "WorkerLost",
@@ -308,6 +314,49 @@ class AppsRefreshed(Event, frozen=True):
     duration: float = 0.0  # seconds
 
 
+# --- change streams -------------------------------------------------------------------------------
+
+
+class StreamOpened(Event, frozen=True):
+    """A client has joined a change stream. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    transport: str  # "websocket" or "sse"
+
+
+class StreamClosed(Event, frozen=True):
+    """A client has left a change stream, or was closed. Not logged: its request is."""
+
+    level: ClassVar[Level] = Level.SILENT
+    transport: str
+    reason: str  # "left", "slow", "rights", …: a word of a small set
+
+
+class StreamTold(Event, frozen=True):
+    """One event was told to the clients of a change stream. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    clients: int
+    happened_at: datetime | None = None
+
+
+class StreamCursors(Event, frozen=True):
+    """So many change streams of the database are open now, in this worker. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    count: int
+
+
+class StreamFailed(Event, frozen=True):
+    """A change stream of the database cannot go on; its clients were closed."""
+
+    level: ClassVar[Level] = Level.WARNING
+    db: str
+    collection: str
+    stream: str
+    error: BaseException
+
+
 # --- authentication and authorization -------------------------------------------------------------
 
 
@@ -427,6 +476,11 @@ EVENTS: tuple[type[Event], ...] = (
     AppLoaded,
     AppInvalid,
     AppsRefreshed,
+    StreamOpened,
+    StreamClosed,
+    StreamTold,
+    StreamCursors,
+    StreamFailed,
     AuthFailed,
     LoginsBlocked,
     AccessDenied,

@@ -1,4 +1,4 @@
-"""Variables of a stored aggregation: `avars`, which the caller gives, and those that we give.
+"""Variables of a stored aggregation or stream: `avars`, which the caller gives, and our own.
 
 A value of `avars` stays a value: what stands in it can never become an operator or a field, unless
 `aggregation-check-operators` is off, and even then nothing that runs code.
@@ -18,6 +18,7 @@ from docgraph.variables import Resolvers, Scope, Variables, mark_caller, parse_p
 __all__ = ["build_scope", "parse_avars"]
 
 _LONGEST: Final = 200
+_MOMENTARY: Final = ("@now", "@rnd")
 _PERMISSIONS: Final = "@mongoPermissions"  # as `@dbPermissions` was called before
 
 
@@ -50,15 +51,26 @@ async def build_scope(
     exchange: Exchange,
     resolvers: Resolvers,
     parameters: Parameters,
+    moment: Document | None = None,
 ) -> Scope:
-    """Everything that the names of a template can stand for in this request."""
+    """Everything that the names of a template can stand for in this request.
+
+    `moment` has the values that would be others each time (the time, random ones), and gets those
+    that are still missing in it.
+    """
     names = frozenset(names)
     predefined = [name for name in names if name.startswith("@")]
-    paging = _find_paging(parameters)
-    asked = {name: _current_name(name) for name in predefined if name not in paging}
+    known = {**_find_paging(parameters), **(moment or {})}
+    asked = {name: _current_name(name) for name in predefined if name not in known}
     found = await resolvers.resolve_all(sorted(set(asked.values())), exchange)
     values = {name: found[current] for name, current in asked.items()}
-    return Scope(_expand(avars, names), Variables({**values, **paging}))
+    if moment is not None:
+        moment.update((name, value) for name, value in values.items() if _is_momentary(name))
+    return Scope(_expand(avars, names), Variables({**values, **known}))
+
+
+def _is_momentary(name: str) -> bool:
+    return name.startswith(_MOMENTARY)
 
 
 def _find_paging(parameters: Parameters) -> Document:

@@ -130,6 +130,7 @@ class WebSocket(asyncio.Protocol):
             self._end()
             self._write(CloseConnection(code=code, reason=reason))
             self._close_by = self._loop.time() + _CLOSING
+            self._writable.set()  # nobody need wait to send any more
             self._resume_reading()
 
     async def fail(self) -> None:

@@ -33,6 +33,7 @@ from docgraph.exchange.errors import (
     NotFound,
     NotSupported,
     QueryError,
+    ResumePointLost,
     StoreError,
     StoreForbidden,
     StoreRejected,
@@ -110,7 +111,7 @@ _CONCERN = _Rule(
     "give another readConcern, such as 'majority'",
 )
 _RESUME = _Rule(
-    StoreRejected,
+    ResumePointLost,
     "the change stream cannot be resumed from this token",
     "start it again without one",
 )
@@ -244,7 +245,9 @@ _RULES: dict[int, _Rule] = {
     262: _TIME,  # ExceededTimeLimit
     276: _INTERRUPTED,  # IndexBuildAborted
     279: _INTERRUPTED,  # ClientDisconnect
-    280: _RESUME,  # ChangeStreamFatalError
+    280: _Rule(  # ChangeStreamFatalError
+        StoreRejected, "the stages of a change stream must leave the _id of an event as it is"
+    ),
     285: _BUSY,  # IndexBuildAlreadyInProgress
     286: _RESUME,  # ChangeStreamHistoryLost
     291: _Rule(  # NoQueryExecutionPlans

@@ -1,0 +1,86 @@
+"""One client of a stream: first what it has missed, from the database, then what is told to all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from docgraph.events.cursor import Cursor, ResumeToken
+from docgraph.events.ending import Ended, Ending
+from docgraph.events.log import Reader
+from docgraph.events.notice import Notice, read_token
+from docgraph.exchange import NotifyWhen
+
+__all__ = ["Client"]
+
+
+class Client:
+    """Reads events in order, at its own pace. `past` bounds how many look into the past at once."""
+
+    def __init__(
+        self,
+        cursor: Cursor,
+        condition: NotifyWhen | None,
+        token: ResumeToken | None,
+        past: asyncio.Semaphore,
+    ) -> None:
+        self.ending: Ending | None = None
+        self.on_end: Callable[[], object] | None = None
+        self.on_leave: Callable[[], None] | None = None
+        self._cursor = cursor
+        self._condition = condition
+        self._token = token  # everything up to it is known; None: nothing was missed
+        self._past = past
+        self._portion: list[Notice] = []
+        self._reader: Reader | None = None
+
+    async def begin(self) -> None:
+        """Take a place, so that nothing from now on is missed; raises for a token that is bad."""
+        if self._token is None:
+            self._reader = self._cursor.log.add_reader(self._condition, on_lag=self.end)
+            return
+        if not self._cursor.log.floor <= read_token(self._token) <= self._cursor.position:
+            await self._read_past(self._token)
+        self._join_others()
+
+    async def read(self) -> list[Notice]:
+        """The next events, at least one; raises `Ended` when there are no more."""
+        while True:
+            if self.ending is not None:
+                raise Ended(self.ending)
+            portion, self._portion = self._portion, []
+            wanted = [notice for notice in portion if notice.concerns(self._condition)]
+            if wanted:
+                return wanted
+            if self._reader is not None:
+                return await self._reader.read()
+            assert self._token is not None  # noqa: S101 - else there is a reader
+            await self._read_past(self._token)
+            self._join_others()
+
+    def end(self, ending: Ending) -> None:
+        """There is no more for this client; it is told why."""
+        if self.ending is None:
+            self.ending = ending
+            if self._reader is not None:
+                self._reader.end(ending)
+            if self.on_end is not None:
+                self.on_end()
+
+    def leave(self) -> None:
+        """The connection is over; a second call does nothing."""
+        if self._reader is not None:
+            self._reader.leave()
+        on_leave, self.on_leave = self.on_leave, None
+        if on_leave is not None:
+            on_leave()
+
+    async def _read_past(self, token: ResumeToken) -> None:
+        async with self._past:
+            self._portion, self._token = await self._cursor.read_portion(token)
+
+    def _join_others(self) -> None:
+        """Read what all read, if that begins no later than what this client knows ends."""
+        log, known = self._cursor.log, read_token(self._token)
+        if known >= log.floor:
+            self._reader = log.add_reader(self._condition, after=known, on_lag=self.end)

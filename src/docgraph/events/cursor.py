@@ -1,0 +1,155 @@
+"""One change stream of the database, for all clients that may see the same.
+
+It survives what the database does: an election, a restart, a lost connection. It goes on after the
+last event that it has told, so that none is lost and none is told twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from docgraph.events.ending import FAILED, GONE, HISTORY_LOST, Ending
+from docgraph.events.log import Log
+from docgraph.events.notice import Notice, build_notice, read_token
+from docgraph.events.sections import Events
+from docgraph.exchange import Subscription
+from docgraph.exchange.errors import DocgraphError, ResumePointLost, StoreUnavailable
+from docgraph.observe import emit
+from docgraph.observe.events import StreamFailed, StreamTold
+from docgraph.runtime import cancel_until_over
+from docgraph.store import Store
+from docgraph.store.names import namespace_of
+from docgraph.store.watch import ChangeEvents
+
+__all__ = ["Cursor", "ResumeToken"]
+
+ResumeToken = Mapping[str, Any]
+
+_FIRST_PAUSE: Final = 0.1  # seconds before a lost stream is opened again; doubled each time …
+_LONGEST_PAUSE: Final = 2.0  # … up to this
+_ROOM_PAUSE: Final = 0.01
+_ROOM_PAUSES: Final = 25  # that a burst waits for clients which read as fast as they can
+_PORTION: Final = 500  # events that are read at once for a client that is behind
+
+
+class Cursor:
+    """Reads events, encodes each once and writes it into its log. `users` are those who need it."""
+
+    def __init__(self, store: Store, subscription: Subscription, options: Events) -> None:
+        self.users = 0
+        self.log: Log
+        self._store = store
+        self._subscription = subscription
+        self._options = options
+        self._events: ChangeEvents
+        self._position: ResumeToken | None = None
+        self.opened = asyncio.create_task(self._open(), name="open change stream")
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing to be expected of it."""
+        if not self.opened.done():
+            return False
+        return (
+            self.opened.cancelled()
+            or self.opened.exception() is not None
+            or (self.log.ending is not None)
+        )
+
+    @property
+    def position(self) -> str:
+        """Up to here everything has been told."""
+        return read_token(self._position)
+
+    async def close(self) -> None:
+        """Give back the cursor of the database."""
+        tasks = {one for one in (self.opened, self._task) if one is not None and not one.done()}
+        await cancel_until_over(tasks)
+
+    async def read_portion(self, token: ResumeToken) -> tuple[list[Notice], ResumeToken]:
+        """What happened after the token, and where that ends: at most so much at a time."""
+        notices: list[Notice] = []
+        size = 0
+        async with self._watch(token) as events:
+            while len(notices) < _PORTION and size < self._options.max_behind_size:
+                event = await events.try_next()
+                if event is not None:
+                    notices.append(build_notice(event, self._subscription))
+                    size += notices[-1].size
+                token = events.resume_token or token
+                if event is None or read_token(token) >= self.log.floor:
+                    break
+        return notices, token
+
+    def _watch(self, token: ResumeToken | None) -> ChangeEvents:
+        asked = self._subscription
+        namespace = namespace_of(asked.db, asked.collection)
+        return self._store.watch(
+            asked.db,
+            asked.collection,
+            asked.stages,
+            resume_after=token,
+            rows={namespace: asked.row} if asked.row else None,
+            shown=asked.shown,
+            images=asked.images,
+        )
+
+    async def _open(self) -> None:
+        self._events = self._watch(None)
+        await self._events.open()
+        self._position = self._events.resume_token
+        options = self._options
+        self.log = Log(self.position, most=options.max_behind, most_bytes=options.max_behind_size)
+        self._task = asyncio.create_task(self._run(), name="change stream")
+
+    async def _run(self) -> None:
+        try:
+            ending = await self._tell()
+        except DocgraphError as error:
+            ending = HISTORY_LOST if isinstance(error, ResumePointLost) else FAILED
+            self._report(error)
+        except Exception as error:
+            ending = FAILED
+            self._report(error)
+        finally:
+            await self._events.aclose()
+        self.log.end(ending)
+
+    async def _tell(self) -> Ending:
+        """Tell of events until there can be no more."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                event = await self._events.try_next()
+            except StoreUnavailable:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                await self._reopen()
+                continue
+            pause = _FIRST_PAUSE
+            if event is not None:
+                await self._append(build_notice(event, self._subscription))
+            self._position = self._events.resume_token or self._position
+            if event is None and self._events.is_over:
+                return GONE
+
+    async def _append(self, notice: Notice) -> None:
+        for _ in range(_ROOM_PAUSES):
+            if not self.log.is_pressing:
+                break
+            await asyncio.sleep(_ROOM_PAUSE)
+        self.log.append([notice])
+        emit(StreamTold(len(self.log.readers), notice.happened_at))
+        await asyncio.sleep(0)  # a batch of events must not keep the event loop to itself
+
+    async def _reopen(self) -> None:
+        """Another change stream that goes on where this one was."""
+        await self._events.aclose()
+        self._events = self._watch(self._position)
+
+    def _report(self, error: Exception) -> None:
+        asked = self._subscription
+        emit(StreamFailed(asked.db, asked.collection, asked.uri, error))

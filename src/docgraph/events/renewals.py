@@ -1,0 +1,109 @@
+"""Whether those who are connected still may be: asked again and again.
+
+Every session is judged anew at least once a minute, as if its request came now, and all of them
+soon after something was announced that may concern them: a change of rules, users, tokens or
+metadata. Who would be told something else now, or nothing, is closed and told why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final
+
+from docgraph.events.client import Client
+from docgraph.events.ending import (
+    CHANGED,
+    GONE,
+    NOT_ALLOWED,
+    NOT_KNOWN,
+    OTHER_RIGHTS,
+    Ending,
+)
+from docgraph.events.identity import identify
+from docgraph.exchange import DocgraphError, Renew, Subscription
+from docgraph.exchange.errors import Forbidden, NotFound, StoreError, Unauthenticated
+from docgraph.runtime import Generations
+from docgraph.runtime.generations import Generation
+
+__all__ = ["Renewals", "Session"]
+
+_TICK: Final = 1.0  # seconds between two looks at what was announced
+_AT_ONCE: Final = 10  # sessions that are judged at the same time
+_CONCERNING: Final[tuple[Generation, ...]] = ("collections", "rules", "tokens", "users")
+
+
+@dataclass(eq=False, slots=True)
+class Session:
+    """A client, what it was promised, and how to ask again."""
+
+    client: Client
+    subscription: Subscription
+    renew: Renew
+    judged_at: float = field(default_factory=monotonic)
+
+
+class Renewals:
+    """The sessions of this process."""
+
+    def __init__(
+        self,
+        generations: Generations,
+        interval: float,
+        *,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.sessions: set[Session] = set()
+        self._generations = generations
+        self._interval = interval
+        self._clock = clock
+        self._announced = self._read_generations()
+
+    async def patrol(self) -> None:
+        """Judge those whose time has come, for ever."""
+        while True:
+            await asyncio.sleep(_TICK)
+            await self.look()
+
+    async def look(self) -> None:
+        """Judge those whose time has come; all, when something was announced."""
+        announced = self._read_generations()
+        due = [
+            one
+            for one in self.sessions
+            if announced != self._announced or self._clock() - one.judged_at >= self._interval
+        ]
+        self._announced = announced
+        for start in range(0, len(due), _AT_ONCE):
+            await asyncio.gather(*map(self._judge, due[start : start + _AT_ONCE]))
+
+    async def _judge(self, session: Session) -> None:
+        session.judged_at = self._clock()
+        ending = await _find_ending(session)
+        if ending is not None:
+            session.client.end(ending)
+
+    def _read_generations(self) -> tuple[int, ...]:
+        return tuple(map(self._generations.read, _CONCERNING))
+
+
+async def _find_ending(session: Session) -> Ending | None:
+    """Why the session must end; None when all is as it was, or nobody can tell now."""
+    before = session.subscription
+    try:
+        now = await session.renew()
+    except Unauthenticated:
+        return NOT_KNOWN
+    except Forbidden:
+        return NOT_ALLOWED
+    except NotFound:
+        return GONE
+    except StoreError:
+        return None  # the database is away; it is asked again
+    except DocgraphError:
+        return CHANGED  # what is stored now cannot be opened
+    if identify(now) == identify(before):
+        return None
+    return CHANGED if (now.row, now.shown) == (before.row, before.shown) else OTHER_RIGHTS
