@@ -36,14 +36,12 @@ from docgraph.store.guard.rows import (
     Guard,
     Key,
     Rows,
-    Shield,
     check_filter_paths,
     check_order,
     check_projection,
     strip,
 )
 from docgraph.store.guard.stages import (
-    STREAM_STAGES,
     UPDATE_STAGES,
     Policy,
     check_filter,
@@ -51,9 +49,9 @@ from docgraph.store.guard.stages import (
 )
 from docgraph.store.indexes import ensure_index
 from docgraph.store.intercept import Interceptors
-from docgraph.store.names import check_database, check_namespace, place_of
+from docgraph.store.names import check_namespace, place_of
 from docgraph.store.order import break_ties
-from docgraph.store.watch import ChangeEvents, guard_events
+from docgraph.store.watching import Watching
 from docgraph.store.write import await_server, check_shape, execute, may_be_written
 
 __all__ = ["Store"]
@@ -63,7 +61,7 @@ T = TypeVar("T")
 _SETTLE_SECONDS: Final = 5.0
 
 
-class Store:
+class Store(Watching):
     """The operations on the database; one per process."""
 
     def __init__(
@@ -303,37 +301,6 @@ class Store:
         """Raise what an interceptor would refuse `read` with; nothing is read."""
         await self.interceptors.before_read(exchange, resource, read)
 
-    def watch(  # noqa: PLR0913 - the parts of a stream
-        self,
-        db: str,
-        collection: str | None,
-        pipeline: Sequence[Mapping[str, Any]] = (),
-        *,
-        resume_after: Mapping[str, Any] | None = None,
-        full_document: str | None = "updateLookup",
-        rows: Rows | None = None,
-        comment: Any = None,
-    ) -> ChangeEvents:
-        """The changes of a collection, or of a whole database, from now or from a token on."""
-        if collection is None:
-            check_database(db)
-        else:
-            check_namespace(db, collection)
-        check_pipeline(list(pipeline), db=db, policy=self.policy, allowed=STREAM_STAGES)
-        shield = self._shield(rows)
-        stages = [*guard_events(db, collection, shield), *pipeline] if shield else list(pipeline)
-        # Row filters are asked of the document, so that there has to be one.
-        full_document = "updateLookup" if shield.rows else full_document
-        options = {"full_document": full_document, "resume_after": resume_after, "comment": comment}
-        return ChangeEvents(self.client, db, collection, stages, **options)
-
-    def watch_unguarded(
-        self, db: str, pipeline: Sequence[Mapping[str, Any]], **options: Any
-    ) -> ChangeEvents:
-        """The changes of a database with hidden properties: never for what people ask or see."""
-        check_database(db)
-        return ChangeEvents(self.client, db, None, pipeline, **options)
-
     # --- writing ----------------------------------------------------------------------------------
 
     async def write(
@@ -426,13 +393,6 @@ class Store:
         """Make an index that is needed; without `create`, only where the collection exists."""
         namespace = (db, collection)
         await ensure_index(self._commands, namespace, keys, options, deadline, create=create)
-
-    def _shield(self, rows: Rows | None, reveal: Iterable[Key] = ()) -> Shield:
-        """What the call has to respect; row filters are checked like any other filter."""
-        if rows:
-            for row in rows.values():
-                check_filter(row, policy=self.policy, origin="row filter")
-        return self.guard.shield(rows, reveal)
 
     def _check_write(self, db: str, collection: str, write: Write, reveal: Iterable[Key]) -> None:
         namespace = check_namespace(db, collection)
