@@ -15,7 +15,7 @@ from docgraph.events.log import Log
 from docgraph.events.notice import Notice, build_notice, read_token
 from docgraph.events.sections import Events
 from docgraph.exchange import Subscription
-from docgraph.exchange.errors import DocgraphError, ResumePointLost, StoreUnavailable
+from docgraph.exchange.errors import DocgraphError, ResumePointLost, StoreRejected, StoreUnavailable
 from docgraph.observe import emit
 from docgraph.observe.events import StreamFailed, StreamTold
 from docgraph.runtime import cancel_until_over
@@ -73,7 +73,7 @@ class Cursor:
         """What happened after the token, and where that ends: at most so much at a time."""
         notices: list[Notice] = []
         size = 0
-        async with self._watch(token) as events:
+        async with await self._resume(token) as events:
             while len(notices) < _PORTION and size < self._options.max_behind_size:
                 event = await events.try_next()
                 if event is not None:
@@ -83,6 +83,16 @@ class Cursor:
                 if event is None or read_token(token) >= self.log.floor:
                     break
         return notices, token
+
+    async def _resume(self, token: ResumeToken) -> ChangeEvents:
+        events = self._watch(token)
+        try:
+            await events.open()
+        except ResumePointLost:
+            raise
+        except StoreRejected as error:  # what is no token, it refuses in many ways
+            raise ResumePointLost("the change stream cannot be resumed from this token") from error
+        return events
 
     def _watch(self, token: ResumeToken | None) -> ChangeEvents:
         asked = self._subscription
@@ -133,7 +143,7 @@ class Cursor:
             if event is not None:
                 await self._append(build_notice(event, self._subscription))
             self._position = self._events.resume_token or self._position
-            if event is None and self._events.is_over:
+            if event is None and not self._events.alive:
                 return GONE
 
     async def _append(self, notice: Notice) -> None:

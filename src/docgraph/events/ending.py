@@ -50,9 +50,7 @@ class Ended(Exception):
 
 LEFT = Ending(1000, "", "left")
 TOO_SLOW = Ending(1013, "too slow: events that were not read are gone", "slow")
-TOO_MANY_MESSAGES = Ending(
-    1008, "too many messages, this stream takes none", "messages"
-)
+TOO_MANY_MESSAGES = Ending(1008, "too many messages, this stream takes none", "messages")
 NOT_KNOWN = Ending(1008, "the credentials are no longer valid", "credentials")
 NOT_ALLOWED = Ending(1008, "this is no longer allowed", "rights")
 OTHER_RIGHTS = Ending(1008, "the rights have changed, connect again", "rights")

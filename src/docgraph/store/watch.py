@@ -72,11 +72,6 @@ class ChangeEvents:
             token = self._stream.resume_token
         return bson.decode(token.raw) if isinstance(token, RawBSONDocument) else token
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the database has ended it: what it watches was dropped or renamed."""
-        return self._stream is not None and not self._stream.alive
-
     async def open(self) -> None:
         """Open the stream, so that nothing that happens after this is missed."""
         if self._stream is None:
