@@ -219,7 +219,7 @@ class Server:
         """The worker processes, or the one process that serves alone."""
         server = psutil.Process(self.process.pid)
         forkers = _with_command(server.children(), server.cmdline())
-        return [one for forker in forkers for one in forker.children()] or [server]
+        return [one for forker in forkers for one in _children(forker)] or [server]
 
     def memory(self) -> int:
         """Resident bytes of all serving processes."""
@@ -229,6 +229,15 @@ class Server:
         """Ask it to stop; the exit code."""
         self.process.send_signal(number)
         return self.process.wait(60)
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    """The children of a process; one that dies in this moment has none."""
+    try:
+        found: list[psutil.Process] = process.children()
+    except psutil.NoSuchProcess:
+        return []
+    return found
 
 
 def _with_command(processes: list[psutil.Process], command: list[str]) -> list[psutil.Process]:
@@ -257,12 +266,18 @@ def run_server(
         yield server
     finally:
         if process.poll() is None:
-            for one in server.workers():
-                one.kill()
-            process.kill()
+            _kill(server)
         process.wait()
         reader.join()
         process.close()
+
+
+def _kill(server: Server) -> None:
+    """The workers first, or they would be missed; it may be stopping by itself meanwhile."""
+    for one in server.workers():
+        with suppress(psutil.NoSuchProcess):
+            one.kill()
+    server.process.kill()
 
 
 def start(
