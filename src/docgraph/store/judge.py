@@ -27,7 +27,6 @@ _LONGEST_MS: Final = 30_000
 _LOCAL: Final = Consistency(concern="local")
 _LARGEST: Final = 15 << 20  # of the images of an event; the database sends no more than 16 MiB
 _UPDATE: Final = "updateDescription"
-_UNSENT: Final = "unsent"
 # Of which image an event of each kind tells; those of other kinds tell of no document.
 _IMAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "insert": (AFTER,),
@@ -41,16 +40,14 @@ def bring_images(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The stages of the stream itself: events with an image that the row filter admits.
 
     Images that are too large together would end the stream: the one from before stays away then,
-    and `True` stands for it.
+    and with it what leads from one to the other.
     """
-    sizes = [{"$ifNull": [{"$bsonSize": f"${part}"}, 0]} for part in (AFTER, BEFORE, _UPDATE)]
+    parts = (AFTER, BEFORE, _UPDATE)
+    sizes = [{"$ifNull": [{"$bsonSize": f"${part}"}, 0]} for part in parts]
     is_update = {"$in": ["$operationType", ["update", "replace"]]}
     is_large = {"$and": [is_update, {"$gt": [{"$add": sizes}, _LARGEST]}]}
-    reduced = {
-        BEFORE: {"$cond": [is_large, True, f"${BEFORE}"]},
-        _UPDATE: {"$cond": [is_large, "$$REMOVE", f"${_UPDATE}"]},
-    }
-    return [admit_either(row), {"$set": reduced}]
+    kept = {part: {"$cond": [is_large, "$$REMOVE", f"${part}"]} for part in (BEFORE, _UPDATE)}
+    return [{"$set": kept}, admit_either(row)]
 
 
 class Judge:
@@ -92,25 +89,18 @@ class Judge:
         present = [image for image in images if image is not None]
         if not present:
             return []
-        seen = {"$or": [{"side": _UNSENT}, self._admitted]}
         after = {"$max": {"$cond": [{"$eq": ["$side", AFTER]}, "$image", None]}}
         return [
             _documents(present),
-            {"$match": seen},
+            {"$match": self._admitted},
             {"$group": {"_id": None, "sides": {"$push": "$side"}, "after": after}},
             {"$replaceWith": _choose_told(plain, kind, event.get(_UPDATE))},
         ]
 
 
 def _read_image(event: RawBSONDocument, part: str) -> Document | None:
-    """The image with the name of its side; one that is missing counts as not visible.
-
-    One that was too large to be sent leaves a mark. The stream has judged it: the filter admits it
-    or the other one.
-    """
+    """The image with the name of its side; one that is missing counts as not visible."""
     image = event.get(part)
-    if image is True:
-        return {"side": _UNSENT}
     return {"side": part, "image": image} if isinstance(image, Mapping) else None
 
 
