@@ -30,7 +30,8 @@ _AWAIT_MS = 1000  # that the database waits for an event before it says that the
 class ChangeEvents:
     """An asynchronous iterator of change events; opened by `open` or by the first event.
 
-    Close it (`async with`, or `aclose`) when done: it holds a cursor of the database.
+    Close it (`async with`, or `aclose`) when done: it holds a cursor of the database. `prepare`
+    gives the stages where they are not known before it is opened.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class ChangeEvents:
         pipeline: Sequence[Mapping[str, Any]],
         *,
         judge: Judge | None = None,
-        prepare: Callable[[], Awaitable[None]] | None = None,
+        prepare: Callable[[], Awaitable[Sequence[Mapping[str, Any]]]] | None = None,
         **options: Any,
     ) -> None:
         # Raw, so that a value which the driver cannot read does not end the stream.
@@ -78,7 +79,7 @@ class ChangeEvents:
         """Open the stream, so that nothing that happens after this is missed."""
         if self._stream is None:
             if self._prepare is not None:
-                await self._prepare()
+                self._pipeline = await self._prepare()
             with translated():
                 self._stream = await self._source.watch(self._pipeline, **self._options)
 

@@ -22,7 +22,7 @@ from docgraph.store.guard.events import admit_found, guard_database, hide_in_eve
 from docgraph.store.guard.rows import Guard, Key, Rows, Shield
 from docgraph.store.guard.shown import Shown
 from docgraph.store.guard.stages import STREAM_STAGES, Policy, check_filter, check_pipeline
-from docgraph.store.judge import Judge, bring_images
+from docgraph.store.judge import Judge
 from docgraph.store.names import check_database, check_namespace, namespace_of
 from docgraph.store.watch import ChangeEvents
 
@@ -83,16 +83,15 @@ class Watching:
             return ChangeEvents(self.client, db, None, stages, **options)
         namespace = namespace_of(db, collection)
         row = shield.rows.get(namespace)
-        if row:
-            options["prepare"] = partial(self._check_collation, db, collection)
         stages = [*hide_in_events(shield.hidden.get(namespace, ()), shown), *pipeline]
-        if row and images:
-            judge = Judge(self._commands, db, row, stages, comment)
+        if not row:
+            return ChangeEvents(self.client, db, collection, stages, **options)
+        judge = Judge(self._commands, db, row, stages, comment) if images else None
+        if judge is not None:
             options |= _BOTH_IMAGES
-            stages = bring_images(row)
-            return ChangeEvents(self.client, db, collection, stages, judge=judge, **options)
-        stages = [*admit_found(row), *stages] if row else stages
-        return ChangeEvents(self.client, db, collection, stages, **options)
+        stages = [*admit_found(row), *stages]
+        options["prepare"] = partial(self._prepare_rows, db, collection, stages, judge)
+        return ChangeEvents(self.client, db, collection, (), judge=judge, **options)
 
     def watch_unguarded(self, db: str, pipeline: Stages, **options: Any) -> ChangeEvents:
         """The changes of a database with hidden properties: never for what people ask or see."""
@@ -131,16 +130,23 @@ class Watching:
             return False
         return True
 
-    async def _check_collation(self, db: str, collection: str) -> None:
-        """Refuse rows of a collection that compares texts in its own way, as streams do not.
+    async def _prepare_rows(
+        self, db: str, collection: str, stages: Stages, judge: Judge | None
+    ) -> Stages:
+        """The stages of a stream of rows; it may not compare texts in another way than reads do.
 
         A filter such as `$ne` would admit there what it does not admit in a read.
         """
         options = await self._read_options(db, collection, Deadline.after_ms(_LOOK_MS))
-        if "collation" in options:
+        collation = options.get("collation")
+        if judge is not None:
+            return judge.open(collation)
+        if collation is not None:
             raise NotSupported(
-                "a row filter cannot be applied to a change stream of a collection with a collation"
+                "a row filter cannot be applied to a change stream of a collection with collation",
+                hint=f"it can when the collection has {_IMAGES}",
             )
+        return stages
 
     async def _read_options(
         self, db: str, collection: str, deadline: Deadline
