@@ -7,7 +7,7 @@ images of documents from before and after a change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -30,7 +30,8 @@ _AWAIT_MS = 1000  # that the database waits for an event before it says that the
 class ChangeEvents:
     """An asynchronous iterator of change events; opened by `open` or by the first event.
 
-    Close it (`async with`, or `aclose`) when done: it holds a cursor of the database.
+    Close it (`async with`, or `aclose`) when done: it holds a cursor of the database. `prepare`
+    gives the stages where they are not known before it is opened.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class ChangeEvents:
         pipeline: Sequence[Mapping[str, Any]],
         *,
         judge: Judge | None = None,
+        prepare: Callable[[], Awaitable[Sequence[Mapping[str, Any]]]] | None = None,
         **options: Any,
     ) -> None:
         # Raw, so that a value which the driver cannot read does not end the stream.
@@ -53,6 +55,7 @@ class ChangeEvents:
         self._options = {**options, "max_await_time_ms": _AWAIT_MS}
         self._stream: AsyncChangeStream[Any] | None = None
         self._judge = judge
+        self._prepare = prepare
         self._unjudged: RawBSONDocument | None = None
         self._token: Any = None
 
@@ -75,6 +78,8 @@ class ChangeEvents:
     async def open(self) -> None:
         """Open the stream, so that nothing that happens after this is missed."""
         if self._stream is None:
+            if self._prepare is not None:
+                self._pipeline = await self._prepare()
             with translated():
                 self._stream = await self._source.watch(self._pipeline, **self._options)
 

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import DocgraphError, Overloaded, StoreUnavailable, TimeLimitExceeded
+from docgraph.exchange.errors import (
+    DocgraphError,
+    NotFound,
+    NotSupported,
+    Overloaded,
+    StoreUnavailable,
+    TimeLimitExceeded,
+)
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands, Observed
 from docgraph.store.guard.events import admit_found, guard_database, hide_in_events
 from docgraph.store.guard.rows import Guard, Key, Rows, Shield
 from docgraph.store.guard.shown import Shown
 from docgraph.store.guard.stages import STREAM_STAGES, Policy, check_filter, check_pipeline
-from docgraph.store.judge import Judge, bring_images
+from docgraph.store.judge import Judge
 from docgraph.store.names import check_database, check_namespace, namespace_of
 from docgraph.store.watch import ChangeEvents
 
@@ -26,6 +34,7 @@ _IMAGES: Final = "changeStreamPreAndPostImages"
 _BOTH_IMAGES: Final = dict.fromkeys(
     ("full_document", "full_document_before_change"), "whenAvailable"
 )
+_LOOK_MS: Final = 30_000
 _PASSING: Final = (StoreUnavailable, TimeLimitExceeded, Overloaded)
 
 
@@ -75,13 +84,14 @@ class Watching:
         namespace = namespace_of(db, collection)
         row = shield.rows.get(namespace)
         stages = [*hide_in_events(shield.hidden.get(namespace, ()), shown), *pipeline]
-        if row and images:
-            judge = Judge(self._commands, db, row, stages, comment)
+        if not row:
+            return ChangeEvents(self.client, db, collection, stages, **options)
+        judge = Judge(self._commands, db, row, stages, comment) if images else None
+        if judge is not None:
             options |= _BOTH_IMAGES
-            stages = bring_images(row)
-            return ChangeEvents(self.client, db, collection, stages, judge=judge, **options)
-        stages = [*admit_found(row), *stages] if row else stages
-        return ChangeEvents(self.client, db, collection, stages, **options)
+        stages = [*admit_found(row), *stages]
+        options["prepare"] = partial(self._prepare_rows, db, collection, stages, judge)
+        return ChangeEvents(self.client, db, collection, (), judge=judge, **options)
 
     def watch_unguarded(self, db: str, pipeline: Stages, **options: Any) -> ChangeEvents:
         """The changes of a database with hidden properties: never for what people ask or see."""
@@ -91,21 +101,13 @@ class Watching:
     async def has_images(self, db: str, collection: str, *, deadline: Deadline) -> bool:
         """Whether the database keeps what documents of the collection were before a change."""
         check_namespace(db, collection)
-        database = self.client.get_database(db)
-
-        async def read() -> Sequence[Mapping[str, Any]]:
-            cursor = await database.list_collections(filter={"name": collection})
-            return await cursor.to_list()
-
-        seconds = self._commands.budget(deadline)
         try:
-            with Observed(db, {"listCollections": ""}):
-                found = await self._commands.within(seconds, read, deadline)
+            options = await self._read_options(db, collection, deadline)
         except _PASSING:
             raise
-        except DocgraphError:  # no right to look
+        except DocgraphError:  # there is none, or we may not look
             return False
-        return any(one.get("options", {}).get(_IMAGES, {}).get("enabled") for one in found)
+        return bool(options.get(_IMAGES, {}).get("enabled"))
 
     async def enable_images(self, db: str, collection: str, *, deadline: Deadline) -> bool:
         """Have the database keep images from now on; False where it does not, or we may not.
@@ -127,6 +129,41 @@ class Watching:
         except DocgraphError:
             return False
         return True
+
+    async def _prepare_rows(
+        self, db: str, collection: str, stages: Stages, judge: Judge | None
+    ) -> Stages:
+        """The stages of a stream of rows; it may not compare texts in another way than reads do.
+
+        A filter such as `$ne` would admit there what it does not admit in a read.
+        """
+        options = await self._read_options(db, collection, Deadline.after_ms(_LOOK_MS))
+        collation = options.get("collation")
+        if judge is not None:
+            return judge.open(collation)
+        if collation is not None:
+            raise NotSupported(
+                "a row filter cannot be applied to a change stream of a collection with collation",
+                hint=f"it can when the collection has {_IMAGES}",
+            )
+        return stages
+
+    async def _read_options(
+        self, db: str, collection: str, deadline: Deadline
+    ) -> Mapping[str, Any]:
+        database = self.client.get_database(db)
+
+        async def read() -> Sequence[Mapping[str, Any]]:
+            cursor = await database.list_collections(filter={"name": collection})
+            return await cursor.to_list()
+
+        with Observed(db, {"listCollections": ""}):
+            seconds = self._commands.budget(deadline)
+            found = await self._commands.within(seconds, read, deadline)
+        if not found:
+            raise NotFound("the collection does not exist")
+        options: Mapping[str, Any] = found[0].get("options", {})
+        return options
 
     def _shield(self, rows: Rows | None, reveal: Iterable[Key] = ()) -> Shield:
         """What the call has to respect; row filters are checked like any other filter."""

@@ -17,16 +17,23 @@ from docgraph.store.guard.below import match_below
 from docgraph.store.guard.rows import Paths, Shield
 from docgraph.store.guard.shown import Shown
 
-__all__ = ["AFTER", "BEFORE", "admit_either", "admit_found", "guard_database", "hide_in_events"]
+__all__ = [
+    "AFTER",
+    "BEFORE",
+    "OF_COLLECTIONS",
+    "admit_either",
+    "admit_found",
+    "guard_database",
+    "hide_in_events",
+]
 
 AFTER: Final = "fullDocument"
 BEFORE: Final = "fullDocumentBeforeChange"
 _UPDATE: Final = "updateDescription"
 _FIELDS: Final = f"{_UPDATE}.updatedFields"
 # They hold no document, and whoever listens has to know that there will be no more events.
-_OF_COLLECTIONS: Final = {
-    "operationType": {"$in": ["drop", "rename", "dropDatabase", "invalidate"]}
-}
+OF_COLLECTIONS: Final = ("drop", "rename", "dropDatabase", "invalidate")
+_OF_COLLECTIONS: Final = {"operationType": {"$in": OF_COLLECTIONS}}
 # Of an event, for those who are shown listed properties only.
 _PLAIN: Final = ("operationType", "clusterTime", "wallTime", "ns", "documentKey", _UPDATE)
 
