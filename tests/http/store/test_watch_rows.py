@@ -15,7 +15,7 @@ from pymongo.collection import Collection
 from docgraph.exchange import Deadline
 from docgraph.exchange.errors import NotFound, NotSupported, StoreUnavailable
 from docgraph.store import ChangeEvents, Store
-from tests.http.harness import failing
+from tests.http.harness import UNREACHABLE, failing
 
 pytestmark = pytest.mark.anyio
 
@@ -218,9 +218,9 @@ async def test_an_event_that_could_not_be_judged_is_not_lost(
         token = events.resume_token
         things.update_one({"_id": 1}, {"$set": {"x": 1}})
         judging = f"{things.database.name}.$cmd.aggregate"
-        shutting_down = {"errorCode": 91, "namespace": judging}
+        away = {"errorCode": UNREACHABLE, "namespace": judging}
         with (
-            failing(mongo_client, "aggregate", **shutting_down),
+            failing(mongo_client, "aggregate", **away),
             pytest.raises(StoreUnavailable),
         ):
             await anext(events)
@@ -247,6 +247,27 @@ async def test_the_token_goes_on_over_events_that_are_not_told(
                 things.insert_one({"_id": id, "owner": "me"})
                 while events.resume_token == token:
                     assert await events.try_next() is None
+
+
+@pytest.mark.parametrize("images", [True, False])
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"$nor": [{"owner": {"$ne": "me"}}, {"x": 1}]},  # the server cannot rewrite it for its log
+        {"$expr": {"$eq": ["$owner", "me"]}, "x": {"$ne": 1}},
+        {"$jsonSchema": {"properties": {"owner": {"enum": ["me"]}}, "required": ["owner"]}},
+        {"$comment": "mine", "owner": "me"},
+    ],
+    ids=lambda row: next(iter(row)),
+)
+async def test_filters_of_every_kind_admit_what_they_admit_in_reads(
+    store: Store, things: Things, row: dict[str, Any], images: bool
+) -> None:
+    async with watch(store, things, row={"$or": [row, LAST]}, images=images) as events:
+        things.insert_many([{"_id": 1}, {"_id": 2, "owner": "me"}, {"_id": 3, "owner": "you"}])
+        told = await listen(events, things)
+
+    assert [brief(event) for event in told] == [("insert", 2, {"_id": 2, "owner": "me"})]
 
 
 # --- without images -------------------------------------------------------------------------------
@@ -393,5 +414,5 @@ async def test_that_images_cannot_be_asked_for_now_is_no_answer(
     store: Store, database: str, mongo_client: Sync
 ) -> None:
     mongo_client[database].away.insert_one({})
-    with failing(mongo_client, "collMod", errorCode=91), pytest.raises(StoreUnavailable):
+    with failing(mongo_client, "collMod", errorCode=UNREACHABLE), pytest.raises(StoreUnavailable):
         await store.enable_images(database, "away", deadline=SOON)
