@@ -213,24 +213,18 @@ async def test_an_event_that_could_not_be_judged_is_not_lost(
     store: Store, things: Things, mongo_client: Sync
 ) -> None:
     things.insert_one({"_id": 1, "owner": "me"})
-    async with watch(store, things, images=True) as events:
-        assert await events.try_next() is None
-        token = events.resume_token
+    away = {"errorCode": UNREACHABLE, "namespace": f"{things.database.name}.$cmd.aggregate"}
+    async with asyncio.timeout(60), watch(store, things, images=True) as events:
         things.update_one({"_id": 1}, {"$set": {"x": 1}})
-        judging = f"{things.database.name}.$cmd.aggregate"
-        away = {"errorCode": UNREACHABLE, "namespace": judging}
-        with (
-            failing(mongo_client, "aggregate", **away),
-            pytest.raises(StoreUnavailable),
-        ):
+        with failing(mongo_client, "aggregate", **away), pytest.raises(StoreUnavailable):
             await anext(events)
         stopped_at = events.resume_token
         again = await anext(events)
-    async with watch(store, things, images=True, resume_after=stopped_at) as events:
-        reopened = await anext(events)
+        async with watch(store, things, images=True, resume_after=stopped_at) as reopened:
+            anew = await anext(reopened)
 
-    assert token is not None
-    assert again == reopened
+    assert stopped_at is not None
+    assert again == anew
     assert again["updateDescription"]["updatedFields"] == {"x": 1}
 
 
@@ -289,6 +283,19 @@ async def test_without_images_documents_are_told_as_they_are_now(
     assert [brief(event) for event in told] == [("update", 1, now)] * 2
     assert "unseen" not in repr(told)
     assert not any("updateDescription" in event for event in told)
+
+
+@pytest.mark.parametrize("images", [True, False])
+async def test_no_document_is_not_one_without_a_property(
+    store: Store, things: Things, images: bool
+) -> None:
+    """The event of a deletion holds none, of which a filter could ask what is not there."""
+    things.insert_one({"_id": 1, "owner": "you"})
+    async with watch(store, things, row={"owner": {"$ne": "you"}}, images=images) as events:
+        things.delete_one({"_id": 1})
+        told = await listen(events, things)
+
+    assert told == []
 
 
 async def test_without_images_a_stream_over_a_database_describes_no_updates_of_rows(
