@@ -50,9 +50,10 @@ class Refused(Exception):
 class StreamClient:
     """What both kinds have in common: events in the order in which they came."""
 
-    def __init__(self, service: Service, state: ProcessState) -> None:
+    def __init__(self, service: Service, state: ProcessState, host: str) -> None:
         self._service = service
         self._state = state
+        self._host = host
         self.peer: Peer
         self.events: deque[Document] = deque()
         self.ids: list[str] = []  # of server-sent events
@@ -114,7 +115,9 @@ class SocketClient(StreamClient):
         self.peer = Peer(self._state)
         self._frames = WSConnection(ConnectionType.CLIENT)
         extra = [(name.encode(), value.encode()) for name, value in headers.items()]
-        self.peer.send(self._frames.send(Request(host="test", target=path, extra_headers=extra)))
+        self.peer.send(
+            self._frames.send(Request(host=self._host, target=path, extra_headers=extra))
+        )
         async with asyncio.timeout(_PATIENCE):
             while not self._accept():
                 await self.peer._wait()
@@ -157,7 +160,7 @@ class SseClient(StreamClient):
     async def open(self, path: str, headers: Mapping[str, str]) -> None:
         self.peer = Peer(self._state)
         fields = {"accept": "text/event-stream", **headers}
-        request = build_request("GET", path).removesuffix(b"\r\n")
+        request = build_request("GET", path, host=self._host).removesuffix(b"\r\n")
         lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
         self.peer.send(request + lines.encode() + b"\r\n")
         async with asyncio.timeout(_PATIENCE):
@@ -209,11 +212,16 @@ def _parse(data: bytes, peer: Peer) -> Response:
 
 @asynccontextmanager
 async def listen(
-    service: Service, path: str, headers: Mapping[str, str] | None = None, *, by: str = SSE
+    service: Service,
+    path: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    by: str = SSE,
+    host: str = "test",
 ) -> AsyncIterator[Any]:
     """A client of the stream at that path; raises `Refused` when there is none."""
     state = service.client._transport.state  # type: ignore[attr-defined]
-    client = (SocketClient if by == WEBSOCKET else SseClient)(service, state)
+    client = (SocketClient if by == WEBSOCKET else SseClient)(service, state, host)
     try:
         await service.there(client.open(path, headers or {}))
         yield client

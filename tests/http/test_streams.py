@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from tests.http.harness import Document, Mongo, Service
-from tests.http.hosts import module_application
+from tests.http.harness import Document, Mongo, until
 from tests.http.rest_harness import Api, serving
-from tests.http.stream_harness import SSE, WEBSOCKET, Refused, listen
+from tests.http.stream_harness import SSE, WEBSOCKET, Refused
+from tests.http.stream_harness import listen as open_stream
 
 pytestmark = pytest.mark.anyio
 
@@ -30,11 +29,11 @@ STREAMS = [
 ]
 
 
-@module_application
-async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
-    async with serving(mongo_client, mongo_uri) as one:
-        await one.put("/things", {"streams": STREAMS})
-        yield one
+@pytest.fixture
+async def server(api: Api) -> Api:
+    """The application of the module, with a database, and so cursors, of this test alone."""
+    await api.put("/things", {"streams": STREAMS})
+    return api
 
 
 @pytest.fixture(params=[SSE, WEBSOCKET])
@@ -43,12 +42,8 @@ def by(request: pytest.FixtureRequest) -> str:
     return kind
 
 
-@pytest.fixture
-def service(server: Api) -> Service:
-    """The application, and a collection without the documents of other tests."""
-    server.things.delete_many({})
-    one: Service = server.service
-    return one
+def listen(api: Api, path: str, headers: Any = None, *, by: str = SSE) -> Any:
+    return open_stream(api.service, path, headers, by=by, host=api.host)
 
 
 def stream(uri: str, **parameters: Any) -> str:
@@ -56,10 +51,8 @@ def stream(uri: str, **parameters: Any) -> str:
     return f"/things/_streams/{uri}" + (f"?{query}" if query else "")
 
 
-async def test_an_insertion_is_told_with_its_document(
-    server: Api, service: Service, by: str
-) -> None:
-    async with listen(service, stream("all"), by=by) as client:
+async def test_an_insertion_is_told_with_its_document(server: Api, by: str) -> None:
+    async with listen(server, stream("all"), by=by) as client:
         await server.put("/things/a", {"x": 1}, wm="upsert")
         event = await client.next()
     assert event["operationType"] == "insert"
@@ -69,11 +62,9 @@ async def test_an_insertion_is_told_with_its_document(
     assert list(event) == ["fullDocument", "documentKey", "operationType"]
 
 
-async def test_put_replaces_patch_updates_delete_deletes(
-    server: Api, service: Service, by: str
-) -> None:
+async def test_put_replaces_patch_updates_delete_deletes(server: Api, by: str) -> None:
     server.things.insert_one({"_id": "kinds", "x": 1})
-    async with listen(service, stream("all"), by=by) as client:
+    async with listen(server, stream("all"), by=by) as client:
         await server.put("/things/kinds", {"x": 2})
         await server.patch("/things/kinds", {"x": 3, "y": 4})
         await server.delete("/things/kinds")
@@ -85,15 +76,15 @@ async def test_put_replaces_patch_updates_delete_deletes(
     assert deleted == {"documentKey": {"_id": "kinds"}, "operationType": "delete"}
 
 
-async def test_many_events_come_in_order(server: Api, service: Service, by: str) -> None:
-    async with listen(service, stream("all"), by=by) as client:
+async def test_many_events_come_in_order(server: Api, by: str) -> None:
+    async with listen(server, stream("all"), by=by) as client:
         server.things.insert_many([{"_id": f"{by}-{number}"} for number in range(300)])
         events = await client.take(300)
     assert [one["documentKey"]["_id"] for one in events] == [f"{by}-{n}" for n in range(300)]
 
 
-async def test_stages_choose_events(server: Api, service: Service, by: str) -> None:
-    async with listen(service, stream("inserts"), by=by) as client:
+async def test_stages_choose_events(server: Api, by: str) -> None:
+    async with listen(server, stream("inserts"), by=by) as client:
         await server.put("/things/chosen", {"x": 1}, wm="upsert")
         await server.patch("/things/chosen", {"x": 2})
         await server.delete("/things/chosen")
@@ -102,9 +93,9 @@ async def test_stages_choose_events(server: Api, service: Service, by: str) -> N
     assert [one["fullDocument"]["x"] for one in events] == [1, 3]
 
 
-async def test_variables_come_from_the_request(server: Api, service: Service, by: str) -> None:
+async def test_variables_come_from_the_request(server: Api, by: str) -> None:
     path = stream("named", avars=json.dumps({"name": "ada"}))
-    async with listen(service, path, by=by) as client:
+    async with listen(server, path, by=by) as client:
         server.things.insert_many([{"name": "bob"}, {"name": "ada"}])
         event = await client.next()
     assert event["fullDocument"]["name"] == "ada"
@@ -130,10 +121,10 @@ async def test_variables_come_from_the_request(server: Api, service: Service, by
     ],
 )
 async def test_what_cannot_be_opened_is_told_before_the_stream(
-    service: Service, by: str, path: str, status: int, message: str
+    server: Api, by: str, path: str, status: int, message: str
 ) -> None:
     with pytest.raises(Refused) as refused:
-        async with listen(service, path, by=by):
+        async with listen(server, path, by=by):
             pass
     assert (refused.value.status, refused.value.json["message"]) == (status, message)
 
@@ -154,85 +145,79 @@ async def test_other_methods_are_405(server: Api, method: str) -> None:
 
 
 async def test_a_client_can_choose_among_the_events_of_a_shared_cursor(
-    server: Api, service: Service, by: str
+    server: Api, by: str
 ) -> None:
     async with (
-        listen(service, stream("room", r="blue"), by=by) as blue,
-        listen(service, stream("room"), by=by) as everything,
+        listen(server, stream("room", r="blue"), by=by) as blue,
+        listen(server, stream("room"), by=by) as everything,
     ):
         rooms = ["red", "blue", ["green", "blue"], 5, None]
         server.things.insert_many([{"room": room} for room in rooms])
         assert [one["fullDocument"]["room"] for one in await blue.take(2)] == rooms[1:3]
         assert [one["fullDocument"]["room"] for one in await everything.take(5)] == rooms
-        assert len(cursors(service)) == 1
+        assert len(cursors(server)) == 1
 
 
-async def test_clients_that_see_the_same_share_a_cursor(service: Service) -> None:
+async def test_clients_that_see_the_same_share_a_cursor(server: Api) -> None:
     async with (
-        listen(service, stream("all"), by=SSE),
-        listen(service, stream("all"), by=WEBSOCKET),
-        listen(service, stream("inserts"), by=WEBSOCKET),
+        listen(server, stream("all"), by=SSE),
+        listen(server, stream("all"), by=WEBSOCKET),
+        listen(server, stream("inserts"), by=WEBSOCKET),
     ):
-        assert len(cursors(service)) == 2
-    assert not cursors(service)
+        assert len(cursors(server)) == 2
+    await until(lambda: count_cursors(server), 0)
 
 
-async def test_a_client_goes_on_after_the_last_event_it_got(
-    server: Api, service: Service, by: str
-) -> None:
-    async with listen(service, stream("all"), by=SSE) as client:
+async def test_a_client_goes_on_after_the_last_event_it_got(server: Api, by: str) -> None:
+    async with listen(server, stream("all"), by=SSE) as client:
         server.things.insert_many([{"n": 0}, {"n": 1}])
         await client.take(2)
         first, second = client.ids
     server.things.insert_many([{"n": 2}, {"n": 3}])
     for token, expected in ((second, [2, 3, 4]), (first, [1, 2, 3, 4, 5])):
-        async with listen(service, stream("all", **{"resume-after": token}), by=by) as client:
+        async with listen(server, stream("all", **{"resume-after": token}), by=by) as client:
             server.things.insert_one({"n": expected[-1]})
             events = await client.take(len(expected))
         assert [one["fullDocument"]["n"] for one in events] == expected
 
 
-async def test_a_browser_goes_on_by_last_event_id(server: Api, service: Service) -> None:
-    async with listen(service, stream("all")) as client:
+async def test_a_browser_goes_on_by_last_event_id(server: Api) -> None:
+    async with listen(server, stream("all")) as client:
         server.things.insert_one({"n": 10})
         await client.next()
     server.things.insert_one({"n": 11})
-    async with listen(service, stream("all"), {"Last-Event-ID": client.ids[0]}) as client:
+    async with listen(server, stream("all"), {"Last-Event-ID": client.ids[0]}) as client:
         assert (await client.next())["fullDocument"]["n"] == 11
 
 
-async def test_one_who_joins_goes_back_further_than_the_others(
-    server: Api, service: Service, by: str
-) -> None:
+async def test_one_who_joins_goes_back_further_than_the_others(server: Api, by: str) -> None:
     """Beside a running cursor, and with more events than its log holds."""
-    async with listen(service, stream("all")) as early:
+    async with listen(server, stream("all")) as early:
         server.things.insert_one({"n": -1})
         await early.next()
         token = early.ids[0]
     server.things.insert_many([{"n": number} for number in range(1500)])
-    async with listen(service, stream("all")):
+    async with listen(server, stream("all")):
         path = stream("all", **{"resume-after": token})
-        async with listen(service, path, by=by) as late:
+        async with listen(server, path, by=by) as late:
             server.things.insert_one({"n": 1500})
             events = await late.take(1501)
     assert [one["fullDocument"]["n"] for one in events] == list(range(1501))
 
 
-async def test_events_have_their_id_and_time_when_asked_for(
-    server: Api, service: Service, by: str
-) -> None:
-    async with listen(service, stream("all", **{"event-ids": "true"}), by=by) as client:
+async def test_events_have_their_id_and_time_when_asked_for(server: Api, by: str) -> None:
+    async with listen(server, stream("all", **{"event-ids": "true"}), by=by) as client:
         server.things.insert_one({"n": 20})
         event = await client.next()
     assert list(event)[:2] == ["_id", "clusterTime"]
     token = json.dumps(event["_id"])
     server.things.insert_one({"n": 21})
-    async with listen(service, stream("all", **{"resume-after": token}), by=by) as client:
+    async with listen(server, stream("all", **{"resume-after": token}), by=by) as client:
         assert (await client.next())["fullDocument"]["n"] == 21
 
 
-async def test_json_mode_is_that_of_the_request(server: Api, service: Service, by: str) -> None:
-    async with listen(service, stream("all", jsonMode="extended"), by=by) as client:
+async def test_json_mode_is_that_of_the_request(server: Api, by: str) -> None:
+    async with listen(server, stream("all", jsonMode="extended"), by=by) as client:
         server.things.insert_one({"_id": "mode", "n": 5})
         event = await client.next()
     assert event["fullDocument"]["n"] == {"$numberInt": "5"}
@@ -243,7 +228,7 @@ async def test_the_end_of_the_collection_is_told_and_ends_the_stream(
 ) -> None:
     async with serving(mongo_client, mongo_uri) as one:
         await one.put("/things", {"streams": [ALL]})
-        async with listen(one.service, stream("all"), by=by) as client:
+        async with listen(one, stream("all"), by=by) as client:
             one.things.drop()
             assert (await client.next())["operationType"] == "drop"
             assert (await client.next())["operationType"] == "invalidate"
@@ -251,5 +236,11 @@ async def test_the_end_of_the_collection_is_told_and_ends_the_stream(
     assert (code, reason) == (4001, "the stream or its collection is gone")
 
 
-def cursors(service: Service) -> Any:
-    return service.app.plugins.find("events")._hub._cursors
+async def count_cursors(api: Api) -> int:
+    return len(cursors(api))
+
+
+def cursors(api: Api) -> Any:
+    """The cursors of the test's own database."""
+    every = api.service.app.plugins.find("events")._hub._cursors
+    return [key for key in every if api.db.encode() in key]

@@ -26,13 +26,13 @@ class Client:
     ) -> None:
         self.ending: Ending | None = None
         self.on_end: Callable[[], object] | None = None
-        self.on_leave: Callable[[], None] | None = None
         self._cursor = cursor
         self._condition = condition
         self._token = token  # everything up to it is known; None: nothing was missed
         self._past = past
         self._portion: list[Notice] = []
         self._reader: Reader | None = None
+        self._has_left = False
 
     async def begin(self) -> None:
         """Take a place, so that nothing from now on is missed; raises for a token that is bad."""
@@ -71,9 +71,9 @@ class Client:
         """The connection is over; a second call does nothing."""
         if self._reader is not None:
             self._reader.leave()
-        on_leave, self.on_leave = self.on_leave, None
-        if on_leave is not None:
-            on_leave()
+        if not self._has_left:
+            self._has_left = True
+            self._cursor.users -= 1
 
     async def _read_past(self, token: ResumeToken) -> None:
         async with self._past:

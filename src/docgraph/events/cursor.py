@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from docgraph.events.ending import FAILED, GONE, HISTORY_LOST, Ending
+from docgraph.events.ending import FAILED, GONE, HISTORY_LOST, LEFT, Ending
 from docgraph.events.log import Log
 from docgraph.events.notice import Notice, build_notice, read_token
 from docgraph.events.sections import Events
 from docgraph.exchange import Subscription
-from docgraph.exchange.errors import DocgraphError, ResumePointLost, StoreRejected, StoreUnavailable
+from docgraph.exchange.errors import ResumePointLost, StoreRejected, StoreUnavailable
 from docgraph.observe import emit
 from docgraph.observe.events import StreamFailed, StreamTold
 from docgraph.runtime import cancel_until_over
@@ -27,6 +27,7 @@ __all__ = ["Cursor", "ResumeToken"]
 
 ResumeToken = Mapping[str, Any]
 
+_CLOSE_SECONDS: Final = 3.0
 _FIRST_PAUSE: Final = 0.1  # seconds before a lost stream is opened again; doubled each time …
 _LONGEST_PAUSE: Final = 2.0  # … up to this
 _ROOM_PAUSE: Final = 0.01
@@ -35,7 +36,11 @@ _PORTION: Final = 500  # events that are read at once for a client that is behin
 
 
 class Cursor:
-    """Reads events, encodes each once and writes it into its log. `users` are those who need it."""
+    """Reads events, encodes each once and writes it into its log.
+
+    `users` are those who need it: when there have been none for about a second, it ends by itself.
+    Nothing is cancelled in the driver for that, which would cost a connection each time.
+    """
 
     def __init__(self, store: Store, subscription: Subscription, options: Events) -> None:
         self.users = 0
@@ -45,29 +50,31 @@ class Cursor:
         self._options = options
         self._events: ChangeEvents
         self._position: ResumeToken | None = None
-        self.opened = asyncio.create_task(self._open(), name="open change stream")
-        self._task: asyncio.Task[None] | None = None
+        self._is_closing = False
+        self._is_open: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.task = asyncio.create_task(self._run(), name="change stream")
 
     @property
     def is_over(self) -> bool:
         """Whether there is nothing to be expected of it."""
-        if not self.opened.done():
-            return False
-        return (
-            self.opened.cancelled()
-            or self.opened.exception() is not None
-            or (self.log.ending is not None)
-        )
+        if not self._is_open.done():
+            return self._is_closing
+        return self._is_open.exception() is not None or self.log.ending is not None
 
     @property
     def position(self) -> str:
         """Up to here everything has been told."""
         return read_token(self._position)
 
+    async def wait_open(self) -> None:
+        """Return when events are heard; raises what keeps it from that."""
+        await asyncio.shield(self._is_open)  # others may wait for it, too
+
     async def close(self) -> None:
-        """Give back the cursor of the database."""
-        tasks = {one for one in (self.opened, self._task) if one is not None and not one.done()}
-        await cancel_until_over(tasks)
+        """End it, and give back the cursor of the database."""
+        self._is_closing = True
+        await asyncio.wait({self.task}, timeout=_CLOSE_SECONDS)
+        await cancel_until_over({self.task})
 
     async def read_portion(self, token: ResumeToken) -> tuple[list[Notice], ResumeToken]:
         """What happened after the token, and where that ends: at most so much at a time."""
@@ -107,34 +114,47 @@ class Cursor:
             images=asked.images,
         )
 
-    async def _open(self) -> None:
+    async def _run(self) -> None:
         self._events = self._watch(None)
-        await self._events.open()
+        try:
+            if await self._open():
+                self.log.end(await self._find_ending())
+        finally:
+            await self._events.aclose()
+
+    async def _open(self) -> bool:
+        try:
+            await self._events.open()
+        except BaseException as error:
+            self._is_open.set_exception(error)
+            self._is_open.exception()  # whoever waited for it may have left
+            return False
         self._position = self._events.resume_token
         options = self._options
         self.log = Log(self.position, most=options.max_behind, most_bytes=options.max_behind_size)
-        self._task = asyncio.create_task(self._run(), name="change stream")
+        self._is_open.set_result(None)
+        return True
 
-    async def _run(self) -> None:
+    async def _find_ending(self) -> Ending:
+        """Tell of events until there can be no more; why that is."""
         try:
-            ending = await self._tell()
-        except DocgraphError as error:
-            ending = HISTORY_LOST if isinstance(error, ResumePointLost) else FAILED
+            return await self._tell()
+        except ResumePointLost as error:
             self._report(error)
+            return HISTORY_LOST
         except Exception as error:
-            ending = FAILED
             self._report(error)
-        finally:
-            await self._events.aclose()
-        self.log.end(ending)
+            return FAILED
 
     async def _tell(self) -> Ending:
-        """Tell of events until there can be no more."""
+        """Tell of events until there can be no more, or nobody needs them."""
         pause = _FIRST_PAUSE
         while True:
             try:
                 event = await self._events.try_next()
             except StoreUnavailable:
+                if self._is_closing or not self.users:
+                    return LEFT
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 await self._reopen()
@@ -143,6 +163,8 @@ class Cursor:
             if event is not None:
                 await self._append(build_notice(event, self._subscription))
             self._position = self._events.resume_token or self._position
+            if self._is_closing or not self.users:
+                return LEFT
             if event is None and not self._events.alive:
                 return GONE
 

@@ -1,4 +1,4 @@
-"""The cursors of this process: each is opened for its first client and closed after the last."""
+"""The cursors of this process: each is opened for its first client and ends after the last."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Hub:
         self._most_cursors = most_cursors
         self._past = asyncio.Semaphore(_MOST_PAST)
         self._cursors: dict[bytes, Cursor] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._open_cursors: set[Cursor] = set()  # also those that are just being closed
 
     async def join(self, subscription: Subscription, token: ResumeToken | None) -> Client:
         """A client of the subscription from now on, or from the token on; `leave` afterwards."""
@@ -40,40 +40,31 @@ class Hub:
             cursor = self._open(key, subscription)
         cursor.users += 1
         try:
-            await asyncio.shield(cursor.opened)  # others may wait for it, too
+            await cursor.wait_open()
             client = Client(cursor, subscription.notify_when, token, self._past)
             await client.begin()
         except BaseException:
-            self._release(key, cursor)
+            cursor.users -= 1
             raise
-        client.on_leave = lambda: self._release(key, cursor)
         return client
 
     async def close(self) -> None:
         """Close all cursors."""
-        for key, cursor in list(self._cursors.items()):
-            self._forget(key, cursor)
-        if self._closing:
-            await asyncio.wait(self._closing)
+        await asyncio.gather(*(cursor.close() for cursor in self._open_cursors))
 
     def _open(self, key: bytes, subscription: Subscription) -> Cursor:
-        if len(self._cursors) >= self._most_cursors:
+        if len(self._open_cursors) >= self._most_cursors:
             raise Overloaded(
                 "too many different change streams are open, events.max-cursors bounds them"
             )
         cursor = self._cursors[key] = Cursor(self._store, subscription, self._options)
-        emit(StreamCursors(len(self._cursors)))
+        self._open_cursors.add(cursor)
+        cursor.task.add_done_callback(lambda _: self._forget(key, cursor))
+        emit(StreamCursors(len(self._open_cursors)))
         return cursor
 
-    def _release(self, key: bytes, cursor: Cursor) -> None:
-        cursor.users -= 1
-        if not cursor.users:
-            self._forget(key, cursor)
-
     def _forget(self, key: bytes, cursor: Cursor) -> None:
-        if self._cursors.get(key) is cursor:
+        self._open_cursors.discard(cursor)
+        if self._cursors.get(key) is cursor:  # else another one has taken its place
             del self._cursors[key]
-            emit(StreamCursors(len(self._cursors)))
-        closing = asyncio.create_task(cursor.close(), name="close change stream")
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
+        emit(StreamCursors(len(self._open_cursors)))

@@ -1,9 +1,10 @@
-"""How many streams one user, and one address, have open."""
+"""How many streams one user, and one address, have open: in this worker, which has its share."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from math import ceil
 
 from docgraph.events.sections import Events
 from docgraph.exchange import Exchange
@@ -15,9 +16,9 @@ __all__ = ["Places"]
 class Places:
     """Taken when a stream is opened, given back when it is over."""
 
-    def __init__(self, options: Events) -> None:
-        self._per_user = options.max_connections_per_user
-        self._per_address = options.max_connections_per_address
+    def __init__(self, options: Events, workers: int) -> None:
+        self._per_user = ceil(options.max_connections_per_user / workers)
+        self._per_address = ceil(options.max_connections_per_address / workers)
         self._taken: Counter[tuple[str, str]] = Counter()
 
     def take(self, exchange: Exchange) -> Callable[[], None]:
@@ -31,7 +32,7 @@ class Places:
         for (kind, name), most in keys:
             if self._taken[kind, name] >= most:
                 raise TooManyRequests(
-                    f"this {kind} has {most} change streams open already",
+                    f"this {kind} has too many change streams open, {most} of them",
                     hint="close one of them first",
                 )
         self._taken.update(key for key, _ in keys)

@@ -114,7 +114,10 @@ class EventStreamsProvider(Provider):
         self._hub = Hub(store, config, most_cursors=ceil(config.max_cursors / core.workers))
         self._renewals = Renewals(generations, config.renewal_interval_ms / 1000)
         self._streams = Streams(
-            self._hub, Places(config), self._renewals, config.heartbeat_interval_ms / 1000
+            self._hub,
+            Places(config, core.workers),
+            self._renewals,
+            config.heartbeat_interval_ms / 1000,
         )
 
     def get(self) -> Streams:
