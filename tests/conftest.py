@@ -20,7 +20,7 @@ from hypothesis import settings
 from pymongo import MongoClient
 
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
-from tests.http.driver import closing_connected
+from tests.http.driver import closing_connected, collecting_sockets
 from tests.leaks import Snapshot
 from tests.process.commands import start_preloaded, stop_preloaded
 from tests.replica_set import ReplicaSet
@@ -82,8 +82,8 @@ def preloaded() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def connected_clients() -> Iterator[None]:
-    """No client of the driver is closed while it connects."""
-    with closing_connected():
+    """No client of the driver is closed while it connects, and what it forgets is closed."""
+    with closing_connected(), collecting_sockets():
         yield
 
 

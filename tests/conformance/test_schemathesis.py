@@ -40,11 +40,13 @@ SETTINGS = """\
 [checks.not_a_server_error]
 expected-statuses = ["2xx", "3xx", "4xx", 501]
 """
+# What is the same for a collection with a schema as for one without.
+EXCLUDED = r"^/people/(_|\*)"
 APP = {"_id": "films", "schema": "type Query { a: Int }", "mappings": {"Query": {}}}
 
 
 def fill(address: str) -> int:
-    """A collection with and one without a schema; how many operations are described then."""
+    """A collection with and one without a schema; how many operations are to be tried then."""
     with httpx2.Client(base_url=address) as client:
         for method, path, body in (
             ("PUT", "/things", {"aggrs": [{"uri": "above", "stages": STAGES}], "streams": STREAMS}),
@@ -57,7 +59,8 @@ def fill(address: str) -> int:
             reply = client.request(method, path, json=body)
             assert reply.is_success, reply.text
         paths = client.get("/openapi.json").json()["paths"]
-    return sum("responses" in one for item in paths.values() for one in item.values())
+    asked = [item for path, item in paths.items() if not re.match(EXCLUDED, path)]
+    return sum("responses" in one for item in asked for one in item.values())
 
 
 @pytest.mark.usefixtures("preloaded")
@@ -90,6 +93,7 @@ def test_nothing_that_is_sent_gets_an_answer_that_is_not_described(
                     f"--checks={','.join(CHECKS)}",
                     "--phases=coverage,fuzzing",
                     "--max-examples=3",
+                    f"--exclude-path-regex={EXCLUDED}",
                     f"--seed={run_seed}",
                     "--continue-on-failure",
                     "--no-color",
@@ -104,7 +108,7 @@ def test_nothing_that_is_sent_gets_an_answer_that_is_not_described(
         mongo_client.drop_database(f"{db}_apps")
 
     assert done.returncode == 0, f"seed {run_seed}: {done.stdout[-8000:]}{done.stderr}"
-    selected = re.search(r"Selected: (\d+)/(\d+)\s+Tested: (\d+)", done.stdout)
+    selected = re.search(r"Selected: (\d+)/\d+\s+Tested: (\d+)", done.stdout)
     assert selected is not None, done.stdout[-2000:]
     # All but the one that it has read the description from.
     assert {int(number) for number in selected.groups()} == {described - 1}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from types import ModuleType
 from typing import Any
 
+from pymongo import pool_shared
 from pymongo.asynchronous.topology import Topology
 from pymongo.topology_description import TopologyDescription
 
@@ -48,6 +51,30 @@ def closing_connected() -> Iterator[None]:
         yield
     finally:
         Topology.close = close  # type: ignore[method-assign]
+
+
+class _CollectedSocket(socket.socket):
+    """Closed when it is collected, and nobody is warned."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+@contextmanager
+def collecting_sockets() -> Iterator[None]:
+    """Sockets of the driver are closed when nobody has them any more.
+
+    It forgets one when the task that connects is cancelled, be it the request of a client that
+    leaves; on a busy machine connecting takes long, and it happens often.
+    """
+    original = pool_shared.socket
+    copy = ModuleType(original.__name__)
+    vars(copy).update(vars(original), socket=_CollectedSocket)
+    pool_shared.socket = copy  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        pool_shared.socket = original  # type: ignore[attr-defined]
 
 
 def _is_connecting(topology: Topology) -> bool:

@@ -174,7 +174,7 @@ class Cursor:
                 break
             await asyncio.sleep(_ROOM_PAUSE)
         self.log.append([notice])
-        emit(StreamTold(len(self.log.readers), notice.happened_at))
+        emit(StreamTold(len(self.log.readers), notice.find_lag()))
         await asyncio.sleep(0)  # a batch of events must not keep the event loop to itself
 
     async def _reopen(self) -> None:

@@ -43,6 +43,12 @@ class Notice:
             )
         return self._chunk
 
+    def find_lag(self) -> float | None:
+        """Seconds since it happened, by the clock of the database, where that is known."""
+        if self.happened_at is None:
+            return None
+        return max((datetime.now(UTC) - self.happened_at).total_seconds(), 0.0)
+
     def concerns(self, condition: NotifyWhen | None) -> bool:
         """Whether a client with this condition wants it."""
         if condition is None:

@@ -8,7 +8,6 @@ string, no token. `docs/reference/logging.md` lists them all, and a test keeps i
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from enum import IntEnum
 from typing import ClassVar
 
@@ -47,10 +46,9 @@ __all__ = [
     "ServerStarted",
     "ServerStopped",
     "ServerStopping",
-    "StreamClosed",
+    "StreamClient",
     "StreamCursors",
     "StreamFailed",
-    "StreamOpened",
     "StreamTold",
     "UnattendedFailed",
     "UnreadableValue",
@@ -317,19 +315,12 @@ class AppsRefreshed(Event, frozen=True):
 # --- change streams -------------------------------------------------------------------------------
 
 
-class StreamOpened(Event, frozen=True):
-    """A client has joined a change stream. Not logged."""
+class StreamClient(Event, frozen=True):
+    """A client has joined a change stream, or left it for a `reason`. Not logged."""
 
     level: ClassVar[Level] = Level.SILENT
     transport: str  # "websocket" or "sse"
-
-
-class StreamClosed(Event, frozen=True):
-    """A client has left a change stream, or was closed. Not logged: its request is."""
-
-    level: ClassVar[Level] = Level.SILENT
-    transport: str
-    reason: str  # "left", "slow", "rights", …: a word of a small set
+    reason: str = ""  # "left", "slow", "rights", …: a word of a small set
 
 
 class StreamTold(Event, frozen=True):
@@ -337,7 +328,7 @@ class StreamTold(Event, frozen=True):
 
     level: ClassVar[Level] = Level.SILENT
     clients: int
-    happened_at: datetime | None = None
+    lag: float | None = None  # seconds since it happened, by the clock of the database
 
 
 class StreamCursors(Event, frozen=True):
@@ -451,43 +442,4 @@ class ObserverFailed(Event, frozen=True):
     error: BaseException
 
 
-EVENTS: tuple[type[Event], ...] = (
-    ServerStarted,
-    ServerStopping,
-    ServerStopped,
-    WorkerStarted,
-    WorkerLost,
-    RequestStarted,
-    RequestFinished,
-    RequestRefused,
-    RequestFailed,
-    CommandFinished,
-    QueryFailed,
-    DatabaseLost,
-    DiskFull,
-    DatabaseFound,
-    UnreadableValue,
-    FastPathOff,
-    FilterPassed,
-    PluginLoaded,
-    PluginFailed,
-    InterceptorFailed,
-    ConfigWarning,
-    AppLoaded,
-    AppInvalid,
-    AppsRefreshed,
-    StreamOpened,
-    StreamClosed,
-    StreamTold,
-    StreamCursors,
-    StreamFailed,
-    AuthFailed,
-    LoginsBlocked,
-    AccessDenied,
-    BackgroundFailed,
-    UnattendedFailed,
-    BackgroundLeft,
-    LoopLagged,
-    LinesDropped,
-    ObserverFailed,
-)
+EVENTS: tuple[type[Event], ...] = tuple(Event.__subclasses__())

@@ -261,8 +261,7 @@ class Meters:
                 "docgraph_database_unreadable_values_total"
             ].inc(event.values),
             events.AppsRefreshed: self._set_apps,
-            events.StreamOpened: self._count_client,
-            events.StreamClosed: self._count_client,
+            events.StreamClient: self._count_client,
             events.StreamTold: self._count_told,
             events.StreamCursors: lambda event: self._metrics["docgraph_stream_cursors"].set(
                 event.count
@@ -337,9 +336,9 @@ class Meters:
         self._sent.of(command, ok).inc(tally.count)
         tally.pour_into(self._command_durations.of(command))
 
-    def _count_client(self, event: events.StreamOpened | events.StreamClosed) -> None:
+    def _count_client(self, event: events.StreamClient) -> None:
         clients = self._rare["docgraph_stream_clients"].of(event.transport)
-        if isinstance(event, events.StreamOpened):
+        if not event.reason:
             clients.inc()
         else:
             clients.dec()
@@ -347,9 +346,8 @@ class Meters:
 
     def _count_told(self, event: events.StreamTold) -> None:
         self._metrics["docgraph_stream_events_total"].inc(event.clients)
-        if event.happened_at is not None:
-            lag = time.time() - event.happened_at.timestamp()
-            self._metrics["docgraph_stream_lag_seconds"].observe(max(lag, 0.0))
+        if event.lag is not None:
+            self._metrics["docgraph_stream_lag_seconds"].observe(event.lag)
 
     def _set_apps(self, event: events.AppsRefreshed) -> None:
         for state in ("served", "disabled", "invalid"):
