@@ -95,6 +95,7 @@ async def test_a_document_is_told_from_when_it_comes_until_it_leaves(
     assert told[1]["updateDescription"]["updatedFields"] == {"x": 2}
     assert [index for index, event in enumerate(told) if "updateDescription" in event] == [1]
     assert not any("fullDocumentBeforeChange" in event for event in told)
+    assert not any("fullDocument" in event for event in told if event["operationType"] == "delete")
 
 
 async def test_inserts_and_deletes_are_told_of_visible_documents(

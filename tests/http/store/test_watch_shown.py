@@ -136,6 +136,17 @@ async def test_updates_are_told_without_what_is_not_shown(
     assert [event["documentKey"] for event in told] == [{"_id": 1}] * 2
 
 
+async def test_a_path_around_a_hidden_one_is_dropped(store: Store, things: Things) -> None:
+    """Its value holds the hidden one, and has no name of its own to cut it by."""
+    things.update_one({"_id": 1}, {"$set": {"deep": {"x": 1, "list": [{}]}}})
+    hidden = {"s": "s3cret", "y": 1}
+    async with watch(store, things, shown={"deep.a.s": 0, "deep.list.s": 0}) as events:
+        update = {"deep.a": hidden, "deep.list.0": hidden, "deep.b": 2}
+        told = await hear_update(events, things, {"$set": update})
+
+    assert told["updateDescription"]["updatedFields"] == {"deep.b": 2}
+
+
 async def test_removed_and_shortened_properties_that_are_hidden_are_not_named(
     store: Store, things: Things
 ) -> None:
