@@ -11,7 +11,7 @@ TESTERS ?= 3
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-pythons drill drill-bare drill-browser drill-slow-upload check format bench bench-rivals clean
+.PHONY: help setup run chat test test-fast test-pythons drill drill-bare drill-browser drill-slow-upload check format bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,9 @@ setup: $(VENV)/.dev ## make the virtual environment and install everything
 
 run: $(VENV)/.run ## serve the demo on an embedded MongoDB
 	@$(BIN)/docgraph demo
+
+chat: $(VENV)/.run ## serve the chat of examples/chat on an embedded MongoDB
+	@$(BIN)/docgraph serve --config examples/chat/docgraph.yml
 
 test: $(VENV)/.dev ## run the tests against a real MongoDB (ARGS="tests/unit -k name")
 	@$(BIN)/pytest -n $(TESTERS) --dist worksteal --durations 20 $(ARGS)
