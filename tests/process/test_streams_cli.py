@@ -145,8 +145,6 @@ def test_a_server_that_comes_back_is_followed_without_a_gap(server: Serving) -> 
         (("things/named",), "the server refuses: variable name not bound"),
         (("things/all", "--resume-after=82"), "cannot be resumed from this token"),
         (("things/all", "--url=http://127.0.0.1:9"), "http://127.0.0.1:9 does not answer"),
-        (("things/all", "--url=ftp://127.0.0.1"), "give http://… or https://…"),
-        (("things/all", "--user=ada", "--token-file=x"), "--user or --token-file, not both"),
     ],
 )
 def test_what_cannot_be_followed_is_one_message(
@@ -154,7 +152,7 @@ def test_what_cannot_be_followed_is_one_message(
 ) -> None:
     done = run("streams", "tail", f"--url={address}", *arguments)
 
-    assert done.returncode in (1, 2)
+    assert done.returncode == 1
     assert message in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 import click
 
@@ -74,14 +74,27 @@ def tail(  # noqa: PLR0913 - one for each option
     messages/new is the stream at /messages/_streams/new. A running server is asked. With --json
     each event has its id, which --resume-after takes.
     """
+    address = _parse_address(url)
     path = _build_path(stream, parameters)
-    authorization = _authorize(user, password_file, token_file)
-    follower = _Follower(url, path, authorization, resume_after)
+    headers = _authorize(user, password_file, token_file)
+    last = _check_header(resume_after or "", "--resume-after")
+    follower = _Follower(address, path, headers, last)
     try:
         for data in follower.follow():
             click.echo(_render(data, as_json=as_json))
     except KeyboardInterrupt:
         return
+
+
+def _parse_address(url: str) -> SplitResult:
+    try:
+        address = urlsplit(url)
+        is_usable = address.scheme in ("http", "https") and address.hostname and address.port != 0
+    except ValueError:  # also a port that is no number
+        is_usable = None
+    if not is_usable:
+        raise click.BadParameter("give http://… or https://…", param_hint="--url")
+    return address
 
 
 def _build_path(stream: str, parameters: tuple[str, ...]) -> str:
@@ -105,12 +118,22 @@ def _authorize(
 ) -> dict[str, str]:
     if user is not None and token_file is not None:
         raise click.UsageError("give --user or --token-file, not both")
+    if user is None and password_file is not None:
+        raise click.UsageError("--user says whose password it is")
     if token_file is not None:
-        return {"Authorization": f"Bearer {read_secret(token_file, 'token')}"}
+        token = _check_header(read_secret(token_file, "token"), "--token-file")
+        return {"Authorization": f"Bearer {token}"}
     if user is None:
         return {}
     credentials = f"{user}:{read_secret(password_file)}".encode()
     return {"Authorization": f"Basic {b64encode(credentials).decode()}"}
+
+
+def _check_header(value: str, option: str) -> str:
+    """The value, if a header can hold it."""
+    if not (value.isascii() and value.isprintable()):
+        raise click.BadParameter("it holds characters that it cannot have", param_hint=option)
+    return value.strip()
 
 
 # --- the connection -------------------------------------------------------------------------------
@@ -120,15 +143,13 @@ class _Follower:
     """Reads a stream, and connects again when it breaks."""
 
     def __init__(
-        self, url: str, path: str, authorization: dict[str, str], last: str | None
+        self, address: SplitResult, path: str, authorization: dict[str, str], last: str
     ) -> None:
-        address = urlsplit(url)
-        if address.scheme not in ("http", "https") or not address.hostname:
-            raise click.BadParameter("give http://… or https://…", param_hint="--url")
-        self._url = url
-        self._connection: HTTPConnection = (
-            HTTPSConnection if address.scheme == "https" else HTTPConnection
-        )(address.hostname, address.port, timeout=_LONGEST_SILENCE)
+        connect = HTTPSConnection if address.scheme == "https" else HTTPConnection
+        self._url = address.geturl()
+        self._connection: HTTPConnection = connect(
+            address.hostname or "", address.port, timeout=_LONGEST_SILENCE
+        )
         self._path = f"{address.path.rstrip('/')}{path}"
         self._headers = {"Accept": _EVENTS, **authorization}
         self._last = last
@@ -178,7 +199,7 @@ class _Follower:
         error = _read_error(response)
         if self._was_open and error.get("code") == _LOST:
             notice("the server does not know the last event any more: some are missing here")
-            self._last = None
+            self._last = ""
             return "it begins anew"
         message = error.get("message") or f"status {response.status}"
         if self._was_open and response.status in _PASSING:

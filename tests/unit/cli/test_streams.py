@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import click
 import pytest
+from click.testing import CliRunner
 
-from docgraph.cli.streams import _build_path, _read_events, _render
+from docgraph.cli.streams import _build_path, _read_events, _render, streams
 
 
 def render(event: Any, *, as_json: bool = False) -> str:
@@ -33,10 +33,23 @@ def test_a_stream_is_named_by_its_collection_and_its_uri(
     assert _build_path(stream, parameters) == path
 
 
-@pytest.mark.parametrize(("stream", "parameter"), [("messages", "a=b"), ("a/b", "noequals")])
-def test_what_names_no_stream_or_parameter_is_told(stream: str, parameter: str) -> None:
-    with pytest.raises(click.BadParameter):
-        _build_path(stream, (parameter,))
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("things",), "name the collection and the stream"),
+        (("a/b", "--query=x"), "'x' is not NAME=VALUE"),
+        (("a/b", "--url=ftp://127.0.0.1"), "give http://… or https://…"),
+        (("a/b", "--url=http://127.0.0.1:x"), "give http://… or https://…"),
+        (("a/b", "--url=http://["), "give http://… or https://…"),
+        (("a/b", "--resume-after=a\nb"), "characters that it cannot have"),
+        (("a/b", "--password-file=x"), "--user says whose password it is"),
+        (("a/b", "--user=ada", "--token-file=x"), "--user or --token-file, not both"),
+    ],
+)
+def test_what_cannot_be_meant_is_told(arguments: tuple[str, ...], message: str) -> None:
+    done = CliRunner().invoke(streams, ["tail", *arguments])
+
+    assert (done.exit_code, message in done.output) == (2, True)
 
 
 def test_events_are_read_without_comments() -> None:
