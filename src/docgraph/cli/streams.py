@@ -228,10 +228,11 @@ def _read_events(lines: Iterable[bytes]) -> Iterator[dict[str, str]]:
     """The fields of each event; comments are passed over."""
     fields: dict[str, str] = {}
     for line in lines:
-        name, _, value = line.decode().rstrip("\r\n").partition(":")
+        text = line.decode().rstrip("\r\n")
+        name, _, value = text.partition(":")
         if name:
             fields[name] = value.removeprefix(" ")
-        elif fields:
+        elif not text and fields:
             yield fields
             fields = {}
 

@@ -53,7 +53,7 @@ def test_what_cannot_be_meant_is_told(arguments: tuple[str, ...], message: str) 
 
 
 def test_events_are_read_without_comments() -> None:
-    lines = b":\n\nid:1\nevent:change\ndata:{}\n\n:\n\n:x\nid: 2\ndata: a:b\r\n\n\ndata:cut"
+    lines = b":\n\nid:1\n:\nevent:change\ndata:{}\n\n:\n\n:x\nid: 2\ndata: a:b\r\n\n\ndata:cut"
 
     events = list(_read_events(lines.splitlines(keepends=True)))
 
