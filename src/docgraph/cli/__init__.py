@@ -26,6 +26,7 @@ COMMANDS = (
     "apps",
     "explain",
     "streams",
+    "mcp",
     "users",
     "access",
     "config",

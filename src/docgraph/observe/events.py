@@ -13,49 +13,6 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-__all__ = [
-    "EVENTS",
-    "AccessDenied",
-    "AppInvalid",
-    "AppLoaded",
-    "AppsRefreshed",
-    "AuthFailed",
-    "BackgroundFailed",
-    "BackgroundLeft",
-    "CommandFinished",
-    "ConfigWarning",
-    "DatabaseFound",
-    "DatabaseLost",
-    "DiskFull",
-    "Event",
-    "FastPathOff",
-    "FilterPassed",
-    "InterceptorFailed",
-    "Level",
-    "LinesDropped",
-    "LoginsBlocked",
-    "LoopLagged",
-    "ObserverFailed",
-    "PluginFailed",
-    "PluginLoaded",
-    "QueryFailed",
-    "RequestFailed",
-    "RequestFinished",
-    "RequestRefused",
-    "RequestStarted",
-    "ServerStarted",
-    "ServerStopped",
-    "ServerStopping",
-    "StreamClient",
-    "StreamCursors",
-    "StreamFailed",
-    "StreamTold",
-    "UnattendedFailed",
-    "UnreadableValue",
-    "WorkerLost",
-    "WorkerStarted",
-]
-
 
 class Level(IntEnum):
     """How much an event matters; the numbers are those of `logging`."""
@@ -200,6 +157,18 @@ class QueryFailed(Event, frozen=True):
     reason: str
     app: str = ""
     field: str = ""
+
+
+class ToolCalled(Event, frozen=True):
+    """An agent has used a tool."""
+
+    request_id: str
+    tool: str
+    app: str
+    account: str
+    ok: bool
+    duration: float
+    error: str = ""  # the stable code of the error that the agent was told
 
 
 class DiskFull(Event, frozen=True):
@@ -442,4 +411,4 @@ class ObserverFailed(Event, frozen=True):
     error: BaseException
 
 
-EVENTS: tuple[type[Event], ...] = tuple(Event.__subclasses__())
+EVENTS: tuple[type[Event], ...] = tuple(Event.__subclasses__())  # all of the above

@@ -87,6 +87,16 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         (),
         "Stored values that could not be read and were shown as their raw bytes.",
     ),
+    "docgraph_mcp_calls_total": (
+        "counter",
+        ("tool", "app", "ok"),
+        "Tools that agents have used.",
+    ),
+    "docgraph_mcp_call_duration_seconds": (
+        "histogram",
+        ("tool",),
+        "Time that a tool took.",
+    ),
     "docgraph_apps": (
         "gauge:livemostrecent",
         ("state",),
@@ -260,6 +270,7 @@ class Meters:
             events.UnreadableValue: lambda event: self._metrics[
                 "docgraph_database_unreadable_values_total"
             ].inc(event.values),
+            events.ToolCalled: self._count_tool,
             events.AppsRefreshed: self._set_apps,
             events.StreamClient: self._count_client,
             events.StreamTold: self._count_told,
@@ -348,6 +359,11 @@ class Meters:
         self._metrics["docgraph_stream_events_total"].inc(event.clients)
         if event.lag is not None:
             self._metrics["docgraph_stream_lag_seconds"].observe(event.lag)
+
+    def _count_tool(self, event: events.ToolCalled) -> None:
+        ok = "true" if event.ok else "false"
+        self._rare["docgraph_mcp_calls_total"].of(event.tool, event.app or "none", ok).inc()
+        self._rare["docgraph_mcp_call_duration_seconds"].of(event.tool).observe(event.duration)
 
     def _set_apps(self, event: events.AppsRefreshed) -> None:
         for state in ("served", "disabled", "invalid"):
