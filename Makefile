@@ -65,7 +65,7 @@ drill-browser: $(VENV)/.browser ## try the pages in a real browser (Debian: inst
 
 $(VENV)/.browser: $(VENV)/.dev pyproject.toml constraints.txt
 	@echo "installing what drives the browser"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,dev,browser]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,dev,browser]'
 	@touch $@
 
 drill: $(VENV)/.dev ## make things fail under load, and measure (make drill-database-lost for one)
