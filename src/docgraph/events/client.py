@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from docgraph.events.cursor import Cursor, ResumeToken
 from docgraph.events.ending import Ended, Ending
 from docgraph.events.log import Reader
 from docgraph.events.notice import Notice, read_token
-from docgraph.exchange import NotifyWhen
+from docgraph.exchange import DocgraphError, NotifyWhen
+from docgraph.exchange.errors import StoreUnavailable
 
 __all__ = ["Client"]
+
+_PAUSE: Final = 0.5  # seconds before the past is asked for again
 
 
 class Client:
@@ -54,9 +58,7 @@ class Client:
                 return wanted
             if self._reader is not None:
                 return await self._reader.read()
-            assert self._token is not None  # noqa: S101 - else there is a reader
-            await self._read_past(self._token)
-            self._join_others()
+            await self._read_on()
 
     def end(self, ending: Ending) -> None:
         """There is no more for this client; it is told why."""
@@ -74,6 +76,18 @@ class Client:
         if not self._has_left:
             self._has_left = True
             self._cursor.users -= 1
+
+    async def _read_on(self) -> None:
+        """More of the past; an outage of the database is a pause, as for everybody else."""
+        assert self._token is not None  # noqa: S101 - else there is a reader
+        try:
+            await self._read_past(self._token)
+        except StoreUnavailable:
+            await asyncio.sleep(_PAUSE)
+        except DocgraphError as error:
+            self.end(self._cursor.find_ending(error))
+        else:
+            self._join_others()
 
     async def _read_past(self, token: ResumeToken) -> None:
         async with self._past:

@@ -118,7 +118,7 @@ class Cursor:
         self._events = self._watch(None)
         try:
             if await self._open():
-                self.log.end(await self._find_ending())
+                self.log.end(await self._tell_all())
         finally:
             await self._events.aclose()
 
@@ -135,16 +135,12 @@ class Cursor:
         self._is_open.set_result(None)
         return True
 
-    async def _find_ending(self) -> Ending:
+    async def _tell_all(self) -> Ending:
         """Tell of events until there can be no more; why that is."""
         try:
             return await self._tell()
-        except ResumePointLost as error:
-            self._report(error)
-            return HISTORY_LOST
         except Exception as error:
-            self._report(error)
-            return FAILED
+            return self.find_ending(error)
 
     async def _tell(self) -> Ending:
         """Tell of events until there can be no more, or nobody needs them."""
@@ -182,6 +178,8 @@ class Cursor:
         await self._events.aclose()
         self._events = self._watch(self._position)
 
-    def _report(self, error: Exception) -> None:
+    def find_ending(self, error: Exception) -> Ending:
+        """What clients are told when this keeps the stream from going on; the log has it all."""
         asked = self._subscription
         emit(StreamFailed(asked.db, asked.collection, asked.uri, error))
+        return HISTORY_LOST if isinstance(error, ResumePointLost) else FAILED

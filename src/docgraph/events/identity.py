@@ -25,13 +25,14 @@ def identify(subscription: Subscription) -> bytes:
 
 
 def find_resume_token(request: Request) -> ResumeToken | None:
-    """The event after which a client wants to go on; the parameter wins over the header.
+    """The event after which a client wants to go on; the header wins over the parameter.
 
-    A browser that connects again sends the header with the last event it got.
+    A browser that connects again sends the header with the last event it got, to the same address:
+    the parameter is older.
     """
     for name, text in (
-        (_PARAMETER, request.query.get(_PARAMETER)),
         ("Last-Event-ID", request.headers.get(_HEADER)),
+        (_PARAMETER, request.query.get(_PARAMETER)),
     ):
         if text:
             return _parse(name, text.strip())
