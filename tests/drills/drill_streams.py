@@ -9,6 +9,7 @@ order. Clients that nobody cuts see an outage as silence, never as an end.
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -79,7 +80,7 @@ class Listener(threading.Thread):
 
     def longest_silence(self) -> float:
         moments = [moment for moment, _ in self.seen]
-        return max(later - earlier for earlier, later in zip(moments, moments[1:], strict=False))
+        return max(later - earlier for earlier, later in itertools.pairwise(moments))
 
 
 def numbers_of(events: list[Event]) -> list[int]:
