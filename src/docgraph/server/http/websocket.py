@@ -163,13 +163,17 @@ class WebSocket(asyncio.Protocol):
                 break
 
     def pause_writing(self) -> None:
-        """The peer reads more slowly than we write."""
+        """The peer reads more slowly than we write; what it asks, such as a ping, has to wait."""
         self._writable.clear()
+        if not self._is_over:
+            self._pause_reading()
 
     def resume_writing(self) -> None:
         """The peer has read."""
         self._stall.reset()
         self._writable.set()
+        if not self._messages:
+            self._resume_reading()
 
     def shutdown(self) -> None:
         """The server stops: say so, and close."""
@@ -254,6 +258,9 @@ class WebSocket(asyncio.Protocol):
             self.transport.pause_reading()
 
     def _resume_reading(self) -> None:
-        if not self._is_reading and not self.transport.is_closing():
+        is_wanted = self._is_over or self._writable.is_set()
+        if is_wanted and not self._is_reading and not self.transport.is_closing():
             self._is_reading = True
+            if self._pong_by < inf:  # it may wait in the buffers of the system
+                self._pong_by = self._loop.time() + PING_TIMEOUT
             self.transport.resume_reading()
