@@ -191,7 +191,7 @@ class SseClient(StreamClient):
             self.closed = (said["code"], said["reason"])
         else:
             assert fields["event"] == "change"
-            self.ids.append(fields["id"])
+            self.ids.append(fields.get("id", ""))
             self.events.append(json.loads(fields["data"]))
 
 

@@ -170,6 +170,18 @@ async def test_what_a_permission_hides_is_in_no_part_of_an_event(
     assert "secret" not in str([inserted, changed, *others])
 
 
+async def test_a_hidden_id_is_not_told_by_the_id_of_the_event(service: Service, by: str) -> None:
+    """The database's token of an event holds the `_id` of its document."""
+    mongo = {"projectResponse": {"name": 1}}
+    await allow(service, "path-prefix('/notes')", "user", mongo=mongo)
+    async with listen(service, "/notes/_streams/all?event-ids=true", ADA, by=by) as ada:
+        notes(service).insert_one({"_id": "hidden-one", "name": "n"})
+        event = await ada.next()
+    assert event.keys() == {"clusterTime", "fullDocument", "documentKey", "operationType"}
+    assert (event["fullDocument"], event["documentKey"]) == ({"name": "n"}, {})
+    assert not any(ada.ids)
+
+
 async def test_passwords_are_never_told(service: Service, by: str) -> None:
     await allow(service, "path-prefix('/users')", "user")
     users = service.mongo[service.db]["users"]

@@ -177,7 +177,7 @@ class Cursor:
                 break
             await asyncio.sleep(_ROOM_PAUSE)
         self.log.append([notice])
-        emit(StreamTold(len(self.log.readers), notice.happened_at))
+        emit(StreamTold(len(self.log.readers), notice.find_lag()))
         self._count += 1
         self._size += notice.size
         if self._count >= _WITHOUT_PAUSE or self._size >= _SIZE_WITHOUT_PAUSE:

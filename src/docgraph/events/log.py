@@ -78,7 +78,9 @@ class Log:
 
         `on_lag` is called when it has been too slow.
         """
-        position = self.next if after is None else self._first
+        position = self.next
+        if after is not None:
+            position -= sum(notice.token > after for notice in self._notices)
         reader = Reader(self, position, after or "", condition, on_lag)
         self.readers.add(reader)
         return reader

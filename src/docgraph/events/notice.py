@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from docgraph.codec import JsonMode, encode
 from docgraph.exchange import Document, NotifyWhen, Prepared, Subscription
+from docgraph.store.guard.shown import is_shown
 
 __all__ = ["Notice", "build_notice", "read_token"]
 
@@ -20,12 +21,16 @@ _TRUNCATED: Final = "truncatedArrays"
 
 @dataclass(slots=True)
 class Notice:
-    """One event; `token` says where to go on after it, and sorts as events do."""
+    """One event; `token` says where to go on after it, and sorts as events do.
+
+    It holds the `_id` of the document: with `is_secret` it is not told, and clients cannot resume.
+    """
 
     token: str
     event: Document
     message: Prepared
     happened_at: datetime | None = None
+    is_secret: bool = False
     _chunk: bytes = b""
 
     @property
@@ -37,11 +42,15 @@ class Notice:
     def chunk(self) -> bytes:
         """The event in the form of server-sent events."""
         if not self._chunk:
-            self._chunk = b'id:{"_data":"%s"}\nevent:change\ndata:%s\n\n' % (
-                self.token.encode(),
-                self.message.content,
-            )
+            id = b"" if self.is_secret else b'id:{"_data":"%s"}\n' % self.token.encode()
+            self._chunk = b"%sevent:change\ndata:%s\n\n" % (id, self.message.content)
         return self._chunk
+
+    def find_lag(self) -> float | None:
+        """Seconds since it happened, by the clock of the database, where that is known."""
+        if self.happened_at is None:
+            return None
+        return max((datetime.now(UTC) - self.happened_at).total_seconds(), 0.0)
 
     def concerns(self, condition: NotifyWhen | None) -> bool:
         """Whether a client with this condition wants it."""
@@ -55,13 +64,15 @@ class Notice:
 
 def build_notice(event: Document, subscription: Subscription) -> Notice:
     """What of a change event is told, in the JSON that the subscription asks for."""
-    parts = (*_IDENTITY, *_PARTS) if subscription.with_ids else _PARTS
+    is_secret = bool(subscription.shown) and not is_shown("_id", subscription.shown or {})
+    parts = (*_IDENTITY[is_secret:], *_PARTS) if subscription.with_ids else _PARTS
     told = {part: event[part] for part in parts if part in event}
     description = told.get(_DESCRIPTION)
     if isinstance(description, dict) and not description.get(_TRUNCATED):
         told[_DESCRIPTION] = {key: one for key, one in description.items() if key != _TRUNCATED}
     content = encode(told, JsonMode(subscription.json_mode))
-    return Notice(read_token(event["_id"]), told, Prepared(content), _find_time(event))
+    token = read_token(event["_id"])
+    return Notice(token, told, Prepared(content), _find_time(event), is_secret)
 
 
 def read_token(token: Mapping[str, Any] | None) -> str:

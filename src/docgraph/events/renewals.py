@@ -16,6 +16,7 @@ from typing import Final
 from docgraph.events.client import Client
 from docgraph.events.ending import (
     CHANGED,
+    FAILED,
     GONE,
     NOT_ALLOWED,
     NOT_KNOWN,
@@ -25,6 +26,8 @@ from docgraph.events.ending import (
 from docgraph.events.identity import identify
 from docgraph.exchange import DocgraphError, Renew, Subscription
 from docgraph.exchange.errors import Forbidden, NotFound, StoreError, Unauthenticated
+from docgraph.observe import emit
+from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime import Generations
 from docgraph.runtime.generations import Generation
 
@@ -77,11 +80,17 @@ class Renewals:
         ]
         self._announced = announced
         for start in range(0, len(due), _AT_ONCE):
-            await asyncio.gather(*map(self._judge, due[start : start + _AT_ONCE]))
+            async with asyncio.TaskGroup() as group:
+                for session in due[start : start + _AT_ONCE]:
+                    group.create_task(self._judge(session))
 
     async def _judge(self, session: Session) -> None:
         session.judged_at = self._clock()
-        ending = await _find_ending(session)
+        try:
+            ending = await _find_ending(session)
+        except Exception as error:  # who cannot be judged is not told any more
+            emit(UnattendedFailed("the renewal of a change stream", error))
+            ending = FAILED
         if ending is not None:
             session.client.end(ending)
 

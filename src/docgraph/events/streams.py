@@ -25,7 +25,7 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import Forbidden, RequestError
 from docgraph.exchange.pages import Page
 from docgraph.observe import emit
-from docgraph.observe.events import StreamClosed, StreamOpened
+from docgraph.observe.events import StreamClient
 from docgraph.plugins.kinds import Provider
 from docgraph.runtime import Generations, Tasks
 from docgraph.runtime.sections import Core
@@ -73,13 +73,13 @@ class Streams:
         session = Session(client, subscription, renew)
         self._renewals.sessions.add(session)
         transport = "websocket" if is_socket else "sse"
-        emit(StreamOpened(transport))
+        emit(StreamClient(transport))
 
         def close(_: object) -> None:
             self._renewals.sessions.discard(session)
             client.leave()
             give_back()
-            emit(StreamClosed(transport, client.ending.word if client.ending else "left"))
+            emit(StreamClient(transport, client.ending.word if client.ending else "left"))
 
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - requests are answered in tasks

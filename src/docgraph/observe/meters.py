@@ -87,6 +87,16 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         (),
         "Stored values that could not be read and were shown as their raw bytes.",
     ),
+    "docgraph_mcp_calls_total": (
+        "counter",
+        ("tool", "app", "ok"),
+        "Tools that agents have used.",
+    ),
+    "docgraph_mcp_call_duration_seconds": (
+        "histogram",
+        ("tool",),
+        "Time that a tool took.",
+    ),
     "docgraph_apps": (
         "gauge:livemostrecent",
         ("state",),
@@ -260,9 +270,9 @@ class Meters:
             events.UnreadableValue: lambda event: self._metrics[
                 "docgraph_database_unreadable_values_total"
             ].inc(event.values),
+            events.ToolCalled: self._count_tool,
             events.AppsRefreshed: self._set_apps,
-            events.StreamOpened: self._count_client,
-            events.StreamClosed: self._count_client,
+            events.StreamClient: self._count_client,
             events.StreamTold: self._count_told,
             events.StreamCursors: lambda event: self._metrics["docgraph_stream_cursors"].set(
                 event.count
@@ -337,9 +347,9 @@ class Meters:
         self._sent.of(command, ok).inc(tally.count)
         tally.pour_into(self._command_durations.of(command))
 
-    def _count_client(self, event: events.StreamOpened | events.StreamClosed) -> None:
+    def _count_client(self, event: events.StreamClient) -> None:
         clients = self._rare["docgraph_stream_clients"].of(event.transport)
-        if isinstance(event, events.StreamOpened):
+        if not event.reason:
             clients.inc()
         else:
             clients.dec()
@@ -347,9 +357,13 @@ class Meters:
 
     def _count_told(self, event: events.StreamTold) -> None:
         self._metrics["docgraph_stream_events_total"].inc(event.clients)
-        if event.happened_at is not None:
-            lag = time.time() - event.happened_at.timestamp()
-            self._metrics["docgraph_stream_lag_seconds"].observe(max(lag, 0.0))
+        if event.lag is not None:
+            self._metrics["docgraph_stream_lag_seconds"].observe(event.lag)
+
+    def _count_tool(self, event: events.ToolCalled) -> None:
+        ok = "true" if event.ok else "false"
+        self._rare["docgraph_mcp_calls_total"].of(event.tool, event.app or "none", ok).inc()
+        self._rare["docgraph_mcp_call_duration_seconds"].of(event.tool).observe(event.duration)
 
     def _set_apps(self, event: events.AppsRefreshed) -> None:
         for state in ("served", "disabled", "invalid"):

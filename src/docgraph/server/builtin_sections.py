@@ -29,7 +29,8 @@ from docgraph.auth.sections import Roles
 from docgraph.auth.tokens.sections import AuthTokenService, JwtTokenManager, RndTokenManager
 from docgraph.config.section import Section
 from docgraph.events.sections import Events
-from docgraph.graphql.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql, Mcp
+from docgraph.graphql.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql
+from docgraph.mcp.sections import Mcp
 from docgraph.observe.sections import Logging
 from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.rest.sections import Mongo

@@ -65,15 +65,21 @@ class ChangeEvents:
 
     @property
     def alive(self) -> bool:
-        """Whether there may be more events: not after the end of what is watched (`invalidate`).
+        """Whether there may be more events from this cursor.
 
-        Then `try_next` is None at once; a new stream goes on with `start_after`.
+        There are none after the end of what is watched (`invalidate`), where a new stream goes on
+        with `start_after`, and after an error or a cancellation that has ended the cursor, where
+        one goes on with `resume_after`. `try_next` is None at once then.
         """
         return self._unjudged is not None or self._stream is None or self._stream.alive
 
     @property
     def resume_token(self) -> Mapping[str, Any] | None:
-        """Where to go on: after the last event, also when later ones did not concern us."""
+        """Where to go on: after the last event, also when later ones did not concern us.
+
+        Not for those who listen: it may name a document that is not theirs. The `_id` of an event
+        that they are told of names that document only.
+        """
         token = self._token
         if self._unjudged is None and self._stream is not None:
             token = self._stream.resume_token

@@ -15,7 +15,7 @@ from pymongo.collection import Collection
 from docgraph.exchange import Deadline
 from docgraph.exchange.errors import NotFound, NotSupported, StoreUnavailable
 from docgraph.store import ChangeEvents, Store
-from tests.http.harness import failing
+from tests.http.harness import UNREACHABLE, failing
 
 pytestmark = pytest.mark.anyio
 
@@ -95,6 +95,7 @@ async def test_a_document_is_told_from_when_it_comes_until_it_leaves(
     assert told[1]["updateDescription"]["updatedFields"] == {"x": 2}
     assert [index for index, event in enumerate(told) if "updateDescription" in event] == [1]
     assert not any("fullDocumentBeforeChange" in event for event in told)
+    assert not any("fullDocument" in event for event in told if event["operationType"] == "delete")
 
 
 async def test_inserts_and_deletes_are_told_of_visible_documents(
@@ -213,24 +214,18 @@ async def test_an_event_that_could_not_be_judged_is_not_lost(
     store: Store, things: Things, mongo_client: Sync
 ) -> None:
     things.insert_one({"_id": 1, "owner": "me"})
-    async with watch(store, things, images=True) as events:
-        assert await events.try_next() is None
-        token = events.resume_token
+    away = {"errorCode": UNREACHABLE, "namespace": f"{things.database.name}.$cmd.aggregate"}
+    async with asyncio.timeout(60), watch(store, things, images=True) as events:
         things.update_one({"_id": 1}, {"$set": {"x": 1}})
-        judging = f"{things.database.name}.$cmd.aggregate"
-        shutting_down = {"errorCode": 91, "namespace": judging}
-        with (
-            failing(mongo_client, "aggregate", **shutting_down),
-            pytest.raises(StoreUnavailable),
-        ):
+        with failing(mongo_client, "aggregate", **away), pytest.raises(StoreUnavailable):
             await anext(events)
         stopped_at = events.resume_token
         again = await anext(events)
-    async with watch(store, things, images=True, resume_after=stopped_at) as events:
-        reopened = await anext(events)
+        async with watch(store, things, images=True, resume_after=stopped_at) as reopened:
+            anew = await anext(reopened)
 
-    assert token is not None
-    assert again == reopened
+    assert stopped_at is not None
+    assert again == anew
     assert again["updateDescription"]["updatedFields"] == {"x": 1}
 
 
@@ -247,6 +242,27 @@ async def test_the_token_goes_on_over_events_that_are_not_told(
                 things.insert_one({"_id": id, "owner": "me"})
                 while events.resume_token == token:
                     assert await events.try_next() is None
+
+
+@pytest.mark.parametrize("images", [True, False])
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"$nor": [{"owner": {"$ne": "me"}}, {"x": 1}]},  # the server cannot rewrite it for its log
+        {"$expr": {"$eq": ["$owner", "me"]}, "x": {"$ne": 1}},
+        {"$jsonSchema": {"properties": {"owner": {"enum": ["me"]}}, "required": ["owner"]}},
+        {"$comment": "mine", "owner": "me"},
+    ],
+    ids=lambda row: next(iter(row)),
+)
+async def test_filters_of_every_kind_admit_what_they_admit_in_reads(
+    store: Store, things: Things, row: dict[str, Any], images: bool
+) -> None:
+    async with watch(store, things, row={"$or": [row, LAST]}, images=images) as events:
+        things.insert_many([{"_id": 1}, {"_id": 2, "owner": "me"}, {"_id": 3, "owner": "you"}])
+        told = await listen(events, things)
+
+    assert [brief(event) for event in told] == [("insert", 2, {"_id": 2, "owner": "me"})]
 
 
 # --- without images -------------------------------------------------------------------------------
@@ -268,6 +284,19 @@ async def test_without_images_documents_are_told_as_they_are_now(
     assert [brief(event) for event in told] == [("update", 1, now)] * 2
     assert "unseen" not in repr(told)
     assert not any("updateDescription" in event for event in told)
+
+
+@pytest.mark.parametrize("images", [True, False])
+async def test_no_document_is_not_one_without_a_property(
+    store: Store, things: Things, images: bool
+) -> None:
+    """The event of a deletion holds none, of which a filter could ask what is not there."""
+    things.insert_one({"_id": 1, "owner": "you"})
+    async with watch(store, things, row={"owner": {"$ne": "you"}}, images=images) as events:
+        things.delete_one({"_id": 1})
+        told = await listen(events, things)
+
+    assert told == []
 
 
 async def test_without_images_a_stream_over_a_database_describes_no_updates_of_rows(
@@ -393,5 +422,5 @@ async def test_that_images_cannot_be_asked_for_now_is_no_answer(
     store: Store, database: str, mongo_client: Sync
 ) -> None:
     mongo_client[database].away.insert_one({})
-    with failing(mongo_client, "collMod", errorCode=91), pytest.raises(StoreUnavailable):
+    with failing(mongo_client, "collMod", errorCode=UNREACHABLE), pytest.raises(StoreUnavailable):
         await store.enable_images(database, "away", deadline=SOON)

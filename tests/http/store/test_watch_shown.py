@@ -12,6 +12,7 @@ from pymongo import MongoClient
 from pymongo.collection import Collection
 
 from docgraph.store import ChangeEvents, Store
+from docgraph.store.guard.events import hide_in_events
 
 pytestmark = pytest.mark.anyio
 
@@ -135,6 +136,17 @@ async def test_updates_are_told_without_what_is_not_shown(
     assert [event["documentKey"] for event in told] == [{"_id": 1}] * 2
 
 
+async def test_a_path_around_a_hidden_one_is_dropped(store: Store, things: Things) -> None:
+    """Its value holds the hidden one, and has no name of its own to cut it by."""
+    things.update_one({"_id": 1}, {"$set": {"deep": {"x": 1, "list": [{}]}}})
+    hidden = {"s": "s3cret", "y": 1}
+    async with watch(store, things, shown={"deep.a.s": 0, "deep.list.s": 0}) as events:
+        update = {"deep.a": hidden, "deep.list.0": hidden, "deep.b": 2}
+        told = await hear_update(events, things, {"$set": update})
+
+    assert told["updateDescription"]["updatedFields"] == {"deep.b": 2}
+
+
 async def test_removed_and_shortened_properties_that_are_hidden_are_not_named(
     store: Store, things: Things
 ) -> None:
@@ -203,6 +215,34 @@ async def test_a_projection_adds_to_what_is_hidden_from_everybody(
     assert told == [None, {}, {"city": "Rome"}, {"profile": {"city": "Oslo"}}]
 
 
+@pytest.mark.parametrize("shown", [EXCLUDING, INCLUDING, None], ids=["excluding", "including", "-"])
+async def test_stages_cannot_ask_for_what_is_not_shown(
+    store: Store, things: Things, shown: dict[str, int] | None
+) -> None:
+    if shown is None:
+        for path in ("email", "profile.phone", "keys.value"):
+            store.guard.hide(things.database.name, things.name, path)
+    asked = [
+        {"fullDocument.email": "s3cret"},
+        {"fullDocument.profile.phone": {"$exists": True}},
+        {"fullDocument.keys.0.value": {"$gt": ""}},
+        {"updateDescription.updatedFields.email": "s3cret2"},
+        {"$expr": {"$gt": ["$fullDocument.email", None]}},
+        {"$expr": {"$in": ["email", {"$ifNull": ["$updateDescription.removedFields", []]}]}},
+    ]
+    last = {"documentKey._id": "last"}
+    match = {"$match": {"$or": [*asked, last]}}
+    async with watch(store, things, match, shown=shown) as events:
+        things.insert_one({**DOCUMENT, "_id": 2})
+        things.update_one({"_id": 1}, {"$set": {"email": "s3cret2"}})
+        things.update_one({"_id": 1}, {"$unset": {"email": 1}})
+        things.insert_one({"_id": "last"})
+        async with asyncio.timeout(60):
+            told = await anext(events)
+
+    assert told["documentKey"] == {"_id": "last"}
+
+
 async def test_a_document_that_is_gone_is_told_as_missing(store: Store, things: Things) -> None:
     async with watch(store, things, shown={"name": 1}) as events:
         things.update_one({"_id": 1}, {"$set": {"name": "Bob"}})
@@ -210,6 +250,32 @@ async def test_a_document_that_is_gone_is_told_as_missing(store: Store, things: 
         updated = await anext(events)
 
     assert updated.get("fullDocument") is None
+
+
+@pytest.mark.parametrize("shown", [EXCLUDING, INCLUDING], ids=["excluding", "including"])
+def test_shard_keys_and_paths_with_dots_in_names_are_told_where_they_are_shown(
+    mongo_client: Sync, shown: dict[str, int]
+) -> None:
+    """Events as a sharded cluster and later servers make them."""
+    event = {
+        "operationType": "update",
+        "documentKey": {"email": "s3cret", "profile": {"phone": "s3cret"}, "name": "Ann", "_id": 1},
+        "updateDescription": {
+            "updatedFields": {"name": "Bob"},
+            "removedFields": [],
+            "disambiguatedPaths": {"keys.0.value": ["keys", 0, "value"]},
+        },
+        "to": {"coll": "s3cret"},
+    }
+    stages = [{"$documents": {"$literal": [event]}}, *hide_in_events((), shown)]
+
+    (told,) = mongo_client.test.aggregate(stages)
+
+    assert told == {
+        "operationType": "update",
+        "documentKey": {"name": "Ann", "_id": 1},
+        "updateDescription": {"updatedFields": {"name": "Bob"}, "removedFields": []},
+    }
 
 
 async def test_a_projection_is_that_of_one_collection(store: Store, things: Things) -> None:

@@ -95,6 +95,17 @@ class Apps:
             raise NotFound("GraphQL app not found")
         return await self._compile(entry, definitions)
 
+    async def list_served(self) -> list[Entry]:
+        """The definitions that are served, by uri; they may still turn out not to work."""
+        if not self._config.app_cache_enabled:
+            definitions = StoredDefinitions()
+            definitions.put([build_entry(one) for one in await self._read({}, _MAX_APPS)])
+            return definitions.served()
+        await self._follow()
+        if not self._complete:
+            await self.load_first()
+        return self._definitions.served()
+
     async def get(self, name: Any) -> App | None:
         """The app with this `_id`, loaded if need be; None when there is none."""
         entry = self._definitions.entry(build_key(name))
@@ -148,12 +159,16 @@ class Apps:
             definitions = await self._read_claimants(uri)
             self._emit_collisions(definitions)
             return definitions
-        generation = self._generations.read("apps")
-        if generation != self._seen and time.monotonic() >= self._ask_again:
-            await self._catching_up.get(generation, self._catch_up)
+        await self._follow()
         if self._definitions.find(uri) is None and not self._complete:
             await self._loading.get(uri, self._load_claimants)
         return self._definitions
+
+    async def _follow(self) -> None:
+        """Know what other workers have written."""
+        generation = self._generations.read("apps")
+        if generation != self._seen and time.monotonic() >= self._ask_again:
+            await self._catching_up.get(generation, self._catch_up)
 
     async def _catch_up(self, generation: int) -> None:
         """Another worker wrote, or this one has not loaded yet; once for parallel requests.

@@ -17,6 +17,7 @@ from docgraph.codec.encode import EncodeError, encode
 from docgraph.codec.escape import as_meant
 from docgraph.codec.forms import JsonMode
 from docgraph.graphql.definition.findings import Finding
+from docgraph.graphql.definition.operations import DeclaredOperation, read_operations
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.variables.compilation import describe
 
@@ -30,7 +31,7 @@ __all__ = [
     "spell_uri",
 ]
 
-_DESCRIPTOR_KEYS = ("uri", "description", "enabled", "limits")
+_DESCRIPTOR_KEYS = ("uri", "description", "enabled", "limits", "operations")
 _MAX_LIMIT = 2**31 - 1
 
 
@@ -46,6 +47,7 @@ class AppDefinition:
     mappings: Mapping[str, Any]
     limits: Mapping[str, int]
     version: str  # a digest of the whole document
+    operations: tuple[DeclaredOperation, ...] = ()
     problems: tuple[Finding, ...] = field(default=())
     remarks: tuple[Finding, ...] = field(default=())
 
@@ -126,6 +128,7 @@ class _Decoder:
             mappings=self._require("mappings", dict, {}, "map one field of Query at least"),
             limits=self._read_limits(descriptor),
             version=self._digest(),
+            operations=read_operations(descriptor.get("operations"), self._problems),
             problems=tuple(self._problems),
             remarks=tuple(self._remarks),
         )

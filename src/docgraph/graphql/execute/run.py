@@ -76,7 +76,7 @@ class Run:
                 sort=window.sort,
                 skip=window.skip,
                 comment=self._comment(fetch),
-                rows=self._rows,
+                rows=self.rows,
             )
         self._record(fetch, "find", started, documents)
         return documents
@@ -96,7 +96,7 @@ class Run:
                 deadline=self.exchange.deadline,
                 allow_disk_use=getattr(mapping, "allow_disk_use", False),
                 comment=self._comment(fetch),
-                rows=self._rows,
+                rows=self.rows,
             )
         self._record(fetch, "aggregate", started, documents)
         return documents
@@ -117,7 +117,8 @@ class Run:
         return self.limits.fetched_documents - self.documents
 
     @property
-    def _rows(self) -> Mapping[str, Mapping[str, Any]] | None:
+    def rows(self) -> Mapping[str, Mapping[str, Any]] | None:
+        """The row filters that the caller was admitted under."""
         permission = self.exchange.permission
         return (permission.read_filters or None) if permission else None
 

@@ -18,7 +18,7 @@ from docgraph.codec import decode
 from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.graphql.definition.scalars import ExactFloat
 
-__all__ = ["GraphqlRequest", "parse_body", "read_content"]
+__all__ = ["GraphqlRequest", "check_variables", "parse_body", "parse_exactly", "read_content"]
 
 _MAX_NESTING = 64
 _MAX_LIST = 1_000
@@ -95,9 +95,9 @@ def _parse_json(body: bytes) -> Any:
             f"the body is not valid JSON: line {error.lineno}, column {error.colno}"
         ) from None
     if isinstance(content, dict):
-        _check_bounds(content.get("variables"))
+        check_variables(content.get("variables"))
     if _needs_exact_reading(body, content):
-        return _parse_exactly(body)
+        return parse_exactly(body)
     return content
 
 
@@ -129,7 +129,8 @@ def _needs_exact_reading(body: bytes, content: Any) -> bool:
     return colons != 0
 
 
-def _parse_exactly(body: bytes) -> Any:
+def parse_exactly(body: bytes) -> Any:
+    """JSON without loss: no key twice, decimals as they were written."""
     try:
         return json.loads(body, object_pairs_hook=_collect, parse_float=ExactFloat)
     except (ValueError, RecursionError):
@@ -145,7 +146,7 @@ def _collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _check_bounds(variables: Any) -> None:
+def check_variables(variables: Any) -> None:
     """Nesting, list lengths, the number of values, documents as text; without recursion."""
     level = [variables]
     count = text = 0

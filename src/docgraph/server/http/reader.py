@@ -157,7 +157,7 @@ class Reader:
         if self.in_body:
             self._count_framing(len(name) + len(value))
         else:
-            self.headers.append((name.lower(), value))
+            self.headers.append((name.lower(), value.rstrip(b" \t")))  # RFC 9110 5.5
             self._size += len(name) + len(value)
 
     def on_headers_complete(self) -> None:

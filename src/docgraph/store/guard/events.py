@@ -36,6 +36,13 @@ OF_COLLECTIONS: Final = ("drop", "rename", "dropDatabase", "invalidate")
 _OF_COLLECTIONS: Final = {"operationType": {"$in": OF_COLLECTIONS}}
 # Of an event, for those who are shown listed properties only.
 _PLAIN: Final = ("operationType", "clusterTime", "wallTime", "ns", "documentKey", _UPDATE)
+# The server applies a filter on what it has to compute only then. Others it rewrites for its log,
+# and it makes mistakes there: a `$nor` of two conditions on the document ends as an error.
+_SETTLE_DOCUMENT: Final = {
+    "$set": {
+        AFTER: {"$cond": [{"$eq": [{"$type": f"${AFTER}"}, "object"]}, f"${AFTER}", "$$REMOVE"]}
+    }
+}
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -47,7 +54,7 @@ def admit_found(row: Mapping[str, Any]) -> list[Document]:
     The description of an update goes: it tells of a state that nobody has judged.
     """
     admitted = [_OF_COLLECTIONS, match_below(row, AFTER)]
-    return [{"$match": {"$or": admitted}}, {"$unset": _UPDATE}]
+    return [_SETTLE_DOCUMENT, {"$match": {"$or": admitted}}, {"$unset": _UPDATE}]
 
 
 def admit_either(row: Mapping[str, Any]) -> Document:
@@ -68,6 +75,7 @@ def guard_database(db: str, shield: Shield) -> list[Document]:
         return []
     stages: list[Document] = []
     if rows:
+        stages.append(_SETTLE_DOCUMENT)
         admitted = [
             {"$and": [{"ns.coll": name}, match_below(row, AFTER)]} for name, row in rows.items()
         ]
