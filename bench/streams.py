@@ -165,7 +165,10 @@ async def _connect(port: int, told: Told, count: int) -> list[Listener]:
     while len(listeners) < count:
         some = min(_AT_ONCE, count - len(listeners))
         made = await asyncio.gather(
-            *(loop.create_connection(lambda: Listener(told), "127.0.0.1", port) for _ in range(some))
+            *(
+                loop.create_connection(lambda: Listener(told), "127.0.0.1", port)
+                for _ in range(some)
+            )
         )
         listeners += [one for _, one in made]
         async with asyncio.timeout(_PATIENCE):

@@ -9,7 +9,7 @@ from docgraph.events.cursor import Cursor, ResumeToken
 from docgraph.events.ending import Ended, Ending
 from docgraph.events.log import Reader
 from docgraph.events.notice import Notice, read_token
-from docgraph.exchange import NotifyWhen
+from docgraph.exchange import NotifyWhen, Prepared
 
 __all__ = ["Client"]
 
@@ -32,6 +32,7 @@ class Client:
         self._past = past
         self._portion: list[Notice] = []
         self._reader: Reader | None = None
+        self._offer: Callable[[Prepared], bool] | None = None
         self._has_left = False
 
     async def begin(self) -> None:
@@ -57,6 +58,12 @@ class Client:
             assert self._token is not None  # noqa: S101 - else there is a reader
             await self._read_past(self._token)
             self._join_others()
+
+    def pass_to(self, offer: Callable[[Prepared], bool]) -> None:
+        """Give events that come while one waits in `read` there; `read` gives what is refused."""
+        self._offer = offer
+        if self._reader is not None:
+            self._reader.offer = offer
 
     def end(self, ending: Ending) -> None:
         """There is no more for this client; it is told why."""
@@ -84,3 +91,4 @@ class Client:
         log, known = self._cursor.log, read_token(self._token)
         if known >= log.floor:
             self._reader = log.add_reader(self._condition, after=known, on_lag=self.end)
+            self._reader.offer = self._offer

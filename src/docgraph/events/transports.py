@@ -26,6 +26,7 @@ async def serve_socket(
     """Send events until there are no more, or the peer is gone."""
     listening = asyncio.create_task(_listen(client, socket, clock), name="stream client")
     client.on_end = listening.cancel
+    client.pass_to(socket.offer)
     try:
         while True:
             for notice in await client.read():

@@ -20,6 +20,8 @@ class Echo(Service):
     async def handle(self, exchange: Exchange) -> Answer:
         async def echo(socket: Any) -> None:
             while (message := await socket.receive()) is not None:
-                socket._write(Message(data=message))  # services send texts only, this one bytes, too
+                socket._write(
+                    Message(data=message)
+                )  # services send texts only, this one bytes, too
 
         return Upgrade(echo)

@@ -106,10 +106,17 @@ class WebSocket(asyncio.Protocol):
         if isinstance(message, str):
             self._write(Message(data=message))
             self._call.sent += len(message)
-        elif not self.transport.is_closing():
-            message.frame = message.frame or render_frame(message.content)
-            self.transport.write(message.frame)
-            self._call.sent += len(message.content)
+        else:
+            self.offer(message)
+
+    def offer(self, message: Prepared) -> bool:
+        """Send it, if that needs no waiting; whether it is sent."""
+        if self._is_over or not self._writable.is_set() or self.transport.is_closing():
+            return False
+        message.frame = message.frame or render_frame(message.content)
+        self.transport.write(message.frame)
+        self._call.sent += len(message.content)
+        return True
 
     async def receive(self) -> str | bytes | None:
         """The next message, or None when the peer is gone."""
