@@ -199,7 +199,8 @@ def print_outcome(outcome: Outcome) -> None:
     print(
         f"{'W10':8} {told.count} of {outcome.expected} events"
         f"{'' if outcome.is_complete else ' NOT COMPLETE OR NOT IN ORDER'}"
-        f"   p50/p99 ms {told.percentile(0.5):.0f}/{told.percentile(0.99):.0f} (bar {DELAY_BAR:.0f})"
+        f"   p50/p99 ms {told.percentile(0.5):.0f}/{told.percentile(0.99):.0f}"
+        f" (bar {DELAY_BAR:.0f})"
         f"   {outcome.memory_kib:.1f} KiB a client (bar {MEMORY_BAR:.0f})"
         f"   CPU µs a message {outcome.cpu / told.count * 1e6:.1f}"
         f" (clients {outcome.own_cpu / told.count * 1e6:.1f})   load {load:.1f}",

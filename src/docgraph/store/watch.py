@@ -36,7 +36,7 @@ class ChangeEvents:
     gives the stages where they are not known before it is opened.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a stream
         self,
         client: AsyncMongoClient[Document],
         commands: Commands,
