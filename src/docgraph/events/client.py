@@ -10,7 +10,7 @@ from docgraph.events.cursor import Cursor, ResumeToken
 from docgraph.events.ending import Ended, Ending
 from docgraph.events.log import Reader
 from docgraph.events.notice import Notice, read_token
-from docgraph.exchange import DocgraphError, NotifyWhen
+from docgraph.exchange import DocgraphError, NotifyWhen, Prepared
 from docgraph.exchange.errors import StoreUnavailable
 
 __all__ = ["Client"]
@@ -36,6 +36,7 @@ class Client:
         self._past = past
         self._portion: list[Notice] = []
         self._reader: Reader | None = None
+        self._offer: Callable[[Prepared], bool] | None = None
         self._has_left = False
 
     async def begin(self) -> None:
@@ -59,6 +60,12 @@ class Client:
             if self._reader is not None:
                 return await self._reader.read()
             await self._read_on()
+
+    def pass_to(self, offer: Callable[[Prepared], bool]) -> None:
+        """Give events that come while one waits in `read` there; `read` gives what is refused."""
+        self._offer = offer
+        if self._reader is not None:
+            self._reader.offer = offer
 
     def end(self, ending: Ending) -> None:
         """There is no more for this client; it is told why."""
@@ -98,3 +105,4 @@ class Client:
         log, known = self._cursor.log, read_token(self._token)
         if known >= log.floor:
             self._reader = log.add_reader(self._condition, after=known, on_lag=self.end)
+            self._reader.offer = self._offer

@@ -32,6 +32,8 @@ _FIRST_PAUSE: Final = 0.1  # seconds before a lost stream is opened again; doubl
 _LONGEST_PAUSE: Final = 2.0  # … up to this
 _ROOM_PAUSE: Final = 0.01
 _ROOM_PAUSES: Final = 25  # that a burst waits for clients which read as fast as they can
+_WITHOUT_PAUSE: Final = 32  # events that are appended in one go: readers are woken once for all …
+_SIZE_WITHOUT_PAUSE: Final = 65_536  # … unless they are large
 _PORTION: Final = 500  # events that are read at once for a client that is behind
 
 
@@ -51,6 +53,7 @@ class Cursor:
         self._events: ChangeEvents
         self._position: ResumeToken | None = None
         self._is_closing = False
+        self._count = self._size = 0  # of what was appended without a pause
         self._is_open: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.task = asyncio.create_task(self._run(), name="change stream")
 
@@ -171,7 +174,11 @@ class Cursor:
             await asyncio.sleep(_ROOM_PAUSE)
         self.log.append([notice])
         emit(StreamTold(len(self.log.readers), notice.find_lag()))
-        await asyncio.sleep(0)  # a batch of events must not keep the event loop to itself
+        self._count += 1
+        self._size += notice.size
+        if self._count >= _WITHOUT_PAUSE or self._size >= _SIZE_WITHOUT_PAUSE:
+            self._count = self._size = 0
+            await asyncio.sleep(0)  # a batch of events must not keep the event loop to itself
 
     async def _reopen(self) -> None:
         """Another change stream that goes on where this one was."""

@@ -10,12 +10,15 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
+from typing import Final
 
 from docgraph.events.ending import TOO_SLOW, Ended, Ending
 from docgraph.events.notice import Notice
-from docgraph.exchange import NotifyWhen
+from docgraph.exchange import NotifyWhen, Prepared
 
 __all__ = ["Log", "Reader"]
+
+_FEW: Final = 32
 
 
 class Log:
@@ -87,13 +90,25 @@ class Log:
 
     def read(self, position: int) -> list[Notice]:
         """The events from that number on."""
+        count = self.next - position
+        if count <= _FEW:  # found from the end; else all before them would be passed by
+            return [self._notices[place] for place in range(-count, 0)]
         return list(islice(self._notices, position - self._first, None))
 
 
 class Reader:
     """The place of one client in the log."""
 
-    __slots__ = ("_after", "_condition", "_ending", "_log", "_on_lag", "_waiter", "position")
+    __slots__ = (
+        "_after",
+        "_condition",
+        "_ending",
+        "_log",
+        "_on_lag",
+        "_waiter",
+        "offer",
+        "position",
+    )
 
     def __init__(
         self,
@@ -105,6 +120,8 @@ class Reader:
     ) -> None:
         self._log = log
         self._on_lag = on_lag
+        # Where one who waits gets events without being woken, unless that is refused.
+        self.offer: Callable[[Prepared], bool] | None = None
         self.position = position
         self._after = after  # events up to this token have been told
         self._condition = condition
@@ -138,19 +155,33 @@ class Reader:
 
     def wake(self) -> None:
         """There is something new."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if self._waiter is None or self._waiter.done() or self._pass_on():
+            return
+        self._waiter.set_result(None)
 
     def leave(self) -> None:
         """The client is gone."""
         self._log.readers.discard(self)
+
+    def _pass_on(self) -> bool:
+        """Whether everything new went straight to where it is wanted; it waits for more, then."""
+        if self.offer is None or self._ending is not None or self._log.ending is not None:
+            return False
+        for notice in self._log.read(self.position):
+            if self._wants(notice) and not self.offer(notice.message):
+                return False
+            self.position += 1
+        return True
 
     def _take(self) -> list[Notice]:
         if self.position >= self._log.next:
             return []
         notices = self._log.read(self.position)
         self.position += len(notices)
-        return [one for one in notices if one.token > self._after and one.concerns(self._condition)]
+        return [notice for notice in notices if self._wants(notice)]
+
+    def _wants(self, notice: Notice) -> bool:
+        return notice.token > self._after and notice.concerns(self._condition)
 
     async def _wait(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()

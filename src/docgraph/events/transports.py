@@ -26,6 +26,7 @@ async def serve_socket(
     """Send events until there are no more, or the peer is gone."""
     listening = asyncio.create_task(_listen(client, socket, clock), name="stream client")
     client.on_end = listening.cancel
+    client.pass_to(socket.offer)
     try:
         while True:
             for notice in await client.read():
@@ -58,16 +59,23 @@ async def _listen(client: Client, socket: Socket, clock: Callable[[], float]) ->
 
 
 class EventChunks(AsyncIterator[bytes]):
-    """Server-sent events, with a comment after so many seconds of silence."""
+    """Server-sent events, with a comment at once and after so many seconds of silence.
+
+    Some proxies and programs hold back the head of a response until something follows it.
+    """
 
     def __init__(self, client: Client, heartbeat: float) -> None:
         self._client = client
         self._heartbeat = heartbeat
+        self._has_begun = False
         self._is_over = False
 
     async def __anext__(self) -> bytes:
         if self._is_over:
             raise StopAsyncIteration
+        if not self._has_begun:
+            self._has_begun = True
+            return _HEARTBEAT
         try:
             async with asyncio.timeout(self._heartbeat):
                 notices = await self._client.read()

@@ -46,6 +46,10 @@ class Socket(Protocol):
         """Send one text message."""
         ...
 
+    def offer(self, message: Prepared) -> bool:
+        """Send it, if that needs no waiting; whether it is sent."""
+        ...
+
     async def receive(self) -> str | bytes | None:
         """The next message, or None when the peer is gone."""
         ...

@@ -8,6 +8,7 @@ images of documents from before and after a change.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -18,6 +19,7 @@ from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
 
 from docgraph.exchange.data import Document
+from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import translated
 from docgraph.store.driver.salvage import decode_event
 from docgraph.store.judge import Judge
@@ -34,9 +36,10 @@ class ChangeEvents:
     gives the stages where they are not known before it is opened.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a stream
         self,
         client: AsyncMongoClient[Document],
+        commands: Commands,
         db: str,
         collection: str | None,
         pipeline: Sequence[Mapping[str, Any]],
@@ -48,6 +51,7 @@ class ChangeEvents:
         # Raw, so that a value which the driver cannot read does not end the stream.
         raw: CodecOptions[Any] = client.codec_options.with_options(document_class=RawBSONDocument)
         database = client.get_database(db, codec_options=raw)
+        self._commands = commands
         self._db = db
         self._decoding: CodecOptions[Document] = client.codec_options
         self._source = database if collection is None else database.get_collection(collection)
@@ -82,12 +86,16 @@ class ChangeEvents:
         return bson.decode(token.raw) if isinstance(token, RawBSONDocument) else token
 
     async def open(self) -> None:
-        """Open the stream, so that nothing that happens after this is missed."""
+        """Open the stream, so that nothing that happens after this is missed.
+
+        Nobody waits for a database that is known to be away.
+        """
         if self._stream is None:
             if self._prepare is not None:
                 self._pipeline = await self._prepare()
-            with translated():
-                self._stream = await self._source.watch(self._pipeline, **self._options)
+            self._stream = await self._commands.within(
+                None, partial(self._source.watch, self._pipeline, **self._options)
+            )
 
     async def try_next(self) -> Document | None:
         """The next event, or None: there was none for about a second, or one that is not told.

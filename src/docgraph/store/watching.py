@@ -80,23 +80,23 @@ class Watching:
         options |= {"full_document": full_document, "comment": comment}
         if collection is None:
             stages = [*guard_database(db, shield), *pipeline]
-            return ChangeEvents(self.client, db, None, stages, **options)
+            return ChangeEvents(self.client, self._commands, db, None, stages, **options)
         namespace = namespace_of(db, collection)
         row = shield.rows.get(namespace)
         stages = [*hide_in_events(shield.hidden.get(namespace, ()), shown), *pipeline]
         if not row:
-            return ChangeEvents(self.client, db, collection, stages, **options)
+            return ChangeEvents(self.client, self._commands, db, collection, stages, **options)
         judge = Judge(self._commands, db, row, stages, comment) if images else None
         if judge is not None:
             options |= _BOTH_IMAGES
         stages = [*admit_found(row), *stages]
         options["prepare"] = partial(self._prepare_rows, db, collection, stages, judge)
-        return ChangeEvents(self.client, db, collection, (), judge=judge, **options)
+        return ChangeEvents(self.client, self._commands, db, collection, (), judge=judge, **options)
 
     def watch_unguarded(self, db: str, pipeline: Stages, **options: Any) -> ChangeEvents:
         """The changes of a database with hidden properties: never for what people ask or see."""
         check_database(db)
-        return ChangeEvents(self.client, db, None, pipeline, **options)
+        return ChangeEvents(self.client, self._commands, db, None, pipeline, **options)
 
     async def has_images(self, db: str, collection: str, *, deadline: Deadline) -> bool:
         """Whether the database keeps what documents of the collection were before a change."""

@@ -124,3 +124,52 @@ async def test_room_is_wanted_only_where_somebody_would_lose_something() -> None
     assert log.is_pressing
     await reader.read()
     assert not log.is_pressing
+
+
+async def test_one_who_waits_is_passed_events_without_being_woken() -> None:
+    log = build_log()
+    reader = log.add_reader(NotifyWhen(("room",), "blue"))
+    passed: list[bytes] = []
+
+    def offer(message: Prepared) -> bool:
+        passed.append(message.content)
+        return len(passed) <= 2
+
+    reader.offer = offer
+    reading = asyncio.create_task(reader.read())
+    await asyncio.sleep(0)
+    log.append(notices(1, room="blue"))
+    log.append(notices(2, room="red"))
+    log.append(notices(3, room="blue", size=2))
+    await asyncio.sleep(0)
+    assert (passed, reading.done()) == ([b"x", b"xx"], False)
+
+    log.append(notices(4, 5, room="blue"))  # refused: it is for the one who reads
+
+    assert numbers(await reading) == [4, 5]
+    assert len(passed) == 3
+
+
+async def test_nothing_is_passed_to_one_who_does_not_wait() -> None:
+    """It has not sent yet what it read before."""
+    log = build_log()
+    reader = log.add_reader()
+    passed: list[Prepared] = []
+    reader.offer = lambda message: passed.append(message) is None
+    log.append(notices(1))
+    log.append(notices(2))
+    assert not passed
+    assert numbers(await reader.read()) == [1, 2]
+
+
+async def test_one_who_is_passed_events_is_told_of_the_end() -> None:
+    log = build_log()
+    reader = log.add_reader()
+    reader.offer = lambda _: True
+    reading = asyncio.create_task(reader.read())
+    await asyncio.sleep(0)
+    log.append(notices(1))
+    log.end(GONE)
+    with pytest.raises(Ended) as ended:
+        await reading
+    assert ended.value.ending is GONE

@@ -106,10 +106,17 @@ class WebSocket(asyncio.Protocol):
         if isinstance(message, str):
             self._write(Message(data=message))
             self._call.sent += len(message)
-        elif not self.transport.is_closing():
-            message.frame = message.frame or render_frame(message.content)
-            self.transport.write(message.frame)
-            self._call.sent += len(message.content)
+        else:
+            self.offer(message)
+
+    def offer(self, message: Prepared) -> bool:
+        """Send it, if that needs no waiting; whether it is sent."""
+        if self._is_over or not self._writable.is_set() or self.transport.is_closing():
+            return False
+        message.frame = message.frame or render_frame(message.content)
+        self.transport.write(message.frame)
+        self._call.sent += len(message.content)
+        return True
 
     async def receive(self) -> str | bytes | None:
         """The next message, or None when the peer is gone."""
@@ -163,13 +170,17 @@ class WebSocket(asyncio.Protocol):
                 break
 
     def pause_writing(self) -> None:
-        """The peer reads more slowly than we write."""
+        """The peer reads more slowly than we write; what it asks, such as a ping, has to wait."""
         self._writable.clear()
+        if not self._is_over:
+            self._pause_reading()
 
     def resume_writing(self) -> None:
         """The peer has read."""
         self._stall.reset()
         self._writable.set()
+        if not self._messages:
+            self._resume_reading()
 
     def shutdown(self) -> None:
         """The server stops: say so, and close."""
@@ -254,6 +265,9 @@ class WebSocket(asyncio.Protocol):
             self.transport.pause_reading()
 
     def _resume_reading(self) -> None:
-        if not self._is_reading and not self.transport.is_closing():
+        is_wanted = self._is_over or self._writable.is_set()
+        if is_wanted and not self._is_reading and not self.transport.is_closing():
             self._is_reading = True
+            if self._pong_by < inf:  # it may wait in the buffers of the system
+                self._pong_by = self._loop.time() + PING_TIMEOUT
             self.transport.resume_reading()
