@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from docgraph.codec import JsonMode, encode
 from docgraph.exchange import Document, NotifyWhen, Prepared, Subscription
-from docgraph.store.guard.shown import is_shown
+from docgraph.store.guard.event_ids import hides_ids
 
 __all__ = ["Notice", "build_notice", "read_token"]
 
@@ -64,7 +64,7 @@ class Notice:
 
 def build_notice(event: Document, subscription: Subscription) -> Notice:
     """What of a change event is told, in the JSON that the subscription asks for."""
-    is_secret = bool(subscription.shown) and not is_shown("_id", subscription.shown or {})
+    is_secret = hides_ids(subscription.shown)
     parts = (*_IDENTITY[is_secret:], *_PARTS) if subscription.with_ids else _PARTS
     told = {part: event[part] for part in parts if part in event}
     description = told.get(_DESCRIPTION)

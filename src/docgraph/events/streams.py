@@ -63,7 +63,7 @@ class Streams:
         self, exchange: Exchange, subscription: Subscription, renew: Renew, *, is_socket: bool
     ) -> Client:
         """A client that is there as long as the task of its request, however that ends."""
-        token = find_resume_token(exchange.request)
+        token = find_resume_token(exchange.request, subscription)
         give_back = self._places.take(exchange)
         try:
             client = await self._hub.join(subscription, token)
