@@ -170,6 +170,7 @@ class Cursor:
             if event is not None:
                 await self._append(build_notice(event, self._subscription))
             self._position = self._events.resume_token or self._position
+            self.log.advance(self.position)
             if self._is_closing or not self.users:
                 return LEFT
             if event is None and not self._events.alive:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from docgraph.events.ending import TOO_SLOW, Ended, Ending
+from docgraph.events.ending import MOVED, TOO_SLOW, Ended, Ending
 from docgraph.events.notice import Notice
 from docgraph.exchange import NotifyWhen
 
@@ -23,6 +23,7 @@ class Log:
 
     def __init__(self, floor: str, *, most: int, most_bytes: int) -> None:
         self.floor = floor
+        self.position = floor  # the cursor has told everything up to here
         self.readers: set[Reader] = set()
         self.ending: Ending | None = None
         self._most = most
@@ -54,6 +55,13 @@ class Log:
             else:
                 reader.wake()
 
+    def advance(self, position: str) -> None:
+        """The cursor has come so far, be there events for its readers or not."""
+        self.position = position
+        for reader in self.readers:
+            if reader.limit is not None:
+                reader.wake()
+
     @property
     def is_pressing(self) -> bool:
         """Whether the next event would push out one that somebody has not read."""
@@ -78,10 +86,10 @@ class Log:
 
         `on_lag` is called when it has been too slow.
         """
-        position = self.next
-        if after is not None:
-            position -= sum(notice.token > after for notice in self._notices)
-        reader = Reader(self, position, after or "", condition, on_lag)
+        if after is None:
+            after = self._notices[-1].token if self._notices else self.floor
+        position = self.next - sum(notice.token > after for notice in self._notices)
+        reader = Reader(self, position, after, condition, on_lag)
         self.readers.add(reader)
         return reader
 
@@ -93,7 +101,16 @@ class Log:
 class Reader:
     """The place of one client in the log."""
 
-    __slots__ = ("_after", "_condition", "_ending", "_log", "_on_lag", "_waiter", "position")
+    __slots__ = (
+        "_condition",
+        "_ending",
+        "_log",
+        "_on_lag",
+        "_waiter",
+        "known",
+        "limit",
+        "position",
+    )
 
     def __init__(
         self,
@@ -106,7 +123,8 @@ class Reader:
         self._log = log
         self._on_lag = on_lag
         self.position = position
-        self._after = after  # events up to this token have been told
+        self.known = after  # events up to this token have been told
+        self.limit: str | None = None  # events after this token are for another reader
         self._condition = condition
         self._ending: Ending | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -119,6 +137,8 @@ class Reader:
             found = self._take()
             if found:
                 return found
+            if self.limit is not None and self._log.position >= self.limit:
+                raise Ended(MOVED)
             if self._log.ending is not None:
                 raise Ended(self._log.ending)
             await self._wait()
@@ -146,11 +166,14 @@ class Reader:
         self._log.readers.discard(self)
 
     def _take(self) -> list[Notice]:
-        if self.position >= self._log.next:
+        notices = self._log.read(self.position) if self.position < self._log.next else []
+        if self.limit is not None:
+            notices = [one for one in notices if one.token <= self.limit]
+        if not notices:
             return []
-        notices = self._log.read(self.position)
         self.position += len(notices)
-        return [one for one in notices if one.token > self._after and one.concerns(self._condition)]
+        known, self.known = self.known, max(self.known, notices[-1].token)
+        return [one for one in notices if one.token > known and one.concerns(self._condition)]
 
     async def _wait(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()

@@ -13,10 +13,19 @@ from functools import lru_cache
 
 from docgraph.variables.paths import Path, parse_path
 
-__all__ = ["ROOT", "Reference", "Source", "parse_expression", "parse_reference"]
+__all__ = [
+    "REQUEST_TIMES",
+    "ROOT",
+    "Reference",
+    "Source",
+    "is_momentary",
+    "parse_expression",
+    "parse_reference",
+]
 
 ROOT = "rootDoc"
 MAX_RANDOM_BITS = 4096
+REQUEST_TIMES = ("epochTimeStamp", "dateTime")
 
 _VARIABLE = re.compile(r"@(?P<head>[A-Za-z_][\w-]*)(?P<rest>[.\[(].*)?", re.DOTALL)
 _RANDOM = re.compile(r"\((\d{1,4})\)")
@@ -71,3 +80,12 @@ def parse_random_bits(rest: str) -> int:
     if not 1 <= bits <= MAX_RANDOM_BITS:
         raise ValueError(f"@rnd takes a number of bits from 1 to {MAX_RANDOM_BITS}: @rnd(64)")
     return bits
+
+
+def is_momentary(name: str) -> bool:
+    """Whether a predefined variable has another value whenever the same request is made."""
+    head, rest = parse_expression(name)
+    if head != "request":
+        return head in ("now", "rnd")
+    path = parse_path(f"{head}{rest}")[1:]
+    return not path or path[0] in REQUEST_TIMES
