@@ -84,8 +84,10 @@ def parse_random_bits(rest: str) -> int:
 
 def is_momentary(name: str) -> bool:
     """Whether a predefined variable has another value whenever the same request is made."""
-    head, rest = parse_expression(name)
+    found = _VARIABLE.fullmatch(name)
+    if found is None:
+        return False  # no variable
+    head, rest = found["head"], found["rest"] or ""
     if head != "request":
         return head in ("now", "rnd")
-    path = parse_path(f"{head}{rest}")[1:]
-    return not path or path[0] in REQUEST_TIMES
+    return not rest or any(time in rest for time in REQUEST_TIMES)

@@ -50,5 +50,7 @@ def _names_id(text: str) -> bool:
 
 
 def _only_keeps(key: str, value: Any) -> bool:
-    """`{"_id": 1}` of a projection."""
+    """`{"_id": 1}` of a projection, or a filter that matches nothing (`MATCH_NOTHING`)."""
+    if isinstance(value, Mapping):
+        return key == _ID and dict(value) == {"$in": []}
     return key == _ID and isinstance(value, bool | int | float) and value == 1

@@ -40,6 +40,7 @@ def test_stages_that_leave_the_id_where_it_is_are_not() -> None:
         {"$match": {"fullDocument._id": 1, "documentKey._id": {"$gt": 2}}},
         {"$project": {"_id": 1, "fullDocument": 1, "copy": "$documentKey._id"}},
         {"$set": {"fullDocument.x": "$fullDocument.name"}},
+        {"$match": {"_id": {"$in": []}}},
     ]
     check_ids_unread(stages, HIDING)
 
