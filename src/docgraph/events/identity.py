@@ -17,6 +17,7 @@ __all__ = ["find_resume_token", "identify"]
 
 _HEADER: Final = "last-event-id"
 _PARAMETER: Final = "resume-after"
+_TYPES: Final = "_typeBits"
 _TOKEN: Final = re.compile(r"[0-9A-Fa-f]{2,4096}")
 _EXAMPLE: Final = 'such as {"_data": "82…"}, the id of an event'
 
@@ -54,6 +55,10 @@ def _parse(name: str, text: str) -> ResumeToken:
     except BodyError:
         value = None
     match value:
-        case {"_data": str(data), **rest} if not rest and _TOKEN.fullmatch(data):
-            return {"_data": data.upper()}
+        case {"_data": str(data), **rest} if _TOKEN.fullmatch(data):
+            if not rest:
+                return {"_data": data.upper()}
+            types = rest.pop(_TYPES, None)  # of the numbers in it
+            if isinstance(types, bytes) and not rest:
+                return {"_data": data.upper(), _TYPES: types}
     raise RequestError(f"{name} is not the id of an event", hint=_EXAMPLE)
