@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Callable
 
 from docgraph.events.cursor import Cursor, ResumeToken
-from docgraph.events.ending import MOVED, Ended, Ending
+from docgraph.events.ending import FAILED, HISTORY_LOST, MOVED, Ended, Ending
 from docgraph.events.log import Reader
 from docgraph.events.notice import Notice, read_token
 from docgraph.exchange import NotifyWhen
+from docgraph.exchange.errors import ResumePointLost, StoreError
 
 __all__ = ["Client"]
 
@@ -63,7 +64,12 @@ class Client:
                     self._begin_next()
                     continue
             assert self._token is not None  # noqa: S101 - else there is a reader
-            await self._read_past(self._token)
+            try:
+                await self._read_past(self._token)
+            except ResumePointLost as error:
+                raise Ended(HISTORY_LOST) from error
+            except StoreError as error:
+                raise Ended(FAILED) from error
             self._join_others()
 
     def end(self, ending: Ending) -> None:
