@@ -118,19 +118,26 @@ class Cursor:
         )
 
     async def _run(self) -> None:
-        self._events = self._watch(None)
+        try:
+            self._events = self._watch(None)  # it checks the stages and the rights
+        except Exception as error:
+            self._refuse(error)
+            return
         try:
             if await self._open():
                 self.log.end(await self._tell_all())
         finally:
             await self._events.aclose()
 
+    def _refuse(self, error: BaseException) -> None:
+        self._is_open.set_exception(error)
+        self._is_open.exception()  # whoever waited for it may have left
+
     async def _open(self) -> bool:
         try:
             await self._events.open()
         except BaseException as error:
-            self._is_open.set_exception(error)
-            self._is_open.exception()  # whoever waited for it may have left
+            self._refuse(error)
             return False
         self._position = self._events.resume_token
         options = self._options
@@ -162,6 +169,7 @@ class Cursor:
             if event is not None:
                 await self._append(build_notice(event, self._subscription))
             self._position = self._events.resume_token or self._position
+            self.log.advance(self.position)
             if self._is_closing or not self.users:
                 return LEFT
             if event is None and not self._events.alive:
