@@ -19,7 +19,12 @@ pytestmark = pytest.mark.anyio
 Client = MongoClient[dict[str, Any]]
 
 SCHEMA = """
-type Query { items(skip: Int, dir: Int = 1): [Item] groups: [Group] group(_id: Int): Group }
+type Query {
+  items(skip: Int, dir: Int = 1): [Item]
+  maybe(group: Int): [Item]
+  groups: [Group]
+  group(_id: Int): Group
+}
 type Group { _id: Int items(skip: Int): [Item] own(skip: Int): [Item] }
 type Item { _id: Int }
 """
@@ -27,6 +32,11 @@ PAGE = {"skip": {"$arg": ["skip", 0]}, "limit": 9}
 MAPPINGS: dict[str, Any] = {
     "Query": {
         "items": {"collection": "items", "sort": {"age": {"$arg": "dir"}}, **PAGE},
+        "maybe": {
+            "collection": "items",
+            "find": {"$ifarg": ["group", {"group": {"$arg": "group"}}]},
+            "sort": {"age": -1},
+        },
         "groups": {"collection": "groups", "sort": {"_id": 1}},
         "group": {"collection": "groups", "find": {"_id": {"$arg": "_id"}}},
     },
@@ -127,6 +137,19 @@ async def test_an_index_behind_the_key_of_a_relation_goes_on_serving_it(
     await engine.data(app, "{ group(_id: 1) { items { _id } } }")
 
     assert "'_id': -1" not in str(engine.commands)
+
+
+async def test_an_index_behind_an_optional_condition_serves_where_it_is_given(
+    engine: Engine, mongo_client: Client, app: VisibleApp
+) -> None:
+    mongo_client[engine.database].items.create_index([("group", 1), ("age", -1)])
+    sorts = []
+
+    for field in ("maybe(group: 1)", "maybe", "maybe(group: 0)"):
+        await engine.data(app, f"{{ {field} {{ _id }} }}")
+        sorts.append(engine.commands[0]["sort"])
+
+    assert sorts == [{"age": -1}, {"age": -1, "_id": -1}, {"age": -1}]
 
 
 async def test_a_database_that_is_away_is_not_waited_for_twice(database: str) -> None:
