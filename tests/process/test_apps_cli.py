@@ -111,7 +111,6 @@ def test_check_of_a_directory_is_machine_readable(commands: Commands, tmp_path: 
         "b.json": False,
         "c.json": False,
         "d.json": False,
-        "e.json": False,
         "f.json": True,
     }
     assert rows["b.json"]["errors"] == [
@@ -123,11 +122,13 @@ def test_check_of_a_directory_is_machine_readable(commands: Commands, tmp_path: 
     ]
     assert rows["c.json"]["errors"][0]["where"].startswith("schema (line 1")
     assert "not valid JSON" in rows["d.json"]["errors"][0]["what"]
+    assert f"{tmp_path / 'e.json'}: skipped: a definition is an object" in done.stderr
+    assert f"{tmp_path / 'notes.txt'}: skipped: neither JSON nor YAML" in done.stderr
 
 
 def test_check_of_nothing_and_usage_mistakes(commands: Commands, tmp_path: Path) -> None:
     empty = commands.run("apps", "check", str(tmp_path), code=1)
-    assert f"there is no *.json file in {tmp_path}" in empty.stderr
+    assert f"there is no definition in {tmp_path}" in empty.stderr
     assert "does not exist" in commands.run("apps", "check", "/nowhere.json", code=2).stderr
 
 
@@ -300,3 +301,35 @@ def test_check_without_a_path_checks_the_stored_apps(commands: Commands) -> None
     assert "good: fine" in done.stderr
     assert "bad: error: schema" in done.stderr
     assert {row["app"]: row["valid"] for row in rows} == {"bad": False, "good": True}
+
+
+# --- definitions as files -------------------------------------------------------------------------
+
+
+def test_a_stored_app_is_written_as_files_and_applied_again(
+    commands: Commands, tmp_path: Path
+) -> None:
+    app = definition(commands.db, "items", descriptor={"json-mode": "plain"})
+    other = save(tmp_path, "other.yml", definition(commands.db, "other"))
+    commands.run("apps", "apply", str(save(tmp_path, "items.json", app)), str(other))
+    assert commands.stored == ["items", "other"]
+
+    files = tmp_path / "apps" / "items"
+    shown = commands.run("apps", "show", "items", "--files", str(files))
+    names = ["schema.graphql", "mappings.yml", "app.yml"]
+    assert shown.stderr.splitlines() == [f"wrote {files / name}" for name in names]
+    assert (files / "schema.graphql").read_text() == SCHEMA
+
+    commands.run("apps", "delete", "items")
+    applied = commands.run("apps", "apply", str(tmp_path / "apps"))
+    assert applied.stderr.splitlines()[-1] == "stored items"
+    assert json.loads(commands.run("apps", "show", "items").stdout) == app
+
+
+def test_the_json_schema_of_definitions_is_printed() -> None:
+    whole = run("apps", "schema")
+    part = run("apps", "schema", "mappings")
+
+    assert json.loads(whole.stdout)["required"] == ["schema", "mappings"]
+    assert json.loads(part.stdout)["allOf"] == [{"$ref": "#/definitions/mappings"}]
+    assert run("apps", "schema", "nothing").returncode == 2

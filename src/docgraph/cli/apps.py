@@ -43,32 +43,34 @@ def apps() -> None:
 
 
 @apps.command()
-@click.argument("path", type=_FILES, required=False)
+@click.argument("paths", type=_FILES, nargs=-1)
 @click.option("--database", is_flag=True, help="Ask the database, too: are the collections there?")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
-def check(sources: Sources, path: Path | None, database: bool, as_json: bool) -> None:
-    """Check the definitions in a file or directory; without PATH, the stored ones.
+def check(sources: Sources, paths: tuple[Path, ...], database: bool, as_json: bool) -> None:
+    """Check the definitions in files and directories; without PATHS, the stored ones.
 
-    Files are checked without a server and, unless told otherwise, without a database. Exit code 1
-    when one of the definitions cannot work.
+    A definition is a JSON or YAML file, or a directory with schema.graphql, mappings.yml and
+    app.yml. Directories are gone through with those in them. Files are checked without a server
+    and, unless told otherwise, without a database. Exit code 1 when one of the definitions cannot
+    work.
     """
-    from docgraph.cli.definitions import check_path, check_stored, report, settle_all, settle_alone
+    from docgraph.cli.definitions import check_paths, check_stored, report, settle_all, settle_alone
 
     prepared = prepare_sources(sources)
 
     async def ask(bench: _Definitions) -> list[Checked]:
-        if path is not None:
-            found = check_path(prepared, path)
+        if paths:
+            found = check_paths(prepared, paths)
         else:
             documents = await bench.read(Read(sort=[("_id", 1)], limit=_MAX_APPS))
             found = check_stored(prepared, documents)
         return await settle_all(found, bench.app.store, bench.settings)
 
-    if path is None or database:
+    if database or not paths:
         checked = _run(sources, ask)
     else:
-        checked = settle_alone(check_path(prepared, path))
+        checked = settle_alone(check_paths(prepared, paths))
     report(checked, as_json=as_json)
     if not checked and not as_json:
         notice("no apps are stored")
@@ -76,11 +78,14 @@ def check(sources: Sources, path: Path | None, database: bool, as_json: bool) ->
 
 
 @apps.command()
-@click.argument("path", type=_FILES)
+@click.argument("paths", type=_FILES, nargs=-1, required=True)
 @configured
-def apply(sources: Sources, path: Path) -> None:
-    """Store the definitions of a file or directory; none of them if one cannot work."""
-    from docgraph.cli.definitions import check_path, report, settle_all, settle_alone
+def apply(sources: Sources, paths: tuple[Path, ...]) -> None:
+    """Store the definitions of files and directories; none of them if one cannot work.
+
+    See `docgraph apps check --help` for what a definition is.
+    """
+    from docgraph.cli.definitions import check_paths, report, settle_all, settle_alone
     from docgraph.graphql.apps.cache_plugins import ensure_index
 
     def refuse_errors(found: list[Checked]) -> None:
@@ -88,7 +93,7 @@ def apply(sources: Sources, path: Path) -> None:
         if any(one.errors for one in found):
             raise StartupError("nothing was stored", hint="mend the definitions named above")
 
-    checked = check_path(prepare_sources(sources), path)
+    checked = check_paths(prepare_sources(sources), paths)
     if any(one.errors for one in checked):
         refuse_errors(settle_alone(checked))
 
@@ -118,14 +123,35 @@ def list_(sources: Sources, as_json: bool) -> None:
 
 @apps.command()
 @click.argument("app")
+@click.option(
+    "--files",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write schema.graphql, mappings.yml and app.yml into DIR instead.",
+)
 @configured
-def show(sources: Sources, app: str) -> None:
+def show(sources: Sources, app: str, files: Path | None) -> None:
     """Print a stored definition as it was written."""
+    from docgraph.cli.definition_export import write_definition
     from docgraph.codec import JsonMode, to_json
 
-    document = _run(sources, lambda bench: bench.require(app))
-    plain = to_json(_without_etag(document), JsonMode.STANDARD)
+    document = _without_etag(_run(sources, lambda bench: bench.require(app)))
+    if files is not None:
+        for file in write_definition(document, files):
+            notice(f"wrote {file}")
+        return
+    plain = to_json(document, JsonMode.STANDARD)
     text = orjson.dumps(plain, option=orjson.OPT_INDENT_2)
+    click.echo(text.decode())
+
+
+@apps.command()
+@click.argument("part", type=click.Choice(["definition", "mappings", "app"]), default="definition")
+def schema(part: Any) -> None:
+    """Print the JSON Schema of definitions, for editors; or that of a part in its own file."""
+    from docgraph.graphql.definition.json_schema import build_json_schema
+
+    text = orjson.dumps(build_json_schema(part), option=orjson.OPT_INDENT_2)
     click.echo(text.decode())
 
 
