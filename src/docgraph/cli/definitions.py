@@ -20,7 +20,15 @@ from docgraph.store import Policy, Store
 from docgraph.store.sections import AggregationSecurity
 from docgraph.variables import BUILT_IN
 
-__all__ = ["Checked", "check_paths", "check_stored", "report", "settle_all", "settle_alone"]
+__all__ = [
+    "Checked",
+    "check_paths",
+    "check_stored",
+    "read_paths",
+    "report",
+    "settle_all",
+    "settle_alone",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +54,13 @@ class Checked:
 def check_paths(prepared: Prepared, paths: Sequence[Path]) -> list[Checked]:
     """Check the definitions of files and directories; two that claim one uri collide.
 
-    What in a directory is no definition is named. What only a database knows is left open: see
-    `settle_all` and `settle_alone`.
+    What only a database knows is left open: see `settle_all` and `settle_alone`.
     """
+    return list(_find_collisions([_check(prepared, found) for found in read_paths(paths)]))
+
+
+def read_paths(paths: Sequence[Path]) -> list[Found]:
+    """The definitions of files and directories; what in a directory is none is named."""
     sources = find_definitions(paths)
     for path, reason in sources.skipped:
         notice(f"{path}: skipped: {reason}")
@@ -57,7 +69,7 @@ def check_paths(prepared: Prepared, paths: Sequence[Path]) -> list[Checked]:
             f"there is no definition in {', '.join(map(str, paths))}",
             hint=f"it is a .json or .yml file, or a directory with {SCHEMA_FILE}",
         )
-    return list(_find_collisions([_check(prepared, found) for found in sources.definitions]))
+    return sources.definitions
 
 
 def check_stored(prepared: Prepared, documents: Sequence[Document]) -> list[Checked]:
