@@ -23,7 +23,8 @@ __all__ = ["APP", "MAPPINGS", "SCHEMA_FILE", "SUFFIXES", "Found", "Sources", "fi
 
 SCHEMA_FILE = "schema.graphql"
 APP, MAPPINGS = "app", "mappings"
-SUFFIXES = (".yml", ".yaml", ".json")
+_YAML = (".yml", ".yaml")
+SUFFIXES = (*_YAML, ".json")
 _MAX_SIZE = 16 * 1024 * 1024  # of a document of the database
 _FOREIGN_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
 
@@ -74,7 +75,11 @@ class _Finder:
             self.sources.definitions.append(_read_file(path))
 
     def _walk(self, directory: Path) -> None:
-        entries = sorted(directory.iterdir())
+        try:
+            entries = sorted(directory.iterdir())
+        except OSError as error:
+            self._skip(directory, f"cannot be read: {error.strerror}")
+            return
         is_definition = (directory / SCHEMA_FILE).is_file()
         if is_definition:
             self._add_directory(directory)
@@ -98,7 +103,9 @@ class _Finder:
             self._skip(file, "neither JSON nor YAML")
         elif file.stem == MAPPINGS:
             self._skip(file, f"there is no {SCHEMA_FILE} beside it")
-        elif file.is_file() and file.stat().st_size > _MAX_SIZE:
+        elif not file.is_file():
+            self._skip(file, "not a file")
+        elif file.stat().st_size > _MAX_SIZE:
             self._skip(file, "larger than a definition can be")
         elif self._is_new(file):
             found = _read_file(file)
@@ -165,7 +172,11 @@ def _read_part(directory: Path, part: str) -> Document | None:
         return None
     if len(files) > 1:
         raise _UnreadableError(f"{files[0].name} and {files[1].name}: keep one of them")
-    content = _read_content(files[0])
+    try:
+        content = _read_content(files[0])
+    except _UnreadableError as error:
+        is_named = files[0].name in str(error)
+        raise _UnreadableError(str(error) if is_named else f"{files[0].name}: {error}") from None
     if not isinstance(content, dict):
         raise _UnreadableError(f"{files[0].name} must be an object")
     return content
@@ -174,7 +185,7 @@ def _read_part(directory: Path, part: str) -> Document | None:
 def _read_content(file: Path) -> Any:
     """What the file says, with extended JSON in it as the values that it stands for."""
     text = _read_text(file)
-    if file.suffix == ".json":
+    if file.suffix not in _YAML:
         try:
             return decode(text)
         except DocgraphError as error:
@@ -185,7 +196,7 @@ def _read_content(file: Path) -> Any:
     try:
         return build_bson(to_plain(parsed.node))
     except ValueError as error:
-        raise _UnreadableError(f"{file.name}: {error}") from None
+        raise _UnreadableError(str(error)) from None
 
 
 def _describe(problems: Sequence[Any]) -> Iterator[str]:

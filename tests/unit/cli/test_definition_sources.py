@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -135,7 +136,7 @@ def test_what_is_named_twice_is_read_once(tmp_path: Path) -> None:
     [
         ({"app.yml": "", "mappings.yml": "[]"}, "app.yml must be an object"),
         ({"mappings.yml": YAML, "mappings.json": MAPPINGS}, "mappings.yml and mappings.json: keep"),
-        ({"mappings.json": "{"}, "not valid JSON: line 1"),
+        ({"mappings.json": "{"}, "mappings.json: not valid JSON: line 1"),
         ({"mappings.yml": "a: b: c"}, "not valid YAML: mappings.yml:1:5"),
         ({"mappings.yml": "a: 1\na: 2"}, "'a' stands here twice"),
         ({"mappings.yml": "a: {$oid: x}"}, "mappings.yml: an ObjectId is 24 hexadecimal digits"),
@@ -149,6 +150,25 @@ def test_parts_that_do_not_fit_together_are_refused(
     save(tmp_path, {"schema.graphql": SCHEMA, **files})
 
     assert message in read_one(tmp_path)
+
+
+def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "lost.json").symlink_to(tmp_path / "nowhere")
+
+    sources = find_definitions([tmp_path])
+
+    assert sources.definitions == []
+    assert {path.name: why for path, why in sources.skipped} == {
+        "lost.json": "not a file",
+        "pipe.json": "not a file",
+    }
+
+
+def test_a_file_of_any_name_is_json_when_it_is_named(tmp_path: Path) -> None:
+    save(tmp_path, {"definition": "{_id: 'a', /* lenient */ schema: '', mappings: {},}"})
+
+    assert read_one(tmp_path / "definition") == {"_id": "a", "schema": "", "mappings": {}}
 
 
 def test_a_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
