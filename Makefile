@@ -11,7 +11,7 @@ TESTERS ?= 3
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-pythons drill drill-bare drill-slow-upload check format bench bench-rivals clean
+.PHONY: help setup run test test-fast test-pythons conformance drill drill-bare drill-slow-upload check format bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,7 +29,7 @@ $(VENV)/.run: $(VENV)/.created pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.run pyproject.toml constraints.txt
 	@echo "installing the development tools"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,dev]'
 	@touch $@
 
 setup: $(VENV)/.dev ## make the virtual environment and install everything
@@ -45,6 +45,9 @@ test-fast: $(VENV)/.dev ## run the tests that start no server
 
 test-pythons: ## run the tests with every Python that is here (PYTHONS="..." or ONLY=oldest|newest|ends)
 	@$(PYTHON) tools/pythons.py --only $(or $(ONLY),all) $(PYTHONS)
+
+conformance: $(VENV)/.dev ## run the suites of others that take long to install (Node with npm)
+	@$(BIN)/pytest -q -p no:randomly tests/conformance/conformance_mcp.py
 
 drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debootstrap)
 	@$(PYTHON) tools/drill_bare.py $(ARGS)
@@ -75,11 +78,11 @@ bench: $(VENV)/.bench ## measure docgraph beside a hand-written twin (ARGS="--on
 
 $(VENV)/.bench: $(VENV)/.dev pyproject.toml constraints.txt
 	@echo "installing what the bench measures us against"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,dev,bench]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,dev,bench]'
 	@touch $@
 
 bench-rivals: $(VENV)/.bench ## measure docgraph beside other GraphQL servers (Node 20.19+ for two of them)
 	@$(BIN)/python -m bench.rivals.run $(ARGS)
 
 clean: ## remove what the targets above made (the data directory stays)
-	@rm -rf $(VENV) .venv-*/ .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/rivals/*/node_modules
+	@rm -rf $(VENV) .venv-*/ .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/rivals/*/node_modules tests/conformance/*/node_modules

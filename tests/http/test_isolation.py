@@ -22,6 +22,8 @@ from tests.http.access_harness import (
 )
 from tests.http.harness import Reply, Service
 from tests.http.hosts import module_application
+from tests.http.mcp_harness import AGENTS
+from tests.http.mcp_harness import ask as speak
 
 pytestmark = pytest.mark.anyio
 
@@ -65,7 +67,7 @@ INTRUDERS = {
 
 @module_application
 async def service(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
-    async with guarded(mongo_client, mongo_uri) as one:
+    async with guarded(mongo_client, mongo_uri, AGENTS) as one:
         await fill(one)
         yield one
 
@@ -192,11 +194,19 @@ async def listen(service: Service, who: Caller) -> list[Reply]:
     return [reply]
 
 
-async def call_tool(service: Service, who: Caller) -> list[Reply]:
-    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    reply = await service.request("POST", "/mcp", headers=who, json=body)
-    assert reply.status == 200
-    return [reply]
+def call(tool: str, **arguments: Any) -> Door:
+    """An agent's look at its tools, and the use of one."""
+
+    async def knock(service: Service, who: Caller) -> list[Reply]:
+        params = {"name": tool, "arguments": arguments}
+        replies = [
+            await speak(service, "tools/list", None, who),
+            await speak(service, "tools/call", params, who),
+        ]
+        assert [reply.status for reply in replies] == [200, 200]
+        return replies
+
+    return knock
 
 
 def _not_built(what: str) -> Any:
@@ -255,7 +265,11 @@ DOORS: dict[str, Any] = {
     "rest: filter by password": get("/users", filter=json.dumps({"password": {"$gt": ""}})),
     "rest: definitions and rules": get("/gql-apps", "/gql-apps/company", "/acl"),
     "stream": pytest.param(listen, marks=_not_built("the change stream")),
-    "mcp": pytest.param(call_tool, marks=_not_built("MCP")),
+    "mcp: rows": call("run_query", app="company", query="{ people { _id name boss { _id } } }"),
+    "mcp: schema": call("get_schema", app="company"),
+    "mcp: search": call("search_schema", words="pay amount name"),
+    "mcp: explain": call("explain_query", app="company", query="{ people { name } }"),
+    "mcp: error text": call("run_query", app="company", query="{ people { sala } }"),
 }  # fmt: skip
 
 

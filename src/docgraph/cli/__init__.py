@@ -25,6 +25,7 @@ COMMANDS = (
     "demo",
     "apps",
     "explain",
+    "mcp",
     "users",
     "access",
     "config",

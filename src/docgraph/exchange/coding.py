@@ -28,6 +28,8 @@ def is_coded(headers: Headers) -> bool:
 
 def is_compressed(headers: Headers) -> bool:
     """Whether the body is in gzip; raises `UnsupportedMediaType` for anything else but plain."""
+    if "content-encoding" not in headers:
+        return False
     codings = _find_codings(headers)
     if len(codings) > 1 or not _GZIP.issuperset(codings):
         raise UnsupportedMediaType(

@@ -1,4 +1,4 @@
-"""The GraphQL service: `graphql`, its limits, the plugins that keep apps in memory, and MCP."""
+"""The GraphQL service: `graphql`, its limits, and the plugins that keep apps in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from docgraph.config.section import (
 )
 from docgraph.exchange.errors import Problem
 
-__all__ = ["GraphAppsInitializer", "GraphAppsUpdater", "Graphql", "GraphqlLimits", "Mcp"]
+__all__ = ["GraphAppsInitializer", "GraphAppsUpdater", "Graphql", "GraphqlLimits"]
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
@@ -87,6 +87,13 @@ class Graphql(ServiceConfig, frozen=True):
         Literal["all", "authenticated", "off"] | tuple[str, ...],
         Meta(description="who may read the schema: everybody, known callers, nobody, or roles"),
     ] = "all"
+    explain: Annotated[
+        tuple[str, ...] | None,
+        Meta(
+            description="roles that are told the collections, indexes and counts behind a query; "
+            "without it the root role of `dbAclAuthorizer`"
+        ),
+    ] = None
     json_mode: Annotated[
         Literal["standard", "canonical", "relaxed", "plain"],
         Meta(description="JSON form of BSON values in results; apps may have their own"),
@@ -116,24 +123,3 @@ class GraphAppsUpdater(PluginConfig, frozen=True):
 
     section_name: ClassVar[str] = "graphAppsUpdater"
     enabled: Annotated[bool, Meta(description="whether the plugin is on")] = True
-
-
-class Mcp(ServiceConfig, frozen=True):
-    """Agents' access to the GraphQL apps by the Model Context Protocol."""
-
-    section_name: ClassVar[str] = "mcp"
-    enabled: Annotated[bool, Meta(description="whether the service is on")] = False
-    uri: Annotated[Uri, Meta(description="path of the endpoint")] = "/mcp"
-    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
-    allowed_hosts: Annotated[
-        tuple[str, ...],
-        Meta(description="`Host` values accepted beside those of the listeners"),
-    ] = ()
-    allowed_origins: Annotated[
-        tuple[str, ...],
-        Meta(description="`Origin` values accepted from browsers"),
-    ] = ()
-    max_body_size: Annotated[Size, Meta(description="largest request body; more is 413")] = (
-        1_048_576
-    )
-    max_result_size: Annotated[Size, Meta(description="largest result of a tool")] = 1_048_576

@@ -46,6 +46,7 @@ __all__ = [
     "ServerStarted",
     "ServerStopped",
     "ServerStopping",
+    "ToolCalled",
     "UnattendedFailed",
     "UnreadableValue",
     "WorkerLost",
@@ -196,6 +197,18 @@ class QueryFailed(Event, frozen=True):
     reason: str
     app: str = ""
     field: str = ""
+
+
+class ToolCalled(Event, frozen=True):
+    """An agent has used a tool."""
+
+    request_id: str
+    tool: str
+    app: str
+    account: str
+    ok: bool
+    duration: float
+    error: str = ""  # the stable code of the error that the agent was told
 
 
 class DiskFull(Event, frozen=True):
@@ -402,38 +415,4 @@ class ObserverFailed(Event, frozen=True):
     error: BaseException
 
 
-EVENTS: tuple[type[Event], ...] = (
-    ServerStarted,
-    ServerStopping,
-    ServerStopped,
-    WorkerStarted,
-    WorkerLost,
-    RequestStarted,
-    RequestFinished,
-    RequestRefused,
-    RequestFailed,
-    CommandFinished,
-    QueryFailed,
-    DatabaseLost,
-    DiskFull,
-    DatabaseFound,
-    UnreadableValue,
-    FastPathOff,
-    FilterPassed,
-    PluginLoaded,
-    PluginFailed,
-    InterceptorFailed,
-    ConfigWarning,
-    AppLoaded,
-    AppInvalid,
-    AppsRefreshed,
-    AuthFailed,
-    LoginsBlocked,
-    AccessDenied,
-    BackgroundFailed,
-    UnattendedFailed,
-    BackgroundLeft,
-    LoopLagged,
-    LinesDropped,
-    ObserverFailed,
-)
+EVENTS: tuple[type[Event], ...] = tuple(Event.__subclasses__())  # all of the above

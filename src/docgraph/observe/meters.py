@@ -87,6 +87,16 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         (),
         "Stored values that could not be read and were shown as their raw bytes.",
     ),
+    "docgraph_mcp_calls_total": (
+        "counter",
+        ("tool", "app", "ok"),
+        "Tools that agents have used.",
+    ),
+    "docgraph_mcp_call_duration_seconds": (
+        "histogram",
+        ("tool",),
+        "Time that a tool took.",
+    ),
     "docgraph_apps": (
         "gauge:livemostrecent",
         ("state",),
@@ -205,13 +215,11 @@ class Meters:
         self._metrics["docgraph_start_time_seconds"].set(time.time())
         self._metrics["docgraph_processes"].set(1)
         self._rare["docgraph_info"].of(version, platform.python_version()).set(1)
-        subscribe(self.count)
+        subscribe(self.count, wants=self._handlers.__contains__)
 
     def count(self, event: events.Event) -> None:
-        """Count one event; those that are not measured pass."""
-        handler = self._handlers.get(type(event))
-        if handler is not None:
-            handler(event)
+        """Count one event of those that are measured."""
+        self._handlers[type(event)](event)
 
     def render(self) -> bytes:
         """All metrics in the text format. With several processes this reads their files."""
@@ -235,6 +243,7 @@ class Meters:
             events.UnreadableValue: lambda event: self._metrics[
                 "docgraph_database_unreadable_values_total"
             ].inc(event.values),
+            events.ToolCalled: self._count_tool,
             events.AppsRefreshed: self._set_apps,
             events.AuthFailed: self._counter("docgraph_auth_failures_total", "mechanism", "reason"),
             events.LoginsBlocked: self._counter("docgraph_logins_blocked_total", "scope"),
@@ -305,6 +314,11 @@ class Meters:
         command, ok = labels
         self._sent.of(command, ok).inc(tally.count)
         tally.pour_into(self._command_durations.of(command))
+
+    def _count_tool(self, event: events.ToolCalled) -> None:
+        ok = "true" if event.ok else "false"
+        self._rare["docgraph_mcp_calls_total"].of(event.tool, event.app or "none", ok).inc()
+        self._rare["docgraph_mcp_call_duration_seconds"].of(event.tool).observe(event.duration)
 
     def _set_apps(self, event: events.AppsRefreshed) -> None:
         for state in ("served", "disabled", "invalid"):

@@ -28,9 +28,18 @@ __all__ = ["PluginSet", "assemble", "is_enabled"]
 
 def is_enabled(found: Found, sections: Mapping[str, Section]) -> bool:
     """The option `enabled` of the plugin's section, else the plugin's own default."""
-    section = sections.get(found.name)
-    enabled = section.enabled if isinstance(section, PluginConfig) else None
-    return found.plugin.enabled_by_default if enabled is None else enabled
+    own, whole = _read_enabled(found.name, sections), None
+    part_of = getattr(found.plugin, "part_of", "")
+    if part_of:
+        whole = _read_enabled(part_of, sections)
+    if whole is False:
+        return False
+    return found.plugin.enabled_by_default if own is None else own
+
+
+def _read_enabled(name: str, sections: Mapping[str, Section]) -> bool | None:
+    section = sections.get(name)
+    return section.enabled if isinstance(section, PluginConfig) else None
 
 
 @dataclass(slots=True)

@@ -91,6 +91,7 @@ class Plugin(Protocol):
     name: ClassVar[str]
     description: ClassVar[str] = ""
     enabled_by_default: ClassVar[bool] = True
+    part_of: ClassVar[str] = ""  # the plugin that this one is on and off with
     security: ClassVar[bool] = (
         False  # an enabled security plugin that cannot start stops the server
     )
@@ -118,6 +119,7 @@ class Service(Plugin, Protocol):
     uri: ClassVar[str]
     exact: ClassVar[bool] = False  # only the uri itself, nothing below it
     methods: ClassVar[tuple[str, ...]] = ("GET",)
+    accepted_headers: ClassVar[tuple[str, ...]] = ()  # that pages may send beside the usual ones
     secured: ClassVar[bool] = True
     is_probe: ClassVar[bool] = False  # answered at once, however many requests wait for their turn
     max_body_size: int = 1 << 20

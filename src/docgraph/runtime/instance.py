@@ -23,11 +23,12 @@ from pathlib import Path
 from docgraph.runtime.counters import WindowCounters, create_counters
 from docgraph.runtime.generations import Generations, create_generations
 
-__all__ = ["Instance", "create_instance"]
+__all__ = ["CALLS", "LOGINS", "Instance", "create_instance"]
 
 PREFIX = "docgraph-instance-"
 PARENT = 0  # the number of the parent; workers count from 1
 _SECRET_BYTES = 32
+LOGINS, CALLS = _TABLES = ("counters", "calls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,12 @@ class Instance:
         """The shared generations, opened for this process."""
         return Generations(self.directory / "generations")
 
-    def open_counters(self, seconds: float) -> WindowCounters:
-        """The shared counters of hits within the last `seconds`, opened for this process."""
-        return WindowCounters(self.directory / "counters", seconds, self.secret("counters"))
+    def open_counters(self, seconds: float, table: str = LOGINS) -> WindowCounters:
+        """The shared counters of hits within the last `seconds`, opened for this process.
+
+        A table is for counters of the same `seconds`: others would push its counts out.
+        """
+        return WindowCounters(self.directory / table, seconds, self.secret(table))
 
     @property
     def metrics_directory(self) -> Path:
@@ -77,7 +81,8 @@ def create_instance(parent: Path | None = None) -> Iterator[Instance]:
     lock = _lock(directory)
     try:
         create_generations(directory / "generations")
-        create_counters(directory / "counters")
+        for table in _TABLES:
+            create_counters(directory / table)
         yield Instance(
             id=directory.name.removeprefix(PREFIX),
             directory=directory,

@@ -59,6 +59,8 @@ from docgraph.graphql.apps.cache_plugins import (
 from docgraph.graphql.apps.creation import AppsIndexOnCreation
 from docgraph.graphql.apps.writes import DefinitionChecker, DefinitionNotifier, DefinitionReader
 from docgraph.graphql.http.service import GraphqlService
+from docgraph.mcp.metadata import McpChallenge, McpMetadata
+from docgraph.mcp.service import McpService
 from docgraph.openapi.service import OpenApiPageService, OpenApiService
 from docgraph.plugins.kinds import Plugin
 from docgraph.rest.schemas.checks import (
@@ -145,6 +147,10 @@ BUILTIN: tuple[type[Plugin], ...] = (
     DefinitionChecker,
     DefinitionNotifier,
     DefinitionReader,
+    # agents
+    McpService,
+    McpMetadata,
+    McpChallenge,
     # documents
     MongoService,
     CollectionNotifier,

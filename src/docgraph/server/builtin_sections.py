@@ -28,7 +28,8 @@ from docgraph.auth.mechanisms.sections import (
 from docgraph.auth.sections import Roles
 from docgraph.auth.tokens.sections import AuthTokenService, JwtTokenManager, RndTokenManager
 from docgraph.config.section import Section
-from docgraph.graphql.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql, Mcp
+from docgraph.graphql.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql
+from docgraph.mcp.sections import Mcp
 from docgraph.observe.sections import Logging
 from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.rest.sections import Mongo

@@ -39,7 +39,9 @@ async def serve(exchange: Exchange, route: Route | None) -> Answer:
     if method == "OPTIONS" or method not in own:
         allowed = _complete(own)
         if method == "OPTIONS":
-            return Body(200, headers=[("Allow", ", ".join(allowed)), *preflight_headers(allowed)])
+            own_headers = getattr(route.service, "accepted_headers", ())
+            preflight = preflight_headers(allowed, own_headers)
+            return Body(200, headers=[("Allow", ", ".join(allowed)), *preflight])
         if method not in allowed:
             raise MethodNotAllowed(method, allowed)
     if exchange.parsed is not None and exchange.parsed.refusal is not None:

@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from docgraph.exchange.data import (
-    Consistency,
-    Document,
-    Read,
-    Resource,
-    Write,
-    WriteResult,
-)
+from docgraph.exchange.data import Consistency, Document, Read, Resource, Write, WriteResult
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError
 from docgraph.exchange.exchange import Exchange
@@ -29,9 +22,10 @@ from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.fast_path import report_untried_version
 from docgraph.store.driver.waiting import Waits
+from docgraph.store.explain import QueryPlan, read_plan
 from docgraph.store.facts import Facts
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
-from docgraph.store.guard.rewrite import check_update, guard_pipeline
+from docgraph.store.guard.rewrite import guard_pipeline
 from docgraph.store.guard.rows import (
     Guard,
     Key,
@@ -42,13 +36,8 @@ from docgraph.store.guard.rows import (
     check_projection,
     strip,
 )
-from docgraph.store.guard.stages import (
-    STREAM_STAGES,
-    UPDATE_STAGES,
-    Policy,
-    check_filter,
-    check_pipeline,
-)
+from docgraph.store.guard.stages import STREAM_STAGES, Policy, check_filter, check_pipeline
+from docgraph.store.guard.writes import check_write
 from docgraph.store.indexes import ensure_index
 from docgraph.store.intercept import Interceptors
 from docgraph.store.names import check_database, check_namespace, place_of
@@ -161,6 +150,27 @@ class Store:
         if hidden:
             strip(documents, hidden)
         return documents
+
+    async def explain(
+        self,
+        db: str,
+        collection: str,
+        filter: Mapping[str, Any],
+        *,
+        deadline: Deadline,
+        sort: Sort | None = None,
+        rows: Rows | None = None,
+    ) -> QueryPlan:
+        """How the database would find these documents; none is looked at."""
+        namespace, order = check_namespace(db, collection), read_sort(sort)
+        check_filter(filter, policy=self.policy)
+        shield = self._shield(rows)
+        if hidden := shield.hidden.get(namespace, ()):
+            check_filter_paths(filter, hidden)
+            check_order(order, None, hidden)
+        filter = shield.restrict(namespace, filter)
+        command = build_find(collection, filter, limit=1, options={"sort": order})
+        return read_plan(await self._commands.explain(db, command, deadline))
 
     async def find_one(  # noqa: PLR0913 - the parts of a query
         self,
@@ -436,14 +446,5 @@ class Store:
 
     def _check_write(self, db: str, collection: str, write: Write, reveal: Iterable[Key]) -> None:
         namespace = check_namespace(db, collection)
-        check_filter(write.filter, policy=self.policy)
-        if write.update is not None and "$pull" in write.update:
-            check_filter(write.update["$pull"], policy=self.policy, origin="update.$pull")
-        if write.pipeline is not None:
-            check_pipeline(
-                write.pipeline, db=db, policy=self.policy, origin="update", allowed=UPDATE_STAGES
-            )
-        hidden = self.guard.shield(None, reveal).hidden.get(namespace)
-        if hidden:
-            check_filter_paths(write.filter, hidden)
-            check_update(write.update or write.pipeline or {}, hidden)
+        hidden = self.guard.shield(None, reveal).hidden.get(namespace, ())
+        check_write(write, db=db, policy=self.policy, hidden=hidden)

@@ -162,6 +162,21 @@ def test_a_disabled_plugin_is_not_constructed():
     assert plugins.plugins == []
 
 
+@pytest.mark.parametrize(
+    ("own", "whole", "is_there"),
+    [(None, None, True), (None, False, False), (None, True, True), (False, True, False)],
+)
+def test_a_part_of_another_plugin_is_off_with_it(own, whole, is_there):
+    class Part(Idle):
+        name: ClassVar[str] = "part"
+        part_of: ClassVar[str] = "whole"
+
+    sections = {"part": PluginConfig(enabled=own), "whole": PluginConfig(enabled=whole)}
+    plugins = assemble((Found(Part, "here"),), sections, {})
+
+    assert bool(plugins.plugins) is is_there
+
+
 def test_a_constructor_that_raises_stops_the_start_with_the_name_of_the_plugin():
     class Broken(Idle):
         name: ClassVar[str] = "broken"

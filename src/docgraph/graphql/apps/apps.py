@@ -95,6 +95,17 @@ class Apps:
             raise NotFound("GraphQL app not found")
         return await self._compile(entry, definitions)
 
+    async def list_served(self) -> list[Entry]:
+        """The definitions that are served, by uri; they may still turn out not to work."""
+        if not self._config.app_cache_enabled:
+            definitions = StoredDefinitions()
+            definitions.put([build_entry(one) for one in await self._read({}, _MAX_APPS)])
+            return definitions.served()
+        await self._follow()
+        if not self._complete:
+            await self.load_first()
+        return self._definitions.served()
+
     async def get(self, name: Any) -> App | None:
         """The app with this `_id`, loaded if need be; None when there is none."""
         entry = self._definitions.entry(build_key(name))
@@ -148,12 +159,17 @@ class Apps:
             definitions = await self._read_claimants(uri)
             self._emit_collisions(definitions)
             return definitions
+        if self._generations.read("apps") != self._seen:
+            await self._follow()
+        if not self._complete and self._definitions.find(uri) is None:
+            await self._loading.get(uri, self._load_claimants)
+        return self._definitions
+
+    async def _follow(self) -> None:
+        """Know what other workers have written."""
         generation = self._generations.read("apps")
         if generation != self._seen and time.monotonic() >= self._ask_again:
             await self._catching_up.get(generation, self._catch_up)
-        if self._definitions.find(uri) is None and not self._complete:
-            await self._loading.get(uri, self._load_claimants)
-        return self._definitions
 
     async def _catch_up(self, generation: int) -> None:
         """Another worker wrote, or this one has not loaded yet; once for parallel requests.
@@ -251,13 +267,16 @@ class Apps:
     async def _compile(self, entry: Entry, definitions: StoredDefinitions) -> App:
         if entry.key in definitions.collisions:
             raise DefinitionError("Invalid GraphQL app definition")
-        compiled = await self._compiled.get(entry.key, lambda _: self._build(entry))
+        compiled = self._compiled.find(entry.key) or await self._load(entry)
         while compiled.version != entry.version:
             self._compiled.invalidate(entry.key)
-            compiled = await self._compiled.get(entry.key, lambda _: self._build(entry))
+            compiled = await self._load(entry)
         if isinstance(compiled.outcome, DefinitionError):
             raise DefinitionError("Invalid GraphQL app definition")
         return compiled.outcome
+
+    async def _load(self, entry: Entry) -> _Compiled:
+        return await self._compiled.get(entry.key, lambda _: self._build(entry))
 
     def _put(self, entries: Sequence[Entry]) -> None:
         self._definitions.put(entries)

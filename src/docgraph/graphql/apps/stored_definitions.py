@@ -86,6 +86,10 @@ class StoredDefinitions:
         """All definitions, enabled or not."""
         return list(self._by_key.values())
 
+    def served(self) -> list[Entry]:
+        """Those that have a uri of their own, in the order of their uris."""
+        return [entry for _, entry in sorted(self._by_uri.items())]
+
     def put(self, entries: Iterable[Entry]) -> None:
         """Add or replace."""
         self._by_key.update((entry.key, entry) for entry in entries)

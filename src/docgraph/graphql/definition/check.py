@@ -25,7 +25,9 @@ from docgraph.graphql.definition.check_fields import Rules, check_object_type, c
 from docgraph.graphql.definition.check_types import check_abstract_type, check_enum
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition
 from docgraph.graphql.definition.findings import Finding, Findings, Report
+from docgraph.graphql.definition.limits import replace_limits
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
+from docgraph.graphql.definition.operations import check_operations
 from docgraph.graphql.definition.schema import SchemaError, build_schema, parse_schema
 from docgraph.graphql.definition.visibility import Visibility, check_visibility, read_visibility
 from docgraph.graphql.sections import Graphql
@@ -93,6 +95,8 @@ def inspect_definition(
     if parts.schema is not None:
         _check_entrance(parts.schema, definition.mappings, findings)
         check_hidden(parts.schema, parts.mappings, hidden or {}, findings)
+        limits = replace_limits(settings.limits, definition.limits)
+        findings.errors += check_operations(definition.operations, parts.schema, limits)
     return findings.report()
 
 

@@ -68,6 +68,11 @@ def _compare_descriptors(
     modes = [one.json_mode or json_mode for one in (old, new)]
     if modes[0] != modes[1]:
         yield Effect(Severity.BREAKING, f"The JSON mode changed from {modes[0]} to {modes[1]}.")
+    names = [{operation.name for operation in one.operations} for one in (old, new)]
+    for name in sorted(names[0] - names[1]):
+        yield Effect(Severity.BREAKING, f"The prepared query {name} was removed.")
+    for name in sorted(names[1] - names[0]):
+        yield Effect(Severity.SAFE, f"The prepared query {name} was added.")
 
 
 def _compare_schemas(old: AppDefinition, new: AppDefinition) -> Iterator[Effect]:

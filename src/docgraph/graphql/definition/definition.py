@@ -17,6 +17,7 @@ from docgraph.codec.encode import EncodeError, encode
 from docgraph.codec.escape import as_meant
 from docgraph.codec.forms import JsonMode
 from docgraph.graphql.definition.findings import Finding
+from docgraph.graphql.definition.operations import DeclaredOperation, read_operations
 from docgraph.graphql.definition.scalars import JSON_MODES
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.variables.compilation import describe
@@ -31,7 +32,7 @@ __all__ = [
     "spell_uri",
 ]
 
-_DESCRIPTOR_KEYS = ("uri", "description", "enabled", "limits", "json-mode")
+_DESCRIPTOR_KEYS = ("uri", "description", "enabled", "limits", "json-mode", "operations")
 _MAX_LIMIT = 2**31 - 1
 
 
@@ -48,6 +49,7 @@ class AppDefinition:
     limits: Mapping[str, int]
     json_mode: str | None  # None: that of the service
     version: str  # a digest of the whole document
+    operations: tuple[DeclaredOperation, ...] = ()
     problems: tuple[Finding, ...] = field(default=())
     remarks: tuple[Finding, ...] = field(default=())
 
@@ -58,6 +60,8 @@ class AppDefinition:
 
 def normalise_uri(uri: str) -> str:
     """The uri as request paths are read: no slash at an end, none doubled (decision 1)."""
+    if "/" not in uri:
+        return uri
     return "/".join(segment for segment in uri.split("/") if segment)
 
 
@@ -133,6 +137,7 @@ class _Decoder:
             limits=self._read_limits(descriptor),
             json_mode=self._read_json_mode(descriptor),
             version=self._digest(),
+            operations=read_operations(descriptor.get("operations"), self._problems),
             problems=tuple(self._problems),
             remarks=tuple(self._remarks),
         )

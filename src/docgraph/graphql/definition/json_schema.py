@@ -86,6 +86,16 @@ _DEFINITIONS: Schema = {
                 "enum": list(JSON_MODES),
             },
             "limits": _limits(),
+            "operations": {
+                "description": "Prepared queries, each a tool for agents.",
+                "type": "array",
+                "items": _object(
+                    "A query with a name.",
+                    {"name": _NAME, "description": _TEXT, "query": _NAME},
+                    "name",
+                    "query",
+                ),
+            },
         },
     ),
     "mappings": {

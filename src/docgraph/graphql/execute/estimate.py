@@ -27,7 +27,7 @@ from docgraph.variables import (
     matches_nothing,
 )
 
-__all__ = ["check_estimate"]
+__all__ = ["check_estimate", "estimate_documents", "first_filter", "most_documents"]
 
 _KEPT_ESTIMATES: Final = 64
 # Stages that may give more results than they get; the others never do.
@@ -37,18 +37,28 @@ _EQUALITIES: Final = frozenset({"$fk", "$arg", "$eq"})
 
 async def check_estimate(tree: Tree, run: Run) -> None:
     """Refuse what could become too much, before anything is asked."""
-    most = {id(fetch): _most_documents(fetch, run) for fetch in tree.fetches}
+    most = {id(fetch): most_documents(fetch, run) for fetch in tree.fetches}
     if _estimate(tree, most) <= run.limits.estimated_documents:
         return
-    lists = [fetch for fetch in tree.fetches if most[id(fetch)] > 1]
-    found = await concurrently([_count_results(fetch, most[id(fetch)], run) for fetch in lists])
-    known = {id(fetch): count for fetch, count in zip(lists, found, strict=True)}
-    if _estimate(tree, {**most, **known}) > run.limits.estimated_documents:
+    if await _estimate_stored(tree, most, run) > run.limits.estimated_documents:
         raise OperationRefused.because(
             "the query could need more documents than estimated-documents allows:"
             " ask for less by smaller limits, or for fewer levels of lists",
             "too-many-estimated-documents",
         )
+
+
+async def estimate_documents(tree: Tree, run: Run) -> tuple[int, int]:
+    """How many documents could be needed: by the limits alone, and by what is stored."""
+    most = {id(fetch): most_documents(fetch, run) for fetch in tree.fetches}
+    return _estimate(tree, most), await _estimate_stored(tree, most, run)
+
+
+async def _estimate_stored(tree: Tree, most: Mapping[int, int], run: Run) -> int:
+    lists = [fetch for fetch in tree.fetches if most[id(fetch)] > 1]
+    found = await concurrently([_count_results(fetch, most[id(fetch)], run) for fetch in lists])
+    known = {id(fetch): count for fetch, count in zip(lists, found, strict=True)}
+    return _estimate(tree, {**most, **known})
 
 
 def _estimate(tree: Tree, most: Mapping[int, int]) -> int:
@@ -89,7 +99,8 @@ def _estimate_selection(
 # --- by the limits alone --------------------------------------------------------------------------
 
 
-def _most_documents(fetch: Fetch, run: Run) -> int:
+def most_documents(fetch: Fetch, run: Run) -> int:
+    """Of one parent, by the limit of the field."""
     prepared = run.prepared[id(fetch)]
     if prepared.failure is not None:
         return 0
@@ -141,7 +152,7 @@ async def _count_results(fetch: Fetch, most: int, run: Run) -> int:
 
 async def _finds_one(mapping: QueryMapping | AggregationMapping, scope: Scope, run: Run) -> bool:
     """Whether the filter pins all keys of a unique index."""
-    find = _first_filter(mapping)
+    find = first_filter(mapping)
     pinned = frozenset() if find is None else frozenset(_pinned_paths(find, scope))
     if not pinned or "_id" in pinned:
         return bool(pinned)
@@ -149,7 +160,8 @@ async def _finds_one(mapping: QueryMapping | AggregationMapping, scope: Scope, r
     return any(_is_pinned(index, pinned) for index in indexes or ())
 
 
-def _first_filter(mapping: QueryMapping | AggregationMapping) -> Template | None:
+def first_filter(mapping: QueryMapping | AggregationMapping) -> Template | None:
+    """What the documents that are looked at first have to match; None: an aggregation of all."""
     if isinstance(mapping, QueryMapping):
         return mapping.find
     match mapping.stages.source:

@@ -31,14 +31,14 @@ from docgraph.graphql.execute.run import Run
 from docgraph.graphql.execute.types import sort_by_type
 from docgraph.graphql.execute.window import Bounds
 from docgraph.graphql.plan.plan import Plan
-from docgraph.graphql.plan.tree import Block, Column, Embedded, Introspection, Selection
+from docgraph.graphql.plan.tree import Block, Column, Embedded, Introspection, Selection, Tree
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.runtime import Lane
 from docgraph.runtime.concurrent import concurrently
 from docgraph.store import Store
 from docgraph.variables import Resolvers, Variables
 
-__all__ = ["Result", "execute"]
+__all__ = ["Result", "execute", "prepare"]
 
 Documents = Sequence[Any]
 
@@ -61,17 +61,10 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
 
     What would hold the event loop is done in the `lane`; `answers` keep those of introspection.
     """
-    variables = plan.variables.read(variable_values)
-    tree = plan.kept_tree(variables.coerced)
-    if tree is None:
-        tree = await plan.grow(variables.coerced, lane)
-    predefined = _NO_VARIABLES
-    if tree.variables:
-        predefined = await Variables.resolve(tree.variables, exchange, variables_resolver)
     run = Run(plan, store, exchange, settings, limits, variable_values, lane, answers)
-    prepare_fetches(tree, variables, predefined, run)
-    await prepare_orders(tree, run)
-    await check_estimate(tree, run)
+    tree = await prepare(run, variables_resolver)
+    if tree.fetches:
+        await check_estimate(tree, run)
     values = await resolve_block(tree.block, [{}], None, run)
     (root,) = values.items
     if isinstance(root, Damaged):
@@ -80,10 +73,28 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
     return Result.build(root, None, run.commands, run.documents)
 
 
+async def prepare(run: Run, variables_resolver: Resolvers) -> Tree:
+    """Everything that is decided before the first command; the tree that will be resolved."""
+    plan = run.plan
+    variables = plan.variables.read(run.variable_values)
+    tree = plan.kept_tree(variables.coerced)
+    if tree is None:
+        tree = await plan.grow(variables.coerced, run.lane)
+    predefined = _NO_VARIABLES
+    if tree.variables:
+        predefined = await Variables.resolve(tree.variables, run.exchange, variables_resolver)
+    if tree.fetches:
+        prepare_fetches(tree, variables, predefined, run)
+        await prepare_orders(tree, run)
+    return tree
+
+
 async def resolve_block(
     block: Block, documents: Documents, roots: Documents | None, run: Run
 ) -> Values:
     """The objects of a block: its columns side by side, then all objects at once."""
+    if not block.columns:
+        return complete_block(block, documents, ())
     if block.is_concurrent:
         columns = await concurrently(
             [resolve_column(column, documents, roots, run) for column in block.columns]

@@ -58,7 +58,7 @@ class Run:
     folded: set[int] = field(default_factory=set)
     commands: list[CommandRecord] = field(default_factory=list)
     documents: int = 0
-    gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENT_COMMANDS))
+    _gate: asyncio.Semaphore | None = None  # made by the first command
 
     async def find(
         self, fetch: Fetch, filter_: Mapping[str, Any], window: Window
@@ -76,7 +76,7 @@ class Run:
                 sort=window.sort,
                 skip=window.skip,
                 comment=self._comment(fetch),
-                rows=self._rows,
+                rows=self.rows,
             )
         self._record(fetch, "find", started, documents)
         return documents
@@ -96,10 +96,17 @@ class Run:
                 deadline=self.exchange.deadline,
                 allow_disk_use=getattr(mapping, "allow_disk_use", False),
                 comment=self._comment(fetch),
-                rows=self._rows,
+                rows=self.rows,
             )
         self._record(fetch, "aggregate", started, documents)
         return documents
+
+    @property
+    def gate(self) -> asyncio.Semaphore:
+        """What commands of this request pass, a bounded number at a time."""
+        if self._gate is None:
+            self._gate = asyncio.Semaphore(CONCURRENT_COMMANDS)
+        return self._gate
 
     def count(self, documents: int) -> None:
         """Count documents that the answer is made of; more than allowed ends the request."""
@@ -117,7 +124,8 @@ class Run:
         return self.limits.fetched_documents - self.documents
 
     @property
-    def _rows(self) -> Mapping[str, Mapping[str, Any]] | None:
+    def rows(self) -> Mapping[str, Mapping[str, Any]] | None:
+        """The row filters that the caller was admitted under."""
         permission = self.exchange.permission
         return (permission.read_filters or None) if permission else None
 

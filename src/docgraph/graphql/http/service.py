@@ -7,30 +7,33 @@ pipeline hands it back to `render_error`, so that every answer has the same shap
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.codec import decode
 from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange, Parsed
 from docgraph.exchange.errors import NotFound, StoreError, TimeLimitExceeded
-from docgraph.graphql.apps.app import App
+from docgraph.graphql.apps.app import App, VisibleApp
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.execute.answers import Answers
 from docgraph.graphql.execute.execute import Result, execute
+from docgraph.graphql.execute.foresee import Outlook, foresee
 from docgraph.graphql.execute.report import report_failure
+from docgraph.graphql.execute.run import Run
 from docgraph.graphql.http.body import GraphqlRequest, parse_body, read_content
 from docgraph.graphql.http.operations import Operations, may_introspect
 from docgraph.graphql.http.shape import render_error, render_result
 from docgraph.graphql.plan.plan import Plan
-from docgraph.graphql.sections import Graphql
+from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.runtime import Blocking
+from docgraph.runtime import Blocking, run_blocking
+from docgraph.runtime.patrol import Patrol
 from docgraph.store import Store
 from docgraph.variables import Resolvers
 
@@ -42,8 +45,7 @@ T = TypeVar("T")
 _GRACE = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(NamedTuple):
     """An operation that was run: its plan, its result, and whether the plan was kept."""
 
     plan: Plan
@@ -65,6 +67,15 @@ class AppRequest(Parsed):
     """A request to the app with this uri; which operation, its body says."""
 
     uri: str = ""
+
+
+@lru_cache(maxsize=1024)  # most requests are for few apps
+def _find_app(segments: tuple[str, ...]) -> AppRequest:
+    uri = "/".join(segments)
+    # An escaped slash is no separator: rules of access saw another path.
+    if not segments or uri.count("/") >= len(segments):
+        raise NotFound("GraphQL app not found")
+    return AppRequest(uri=uri)
 
 
 class GraphqlService(Service):
@@ -93,6 +104,7 @@ class GraphqlService(Service):
         self._lane = blocking.lane("plan", concurrency=1)
         self._operations = Operations(self._lane)
         self._answers = Answers()
+        self._patrol = Patrol()
         self._base = len(bound_path(self, config))
         self._root_role = acl.root_role
 
@@ -104,15 +116,12 @@ class GraphqlService(Service):
         """Give up what is being worked out for callers."""
         await self._operations.close()
         await self._answers.close()
+        self._patrol.close()
 
     def parse(self, exchange: Exchange) -> AppRequest:
         """Which app; the body is read when somebody asks for it, in one way for all."""
         exchange.request.parser = read_content
-        segments = exchange.request.segments[self._base :]
-        # An escaped slash is no separator: rules of access saw another path.
-        if not segments or any("/" in segment for segment in segments):
-            return AppRequest(NotFound("GraphQL app not found"))
-        return AppRequest(uri="/".join(segments))
+        return _find_app(exchange.request.segments[self._base :])
 
     def time_limit_ms(self, exchange: Exchange) -> int:
         """That of queries."""
@@ -127,9 +136,43 @@ class GraphqlService(Service):
             report_failure(error, exchange)
             raise
 
-    async def run(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Ran:
-        """Plan and execute an operation of an app for the caller of the exchange."""
-        return await self._in_time(exchange, self._run(app, request, exchange))
+    async def run(
+        self,
+        app: App,
+        request: GraphqlRequest,
+        exchange: Exchange,
+        limits: GraphqlLimits | None = None,
+    ) -> Ran:
+        """Plan and execute an operation of an app for the caller of the exchange.
+
+        `limits` take the place of those of the app.
+        """
+        return await self._in_time(exchange, self._run(app, request, exchange, limits))
+
+    async def view(self, app: App, exchange: Exchange) -> VisibleApp:
+        """The app as the caller of the exchange sees it."""
+        return await self._operations.view(app, exchange.roles)
+
+    async def plan(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Plan:
+        """The plan of an operation for the caller; raises `OperationRefused` when it is wrong."""
+        return (await self._find(app, request, exchange))[0]
+
+    async def foresee(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Outlook:
+        """What an operation would ask of the database, and what that would cost; nothing is run."""
+        return await self._in_time(exchange, self._foresee(app, request, exchange))
+
+    async def work_aside(self, function: Callable[..., T], *arguments: Any) -> T:
+        """The result of work on a schema that would hold the event loop."""
+        return await run_blocking(self._lane, function, *arguments)
+
+    def may_introspect(self, account: Account | None) -> bool:
+        """Whether a caller may read the schema."""
+        return may_introspect(self.config.introspection, account)
+
+    def may_explain(self, account: Account | None) -> bool:
+        """Whether a caller may know the collections, indexes and counts behind a query."""
+        roles = (self._root_role,) if self.config.explain is None else self.config.explain
+        return account is not None and not set(roles).isdisjoint(account.roles)
 
     def render_error(self, error: DocgraphError) -> Body | None:
         """GraphQL-shaped, whatever went wrong."""
@@ -148,12 +191,14 @@ class GraphqlService(Service):
             extensions = ran.explain()
         return render_result(ran.result, limit=app.limits.response_bytes, extensions=extensions)
 
-    async def _run(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Ran:
-        plan, kept = await self._operations.find(
-            await self._operations.view(app, exchange.roles),
-            request,
-            introspection=may_introspect(self.config.introspection, exchange.account),
-        )
+    async def _run(
+        self,
+        app: App,
+        request: GraphqlRequest,
+        exchange: Exchange,
+        limits: GraphqlLimits | None = None,
+    ) -> Ran:
+        plan, kept = await self._find(app, request, exchange)
         result = await execute(
             plan,
             store=self._store,
@@ -161,11 +206,26 @@ class GraphqlService(Service):
             variable_values=request.variables,
             variables_resolver=self._resolvers,
             settings=self.config,
-            limits=plan.app.limits,
+            limits=limits or plan.app.limits,
             lane=self._lane,
             answers=self._answers,
         )
         return Ran(plan, result, kept)
+
+    async def _foresee(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Outlook:
+        plan, _ = await self._find(app, request, exchange)
+        limits, variables = plan.app.limits, request.variables
+        run = Run(plan, self._store, exchange, self.config, limits, variables, self._lane)
+        return await foresee(run, self._resolvers)
+
+    async def _find(
+        self, app: App, request: GraphqlRequest, exchange: Exchange
+    ) -> tuple[Plan, bool]:
+        return await self._operations.find(
+            await self.view(app, exchange),
+            request,
+            introspection=self.may_introspect(exchange.account),
+        )
 
     async def _in_time(self, exchange: Exchange, work: Awaitable[T]) -> T:
         """`query-time-limit`, over the whole request; every command of it has what is left.
@@ -178,12 +238,12 @@ class GraphqlService(Service):
         given = exchange.deadline
         at = time.monotonic() + limit / 1000 if given.at is None else given.at
         exchange.deadline = Deadline(at, limit, enforced=True, patience=given.patience)
-        timeout = asyncio.timeout(at + _GRACE - time.monotonic())
+        bound = self._patrol.until(at + _GRACE)
         try:
-            async with timeout:
+            with bound:
                 return await work
         except (TimeoutError, TimeLimitExceeded) as error:
-            if isinstance(error, TimeoutError) and not timeout.expired():
+            if isinstance(error, TimeoutError) and not bound.expired:
                 raise
             raise exchange.deadline.exceeded() from None
 

@@ -19,7 +19,7 @@ from docgraph.graphql.plan.tree import (
     Tree,
 )
 
-__all__ = ["explain"]
+__all__ = ["describe_way", "explain"]
 
 _MAX_LENGTH = 200  # of one filter or pipeline
 
@@ -82,11 +82,12 @@ def _describe(field: PlannedField, block: Block) -> str:
         case Fetch():
             kind = "aggregate" if isinstance(field.mapping, AggregationMapping) else "find"
             name = f"{field.mapping.db}.{field.mapping.collection}"
-            text = f"{field.key}: {kind} {name}, {_describe_way(field)}"
+            text = f"{field.key}: {kind} {name}, {describe_way(field)}"
     return text + condition
 
 
-def _describe_way(fetch: Fetch) -> str:
+def describe_way(fetch: Fetch) -> str:
+    """How many commands a field takes, and why."""
     relation = fetch.relation
     if fetch.is_root:
         if fetch.folds:

@@ -108,12 +108,18 @@ class Plan:
         return await run_blocking(lane, self.tree, variables)
 
     def _decide(self, variables: Mapping[str, Any]) -> tuple[Any, ...]:
+        if not self.conditions:
+            return ()
         return tuple([variables.get(name) for name in self.conditions])
 
     def explain(self) -> str:
         """The plan as text, with every condition taken to hold."""
         title = f"{self.operation.operation.value} {self.name}".rstrip()
-        return explain(title, self._build(None))
+        return explain(title, self.widest_tree())
+
+    def widest_tree(self) -> Tree:
+        """The tree with every condition taken to hold."""
+        return self._build(None)
 
     def _build(self, flags: Flags | None) -> Tree:
         return TreeBuilder(self.app, self.operation, self._collector(flags)).build()

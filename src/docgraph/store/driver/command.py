@@ -166,6 +166,17 @@ class Commands:
                     self._abandoned.add(command, preference)
                 raise
 
+    async def explain(self, db: str, command: Document, deadline: Deadline) -> Document:
+        """How the database would carry out a command, which it does not."""
+        explain: Document = {"explain": command, "verbosity": "queryPlanner"}
+        seconds, database = self.budget(deadline), self._database(db)
+        with Observed(db, explain):
+            self._refuse_if_away()
+            reply: Document = await self.within(
+                seconds, lambda: database.command(explain), deadline
+            )
+        return reply
+
     def _apply(self, consistency: Consistency, command: Document) -> _ServerMode:
         """What the caller says of a command wins over what the connection says of all."""
         if consistency.concern is not None:

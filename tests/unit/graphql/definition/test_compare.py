@@ -10,6 +10,8 @@ from docgraph.graphql.definition.compare import compare_definitions
 
 SCHEMA = "type Query { a(x: Int): A } type A { b: String c: String n: Int } enum E { ONE }"
 
+OPERATIONS = {"operations": [{"name": "all", "query": "{ a { b } }"}]}
+
 
 def definition(schema: str = SCHEMA, **descriptor: Any) -> dict[str, Any]:
     return {"_id": "app", "descriptor": descriptor, "schema": schema, "mappings": {}}
@@ -60,6 +62,8 @@ def test_the_worst_comes_first() -> None:
         ({}, {"enabled": False}, "breaking: The app is disabled."),
         ({"enabled": False}, {}, "safe: The app is enabled."),
         ({}, {"uri": "/v2"}, "breaking: The address changed from /app to /v2."),
+        (OPERATIONS, {}, "breaking: The prepared query all was removed."),
+        ({}, OPERATIONS, "safe: The prepared query all was added."),
         ({}, {"json-mode": "plain"}, "breaking: The JSON mode changed from standard to plain."),
     ],
 )

@@ -78,11 +78,16 @@ def test_mappings_that_cannot_work_are_not(mappings: Any) -> None:
         {"descriptor": {"limits": {"depth": 0}}},
         {"descriptor": {"limits": {"dept": 3}}},
         {"descriptor": {"url": "/x"}},
+        {"descriptor": {"operations": [{"name": "all"}]}},
         {"_id": ""},
     ],
 )
 def test_descriptors_that_cannot_work_are_not(app: Any) -> None:
     assert not is_valid("app", app)
+
+
+def test_prepared_queries_are_valid() -> None:
+    assert is_valid("app", {"descriptor": {"operations": [{"name": "all", "query": "{ a }"}]}})
 
 
 def test_a_definition_needs_its_schema_and_its_mappings() -> None:

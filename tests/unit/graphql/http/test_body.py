@@ -73,7 +73,7 @@ def test_colons_in_texts_are_not_taken_for_keys(
     variables: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bodies without a key that stands twice are read by the fast parser alone."""
-    monkeypatch.setattr(module, "_parse_exactly", lambda _: pytest.fail("read a second time"))
+    monkeypatch.setattr(module, "parse_exactly", lambda _: pytest.fail("read a second time"))
     body = f'{{"query": "{{ a: b c: d }}", "variables": {variables}}}'
 
     assert parse_body(body.encode(), "application/json").variables == json.loads(variables)
@@ -87,3 +87,14 @@ def test_numbers_keep_their_digits() -> None:
 
     assert variables["d"].text == "1.10"
     assert variables["n"] == 9007199254740993
+
+
+def test_a_request_without_variables_is_read_once_and_one_with_variables_each_time() -> None:
+    plain, varied = (
+        [parse_body(body, "application/json") for _ in range(2)]
+        for body in (b'{"query": "{ once }"}', b'{"query": "{ a }", "variables": {"a": {}}}')
+    )
+
+    assert plain[0] is plain[1]
+    assert varied[0] is not varied[1]
+    assert varied[0].variables["a"] is not varied[1].variables["a"]

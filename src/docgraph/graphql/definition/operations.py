@@ -1,0 +1,99 @@
+"""`descriptor.operations`: queries that an app offers under a name, one tool each for agents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from graphql import GraphQLSchema, OperationDefinitionNode, OperationType, validate
+
+from docgraph.graphql.definition.findings import Finding
+from docgraph.graphql.definition.limits import check_limits, parse_query
+from docgraph.graphql.errors import OperationRefused
+from docgraph.graphql.sections import GraphqlLimits
+from docgraph.variables.compilation import describe
+
+__all__ = ["DeclaredOperation", "check_operations", "read_operations"]
+
+MAX_OPERATIONS: Final = 200
+_PLACE: Final = "descriptor.operations"
+_KEYS: Final = ("name", "description", "query")
+# Short enough for a name of a tool, which the name of the app is a part of.
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredOperation:
+    """A query with a name; its arguments are the variables of the query."""
+
+    name: str
+    description: str
+    query: str
+
+
+def read_operations(value: Any, problems: list[Finding]) -> tuple[DeclaredOperation, ...]:
+    """The operations as far as they have the right shape; what is wrong joins the problems."""
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        problems.append(Finding(_PLACE, f"must be a list, not {describe(value)}"))
+        return ()
+    if len(value) > MAX_OPERATIONS:
+        problems.append(Finding(_PLACE, f"has more than {MAX_OPERATIONS} operations"))
+        return ()
+    found: dict[str, DeclaredOperation] = {}
+    for number, one in enumerate(value):
+        where = f"{_PLACE}.{number}"
+        flaws = list(_find_flaws(one, where, found))
+        problems += flaws
+        if not flaws:
+            name = one["name"]
+            found[name] = DeclaredOperation(name, one.get("description") or "", one["query"])
+    return tuple(found.values())
+
+
+def _find_flaws(one: Any, where: str, others: Mapping[str, Any]) -> Iterator[Finding]:
+    if not isinstance(one, dict):
+        yield Finding(where, f"must be an object, not {describe(one)}")
+        return
+    for key in one.keys() - set(_KEYS):
+        yield Finding(f"{where}.{key}", "is not known", f"an operation has {', '.join(_KEYS)}")
+    name, description, query = (one.get(key) for key in _KEYS)
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        yield Finding(
+            f"{where}.name",
+            "must be a name: a letter, then letters, digits and underscores, 40 at most",
+        )
+    elif name in others:
+        yield Finding(f"{where}.name", f"the operation {name!r} is there twice")
+    if not (description is None or isinstance(description, str)):
+        yield Finding(f"{where}.description", f"must be a string, not {describe(description)}")
+    if not isinstance(query, str):
+        yield Finding(f"{where}.query", "must be the text of a query")
+
+
+def check_operations(
+    operations: Sequence[DeclaredOperation], schema: GraphQLSchema, limits: GraphqlLimits
+) -> Iterator[Finding]:
+    """Operations that could never be run, whoever asks."""
+    for number, operation in enumerate(operations):
+        for what in _find_mistakes(operation.query, schema, limits):
+            yield Finding(f"{_PLACE}.{number}.query", what)
+
+
+def _find_mistakes(query: str, schema: GraphQLSchema, limits: GraphqlLimits) -> Iterator[str]:
+    try:
+        document = parse_query(query, limits)
+        check_limits(document, limits)
+    except OperationRefused as refusal:
+        yield from (error.message for error in refusal.errors)
+        return
+    kinds = [
+        node.operation for node in document.definitions if isinstance(node, OperationDefinitionNode)
+    ]
+    if kinds != [OperationType.QUERY]:
+        yield "must be one query, and no other operation"
+        return
+    yield from (error.message for error in validate(schema, document, max_errors=10))

@@ -1,0 +1,167 @@
+"""What a query would ask of the database, and whether an index would serve it; nothing is read.
+
+The database's own `explain` and the counts that are kept anyway are all that is asked for. What an
+index has to serve below the first level depends on parents that nobody has fetched: a value that
+no document has stands for their keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from docgraph.codec.types import ObjectId
+from docgraph.exchange.errors import DocgraphError
+from docgraph.graphql.definition.mapping import AggregationMapping
+from docgraph.graphql.execute.estimate import estimate_documents, first_filter, most_documents
+from docgraph.graphql.execute.execute import prepare
+from docgraph.graphql.execute.run import Run
+from docgraph.graphql.plan.explain import describe_way
+from docgraph.graphql.plan.tree import Fetch
+from docgraph.runtime.concurrent import concurrently
+from docgraph.store.explain import QueryPlan
+from docgraph.store.order import pinned_paths
+from docgraph.variables import Resolvers, Template, matches_nothing
+
+__all__ = ["FetchOutlook", "Outlook", "foresee"]
+
+_SOMEBODY: Final = ObjectId("000000000000000000000000")
+_NO_PLAN: Final = QueryPlan((), ())
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOutlook:
+    """One field that the database would be asked for.
+
+    `limit` is how many documents a parent gets at most, `stored` how many the collection has.
+    `wanted_keys` are those of an index that would serve what none does.
+    """
+
+    field: str
+    kind: str
+    way: str
+    limit: int
+    namespace: str
+    plan: QueryPlan
+    stored: int | None
+    examined: int | None  # documents that are looked at for one command
+    wanted_keys: Mapping[str, int]
+
+    @property
+    def access(self) -> str:
+        """`index`, `scan`, or `unknown` where that depends on values that nobody has yet."""
+        if not self.plan.is_known:
+            return "unknown"
+        return "scan" if self.plan.is_scan else "index"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a query would cost; the estimates are in documents."""
+
+    fetches: tuple[FetchOutlook, ...]
+    by_limits: int
+    by_counts: int
+
+
+async def foresee(run: Run, variables_resolver: Resolvers) -> Outlook:
+    """Look at everything that the execution would ask for, without asking for it."""
+    tree = await prepare(run, variables_resolver)
+    by_limits, by_counts = await estimate_documents(tree, run)
+    fetches = await concurrently([_foresee(fetch, run) for fetch in tree.fetches])
+    return Outlook(tuple(fetches), by_limits, by_counts)
+
+
+async def _foresee(fetch: Fetch, run: Run) -> FetchOutlook:
+    mapping = fetch.mapping
+    prepared = run.prepared[id(fetch)]
+    window = prepared.window
+    sort = dict(window.sort) if window is not None and window.sort else {}
+    filter_ = _render_filter(fetch, run)
+    plan = _NO_PLAN if filter_ is None else await _ask(fetch, filter_, sort, run)
+    stored = await run.store.facts.count(mapping.db, mapping.collection)
+    is_bounded = not filter_ and window is not None and not plan.sorts
+    examined = None
+    if plan.is_scan and stored is not None:
+        examined = min(window.end, stored) if is_bounded and window is not None else stored
+    needs_index = (plan.is_scan and not is_bounded) or plan.sorts
+    return FetchOutlook(
+        field=fetch.position.coordinates,
+        kind="aggregate" if isinstance(mapping, AggregationMapping) else "find",
+        way=describe_way(fetch),
+        limit=most_documents(fetch, run),
+        namespace=f"{mapping.db}.{mapping.collection}",
+        plan=plan,
+        stored=stored,
+        examined=examined,
+        wanted_keys=_choose_keys(filter_ or {}, sort) if needs_index else {},
+    )
+
+
+async def _ask(
+    fetch: Fetch, filter_: Mapping[str, Any], sort: Mapping[str, Any], run: Run
+) -> QueryPlan:
+    """The database's plan; what it does not say is not known."""
+    mapping = fetch.mapping
+    try:
+        async with run.gate:
+            return await run.store.explain(
+                mapping.db,
+                mapping.collection,
+                filter_,
+                sort=sort,
+                deadline=run.exchange.deadline,
+                rows=run.rows,
+            )
+    except DocgraphError:
+        return _NO_PLAN
+
+
+def _render_filter(fetch: Fetch, run: Run) -> Mapping[str, Any] | None:
+    """What the documents have to match, a placeholder for keys of parents; None: not known."""
+    relation = fetch.relation
+    if relation.joins:
+        template = None if relation.is_per_parent else relation.rest
+        keys: dict[str, Any] = {join.target: {"$in": [_SOMEBODY]} for join in relation.joins}
+    else:
+        template, keys = first_filter(fetch.mapping), {}
+        if template is None:
+            return {}
+    rest = _render(template, fetch, run)
+    if rest is None:
+        return keys or None
+    return {"$and": [keys, rest]} if keys and rest else keys or rest
+
+
+def _render(template: Template | None, fetch: Fetch, run: Run) -> Mapping[str, Any] | None:
+    if template is None or template.depends_on_parent:
+        return None
+    try:
+        rendered = template.render(run.prepared[id(fetch)].scope)
+    except DocgraphError:
+        return None
+    if matches_nothing(rendered) or not isinstance(rendered, Mapping):
+        return None
+    return rendered
+
+
+def _choose_keys(filter_: Mapping[str, Any], sort: Mapping[str, Any]) -> dict[str, int]:
+    """Equal values first, then the order, then the rest: what an index can follow."""
+    keys = dict.fromkeys(pinned_paths(filter_), 1)
+    for path, direction in sort.items():
+        if isinstance(direction, int | float):
+            keys.setdefault(path, -1 if direction < 0 else 1)
+    for path in _paths(filter_):
+        keys.setdefault(path, 1)
+    return {path: direction for path, direction in keys.items() if not path.startswith("$")}
+
+
+def _paths(filter_: Mapping[str, Any]) -> list[str]:
+    found: list[str] = []
+    for key, value in filter_.items():
+        if key == "$and" and isinstance(value, list):
+            found += [path for part in value if isinstance(part, Mapping) for path in _paths(part)]
+        elif not key.startswith("$"):
+            found.append(key)
+    return found

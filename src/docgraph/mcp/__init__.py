@@ -1,0 +1,1 @@
+"""Agents: the same apps under the same rules, by the Model Context Protocol."""

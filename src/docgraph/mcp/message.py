@@ -1,0 +1,88 @@
+"""A JSON-RPC message, read strictly before the protocol's library sees it; and errors as such.
+
+What is no message is refused here, in words that say nothing of how the library is made. Arguments
+of tools are kept as they were written: the library would round long decimals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from docgraph.exchange import Body, DocgraphError
+from docgraph.exchange.errors import (
+    BodyError,
+    Forbidden,
+    RequestError,
+    Unauthenticated,
+    UnsupportedMediaType,
+)
+from docgraph.graphql.http.body import parse_exactly
+
+__all__ = ["InvalidMessage", "find_arguments", "read_message", "render_error"]
+
+_PARSE_ERROR: Final = -32700
+_INVALID_REQUEST: Final = -32600
+_SERVER_ERROR: Final = -32000
+_LONGEST_ID: Final = 256
+_MEDIA_TYPE: Final = "application/json"
+
+
+class InvalidMessage(RequestError):
+    """JSON that is no message of the protocol."""
+
+    status, code = 400, "bad-request"
+
+
+def read_message(body: bytes, content_type: str) -> Mapping[str, Any]:
+    """One request or notification."""
+    if content_type != _MEDIA_TYPE:
+        raise UnsupportedMediaType(f"Content-Type must be {_MEDIA_TYPE}")
+    message = parse_exactly(body)
+    if not isinstance(message, dict):
+        raise InvalidMessage("the body must be one JSON-RPC message, an object")
+    if message.get("jsonrpc") != "2.0":
+        raise InvalidMessage("'jsonrpc' must be '2.0'")
+    if not isinstance(message.get("method"), str):
+        raise InvalidMessage("'method' must be a string")
+    if not isinstance(message.get("params", {}), dict):
+        raise InvalidMessage("'params' must be an object")
+    if "id" in message and not _is_id(message["id"]):
+        raise InvalidMessage("'id' must be a string or a whole number")
+    return message
+
+
+def _is_id(id: Any) -> bool:
+    if isinstance(id, str):
+        return len(id) <= _LONGEST_ID
+    return type(id) is int and abs(id) < 1 << 63
+
+
+def find_arguments(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The arguments of the tool that is called, if one is."""
+    arguments = message.get("params", {}).get("arguments")
+    is_call = message["method"] == "tools/call" and isinstance(arguments, dict)
+    return arguments if is_call else None
+
+
+def render_error(error: DocgraphError) -> Body:
+    """An error as a message that answers none in particular; who may not enter learns nothing."""
+    headers = list(error.headers)
+    if isinstance(error, Unauthenticated | Forbidden):
+        return Body(error.status, headers=headers)
+    data: dict[str, Any] = {"code": error.code}
+    if error.hint is not None:
+        data["hint"] = error.hint
+    if isinstance(error.details, Mapping) and "id" in error.details:
+        data["id"] = error.details["id"]
+    content = {"code": _choose_code(error), "message": error.message, "data": data}
+    message = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": content})
+    return Body(error.status, message, _MEDIA_TYPE, headers)
+
+
+def _choose_code(error: DocgraphError) -> int:
+    if isinstance(error, BodyError):
+        return _PARSE_ERROR
+    return _INVALID_REQUEST if isinstance(error, RequestError) else _SERVER_ERROR

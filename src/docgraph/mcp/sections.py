@@ -1,0 +1,82 @@
+"""Agents' access: `mcp`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from docgraph.config.section import ServiceConfig, Size, Uri, View
+from docgraph.exchange.errors import Problem
+from docgraph.graphql.sections import Graphql
+from docgraph.runtime.sections import Origin
+
+__all__ = ["Mcp"]
+
+Address = Annotated[
+    str,
+    Meta(
+        pattern=r"^https?://[^/\s?#]+(/[^\s?#]*)?\Z",
+        extra={"form": "an address such as 'https://login.example.org'"},
+    ),
+]
+Host = Annotated[
+    str,
+    Meta(
+        pattern=r"^([0-9A-Za-z_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?\Z",
+        extra={"form": "a host such as 'api.example.org' or 'api.example.org:8443'"},
+    ),
+]
+
+
+class Mcp(ServiceConfig, frozen=True):
+    """Agents' access to the GraphQL apps by the Model Context Protocol."""
+
+    section_name: ClassVar[str] = "mcp"
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = False
+    uri: Annotated[Uri, Meta(description="path of the endpoint")] = "/mcp"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
+    allowed_hosts: Annotated[
+        tuple[Host, ...],
+        Meta(
+            description="`Host` values accepted beside this machine's own and that of "
+            "`core.base-url`; one without a port stands for every port"
+        ),
+    ] = ()
+    allowed_origins: Annotated[
+        tuple[Origin, ...],
+        Meta(description="`Origin` values accepted from browsers beside `cors.allow-origins`"),
+    ] = ()
+    authorization_servers: Annotated[
+        tuple[Address, ...],
+        Meta(description="addresses of servers whose tokens log in here, told to clients"),
+    ] = ()
+    calls_per_second: Annotated[
+        int, Meta(description="requests of one caller within a second; more is 429", ge=1, le=10**6)
+    ] = 20
+    max_body_size: Annotated[Size, Meta(description="largest request body; more is 413")] = (
+        1_048_576
+    )
+    max_documents: Annotated[
+        int, Meta(description="most documents that one query may fetch", ge=1, le=10**9)
+    ] = 10_000
+    max_result_bytes: Annotated[
+        int,
+        Meta(
+            description="largest result of a tool; longer lists are cut",
+            ge=4_096,
+            le=1 << 30,
+            extra={"size": True},
+        ),
+    ] = 65_536
+
+    def find_conflicts(self, view: View) -> Iterator[Problem]:
+        """Agents ask the apps of `graphql`."""
+        if self.enabled and view.knows(Graphql) and view.on(Graphql) is None:
+            yield view.blame(
+                "/mcp/enabled",
+                "agents ask the GraphQL apps, and 'graphql' is off",
+                "enable graphql, or turn off mcp",
+                "/graphql/enabled",
+            )

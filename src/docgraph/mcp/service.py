@@ -1,0 +1,135 @@
+"""`POST /mcp`: the endpoint of agents.
+
+It stands in the pipeline like any other service: who is calling and whether he may is decided
+before. What this one adds are the hosts and origins that are let in, and the rate of calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+from typing import Any, ClassVar
+
+from docgraph.access.authorize import Authorization
+from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Parsed, StartupError
+from docgraph.graphql.apps.apps import Apps
+from docgraph.mcp.call import Call
+from docgraph.mcp.desk import Desk
+from docgraph.mcp.gate import Gate
+from docgraph.mcp.message import find_arguments, read_message, render_error
+from docgraph.mcp.rates import Rates
+from docgraph.mcp.resources import Resources
+from docgraph.mcp.sections import Mcp
+from docgraph.mcp.toolbox import Toolbox
+from docgraph.plugins.kinds import Kind, Service
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Instance
+from docgraph.runtime.instance import CALLS
+from docgraph.runtime.sections import Core
+
+__all__ = ["McpService", "build_desk", "load_library"]
+
+_WINDOW = 1.0  # seconds
+
+
+class McpService(Service):
+    """Offers the apps to agents."""
+
+    name: ClassVar[str] = "mcp"
+    description: ClassVar[str] = "the GraphQL apps for agents (Model Context Protocol)"
+    uri: ClassVar[str] = "/mcp"
+    exact: ClassVar[bool] = True
+    methods: ClassVar[tuple[str, ...]] = ("POST",)
+    accepted_headers: ClassVar[tuple[str, ...]] = (
+        "MCP-Protocol-Version",
+        "Mcp-Session-Id",
+        "Mcp-Method",
+        "Mcp-Name",
+    )
+    enabled_by_default: ClassVar[bool] = False
+    Config = Mcp
+
+    def __init__(
+        self,
+        config: Mcp,
+        registry: PluginRegistry,
+        instance: Instance,
+        core: Core,
+        gql_app_definition_cache: Apps,
+    ) -> None:
+        self.config = config
+        self.max_body_size = config.max_body_size
+        self._registry = registry
+        self._instance = instance
+        self._apps = gql_app_definition_cache
+        self._gate = Gate(config.allowed_hosts, config.allowed_origins, core.base_url)
+        self._rates: Rates | None = None
+        self._server: Any = None
+        self._transport: Any = None
+
+    async def provision(self) -> None:
+        """Load the library, in a thread: it takes a second."""
+        protocol, self._transport = await asyncio.to_thread(load_library, "protocol", "transport")
+        desk = build_desk(self._registry, self._apps, self.config)
+        self._server = protocol.build_server(
+            Toolbox(desk), Resources(desk), self._transport.find_call, _find_version()
+        )
+        counters = self._instance.open_counters(_WINDOW, CALLS)
+        self._rates = Rates(counters, self.config.calls_per_second)
+
+    async def close(self) -> None:
+        """Stop counting."""
+        if self._rates is not None:
+            self._rates.close()
+
+    def time_limit_ms(self, exchange: Exchange) -> int:
+        """That of queries."""
+        limit: int = self._registry.find("graphql").config.query_time_limit  # type: ignore[union-attr]
+        return limit
+
+    def parse(self, exchange: Exchange) -> Parsed:
+        """Refuse requests that pages of others may have sent."""
+        self._gate.check(exchange.request)
+        return Parsed()
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        """One message."""
+        assert self._rates is not None  # noqa: S101 - provisioned
+        self._rates.count(exchange)
+        body = await exchange.request.read_body()
+        message = read_message(body, exchange.request.content_type)
+        call = Call(exchange, find_arguments(message))
+        answer: Body = await self._transport.answer(self._server, call, body)
+        return answer
+
+    def render_error(self, error: DocgraphError) -> Body | None:
+        """As a message of the protocol, whatever went wrong."""
+        return render_error(error)
+
+
+def load_library(*names: str) -> list[Any]:
+    """The modules of this package that need the protocol's library."""
+    try:
+        return [import_module(f"docgraph.mcp.{name}") for name in names]
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        raise StartupError(
+            "agents need the package 'mcp', which is not installed",
+            hint="pip install 'docgraph[mcp]', or turn off mcp",
+        ) from error
+
+
+def build_desk(registry: PluginRegistry, apps: Apps, settings: Mcp) -> Desk:
+    """What finds apps for callers, under the rules that are in force."""
+    graphql = registry.find("graphql")
+    if graphql is None:
+        raise StartupError("agents ask the GraphQL apps, and 'graphql' is off")
+    authorization = Authorization(registry.of_kind(Kind.AUTHORIZER))
+    return Desk(graphql, apps, authorization, settings)
+
+
+def _find_version() -> str:
+    from docgraph import __version__
+
+    return __version__

@@ -1,0 +1,107 @@
+"""All tools of a caller: which there are, and what comes of using one, whatever happens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from docgraph.exchange import DocgraphError
+from docgraph.exchange.errors import StoreError
+from docgraph.graphql.errors import Classification, OperationRefused
+from docgraph.graphql.execute.report import report_failure
+from docgraph.graphql.http.shape import render_error
+from docgraph.mcp.call import Call
+from docgraph.mcp.desk import Desk
+from docgraph.mcp.tools.operations import OperationTools
+from docgraph.mcp.tools.queries import QueryTools
+from docgraph.mcp.tools.schemas import SchemaTools
+from docgraph.mcp.tools.tool import Outcome, Tool, check_arguments
+from docgraph.observe import emit
+from docgraph.observe.events import ToolCalled
+
+__all__ = ["Toolbox"]
+
+_MOST_TOOLS: Final = 40
+_LONGEST_LIST: Final = 32_768  # bytes
+_FAULT: Final = "internal-error"
+
+
+class Toolbox:
+    """The built-in tools, and those that apps declare."""
+
+    def __init__(self, desk: Desk) -> None:
+        queries = QueryTools(desk)
+        self._operations = OperationTools(desk, queries)
+        always = [*SchemaTools(desk).list_tools(), *queries.list_tools()]
+        self._largest = desk.settings.max_result_bytes
+        self._always = {tool.name: tool for tool in always}
+        self._stand_in = {tool.name: tool for tool in self._operations.stand_in()}
+
+    async def list_tools(self, call: Call) -> list[Tool]:
+        """The tools of this caller; search in place of very many operations."""
+        own = (await self._operations.list_tools(call, _MOST_TOOLS)).values()
+        tools = [*self._always.values(), *own]
+        if len(tools) > _MOST_TOOLS or _measure(tools) > _LONGEST_LIST:
+            return [*self._always.values(), *self._stand_in.values()]
+        return tools
+
+    async def find(self, call: Call, name: str) -> Tool | None:
+        """The tool of that name; one of an operation that the caller may not see never was."""
+        tool = self._always.get(name) or self._stand_in.get(name)
+        return await self._operations.find(call, name) if tool is None else tool
+
+    async def use(self, call: Call, tool: Tool, arguments: Mapping[str, Any]) -> Outcome:
+        """What comes of it; a refusal is an outcome too, in the words of GraphQL."""
+        started = time.perf_counter()
+        code = ""
+        try:
+            if tool.name in self._always or tool.name in self._stand_in:
+                check_arguments(tool.input_schema, arguments)
+            outcome = self._bound(await tool.run(call, arguments))
+        except DocgraphError as error:
+            code = error.errors[0].code if isinstance(error, OperationRefused) else error.code
+            outcome = _refuse(error, call)
+        except Exception as error:
+            code = _FAULT
+            call.fail(error)
+            outcome = Outcome("the request could not be handled", is_error=True)
+        call.exchange.error = code
+        account = call.exchange.account
+        emit(
+            ToolCalled(
+                call.exchange.id,
+                tool.name,
+                call.exchange.app,
+                account.name if account else "",
+                not code,
+                time.perf_counter() - started,
+                code,
+            )
+        )
+        return outcome
+
+    def _bound(self, outcome: Outcome) -> Outcome:
+        """What has no cut of its own is refused when it is too long."""
+        if len(outcome.text.encode()) > self._largest:
+            raise OperationRefused.because(
+                f"the result is larger than {self._largest} bytes",
+                "response-too-large",
+                Classification.ABORTED,
+            )
+        return outcome
+
+
+def _refuse(error: DocgraphError, call: Call) -> Outcome:
+    if isinstance(error, StoreError):
+        report_failure(error, call.exchange)
+    return Outcome(render_error(error).content.decode(), is_error=True)
+
+
+def _measure(tools: list[Tool]) -> int:
+    return sum(
+        len(orjson.dumps([tool.name, tool.description, tool.input_schema, tool.output_schema]))
+        for tool in tools
+    )

@@ -1,0 +1,211 @@
+"""`validate_query`, `explain_query`, `run_query`: a query checked, foreseen, carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from docgraph.graphql.errors import Classification, OperationRefused
+from docgraph.graphql.execute.foresee import FetchOutlook, Outlook
+from docgraph.graphql.execute.result import Result, encode_data
+from docgraph.graphql.http.body import GraphqlRequest, check_variables
+from docgraph.mcp.call import Call
+from docgraph.mcp.cut import fit, read_cursor, render_cursor
+from docgraph.mcp.desk import Admission, Desk
+from docgraph.mcp.tools.tool import Outcome, Schema, Tool, as_json, object_schema, text_of
+
+__all__ = ["QueryTools", "Wanted"]
+
+_TOO_MANY: Final = "too-many-documents"
+_CHEAPER: Final = (
+    "ask for less: smaller limits, fewer levels of lists, or a filter; explain_query shows which "
+    "fields cost most"
+)
+_RESERVED: Final = 1_024  # bytes for what goes with the data: what was cut, the cursor
+_QUERY: Final[Mapping[str, Schema]] = {
+    "app": text_of("the app, as list_apps names it"),
+    "query": text_of("the text of a GraphQL query"),
+    "variables": {"type": "object", "description": "values of its variables"},
+    "operation": text_of("which operation, where the text has several"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A query of an agent, and where to go on in its result."""
+
+    app: Any
+    request: GraphqlRequest
+    cursor: str | None = None
+
+    @classmethod
+    def read(cls, arguments: Mapping[str, Any]) -> Wanted:
+        """The arguments of the tools here."""
+        variables = arguments.get("variables") or {}
+        check_variables(variables)
+        request = GraphqlRequest(arguments["query"], variables, arguments.get("operation"))
+        return cls(arguments["app"], request, arguments.get("cursor"))
+
+
+class QueryTools:
+    """The tools that take the text of a query."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def list_tools(self) -> list[Tool]:
+        """These tools."""
+        settings = self._desk.settings
+        return [
+            Tool(
+                "validate_query",
+                "Check a query",
+                "Whether a query is valid, and what is wrong with it. Nothing is run.",
+                object_schema(_QUERY, "app", "query"),
+                self._validate,
+            ),
+            Tool(
+                "explain_query",
+                "Explain a query",
+                "What a query would cost: documents, and fields that no index serves. "
+                "Nothing is run.",
+                object_schema(_QUERY, "app", "query"),
+                self._explain,
+            ),
+            Tool(
+                "run_query",
+                "Run a query",
+                f"Run a query. It may fetch {settings.max_documents} documents; a result above "
+                f"{settings.max_result_bytes} bytes is cut, says what was cut, and has a cursor "
+                "to go on with.",
+                object_schema(
+                    {**_QUERY, "cursor": text_of("the cursor of a result that was cut")},
+                    "app",
+                    "query",
+                ),
+                self._run,
+            ),
+        ]
+
+    async def _validate(self, call: Call, arguments: Mapping[str, Any]) -> Outcome:
+        wanted = Wanted.read(arguments)
+        admission = await self._desk.admit(call, wanted.app, wanted.request)
+        try:
+            plan = await self._desk.graphql.plan(admission.app, wanted.request, admission.exchange)
+            if arguments.get("variables") is not None:
+                plan.variables.read(wanted.request.variables)
+        except OperationRefused as refusal:
+            errors = [error.as_dict() for error in refusal.errors]
+            return as_json({"valid": False, "errors": errors})
+        return as_json({"valid": True})
+
+    async def _explain(self, call: Call, arguments: Mapping[str, Any]) -> Outcome:
+        wanted = Wanted.read(arguments)
+        admission = await self._desk.admit(call, wanted.app, wanted.request)
+        graphql = self._desk.graphql
+        outlook = await graphql.foresee(admission.app, wanted.request, admission.exchange)
+        privileged = graphql.may_explain(admission.exchange.account)
+        content = self._describe(outlook, admission, privileged=privileged)
+        if privileged:
+            plan = await graphql.plan(admission.app, wanted.request, admission.exchange)
+            content["plan"] = plan.explain()
+        return as_json(content)
+
+    def _describe(
+        self, outlook: Outlook, admission: Admission, *, privileged: bool
+    ) -> dict[str, Any]:
+        """What it costs; names of collections and indexes, and counts, only for the privileged."""
+        estimated: dict[str, Any] = {"byLimits": outlook.by_limits}
+        if privileged:
+            estimated["byCounts"] = outlook.by_counts
+        refused = outlook.by_counts > admission.app.limits.estimated_documents
+        return {
+            "estimatedDocuments": estimated,
+            "budget": {
+                "maxDocuments": self._desk.settings.max_documents,
+                "maxResultBytes": self._desk.settings.max_result_bytes,
+            },
+            "wouldBeRefused": refused,
+            "fetches": [_describe_fetch(one, privileged=privileged) for one in outlook.fetches],
+        }
+
+    async def _run(self, call: Call, arguments: Mapping[str, Any]) -> Outcome:
+        content = await self.carry_out(call, Wanted.read(arguments))
+        return Outcome(orjson.dumps(content).decode(), is_error=content["data"] is None)
+
+    async def carry_out(self, call: Call, wanted: Wanted) -> dict[str, Any]:
+        """The answer to a query within the budget of agents, cut to the size that they can read."""
+        admission = await self._desk.admit(call, wanted.app, wanted.request)
+        uri = admission.app.definition.uri
+        cursor = wanted.cursor
+        offsets = None if cursor is None else read_cursor(cursor, uri, wanted.request)
+        limits = admission.app.limits
+        budget = min(limits.fetched_documents, self._desk.settings.max_documents)
+        try:
+            ran = await self._desk.graphql.run(
+                admission.app,
+                wanted.request,
+                admission.exchange,
+                msgspec.structs.replace(limits, fetched_documents=budget),
+            )
+        except OperationRefused as refusal:
+            if any(error.code == _TOO_MANY for error in refusal.errors):
+                refusal.hint = _CHEAPER
+            raise
+        if encode_data(ran.result.data, limits.response_bytes) is None:
+            raise _too_large(limits.response_bytes)
+        return self._compose(ran.result, uri, wanted.request, offsets)
+
+    def _compose(
+        self, result: Result, uri: str, request: GraphqlRequest, offsets: Mapping[str, int] | None
+    ) -> dict[str, Any]:
+        errors = [one.as_dict() for one in result.errors]
+        reserved = len(orjson.dumps(errors)) + _RESERVED
+        fitted = fit(result.data, self._desk.settings.max_result_bytes, reserved, offsets)
+        content: dict[str, Any] = {"data": fitted.data}
+        if errors:
+            content["errors"] = errors
+        if fitted.cuts:
+            content["cut"] = [cut.as_dict() for cut in fitted.cuts]
+            content["cursor"] = render_cursor(uri, request, fitted.offsets)
+            content["hint"] = (
+                "this is a part: call again with the same arguments and this cursor for the next "
+                "one, or ask for less"
+            )
+        return content
+
+
+def _describe_fetch(fetch: FetchOutlook, *, privileged: bool) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        "field": fetch.field,
+        "way": fetch.way,
+        "limit": fetch.limit,
+        "access": fetch.access,
+    }
+    if fetch.wanted_keys:
+        content["advice"] = "no index serves this: ask for less of it, or by other arguments"
+    if privileged:
+        content |= {
+            "collection": fetch.namespace,
+            "documents": fetch.stored,
+            "examined": fetch.examined,
+            "indexes": list(fetch.plan.indexes),
+            "sortsInMemory": fetch.plan.sorts,
+        }
+        if fetch.wanted_keys:
+            content["missingIndex"] = dict(fetch.wanted_keys)
+    return content
+
+
+def _too_large(limit: int) -> OperationRefused:
+    refusal = OperationRefused.because(
+        f"the response is larger than {limit} bytes",
+        "response-too-large",
+        Classification.ABORTED,
+    )
+    refusal.hint = _CHEAPER
+    return refusal

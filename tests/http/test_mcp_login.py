@@ -1,0 +1,97 @@
+"""How clients learn where to log in (RFC 9728), and whose tokens are accepted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+
+import jwt
+import pytest
+
+from tests.http.harness import Mongo, Service, running
+from tests.http.hosts import module_application
+from tests.http.mcp_harness import AGENTS, ask
+
+pytestmark = pytest.mark.anyio
+
+KEY = "a-key-of-at-least-32-bytes-for-tests"
+METADATA = "/.well-known/oauth-protected-resource"
+SERVERS = ["https://login.example.org"]
+
+
+@module_application
+async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
+    settings = {
+        "mcp": {**AGENTS["mcp"], "authorization-servers": SERVERS},
+        "jwtAuthenticationMechanism": {"enabled": True, "key": KEY, "audience": "http://test/mcp"},
+        "fullAuthorizer": {"enabled": True, "authentication-required": True},
+    }
+    async with running(mongo_client, mongo_uri, settings) as one:
+        yield one
+
+
+def bearer(**claims: object) -> dict[str, str]:
+    said = {"sub": "ada", "aud": "http://test/mcp", "exp": int(time.time()) + 600, **claims}
+    return {"Authorization": f"Bearer {jwt.encode(said, KEY, algorithm='HS256')}"}
+
+
+async def test_a_refused_client_is_told_where_the_metadata_is(service: Service) -> None:
+    reply = await ask(service, "tools/list")
+
+    assert reply.status == 401
+    challenges = reply.headers.get_list("www-authenticate")
+    assert f'Bearer resource_metadata="http://test{METADATA}/mcp"' in challenges
+
+
+@pytest.mark.parametrize("path", [METADATA, f"{METADATA}/mcp"])
+async def test_the_metadata_names_the_authorization_servers_to_everybody(
+    service: Service, path: str
+) -> None:
+    reply = await service.request("GET", path)
+
+    assert reply.status == 200
+    assert reply.json["resource"] == "http://test/mcp"
+    assert reply.json["authorization_servers"] == SERVERS
+    assert reply.headers["access-control-allow-origin"] == "*"
+
+
+async def test_there_is_no_metadata_of_anything_else(service: Service) -> None:
+    reply = await service.request("GET", f"{METADATA}/graphql", headers=bearer())
+
+    assert reply.status == 404
+
+
+async def test_a_foreign_host_is_not_repeated_as_our_own(service: Service) -> None:
+    reply = await service.request("GET", METADATA, headers={"Host": "evil.example"})
+    refused = await ask(service, "tools/list", Host="evil.example")
+
+    assert reply.status == 403
+    assert "evil" not in reply.text
+    assert "evil" not in str(refused.headers)
+
+
+async def test_a_token_of_the_named_server_logs_in(service: Service) -> None:
+    assert (await ask(service, "tools/list", None, bearer())).status == 200
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [{"aud": "https://other.example"}, {"aud": ["a", "b"]}, {"exp": 1}, {"nbf": 2**33}],
+    ids=["audience", "audiences", "expired", "early"],
+)
+async def test_a_token_for_somebody_else_is_401(
+    service: Service, claims: dict[str, object]
+) -> None:
+    """Drill P06."""
+    assert (await ask(service, "tools/list", None, bearer(**claims))).status == 401
+
+
+async def test_without_authorization_servers_there_is_no_metadata(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    async with running(mongo_client, mongo_uri, AGENTS) as one:
+        assert (await one.request("GET", METADATA)).status == 404
+    closed = {"fullAuthorizer": {"enabled": True, "authentication-required": True}}
+    async with running(mongo_client, mongo_uri, closed) as one:
+        assert (await one.request("GET", METADATA)).status == 401
+        assert (await ask(one, "tools/list")).status == 401

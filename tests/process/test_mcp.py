@@ -1,0 +1,205 @@
+"""Agents and the real command: `docgraph mcp` on its streams, and a server with two workers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from pymongo import MongoClient
+
+from tests.process.commands import ROOT, run
+from tests.process.harness import Server, run_server
+
+Mongo = MongoClient[dict[str, Any]]
+
+BLOG = {
+    "_id": "blog",
+    "schema": "type Query { posts: [Post] } type Post { title: String secret: String "
+    '@visible(roles: ["editor"]) }',
+    "descriptor": {"operations": [{"name": "titles", "query": "{ posts { title } }"}]},
+}
+RULES = [
+    {"_id": "agents", "roles": ["reader"], "predicate": "path-prefix('/mcp')"},
+    {"_id": "apps", "roles": ["reader"], "predicate": "path-prefix('/graphql')"},
+]
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+def db(mongo_client: Mongo) -> Iterator[str]:
+    name = f"test_{uuid4().hex[:16]}"
+    database = mongo_client[name]
+    mapping = {"Query": {"posts": {"db": name, "collection": "posts"}}}
+    database["gql-apps"].insert_one({**BLOG, "mappings": mapping})
+    database["posts"].insert_one({"title": "Hello", "secret": "treasure"})
+    database["acl"].insert_many(RULES)
+    database["users"].insert_many(
+        [
+            {"_id": "rita", "password": PASSWORD, "roles": ["reader"]},
+            {"_id": "stan", "password": PASSWORD, "roles": ["stranger"]},
+        ]
+    )
+    yield name
+    mongo_client.drop_database(name)
+
+
+def settings(uri: str, db: str) -> dict[str, Any]:
+    return {
+        "mclient": {"connection-string": uri},
+        "graphql": {"db": db},
+        "dbRealmAuthenticator": {"users-db": db, "bcrypt-hashed-password": False},
+        "dbAclAuthorizer": {"acl-db": db},
+        "mongo": {"enabled": False},
+    }
+
+
+def options(uri: str, db: str) -> list[str]:
+    return [
+        f"--set=/{section}/{name}={json.dumps(value)}"
+        for section, own in settings(uri, db).items()
+        for name, value in own.items()
+    ]
+
+
+# --- docgraph mcp ---------------------------------------------------------------------------------
+
+
+def local_agent(user: str, uri: str, db: str) -> Client:
+    command = ["-m", "docgraph", "mcp", "--user", user, *options(uri, db)]
+    return Client(StdioServerParameters(command=sys.executable, args=command, cwd=str(ROOT)))
+
+
+def test_a_local_agent_acts_as_the_named_user(mongo_uri: str, db: str) -> None:
+    async def session() -> None:
+        async with local_agent("rita", mongo_uri, db) as client:
+            tools = {tool.name for tool in (await client.list_tools()).tools}
+            assert "blog__titles" in tools
+            used = await client.call_tool("blog__titles", {})
+            assert used.structured_content == {"data": {"posts": [{"title": "Hello"}]}}
+            asked = {"app": "blog", "query": "{ posts { secret } }"}
+            hidden = await client.call_tool("run_query", asked)
+            assert hidden.is_error
+            assert "Cannot query field 'secret'" in hidden.content[0].text  # type: ignore[union-attr]
+
+    asyncio.run(asyncio.wait_for(session(), 60))
+
+
+def test_a_local_agent_of_a_user_without_the_right_is_refused(mongo_uri: str, db: str) -> None:
+    async def session() -> None:
+        async with local_agent("stan", mongo_uri, db) as client:
+            with pytest.raises(MCPError, match="this user may not use /mcp"):
+                await client.list_tools()
+
+    asyncio.run(asyncio.wait_for(session(), 60))
+
+
+@pytest.mark.usefixtures("preloaded")
+def test_an_unknown_user_is_one_clear_line(mongo_uri: str, db: str) -> None:
+    done = run("mcp", "--user", "nobody", *options(mongo_uri, db), input="")
+
+    assert done.returncode == 1
+    assert "there is no user 'nobody'" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.usefixtures("preloaded")
+def test_without_the_library_the_start_says_what_to_install(mongo_uri: str, db: str) -> None:
+    blocked = "import sys; sys.modules['mcp'] = None; from docgraph.cli import main; main()"
+    command = [sys.executable, "-c", blocked, "mcp", "--user", "rita", *options(mongo_uri, db)]
+
+    async def start() -> tuple[int | None, str]:
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, cwd=ROOT
+        )
+        _, stderr = await asyncio.wait_for(process.communicate(), 60)
+        return process.returncode, stderr.decode()
+
+    code, text = asyncio.run(start())
+
+    assert code == 1
+    assert "pip install 'docgraph[mcp]'" in text
+
+
+# --- a server -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def serving(uri: str, db: str, **mcp: Any) -> Iterator[Server]:
+    agents = {"enabled": True, **mcp}
+    core = {"workers": 2}
+    own = settings(uri, db)
+    sections = {**own, "fullAuthorizer": {"enabled": False}, "mcp": agents, "core": core}
+    with run_server({**sections, "logging": {"level": "info", "format": "json"}}) as server:
+        yield server
+
+
+def credentials(user: str) -> dict[str, str]:
+    return {"Authorization": f"Basic {b64encode(f'{user}:{PASSWORD}'.encode()).decode()}"}
+
+
+@pytest.mark.usefixtures("preloaded")
+def test_a_client_over_the_network_works_with_any_worker(mongo_uri: str, db: str) -> None:
+    async def session(server: Server) -> None:
+        url = f"http://127.0.0.1:{server.port}/mcp"
+        async with httpx2.AsyncClient(headers=credentials("rita"), timeout=60) as http:
+            for mode in ("legacy", "2026-07-28"):
+                transport = streamable_http_client(url, http_client=http)
+                async with Client(transport, mode=mode) as client:
+                    for _ in range(5):
+                        used = await client.call_tool("blog__titles", {})
+                        assert used.structured_content == {"data": {"posts": [{"title": "Hello"}]}}
+
+    with serving(mongo_uri, db, **{"calls-per-second": 1000}) as server:
+        asyncio.run(asyncio.wait_for(session(server), 90))
+        called = server.named("tool-called")
+
+    assert {(one["tool"], one["app"], one["account"]) for one in called} == {
+        ("blog__titles", "blog", "rita")
+    }
+
+
+@pytest.mark.usefixtures("preloaded")
+def test_the_share_of_a_caller_is_counted_over_all_workers(mongo_uri: str, db: str) -> None:
+    """Drill P07."""
+
+    async def flood(server: Server) -> list[int]:
+        url = f"http://127.0.0.1:{server.port}/mcp"
+        message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        headers = {**credentials("rita"), "Accept": "application/json"}
+        async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
+            replies = await asyncio.gather(*(http.post(url, json=message) for _ in range(60)))
+        return [reply.status_code for reply in replies]
+
+    with serving(mongo_uri, db, **{"calls-per-second": 1}) as server:
+        statuses = asyncio.run(flood(server))
+
+    assert set(statuses) == {200, 429}
+
+
+@pytest.mark.usefixtures("preloaded")
+def test_a_server_without_agents_never_loads_the_library(mongo_uri: str, db: str) -> None:
+    code = (
+        "import sys, docgraph.server.builtin, docgraph.cli.serve, docgraph.server.process.host;"
+        "print([name for name in sys.modules if name.split('.')[0] in ('mcp', 'mcp_types')])"
+    )
+
+    async def look() -> str:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE, cwd=ROOT
+        )
+        stdout, _ = await asyncio.wait_for(process.communicate(), 60)
+        return stdout.decode().strip()
+
+    assert asyncio.run(look()) == "[]"
