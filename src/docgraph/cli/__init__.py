@@ -43,7 +43,10 @@ class _Commands(click.Group):
         from docgraph.cli.extra import list_plugin_commands
 
         try:
-            return [*COMMANDS, *(one for one in list_plugin_commands() if one not in COMMANDS)]
+            found = list_plugin_commands()
+            for name in sorted(set(found) & set(COMMANDS)):
+                notice(f"the command {name!r} of a plugin can never be run: docgraph has its own")
+            return [*COMMANDS, *(one for one in found if one not in COMMANDS)]
         except StartupError as error:  # help has to be there when something is broken
             notice(f"the commands of plugins are left out: {error.message}")
             return list(COMMANDS)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange
-from docgraph.exchange.errors import Forbidden, StoreError, Unauthenticated
+from docgraph.exchange.errors import Forbidden, Unauthenticated
 from docgraph.exchange.pages import Pages
 from docgraph.exchange.request import Parser
 from docgraph.observe import emit
@@ -61,7 +61,7 @@ class Pipeline:
         route = self._routes.match(exchange.request.segments)
         try:
             answer = await self._walk(exchange, route)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # `sys.exit` of a plugin would end the server
             answer = self._render(error, exchange, route)
         answer.headers.extend(exchange.headers)
         return answer
@@ -80,7 +80,7 @@ class Pipeline:
             return early
         try:
             exchange.answer = await serve(exchange, route)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             exchange.answer = self._render(error, exchange, route)
         if not self._interceptors[Point.RESPONSE]:
             return exchange.answer
@@ -134,13 +134,13 @@ class Pipeline:
                     check_answer(exchange.answer, interceptor)  # it may have changed that one
         return exchange.answer if point is Point.RESPONSE else None
 
-    def _render(self, error: Exception, exchange: Exchange, route: Route | None) -> Body:
+    def _render(self, error: BaseException, exchange: Exchange, route: Route | None) -> Body:
         """Any error as an answer, in the shape of the service that was asked."""
         if isinstance(error, Unauthenticated) and not error.headers:
             error = self._authenticator.challenge(exchange)
-        if isinstance(error, StoreError):
+        if isinstance(error, DocgraphError):
             report(error, exchange)
-        elif not isinstance(error, DocgraphError):
+        else:
             error = hide(error, exchange)
         exchange.error = release(error).code
         own = route.service.render_error(error) if route else None

@@ -66,11 +66,17 @@ def _complete(methods: Sequence[str]) -> tuple[str, ...]:
     return (*methods, *head, "OPTIONS")
 
 
-def report(error: StoreError, exchange: Exchange) -> None:
-    """A failure of the database: the log gets its own words, the caller an id to find them by."""
-    if error.status < _SERVER_ERROR or error.details is not None:
+def report(error: DocgraphError, exchange: Exchange) -> None:
+    """A failure of the database: the log gets its own words, the caller an id to find them by.
+
+    Also where a service tells it in words, and with a status, of its own.
+    """
+    cause = error.__cause__
+    failure = error if isinstance(error, StoreError) else cause
+    is_failure = isinstance(failure, StoreError) and failure.status >= _SERVER_ERROR
+    if failure is None or not is_failure or error.details is not None:
         return
-    id, reason = uuid4().hex[:12], str(error.__cause__ or error)
+    id, reason = uuid4().hex[:12], str(failure.__cause__ or failure)
     emit(QueryFailed(id, exchange.id, error.code, reason, exchange.app))
     error.details = {"id": id}
 
@@ -86,7 +92,7 @@ def release(error: DocgraphError) -> DocgraphError:
     return error
 
 
-def hide(error: Exception, exchange: Exchange) -> InternalError:
+def hide(error: BaseException, exchange: Exchange) -> InternalError:
     """A fault of ours: the log gets all of it, the caller an id to find it by."""
     id, request = uuid4().hex[:12], exchange.request
     emit(RequestFailed(id, exchange.id, error, request.method, request.path, exchange.service))

@@ -32,8 +32,7 @@ from docgraph.store.guard.rows import (
     Rows,
     Shield,
     check_filter_paths,
-    check_order,
-    check_projection,
+    check_query,
     strip,
 )
 from docgraph.store.guard.stages import STREAM_STAGES, Policy, check_filter, check_pipeline
@@ -41,7 +40,7 @@ from docgraph.store.guard.writes import check_write
 from docgraph.store.indexes import ensure_index
 from docgraph.store.intercept import Interceptors
 from docgraph.store.names import check_database, check_namespace, place_of
-from docgraph.store.order import break_ties
+from docgraph.store.order import Order, find_in_order
 from docgraph.store.watch import ChangeEvents, guard_events
 from docgraph.store.write import await_server, check_shape, execute, may_be_written
 
@@ -130,23 +129,30 @@ class Store:
         rows: Rows | None = None,
         reveal: Iterable[Key] = (),
         consistency: Consistency | None = None,
+        complete: bool = False,
     ) -> list[Document]:
-        """The documents that match, at most `limit`."""
+        """The documents that match, at most `limit`; with `complete`, ties have an order, too."""
         namespace = check_namespace(db, collection)
         shield = self._shield(rows, reveal)
-        order = read_sort(sort)
+        order = Order(read_sort(sort), hint)
         check_filter(filter, policy=self.policy)
         if projection:
             check_filter(projection, policy=self.policy, origin="projection")
-        hidden = shield.hidden.get(namespace, ())
-        if hidden:
-            check_filter_paths(filter, hidden)
-            check_projection(projection or {}, hidden)
-            check_order(order, hint, hidden)
+        if hidden := shield.hidden.get(namespace, ()):
+            check_query(filter, projection, order.sort, hint, hidden)
         filter = shield.restrict(namespace, filter)
-        options = {"projection": projection, "sort": order, "hint": hint, "comment": comment}
-        command = build_find(collection, filter, limit=limit, skip=skip, options=options)
-        documents = await self._commands.fetch(db, command, deadline, consistency)
+
+        async def send(order: Order) -> list[Document]:
+            options = {"projection": projection, **order._asdict(), "comment": comment}
+            command = build_find(collection, filter, limit=limit, skip=skip, options=options)
+            return await self._commands.fetch(db, command, deadline, consistency)
+
+        if complete and order.sort:
+            facts = None if hidden else self.facts  # the order of an index could tell of them
+            asked = {"find": collection, "filter": filter, "limit": limit}
+            documents = await find_in_order(facts, (db, collection), order, asked, send)
+        else:
+            documents = await send(order)
         if hidden:
             strip(documents, hidden)
         return documents
@@ -166,8 +172,7 @@ class Store:
         check_filter(filter, policy=self.policy)
         shield = self._shield(rows)
         if hidden := shield.hidden.get(namespace, ()):
-            check_filter_paths(filter, hidden)
-            check_order(order, None, hidden)
+            check_query(filter, None, order, None, hidden)
         filter = shield.restrict(namespace, filter)
         command = build_find(collection, filter, limit=1, options={"sort": order})
         return read_plan(await self._commands.explain(db, command, deadline))
@@ -267,7 +272,6 @@ class Store:
         """The documents of a resource, with the data interceptors around it."""
         db, collection = place_of(resource)
         read = await self.interceptors.before_read(exchange, resource, read)
-        sort = await break_ties(self.facts, (db, collection), read_sort(read.sort), read.filter)
         documents = await self.find(
             db,
             collection,
@@ -275,12 +279,13 @@ class Store:
             limit=read.limit,
             deadline=deadline,
             projection=read.projection,
-            sort=sort,
+            sort=read.sort,
             skip=read.skip,
             hint=read.hint,
             comment={"request": exchange.id} if exchange else None,
             rows=rows,
             consistency=read.consistency,
+            complete=True,
         )
         return await self.interceptors.after_read(exchange, resource, documents)
 
@@ -325,17 +330,16 @@ class Store:
         comment: Any = None,
     ) -> ChangeEvents:
         """The changes of a collection, or of a whole database, from now or from a token on."""
-        if collection is None:
-            check_database(db)
-        else:
+        check_database(db)
+        if collection is not None:
             check_namespace(db, collection)
         check_pipeline(list(pipeline), db=db, policy=self.policy, allowed=STREAM_STAGES)
         shield = self._shield(rows)
         stages = [*guard_events(db, collection, shield), *pipeline] if shield else list(pipeline)
         # Row filters are asked of the document, so that there has to be one.
         full_document = "updateLookup" if shield.rows else full_document
-        options = {"full_document": full_document, "resume_after": resume_after, "comment": comment}
-        return ChangeEvents(self.client, db, collection, stages, **options)
+        options = {"full_document": full_document, "resume_after": resume_after}
+        return ChangeEvents(self.client, db, collection, stages, comment=comment, **options)
 
     def watch_unguarded(
         self, db: str, pipeline: Sequence[Mapping[str, Any]], **options: Any
@@ -420,7 +424,9 @@ class Store:
         """The write as the interceptors leave it, and checked."""
         write = await self.interceptors.before_write(exchange, resource, write)
         check_shape(write)
-        self._check_write(*place_of(resource), write, reveal)
+        db, collection = place_of(resource)
+        hidden = self.guard.shield(None, reveal).hidden.get(check_namespace(db, collection), ())
+        check_write(write, db=db, policy=self.policy, hidden=hidden)
         return write
 
     async def ensure_index(
@@ -439,12 +445,6 @@ class Store:
 
     def _shield(self, rows: Rows | None, reveal: Iterable[Key] = ()) -> Shield:
         """What the call has to respect; row filters are checked like any other filter."""
-        if rows:
-            for row in rows.values():
-                check_filter(row, policy=self.policy, origin="row filter")
+        for row in (rows or {}).values():
+            check_filter(row, policy=self.policy, origin="row filter")
         return self.guard.shield(rows, reveal)
-
-    def _check_write(self, db: str, collection: str, write: Write, reveal: Iterable[Key]) -> None:
-        namespace = check_namespace(db, collection)
-        hidden = self.guard.shield(None, reveal).hidden.get(namespace, ())
-        check_write(write, db=db, policy=self.policy, hidden=hidden)

@@ -77,6 +77,7 @@ class Run:
                 skip=window.skip,
                 comment=self._comment(fetch),
                 rows=self.rows,
+                complete=fetch.is_root,
             )
         self._record(fetch, "find", started, documents)
         return documents
