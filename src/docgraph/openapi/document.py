@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from docgraph import __version__
 from docgraph.exchange import Document, ResourceType
+from docgraph.graphql.definition.json_schema import build_json_schema
 from docgraph.openapi.components import (
     BODIES,
     ERRORS,
@@ -40,6 +41,7 @@ _VARIABLE = re.compile(r"\{[^{}/]+\}")
 _PATH_PARAMETERS: Final = frozenset({"db", "collection", "id", "name", "aggregation", "stream"})
 _SHAPED: Final = frozenset({"Page", "One"})
 _REFUSED: Final = "Refused (501): the documents of this collection are checked as a whole"
+_APP = "AppDefinition"  # no schema of the store: those have a dot in their names
 _ABOUT: Final = (
     "Databases, collections and documents, the GraphQL apps and the services of this instance. "
     "Which caller may do what is decided by its permissions. Every resource that takes GET takes "
@@ -327,4 +329,6 @@ def _build_components(facts: Facts, names: Mapping[SchemaKey, str]) -> Document:
         components["responses"] |= build_responses()
         for key, name in names.items():
             components["schemas"][name] = convert_schema(facts.survey.schemas[key], name, names)
+    if any(service.name == "graphql" for service in facts.services):
+        components["schemas"][_APP] = convert_schema(build_json_schema(), _APP, {})
     return components
