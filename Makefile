@@ -11,7 +11,7 @@ TESTERS ?= 3
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-pythons conformance drill drill-long drill-bare drill-slow-upload check format bench bench-rivals clean
+.PHONY: help setup run chat test test-fast test-pythons conformance drill drill-long drill-bare drill-browser drill-slow-upload check format bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,9 @@ setup: $(VENV)/.dev ## make the virtual environment and install everything
 run: $(VENV)/.run ## serve the demo on an embedded MongoDB
 	@$(BIN)/docgraph demo
 
+chat: $(VENV)/.run ## serve the chat of examples/chat on an embedded MongoDB
+	@$(BIN)/docgraph serve --config examples/chat/docgraph.yml
+
 test: $(VENV)/.dev ## run the tests against a real MongoDB (ARGS="tests/unit -k name")
 	@$(BIN)/pytest -n $(TESTERS) --dist worksteal --durations 20 $(ARGS)
 
@@ -46,14 +49,24 @@ test-fast: $(VENV)/.dev ## run the tests that start no server
 test-pythons: ## run the tests with every Python that is here (PYTHONS="..." or ONLY=oldest|newest|ends)
 	@$(PYTHON) tools/pythons.py --only $(or $(ONLY),all) $(PYTHONS)
 
-conformance: $(VENV)/.dev ## run the suites of others that take long to install (Node with npm)
-	@$(BIN)/pytest -q -p no:randomly tests/conformance/conformance_mcp.py
+conformance: $(VENV)/.dev ## run the suites of others that take long to install (Node with npm, Python 2.7)
+	@$(BIN)/pytest -q -rs -p no:randomly tests/conformance/conformance_mcp.py tests/conformance/conformance_autobahn.py
 
 drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debootstrap)
 	@$(PYTHON) tools/drill_bare.py $(ARGS)
 
 drill-slow-upload: $(VENV)/.dev ## attack a server with slow uploads (SLOW_UPLOADS=1000 SECONDS=20)
 	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_slow_upload.py
+
+drill-browser: $(VENV)/.browser ## try the pages in a real browser (Debian: installs chromium, as root)
+	@command -v chromium chromium-browser google-chrome-stable google-chrome >/dev/null \
+		|| apt-get install -y --no-install-recommends chromium
+	@$(BIN)/pytest -q -p no:randomly tests/process/test_chat_browser.py
+
+$(VENV)/.browser: $(VENV)/.dev pyproject.toml constraints.txt
+	@echo "installing what drives the browser"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,dev,browser]'
+	@touch $@
 
 LONG_DRILLS := tests/drills/drill_memory.py tests/drills/drill_set_faults.py
 

@@ -208,6 +208,7 @@ def parse_arguments(description: str | None, *, warm_up: float = 1.0) -> argpars
     parser.add_argument("--warm-up", type=float, default=warm_up, help="seconds, not counted")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--stream-seconds", type=float, default=20.0, help="of writes for W10")
     parser.add_argument("--only", nargs="*", help="ids of workloads")
     return parser.parse_args()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from contextlib import ExitStack
 
-from bench import logins
+from bench import logins, streams
 from bench.contest import (
     Contestant,
     compare,
@@ -39,6 +39,9 @@ def main() -> None:
             logins.store_user(uri)
             with running_docgraph(uri, logins.CONFIG) as docgraph:
                 print_logins(docgraph, args)
+        if not args.only or "W10" in args.only:
+            with running_docgraph(uri, streams.CONFIG) as docgraph:
+                streams.print_outcome(streams.measure(docgraph, uri, args.stream_seconds))
 
 
 def print_table(contestants: list[Contestant], args: argparse.Namespace) -> None:

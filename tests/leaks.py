@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import re
 import threading
 import time
 from collections import Counter
@@ -27,6 +28,7 @@ _HAS_PROC = os.path.isdir(_TASKS)  # Linux
 # As they are before the watch for blocking calls wraps them: every test looks twice.
 _close, _list, _open, _read_bytes, _read_link = os.close, os.listdir, os.open, os.read, os.readlink
 _MOST_BYTES = 1 << 16
+_NAMELESS = re.compile(r"#\d+ \(deleted\)$")
 
 # Applications of modules: their pools and threads grow while a test talks to them.
 living_applications: set[object] = set()
@@ -111,7 +113,10 @@ def _read(path: str) -> str:
 
 
 def _count_descriptors() -> Counter[str]:
-    """Files by their path, sockets and pipes by their kind: a reconnected one is no leak."""
+    """Files by their path, sockets and pipes by their kind: a reconnected one is no leak.
+
+    A file without a name is one of its directory: a program that was started again has another.
+    """
     counts: Counter[str] = Counter()
     for one in _list(_DESCRIPTORS) if _HAS_PROC else ():
         try:
@@ -119,5 +124,5 @@ def _count_descriptors() -> Counter[str]:
         except OSError:  # that of the directory itself, closed again
             continue
         if not path.startswith(("/dev/", "/proc/")):
-            counts[path.split(":", 1)[0]] += 1
+            counts[_NAMELESS.sub("#", path.split(":", 1)[0])] += 1
     return counts

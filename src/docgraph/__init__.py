@@ -57,6 +57,7 @@ from docgraph.exchange.errors import (
     QueryError,
     RequestError,
     RequestTimeout,
+    ResumePointLost,
     SecurityViolation,
     StoreError,
     StoreForbidden,
@@ -69,6 +70,7 @@ from docgraph.exchange.errors import (
     UpgradeRequired,
     UrlTooLong,
 )
+from docgraph.exchange.exchange import Admission
 from docgraph.plugins.kinds import (
     ABSENT,
     Absent,
@@ -98,6 +100,7 @@ __all__ = [
     "Absent",
     "Accepted",
     "Account",
+    "Admission",
     "Answer",
     "AnswerTooLarge",
     "AuthMechanism",
@@ -150,6 +153,7 @@ __all__ = [
     "RequestTimeout",
     "Resource",
     "ResourceType",
+    "ResumePointLost",
     "SecurityViolation",
     "Service",
     "ServiceConfig",

@@ -15,8 +15,8 @@ from uuid import uuid4
 import pytest
 from pymongo import MongoClient
 
+from tests.npm import install
 from tests.process.harness import run_server
-from tests.programs import require
 
 SUITE = Path(__file__).parent / "graphql_http"
 AUDITS = 61
@@ -38,14 +38,7 @@ RULED_OUT = {
 @pytest.fixture(scope="module")
 def suite() -> Path:
     """The directory of the suite, with its packages installed."""
-    require("node", "npm")
-    if not (SUITE / "node_modules" / "graphql-http").is_dir():
-        install = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund"]
-        done = subprocess.run(
-            install, cwd=SUITE, capture_output=True, text=True, timeout=100, check=False
-        )
-        if done.returncode:
-            pytest.skip(f"npm cannot install graphql-http: {done.stderr.strip()[-200:]}")
+    install(SUITE, "graphql-http")
     return SUITE
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from docgraph.cli.definition_sources import find_definitions
 from docgraph.cli.demo.data import build_blog
 from docgraph.codec import decode
 from docgraph.graphql.definition.check import check_definition
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 DEFINITIONS = sorted(EXAMPLES.glob("*/app.json"))
+IN_FILES = find_definitions([EXAMPLES / "shop"]).definitions
 QUERIES = sorted(EXAMPLES.glob("*/queries/*.graphql"))
 
 
@@ -70,6 +72,14 @@ def adapt(text: str, db: str) -> Any:
 async def test_the_definition_of_an_example_has_neither_errors_nor_warnings(path: Path) -> None:
     report = check_definition(decode(path.read_bytes()), settings=Graphql())
 
+    assert (report.errors, report.warnings) == ((), ())
+
+
+async def test_the_example_in_files_has_neither_errors_nor_warnings() -> None:
+    (found,) = IN_FILES
+    report = check_definition(found.document, settings=Graphql())
+
+    assert found.document["_id"] == "shop"
     assert (report.errors, report.warnings) == ((), ())
 
 

@@ -495,7 +495,7 @@ async def test_paths_of_services_that_there_are_not_do_not_invite_to_make_a_coll
     assert "PUT" not in reply.json["hint"]
 
 
-@pytest.mark.parametrize("name", ["streams", "rels", "checkers", "transformers"])
+@pytest.mark.parametrize("name", ["rels", "checkers", "transformers"])
 async def test_properties_that_have_no_effect_here_are_pointed_out(api: Api, name: str) -> None:
     made = await api.put("/made", {name: []})
     patched = await api.patch("/things", {name: []})

@@ -274,9 +274,10 @@ def run_server(
 
 def _kill(server: Server) -> None:
     """The workers first, or they would be missed; it may be stopping by itself meanwhile."""
-    for one in server.workers():
-        with suppress(psutil.NoSuchProcess):
-            one.kill()
+    with suppress(psutil.NoSuchProcess):
+        for one in server.workers():
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
     server.process.kill()
 
 

@@ -111,7 +111,6 @@ def test_check_of_a_directory_is_machine_readable(commands: Commands, tmp_path: 
         "b.json": False,
         "c.json": False,
         "d.json": False,
-        "e.json": False,
         "f.json": True,
     }
     assert rows["b.json"]["errors"] == [
@@ -123,11 +122,13 @@ def test_check_of_a_directory_is_machine_readable(commands: Commands, tmp_path: 
     ]
     assert rows["c.json"]["errors"][0]["where"].startswith("schema (line 1")
     assert "not valid JSON" in rows["d.json"]["errors"][0]["what"]
+    assert f"{tmp_path / 'e.json'}: skipped: a definition is an object" in done.stderr
+    assert f"{tmp_path / 'notes.txt'}: skipped: neither JSON nor YAML" in done.stderr
 
 
 def test_check_of_nothing_and_usage_mistakes(commands: Commands, tmp_path: Path) -> None:
     empty = commands.run("apps", "check", str(tmp_path), code=1)
-    assert f"there is no *.json file in {tmp_path}" in empty.stderr
+    assert f"there is no definition in {tmp_path}" in empty.stderr
     assert "does not exist" in commands.run("apps", "check", "/nowhere.json", code=2).stderr
 
 
@@ -300,3 +301,132 @@ def test_check_without_a_path_checks_the_stored_apps(commands: Commands) -> None
     assert "good: fine" in done.stderr
     assert "bad: error: schema" in done.stderr
     assert {row["app"]: row["valid"] for row in rows} == {"bad": False, "good": True}
+
+
+# --- definitions as files -------------------------------------------------------------------------
+
+
+def test_a_stored_app_is_written_as_files_and_applied_again(
+    commands: Commands, tmp_path: Path
+) -> None:
+    app = definition(commands.db, "items", descriptor={"json-mode": "plain"})
+    other = save(tmp_path, "other.yml", definition(commands.db, "other"))
+    commands.run("apps", "apply", str(save(tmp_path, "items.json", app)), str(other))
+    assert commands.stored == ["items", "other"]
+
+    files = tmp_path / "apps" / "items"
+    shown = commands.run("apps", "show", "items", "--files", str(files))
+    names = ["schema.graphql", "mappings.yml", "app.yml"]
+    assert shown.stderr.splitlines() == [f"wrote {files / name}" for name in names]
+    assert (files / "schema.graphql").read_text() == SCHEMA
+
+    commands.run("apps", "delete", "items")
+    applied = commands.run("apps", "apply", str(tmp_path / "apps"))
+    assert applied.stderr.splitlines()[-1] == "stored items"
+    assert json.loads(commands.run("apps", "show", "items").stdout) == app
+
+
+def test_the_json_schema_of_definitions_is_printed() -> None:
+    whole = run("apps", "schema")
+    part = run("apps", "schema", "mappings")
+
+    assert json.loads(whole.stdout)["required"] == ["schema", "mappings"]
+    assert json.loads(part.stdout)["allOf"] == [{"$ref": "#/definitions/mappings"}]
+    assert run("apps", "schema", "nothing").returncode == 2
+
+
+# --- diff, dry runs, pruning ----------------------------------------------------------------------
+
+
+def store_three(commands: Commands, directory: Path) -> Path:
+    """Apps `same`, `shop` and `old` are stored; the files have another `shop`, and `new`."""
+    stored = [definition(commands.db, name) for name in ("same", "shop", "old")]
+    commands.mongo[commands.db]["gql-apps"].insert_many(stored)
+    save(directory, "same.json", definition(commands.db, "same"))
+    shop = {"schema": SCHEMA.replace("(name: String)", "").replace("name: String", "label: String")}
+    shop["schema"] += " enum Colour { RED }"
+    save(directory, "shop.json", definition(commands.db, "shop") | shop)
+    save(directory, "new.json", definition(commands.db, "new"))
+    return directory
+
+
+def test_diff_marks_what_breaks_clients(commands: Commands, tmp_path: Path) -> None:
+    store_three(commands, tmp_path)
+
+    done = commands.run("apps", "diff", str(tmp_path))
+    rows = json.loads(commands.run("apps", "diff", str(tmp_path), "--json").stdout)
+    failed = commands.run("apps", "diff", str(tmp_path), "--fail-on-breaking", code=1)
+
+    lines = done.stdout.splitlines()
+    heads = [line for line in lines if not line.startswith(" ")]
+    assert heads == [
+        "+ new: new",
+        "- old: stored only (--prune deletes it)",
+        "= same: same",
+        "~ shop: changed",
+    ]
+    assert "    BREAKING: Field Item.name was removed." in lines
+    assert "    safe: Colour was added." in lines
+    assert any(line.startswith("    -type Query { items(name: String)") for line in lines)
+    changes = {row["app"]: row["change"] for row in rows}
+    assert changes == {"new": "new", "old": "gone", "same": "same", "shop": "changed"}
+    severities = [effect["severity"] for effect in rows[-1]["effects"]]
+    assert severities == sorted(severities, key=["breaking", "dangerous", "safe"].index)
+    assert failed.stdout == done.stdout
+    assert commands.stored == ["old", "same", "shop"]
+
+
+def test_diff_says_when_a_file_cannot_be_read(commands: Commands, tmp_path: Path) -> None:
+    nameless = save(tmp_path, "a.json", {"schema": "", "mappings": {}})
+
+    assert "has no _id" in commands.run("apps", "diff", str(nameless), code=1).stderr
+
+
+def test_a_dry_run_tells_everything_and_does_nothing(commands: Commands, tmp_path: Path) -> None:
+    store_three(commands, tmp_path)
+
+    done = commands.run("apps", "apply", str(tmp_path), "--dry-run", "--prune")
+
+    assert done.stderr.splitlines()[-5:] == [
+        "would store new (new)",
+        "would delete old",
+        "would store same (same)",
+        "would store shop (changed, 2 breaking changes)",
+        "nothing was stored: this was a dry run",
+    ]
+    assert commands.stored == ["old", "same", "shop"]
+
+
+def test_a_dry_run_refuses_what_could_not_be_stored(commands: Commands, tmp_path: Path) -> None:
+    taken = definition(commands.db, "z", descriptor={"uri": "items"})
+    commands.mongo[commands.db]["gql-apps"].insert_one(taken)
+    file = save(tmp_path, "items.json", definition(commands.db, "items"))
+
+    refused = commands.run("apps", "apply", str(file), "--dry-run", code=1)
+
+    assert "URI collision: items would be served where z is" in refused.stderr
+
+
+def test_pruning_deletes_what_is_not_among_the_files(commands: Commands, tmp_path: Path) -> None:
+    store_three(commands, tmp_path)
+    commands.run("apps", "apply", str(tmp_path))
+    assert commands.stored == ["new", "old", "same", "shop"]
+
+    pruned = commands.run("apps", "apply", str(tmp_path), "--prune")
+
+    assert pruned.stderr.splitlines()[-1] == "deleted old"
+    assert commands.stored == ["new", "same", "shop"]
+
+
+def test_an_app_that_takes_the_address_of_a_pruned_one_is_stored(
+    commands: Commands, tmp_path: Path
+) -> None:
+    before = definition(commands.db, "v1", descriptor={"uri": "items"})
+    commands.run("apps", "apply", str(save(tmp_path, "items.json", before)))
+    after = definition(commands.db, "v2", descriptor={"uri": "items"})
+    file = str(save(tmp_path, "items.json", after))
+
+    assert "URI collision" in commands.run("apps", "apply", file, code=1).stderr
+    assert commands.stored == ["v1"]
+    commands.run("apps", "apply", file, "--prune")
+    assert commands.stored == ["v2"]

@@ -34,7 +34,7 @@ class Engine:
 
     def answer(self, app: VisibleApp, document: Any, variables: dict[str, Any]) -> Expected:
         """Data and problems of a valid document."""
-        plan = build_plan(app, document, None, self._settings)
+        plan = build_plan(app, document, None)
         result = self._runner.run(
             execute(
                 plan,

@@ -13,7 +13,7 @@ from importlib import import_module
 import click
 
 from docgraph.cli.signals import end_start_by_signals
-from docgraph.cli.streams import replace_closed_streams
+from docgraph.cli.stdio import replace_closed_streams
 from docgraph.cli.terminal import notice, report_failure
 from docgraph.exchange import StartupError
 
@@ -25,6 +25,7 @@ COMMANDS = (
     "demo",
     "apps",
     "explain",
+    "streams",
     "mcp",
     "users",
     "access",

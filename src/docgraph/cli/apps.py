@@ -1,9 +1,9 @@
-"""`docgraph apps`: apply, check, list, show and delete app definitions."""
+"""`docgraph apps`: apply, check, compare, list, show and delete app definitions."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,6 +26,7 @@ from docgraph.exchange import (
 from docgraph.graphql.sections import Graphql
 
 if TYPE_CHECKING:
+    from docgraph.cli.app_changes import Change
     from docgraph.cli.definitions import Checked
     from docgraph.server.app import Docgraph
 
@@ -43,32 +44,33 @@ def apps() -> None:
 
 
 @apps.command()
-@click.argument("path", type=_FILES, required=False)
+@click.argument("paths", type=_FILES, nargs=-1)
 @click.option("--database", is_flag=True, help="Ask the database, too: are the collections there?")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
-def check(sources: Sources, path: Path | None, database: bool, as_json: bool) -> None:
-    """Check the definitions in a file or directory; without PATH, the stored ones.
+def check(sources: Sources, paths: tuple[Path, ...], database: bool, as_json: bool) -> None:
+    """Check the definitions in files and directories; without PATHS, the stored ones.
 
-    Files are checked without a server and, unless told otherwise, without a database. Exit code 1
-    when one of the definitions cannot work.
+    A definition is a JSON or YAML file, or a directory with schema.graphql, mappings.yml and
+    app.yml. Directories are gone through with those in them. Files are checked without a server
+    and, unless told otherwise, without a database. Exit code 1 when one of the definitions cannot
+    work.
     """
-    from docgraph.cli.definitions import check_path, check_stored, report, settle_all, settle_alone
+    from docgraph.cli.definitions import check_paths, check_stored, report, settle_all, settle_alone
 
     prepared = prepare_sources(sources)
 
     async def ask(bench: _Definitions) -> list[Checked]:
-        if path is not None:
-            found = check_path(prepared, path)
+        if paths:
+            found = check_paths(prepared, paths)
         else:
-            documents = await bench.read(Read(sort=[("_id", 1)], limit=_MAX_APPS))
-            found = check_stored(prepared, documents)
+            found = check_stored(prepared, await bench.read_all())
         return await settle_all(found, bench.app.store, bench.settings)
 
-    if path is None or database:
+    if database or not paths:
         checked = _run(sources, ask)
     else:
-        checked = settle_alone(check_path(prepared, path))
+        checked = settle_alone(check_paths(prepared, paths))
     report(checked, as_json=as_json)
     if not checked and not as_json:
         notice("no apps are stored")
@@ -76,11 +78,17 @@ def check(sources: Sources, path: Path | None, database: bool, as_json: bool) ->
 
 
 @apps.command()
-@click.argument("path", type=_FILES)
+@click.argument("paths", type=_FILES, nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--prune", is_flag=True, help="Delete the stored apps that are not among PATHS.")
 @configured
-def apply(sources: Sources, path: Path) -> None:
-    """Store the definitions of a file or directory; none of them if one cannot work."""
-    from docgraph.cli.definitions import check_path, report, settle_all, settle_alone
+def apply(sources: Sources, paths: tuple[Path, ...], dry_run: bool, prune: bool) -> None:
+    """Store the definitions of files and directories; none of them if one cannot work.
+
+    See `docgraph apps check --help` for what a definition is.
+    """
+    from docgraph.cli.app_changes import claims_of
+    from docgraph.cli.definitions import check_paths, report, settle_all, settle_alone
     from docgraph.graphql.apps.cache_plugins import ensure_index
 
     def refuse_errors(found: list[Checked]) -> None:
@@ -88,19 +96,57 @@ def apply(sources: Sources, path: Path) -> None:
         if any(one.errors for one in found):
             raise StartupError("nothing was stored", hint="mend the definitions named above")
 
-    checked = check_path(prepare_sources(sources), path)
+    checked = check_paths(prepare_sources(sources), paths)
     if any(one.errors for one in checked):
         refuse_errors(settle_alone(checked))
 
     async def store_all(bench: _Definitions) -> None:
         refuse_errors(await settle_all(checked, bench.app.store, bench.settings))
-        await ensure_index(bench.app.store, bench.settings)
         documents = tuple(_without_etag(one.document) for one in checked)
+        changes = await bench.compare(documents, prune=prune)
+        _refuse_collisions(changes, prune=prune)
+        if dry_run:
+            _announce(changes, prune=prune)
+            return
+        await ensure_index(bench.app.store, bench.settings)
+        claims = set[str]().union(*map(claims_of, documents))
+        gone = [one.before for one in changes if prune and not one.after]
+        # one that is in the way of a new one goes first
+        await bench.delete(one for one in gone if claims & claims_of(one))
         await bench.write(Write(WriteKind.REPLACE, documents, upsert=True))
         for document in documents:
             notice(f"stored {document['_id']!s}")
+        await bench.delete(one for one in gone if not claims & claims_of(one))
 
     _run(sources, store_all)
+
+
+@apps.command()
+@click.argument("paths", type=_FILES, nargs=-1, required=True)
+@click.option("--prune", is_flag=True, help="Compare as `apply --prune` would store it.")
+@click.option("--fail-on-breaking", is_flag=True, help="Exit code 1 if clients would break.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@configured
+def diff(
+    sources: Sources, paths: tuple[Path, ...], prune: bool, fail_on_breaking: bool, as_json: bool
+) -> None:
+    """Compare the definitions of files and directories with the stored ones.
+
+    Changes that break clients are marked, and so are those that might.
+    """
+    from docgraph.cli.app_changes import print_changes
+    from docgraph.cli.definitions import read_paths
+
+    found = read_paths(paths)
+    for one in found:
+        if one.flaw is not None or "_id" not in one.document:
+            raise StartupError(
+                f"{one.name}: {one.flaw or 'has no _id'}", hint="`docgraph apps check` says more"
+            )
+    documents = [_without_etag(one.document) for one in found]
+    changes = _run(sources, lambda bench: bench.compare(documents, prune=prune))
+    print_changes(changes, as_json=as_json)
+    sys.exit(1 if fail_on_breaking and any(one.breaking for one in changes) else 0)
 
 
 @apps.command("list")
@@ -110,22 +156,42 @@ def list_(sources: Sources, as_json: bool) -> None:
     """List the stored apps: id, uri, enabled or not, valid or not."""
 
     async def read_all(bench: _Definitions) -> list[dict[str, Any]]:
-        documents = await bench.read(Read(sort=[("_id", 1)], limit=_MAX_APPS))
-        return [_summarise(document, bench) for document in documents]
+        return [_summarise(document, bench) for document in await bench.read_all()]
 
     print_table(_run(sources, read_all), as_json=as_json, if_empty="no apps are stored")
 
 
 @apps.command()
 @click.argument("app")
+@click.option(
+    "--files",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write schema.graphql, mappings.yml and app.yml into DIR instead.",
+)
 @configured
-def show(sources: Sources, app: str) -> None:
+def show(sources: Sources, app: str, files: Path | None) -> None:
     """Print a stored definition as it was written."""
+    from docgraph.cli.definition_export import write_definition
     from docgraph.codec import JsonMode, to_json
 
-    document = _run(sources, lambda bench: bench.require(app))
-    plain = to_json(_without_etag(document), JsonMode.STANDARD)
+    document = _without_etag(_run(sources, lambda bench: bench.require(app)))
+    if files is not None:
+        for file in write_definition(document, files):
+            notice(f"wrote {file}")
+        return
+    plain = to_json(document, JsonMode.STANDARD)
     text = orjson.dumps(plain, option=orjson.OPT_INDENT_2)
+    click.echo(text.decode())
+
+
+@apps.command()
+@click.argument("part", type=click.Choice(["definition", "mappings", "app"]), default="definition")
+def schema(part: Any) -> None:
+    """Print the JSON Schema of definitions, for editors; or that of a part in its own file."""
+    from docgraph.graphql.definition.json_schema import build_json_schema
+
+    text = orjson.dumps(build_json_schema(part), option=orjson.OPT_INDENT_2)
     click.echo(text.decode())
 
 
@@ -165,6 +231,23 @@ class _Definitions:
                 result.failures[0].message, hint="somebody else wrote at the same time"
             )
 
+    async def read_all(self) -> list[Document]:
+        """Every stored definition, by id."""
+        return await self.read(Read(sort=[("_id", 1)], limit=_MAX_APPS))
+
+    async def compare(self, wanted: Sequence[Document], *, prune: bool) -> list[Change]:
+        """What storing these definitions would change."""
+        from docgraph.cli.app_changes import find_changes
+
+        stored = [_without_etag(one) for one in await self.read_all()]
+        return find_changes(stored, wanted, json_mode=self.settings.json_mode, prune=prune)
+
+    async def delete(self, documents: Iterable[Document]) -> None:
+        """Delete stored definitions, and say so."""
+        for document in documents:
+            await self.write(Write(WriteKind.DELETE, filter={"_id": document["_id"]}))
+            notice(f"deleted {document['_id']!s}")
+
     async def require(self, app: str) -> Document:
         """The definition with that `_id`, or else with that uri."""
         from docgraph.graphql.definition.definition import spell_uri
@@ -184,6 +267,28 @@ def _run(sources: Sources, work: Callable[[_Definitions], Awaitable[_T]]) -> _T:
 
     prepared = prepare_sources(sources)
     return work_on(prepared, lambda app: work(_Definitions(app, prepared.config.get(Graphql))))
+
+
+def _refuse_collisions(changes: Sequence[Change], *, prune: bool) -> None:
+    from docgraph.cli.app_changes import find_collisions
+
+    for app, other in find_collisions(changes, prune=prune):
+        raise StartupError(
+            f"URI collision: {app} would be served where {other} is",
+            hint="choose another `_id` or `descriptor.uri`",
+        )
+
+
+def _announce(changes: Sequence[Change], *, prune: bool) -> None:
+    """What a dry run has found."""
+    for change in changes:
+        count = change.breaking
+        breaking = f", {count} breaking change{'s' if count > 1 else ''}" if count else ""
+        if change.after:
+            notice(f"would store {change.app} ({change.kind}{breaking})")
+        elif prune:
+            notice(f"would delete {change.app}")
+    notice("nothing was stored: this was a dry run")
 
 
 def _without_etag(document: Document) -> Document:

@@ -1,4 +1,4 @@
-"""Definitions on disk or stored: read and checked, with or without a database."""
+"""Definitions on disk or stored, checked with or without a database."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from docgraph.cli.definition_sources import SCHEMA_FILE, Found, find_definitions
 from docgraph.cli.terminal import notice, print_table
-from docgraph.codec import decode
-from docgraph.exchange import DocgraphError, Document, StartupError
+from docgraph.exchange import Document, StartupError
 from docgraph.graphql.apps.questions import settle
 from docgraph.graphql.definition.check import Report, inspect_definition
 from docgraph.graphql.definition.definition import Finding, decode_definition
@@ -20,7 +20,15 @@ from docgraph.store import Policy, Store
 from docgraph.store.sections import AggregationSecurity
 from docgraph.variables import BUILT_IN
 
-__all__ = ["Checked", "check_path", "check_stored", "report", "settle_all", "settle_alone"]
+__all__ = [
+    "Checked",
+    "check_paths",
+    "check_stored",
+    "read_paths",
+    "report",
+    "settle_all",
+    "settle_alone",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +51,25 @@ class Checked:
         return self.report.warnings
 
 
-def check_path(prepared: Prepared, path: Path) -> list[Checked]:
-    """Check a file, or every `*.json` file of a directory; two that claim one uri collide.
+def check_paths(prepared: Prepared, paths: Sequence[Path]) -> list[Checked]:
+    """Check the definitions of files and directories; two that claim one uri collide.
 
     What only a database knows is left open: see `settle_all` and `settle_alone`.
     """
-    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
-    if not files:
-        raise StartupError(f"there is no *.json file in {path}")
-    checked = [_check_file(prepared, file) for file in files]
-    return list(_find_collisions(checked))
+    return list(_find_collisions([_check(prepared, found) for found in read_paths(paths)]))
+
+
+def read_paths(paths: Sequence[Path]) -> list[Found]:
+    """The definitions of files and directories; what in a directory is none is named."""
+    sources = find_definitions(paths)
+    for path, reason in sources.skipped:
+        notice(f"{path}: skipped: {reason}")
+    if not sources.definitions:
+        raise StartupError(
+            f"there is no definition in {', '.join(map(str, paths))}",
+            hint=f"it is a .json or .yml file, or a directory with {SCHEMA_FILE}",
+        )
+    return sources.definitions
 
 
 def check_stored(prepared: Prepared, documents: Sequence[Document]) -> list[Checked]:
@@ -70,22 +87,14 @@ def settle_alone(checked: Sequence[Checked]) -> list[Checked]:
     return [replace(one, report=one.report.settle_alone()) for one in checked]
 
 
-def _check_file(prepared: Prepared, file: Path) -> Checked:
-    try:
-        document = decode(file.read_bytes())
-    except DocgraphError as error:
-        return _refuse(file, Finding("", f"not valid JSON: {error.message}"))
-    if not isinstance(document, dict):
-        return _refuse(file, Finding("", "a definition is a JSON object"))
-    found = _inspect(prepared, document)
-    if "_id" not in document:
+def _check(prepared: Prepared, found: Found) -> Checked:
+    if found.flaw is not None:
+        return Checked(found.name, report=Report((found.flaw,)))
+    report = _inspect(prepared, found.document)
+    if "_id" not in found.document:
         missing = Finding("_id", "missing", "give the app a name")
-        found = replace(found, errors=(*found.errors, missing))
-    return Checked(str(file), document, found)
-
-
-def _refuse(file: Path, finding: Finding) -> Checked:
-    return Checked(str(file), report=Report((finding,)))
+        report = replace(report, errors=(*report.errors, missing))
+    return Checked(found.name, found.document, report)
 
 
 def _inspect(prepared: Prepared, document: Document) -> Report:

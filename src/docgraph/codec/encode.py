@@ -14,7 +14,14 @@ from typing import Any
 
 import orjson
 
-from docgraph.codec.forms import FORMS, JsonMode, double_form, shell_double_form
+from docgraph.codec.forms import (
+    FORMS,
+    Form,
+    JsonMode,
+    double_form,
+    plain_double_form,
+    shell_double_form,
+)
 from docgraph.codec.scalars import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 from docgraph.codec.types import Code, DBRef
 
@@ -24,6 +31,10 @@ _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _MAX_DEPTH = 220  # MongoDB stops at 200, orjson at 254
 _SHOWN_PATH = 10
 _CONTAINERS = (dict, list, tuple)
+_NOT_FINITE: dict[JsonMode, Form] = {
+    JsonMode.SHELL: shell_double_form,
+    JsonMode.GRAPHQL_PLAIN: plain_double_form,
+}
 _FINITE = frozenset({str, int, bool, type(None), *FORMS[JsonMode.STANDARD]})
 
 
@@ -144,7 +155,7 @@ class _Encoder:
     def _convert_double(self, number: float) -> Any:
         if isfinite(number):
             return double_form(number) if self._wraps_doubles else number
-        return shell_double_form(number) if self._mode is JsonMode.SHELL else double_form(number)
+        return _NOT_FINITE.get(self._mode, double_form)(number)
 
     def _convert_other(self, value: Any, depth: int) -> Any:
         if isinstance(value, Code):

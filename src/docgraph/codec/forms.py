@@ -18,7 +18,7 @@ from uuid import UUID
 
 import orjson
 
-from docgraph.codec.scalars import build_date, build_millis, render_decimal
+from docgraph.codec.scalars import build_date, build_millis, render_decimal, render_far_date
 from docgraph.codec.types import (
     Binary,
     DatetimeMS,
@@ -31,7 +31,7 @@ from docgraph.codec.types import (
     Timestamp,
 )
 
-__all__ = ["FORMS", "Form", "JsonMode", "double_form", "shell_double_form"]
+__all__ = ["FORMS", "Form", "JsonMode", "double_form", "plain_double_form", "shell_double_form"]
 
 Form = Callable[[Any], Any]
 
@@ -47,6 +47,7 @@ class JsonMode(StrEnum):
     GRAPHQL = "graphql"
     GRAPHQL_CANONICAL = "graphql-canonical"
     GRAPHQL_RELAXED = "graphql-relaxed"
+    GRAPHQL_PLAIN = "graphql-plain"
 
 
 _OPTIONS = (
@@ -58,6 +59,7 @@ _OPTIONS = (
     (re.VERBOSE, "x"),
 )
 _UUID_SUBTYPE = 4
+_MAX_SAFE = 2**53 - 1  # of the integers that every reader of JSON keeps exactly
 # A regular expression that can stand between slashes and be read back unchanged.
 _BETWEEN_SLASHES = re.compile(r"[^/\\\[\]*\x00-\x1f][^/\\\[\]\x00-\x1f]*")
 
@@ -70,6 +72,11 @@ def double_form(number: float) -> dict[str, str]:
 def shell_double_form(number: float) -> Any:
     """`NaN`, `Infinity`, `-Infinity` as the shell writes them."""
     return orjson.Fragment(_name_of(number))
+
+
+def plain_double_form(number: float) -> str:
+    """`"NaN"`, `"Infinity"`, `"-Infinity"`."""
+    return _name_of(number)
 
 
 def _name_of(number: float) -> str:
@@ -148,6 +155,33 @@ def _regex_parts(value: Regex[Any] | re.Pattern[Any]) -> tuple[str, str]:
     return text, "".join(letter for flag, letter in _OPTIONS if flags & flag)
 
 
+def _plain_long(value: int) -> int | str:
+    number = int(value)
+    return number if -_MAX_SAFE <= number <= _MAX_SAFE else str(number)
+
+
+def _plain_date(value: datetime | DatetimeMS) -> str:
+    """ISO 8601, always with milliseconds, so that texts sort as dates do."""
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return f"{value.isoformat(timespec='milliseconds')}Z"
+    date = build_date(_millis(value))
+    return render_far_date(int(date)) if isinstance(date, DatetimeMS) else _plain_date(date)
+
+
+def _plain_timestamp(value: Timestamp) -> str:
+    return f"{value.time}.{value.inc}"
+
+
+def _plain_binary(value: bytes) -> str:
+    return b64encode(value).decode()
+
+
+def _plain_regex(value: Regex[Any] | re.Pattern[Any]) -> str:
+    """The last slash ends the pattern: none of its own need an escape."""
+    pattern, options = _regex_parts(value)
+    return f"/{pattern}/{options}"
+
+
 def _shell_object_id(value: ObjectId) -> Any:
     return orjson.Fragment(f'ObjectId("{value}")')
 
@@ -219,6 +253,18 @@ _SHELL: dict[type, Form] = {
     UUID: str,
 }
 _GRAPHQL = _STRICT | {Regex: _regex_operator, re.Pattern: _regex_operator}
+_PLAIN = _STANDARD | {
+    ObjectId: str,
+    Int64: _plain_long,
+    Decimal128: render_decimal,
+    datetime: _plain_date,
+    DatetimeMS: _plain_date,
+    Timestamp: _plain_timestamp,
+    Binary: _plain_binary,
+    bytes: _plain_binary,
+    Regex: _plain_regex,
+    re.Pattern: _plain_regex,
+}
 
 FORMS: dict[JsonMode, dict[type, Form]] = {
     JsonMode.STANDARD: _STANDARD,
@@ -229,4 +275,5 @@ FORMS: dict[JsonMode, dict[type, Form]] = {
     JsonMode.GRAPHQL: _GRAPHQL,
     JsonMode.GRAPHQL_CANONICAL: _GRAPHQL,
     JsonMode.GRAPHQL_RELAXED: _GRAPHQL | {Int64: int},
+    JsonMode.GRAPHQL_PLAIN: _PLAIN,
 }

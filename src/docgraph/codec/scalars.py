@@ -47,6 +47,7 @@ __all__ = [
     "parse_object_id",
     "parse_uuid",
     "render_decimal",
+    "render_far_date",
     "show",
 ]
 
@@ -57,6 +58,7 @@ _EPOCH = datetime(1970, 1, 1)
 _EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
 _MIN_MILLIS = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
 _MAX_MILLIS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
+_CYCLE_YEARS, _CYCLE_MILLIS = 400, 146_097 * 86_400_000  # after which the calendar repeats itself
 _USUAL_DATE_LENGTHS = (20, 24)  # 2024-05-31T12:00:00Z, 2024-05-31T12:00:00.000Z
 _INTEGER_DIGITS = 19  # of the longest 64-bit integer
 _DECIMAL_LENGTH = 10_000  # the longest exact text, 1 followed by zeros, has 6145 digits
@@ -84,6 +86,7 @@ _DATE = re.compile(
     r"(?:[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?"
     r"(?:[Zz]|([+-])([01][0-9]|2[0-3])(?::?([0-5][0-9]))?)?)?"
 )
+_FAR_DATE = re.compile(r"([+-][0-9]{6,9})(-.*)")
 
 
 class BadValue(ValueError):
@@ -222,6 +225,8 @@ def parse_date(text: str) -> datetime | DatetimeMS:
             return datetime.fromisoformat(text[:-1])
         except ValueError:
             pass  # the pattern below decides
+    if far := _FAR_DATE.fullmatch(text):
+        return _parse_far_date(int(far[1]), far[2])
     match = _DATE.fullmatch(text)
     if match is None:
         raise BadValue(f"{show(text)} is not a date such as 2024-05-31T12:00:00.000Z")
@@ -233,6 +238,22 @@ def parse_date(text: str) -> datetime | DatetimeMS:
     millis = build_millis(local) + int(fraction.ljust(3, "0")[:3])
     offset = (int(hours) * 60 + int(minutes)) * 60_000
     return build_date(millis + offset if sign == "-" else millis - offset)
+
+
+def _parse_far_date(year: int, rest: str) -> datetime | DatetimeMS:
+    """A date of any year, read in the same year of another cycle."""
+    cycles, within = divmod(year - 2000, _CYCLE_YEARS)
+    near = parse_date(f"{2000 + within}{rest}")
+    assert isinstance(near, datetime)  # noqa: S101 - of the years 1999 to 2400
+    return build_date(build_millis(near) + cycles * _CYCLE_MILLIS)
+
+
+def render_far_date(millis: int) -> str:
+    """ISO 8601 of a date that is not in the years 1 to 9999: sign and six digits at least."""
+    cycles, within = divmod(millis, _CYCLE_MILLIS)
+    near = _EPOCH + timedelta(milliseconds=within)
+    year = near.year + cycles * _CYCLE_YEARS
+    return f"{year:+07d}{near.isoformat(timespec='milliseconds')[4:]}Z"
 
 
 def build_date(millis: int) -> datetime | DatetimeMS:

@@ -1,20 +1,49 @@
-"""Values as YAML in one line."""
+"""Values as YAML, in one line or in as many as it takes."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from docgraph.config.scalars import resolve_scalar
 
-__all__ = ["render_value"]
+__all__ = ["render_block", "render_value"]
 
 # Texts that stand for themselves everywhere, in lists and mappings too.
 _PLAIN: Final = re.compile(r"[\w/.$][\w/.$-]*", re.ASCII)
 # Texts for us, and something else to the many tools that still read YAML 1.1.
 _OLD: Final = re.compile(r"y|n|yes|no|on|off|[0-9][0-9_]*", re.IGNORECASE)
+
+_WIDTH: Final = 96
+
+
+def render_block(value: Mapping[str, Any]) -> str:
+    """A mapping that reads back as itself; what fits into a line stands in one."""
+    return "".join(f"{line}\n" for line in _render_lines(value))
+
+
+def _render_lines(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping) and value:
+        for key, item in value.items():
+            yield from _render_entry(f"{_render_text(str(key))}:", item)
+    elif isinstance(value, list | tuple) and value:
+        for item in value:
+            lines = _render_entry("", item)
+            yield from (f"{'  ' if number else '- '}{line}" for number, line in enumerate(lines))
+    else:
+        yield render_value(value)
+
+
+def _render_entry(key: str, value: Any) -> Iterator[str]:
+    line = f"{key} {render_value(value)}".lstrip()
+    if len(line) <= _WIDTH or not isinstance(value, Mapping | list | tuple):
+        yield line
+        return
+    if key:
+        yield key
+    yield from (f"  {line}" if key else line for line in _render_lines(value))
 
 
 def render_value(value: Any) -> str:

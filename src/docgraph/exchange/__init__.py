@@ -20,7 +20,16 @@ from docgraph.exchange.exchange import Exchange, Permission
 from docgraph.exchange.headers import Headers
 from docgraph.exchange.parsed import DataParameters, DataRequest, Parsed, WriteMode
 from docgraph.exchange.request import Connection, Request
-from docgraph.exchange.response import Answer, Body, Socket, Stream, Takeover, Upgrade
+from docgraph.exchange.response import (
+    Answer,
+    Body,
+    Prepared,
+    Socket,
+    Stream,
+    Takeover,
+    Upgrade,
+)
+from docgraph.exchange.streams import EventStreams, NotifyWhen, Renew, Subscription
 
 __all__ = [
     "Account",
@@ -35,18 +44,23 @@ __all__ = [
     "Deadline",
     "DocgraphError",
     "Document",
+    "EventStreams",
     "Exchange",
     "Headers",
+    "NotifyWhen",
     "Parsed",
     "Permission",
+    "Prepared",
     "Problem",
     "Read",
+    "Renew",
     "Request",
     "Resource",
     "ResourceType",
     "Socket",
     "StartupError",
     "Stream",
+    "Subscription",
     "Takeover",
     "Upgrade",
     "Write",

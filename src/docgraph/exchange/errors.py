@@ -26,7 +26,8 @@
     │   │   └── OutcomeUnknown             500  outcome-unknown
     │   ├── TimeLimitExceeded              408  time-limit-exceeded
     │   ├── StoreRejected                  400  rejected-by-database
-    │   │   └── AnswerTooLarge             400  answer-too-large
+    │   │   ├── AnswerTooLarge             400  answer-too-large
+    │   │   └── ResumePointLost            400  resume-point-lost
     │   ├── StoreForbidden                 403  forbidden-by-database
     │   └── SecurityViolation              403  security-violation
     └── InternalError                      500  internal-error
@@ -66,6 +67,7 @@ __all__ = [
     "QueryError",
     "RequestError",
     "RequestTimeout",
+    "ResumePointLost",
     "SecurityViolation",
     "StartupError",
     "StoreError",
@@ -275,6 +277,12 @@ class AnswerTooLarge(StoreRejected):
     """The database has more to say than is read at once."""
 
     status, code = 400, "answer-too-large"
+
+
+class ResumePointLost(StoreRejected):
+    """The database does not know, or no longer, where a change stream is to go on."""
+
+    status, code = 400, "resume-point-lost"
 
 
 class StoreForbidden(StoreError):

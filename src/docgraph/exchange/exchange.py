@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from docgraph.exchange.account import Account
 from docgraph.exchange.deadline import Deadline
@@ -13,7 +13,7 @@ from docgraph.exchange.parsed import Parsed
 from docgraph.exchange.request import Request
 from docgraph.exchange.response import Answer
 
-__all__ = ["Exchange", "Permission"]
+__all__ = ["Admission", "Exchange", "Permission"]
 
 _NO_DEADLINE = Deadline()
 
@@ -25,7 +25,8 @@ class Permission:
     `read_filters` are the row filters by `<db>.<collection>` that every read has to pass to the
     store; `read_filter` is the plain one of the rule, for `@dbPermissions`. `namespace` is the
     collection that the request itself addresses, the one that `write_filter`, `merge_request` and
-    `project_response` are about. `properties` is the whole `mongo` block of the rule.
+    `project_response` are about. `properties` is the whole `mongo` block of the rule. With
+    `is_momentary` the row filters have the time in them: the next request gets others.
     """
 
     rule: str
@@ -36,11 +37,23 @@ class Permission:
     write_filter: Mapping[str, Any] | None = None
     merge_request: Mapping[str, Any] | None = None
     project_response: Mapping[str, int] | None = None
+    is_momentary: bool = False
+
+
+class Admission(Protocol):
+    """Who calls, and whether they may: asked again while an answer goes on for long."""
+
+    async def readmit(self, exchange: Exchange) -> Exchange:
+        """The same request, judged as if it came now; raises what would refuse it."""
+        ...
 
 
 @dataclass(slots=True)
 class Exchange:
-    """Stages return values; the pipeline puts them here. `attributes` belong to plugins."""
+    """Stages return values; the pipeline puts them here. `attributes` belong to plugins.
+
+    `is_renewal`: the request was admitted before, and is only judged again.
+    """
 
     request: Request
     id: str
@@ -55,6 +68,8 @@ class Exchange:
     answer: Answer | None = None
     headers: list[tuple[str, str]] = field(default_factory=list)
     attributes: dict[str, Any] = field(default_factory=dict)
+    admission: Admission | None = None
+    is_renewal: bool = False
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -58,6 +58,8 @@ class Pages:
         text = headers.get("origin")
         if text is None:
             return Page.UNKNOWN if site == _UNSAID else _ours_if(site in _AT_HOME)
+        if len(headers.get_list("origin")) > 1:
+            return Page.FOREIGN
         if text == "null":
             return _ours_if(site == "same-origin")
         origin = _read_origin(text)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-__all__ = ["Answer", "Body", "Socket", "SocketHandler", "Stream", "Takeover", "Upgrade"]
+__all__ = ["Answer", "Body", "Prepared", "Socket", "SocketHandler", "Stream", "Takeover", "Upgrade"]
 
 HeaderList = list[tuple[str, str]]
 
@@ -31,11 +31,23 @@ class Stream:
     headers: HeaderList = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class Prepared:
+    """A text message for many sockets, in UTF-8: the first that sends it makes its frame."""
+
+    content: bytes
+    frame: bytes = b""
+
+
 class Socket(Protocol):
     """An open WebSocket, seen from a service."""
 
-    async def send(self, text: str) -> None:
+    async def send(self, message: str | Prepared) -> None:
         """Send one text message."""
+        ...
+
+    def offer(self, message: Prepared) -> bool:
+        """Send it, if that needs no waiting; whether it is sent."""
         ...
 
     async def receive(self) -> str | bytes | None:

@@ -95,8 +95,8 @@ class Graphql(ServiceConfig, frozen=True):
         ),
     ] = None
     json_mode: Annotated[
-        Literal["standard", "canonical", "relaxed"],
-        Meta(description="JSON form of BSON values in results"),
+        Literal["standard", "canonical", "relaxed", "plain"],
+        Meta(description="JSON form of BSON values in results; apps may have their own"),
     ] = "standard"
     max_body_size: Annotated[Size, Meta(description="largest request body; more is 413")] = (
         1_048_576

@@ -13,47 +13,6 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-__all__ = [
-    "EVENTS",
-    "AccessDenied",
-    "AppInvalid",
-    "AppLoaded",
-    "AppsRefreshed",
-    "AuthFailed",
-    "BackgroundFailed",
-    "BackgroundLeft",
-    "BodyAwaited",
-    "CommandFinished",
-    "ConfigWarning",
-    "DatabaseFound",
-    "DatabaseLost",
-    "DiskFull",
-    "Event",
-    "FastPathOff",
-    "FilterPassed",
-    "InterceptorFailed",
-    "Level",
-    "LinesDropped",
-    "LoginsBlocked",
-    "LoopLagged",
-    "ObserverFailed",
-    "PluginFailed",
-    "PluginLoaded",
-    "QueryFailed",
-    "RequestFailed",
-    "RequestFinished",
-    "RequestRefused",
-    "RequestStarted",
-    "ServerStarted",
-    "ServerStopped",
-    "ServerStopping",
-    "ToolCalled",
-    "UnattendedFailed",
-    "UnreadableValue",
-    "WorkerLost",
-    "WorkerStarted",
-]
-
 
 class Level(IntEnum):
     """How much an event matters; the numbers are those of `logging`."""
@@ -328,6 +287,42 @@ class AppsRefreshed(Event, frozen=True):
     disabled: int
     invalid: int
     duration: float = 0.0  # seconds
+
+
+# --- change streams -------------------------------------------------------------------------------
+
+
+class StreamClient(Event, frozen=True):
+    """A client has joined a change stream, or left it for a `reason`. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    transport: str  # "websocket" or "sse"
+    reason: str = ""  # "left", "slow", "rights", …: a word of a small set
+
+
+class StreamTold(Event, frozen=True):
+    """One event was told to the clients of a change stream. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    clients: int
+    lag: float | None = None  # seconds since it happened, by the clock of the database
+
+
+class StreamCursors(Event, frozen=True):
+    """So many change streams of the database are open now, in this worker. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    count: int
+
+
+class StreamFailed(Event, frozen=True):
+    """A change stream of the database cannot go on; its clients were closed."""
+
+    level: ClassVar[Level] = Level.WARNING
+    db: str
+    collection: str
+    stream: str
+    error: BaseException
 
 
 # --- authentication and authorization -------------------------------------------------------------

@@ -107,6 +107,31 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         ("state",),
         "GraphQL apps by state: served, disabled, invalid.",
     ),
+    "docgraph_stream_clients": (
+        "gauge:livesum",
+        ("transport",),
+        "Clients of change streams, over all workers.",
+    ),
+    "docgraph_stream_cursors": (
+        "gauge:livesum",
+        (),
+        "Change streams of the database that are open, over all workers.",
+    ),
+    "docgraph_stream_events_total": (
+        "counter",
+        (),
+        "Events, counted once for every client that was told.",
+    ),
+    "docgraph_stream_lag_seconds": (
+        "histogram",
+        (),
+        "Time from a change, by the clock of the database, until clients are told.",
+    ),
+    "docgraph_stream_closed_total": (
+        "counter",
+        ("reason",),
+        "Clients of change streams that are gone, and why.",
+    ),
     "docgraph_auth_failures_total": (
         "counter",
         ("mechanism", "reason"),
@@ -252,6 +277,11 @@ class Meters:
             ].inc(event.values),
             events.ToolCalled: self._count_tool,
             events.AppsRefreshed: self._set_apps,
+            events.StreamClient: self._count_client,
+            events.StreamTold: self._count_told,
+            events.StreamCursors: lambda event: self._metrics["docgraph_stream_cursors"].set(
+                event.count
+            ),
             events.AuthFailed: self._counter("docgraph_auth_failures_total", "mechanism", "reason"),
             events.LoginsBlocked: self._counter("docgraph_logins_blocked_total", "scope"),
             events.AccessDenied: self._counter("docgraph_access_denied_total", "authorizer"),
@@ -329,6 +359,19 @@ class Meters:
         command, ok = labels
         self._sent.of(command, ok).inc(tally.count)
         tally.pour_into(self._command_durations.of(command))
+
+    def _count_client(self, event: events.StreamClient) -> None:
+        clients = self._rare["docgraph_stream_clients"].of(event.transport)
+        if not event.reason:
+            clients.inc()
+        else:
+            clients.dec()
+            self._rare["docgraph_stream_closed_total"].of(event.reason).inc()
+
+    def _count_told(self, event: events.StreamTold) -> None:
+        self._metrics["docgraph_stream_events_total"].inc(event.clients)
+        if event.lag is not None:
+            self._metrics["docgraph_stream_lag_seconds"].observe(event.lag)
 
     def _count_tool(self, event: events.ToolCalled) -> None:
         ok = "true" if event.ok else "false"

@@ -13,6 +13,7 @@ from docgraph.exchange import (
     Body,
     Consistency,
     Document,
+    EventStreams,
     Exchange,
     Permission,
     Read,
@@ -71,6 +72,7 @@ class Context:
     services: tuple[tuple[str, ...], ...] = ()
     resolvers: Resolvers = field(default_factory=lambda: Resolvers(decode))
     turns: Turns = field(default_factory=Turns)
+    streams: EventStreams | None = None  # None: change streams are switched off
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from docgraph.exchange import (
     Answer,
     DataPoint,
     DataRequest,
+    EventStreams,
     Exchange,
     ResourceType,
 )
@@ -37,6 +38,7 @@ from docgraph.rest.handlers import (
     metadata,
     names,
     sizes,
+    streams,
 )
 from docgraph.rest.parameters.parameters import Parameters
 from docgraph.rest.parse import RequestParser
@@ -65,6 +67,7 @@ HANDLERS: Handlers = {
     **indexes.HANDLERS,
     **aggregations.HANDLERS,
     **schemas.HANDLERS,
+    **streams.HANDLERS,
 }
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -98,6 +101,7 @@ class MongoService(Service):
         imagined_requests: Foresight,
         core: Core,
         blocking: Blocking,
+        event_streams: EventStreams | None = None,
     ) -> None:
         self.max_body_size = config.max_body_size
         self._config = config
@@ -113,6 +117,7 @@ class MongoService(Service):
             metadata=Metadata(store, generations, ttl=ttl),
             foresight=imagined_requests,
             base_url=core.base_url,
+            streams=event_streams,
         )
 
     async def provision(self) -> None:
@@ -144,6 +149,8 @@ class MongoService(Service):
         if resource is None:
             return _METHODS
         if resource.type in _NAMED and resource.id is None:
+            return ()
+        if resource.type is ResourceType.STREAM and self._context.streams is None:
             return ()
         return _TAKEN[resource.type]
 

@@ -50,6 +50,7 @@ from docgraph.auth.users.changes import (
     UserChangeNotifier,
 )
 from docgraph.auth.users.first import FirstUser
+from docgraph.events.streams import EventStreamsProvider
 from docgraph.graphql.apps.cache_plugins import (
     AppsIndex,
     AppsInitializer,
@@ -151,8 +152,9 @@ BUILTIN: tuple[type[Plugin], ...] = (
     McpService,
     McpMetadata,
     McpChallenge,
-    # documents
+    # documents, and what happens to them
     MongoService,
+    EventStreamsProvider,
     CollectionNotifier,
     SchemaChecker,
     SchemaStoreChecker,

@@ -28,6 +28,7 @@ from docgraph.auth.mechanisms.sections import (
 from docgraph.auth.sections import Roles
 from docgraph.auth.tokens.sections import AuthTokenService, JwtTokenManager, RndTokenManager
 from docgraph.config.section import Section
+from docgraph.events.sections import Events
 from docgraph.graphql.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql
 from docgraph.mcp.sections import Mcp
 from docgraph.observe.sections import Logging
@@ -49,6 +50,7 @@ _IN_ORDER: Final[tuple[type[Section], ...]] = (
     Logging,
     MClient,
     Mongo,
+    Events,
     Graphql,
     GraphAppsInitializer,
     GraphAppsUpdater,

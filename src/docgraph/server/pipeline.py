@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
-from docgraph.exchange import Answer, Body, DocgraphError, Exchange
-from docgraph.exchange.errors import Forbidden, Unauthenticated
+from docgraph.exchange import Answer, DocgraphError, Exchange
+from docgraph.exchange.errors import Forbidden
 from docgraph.exchange.pages import Pages
 from docgraph.exchange.request import Parser
 from docgraph.observe import emit
@@ -23,9 +23,8 @@ from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Interceptor, Point
 from docgraph.server.answers import check_answer
 from docgraph.server.bounds import Bounds
-from docgraph.server.respond import error_body
 from docgraph.server.routes import Route, Routes
-from docgraph.server.serve import hide, parse, release, report, serve
+from docgraph.server.serve import parse, render, serve
 
 __all__ = ["Pipeline"]
 
@@ -62,7 +61,7 @@ class Pipeline:
         try:
             answer = await self._walk(exchange, route)
         except (Exception, SystemExit) as error:  # `sys.exit` of a plugin would end the server
-            answer = self._render(error, exchange, route)
+            answer = render(error, exchange, route, self._authenticator)
         answer.headers.extend(exchange.headers)
         return answer
 
@@ -71,20 +70,32 @@ class Pipeline:
         early = await self._intercept(Point.BEFORE_AUTH, exchange)
         if early is not None:
             return early
-        with self._bounds.examining(exchange):
-            await self._identify(exchange)
-            exchange.parsed = parse(exchange, route)
-            await self._admit(exchange, secured=route is None or route.secured)
+        await self._examine(exchange, route)
         early = await self._intercept(Point.AFTER_AUTH, exchange)
         if early is not None:
             return early
         try:
             exchange.answer = await serve(exchange, route)
         except (Exception, SystemExit) as error:
-            exchange.answer = self._render(error, exchange, route)
+            exchange.answer = render(error, exchange, route, self._authenticator)
         if not self._interceptors[Point.RESPONSE]:
             return exchange.answer
         return await self._intercept(Point.RESPONSE, exchange) or exchange.answer
+
+    async def readmit(self, exchange: Exchange) -> Exchange:
+        """The same request, judged as if it came now; raises what would refuse it."""
+        again = Exchange(exchange.request, exchange.id, is_renewal=True)
+        route = self._routes.match(exchange.request.segments)
+        self._prepare(again, route)
+        await self._examine(again, route)
+        return again
+
+    async def _examine(self, exchange: Exchange, route: Route | None) -> None:
+        """Stages 2 to 4, in which nothing is answered yet."""
+        with self._bounds.examining(exchange):
+            await self._identify(exchange)
+            exchange.parsed = parse(exchange, route)
+            await self._admit(exchange, secured=route is None or route.secured)
 
     def _prepare(self, exchange: Exchange, route: Route | None) -> None:
         exchange.request.parser = self._parser
@@ -93,6 +104,7 @@ class Pipeline:
             exchange.service = route.service.name
             exchange.request.body_limit = route.service.max_body_size
         exchange.deadline = self._bounds.find_deadline(exchange, route)
+        exchange.admission = self
 
     async def _identify(self, exchange: Exchange) -> None:
         """Stage 2: who is calling."""
@@ -119,7 +131,8 @@ class Pipeline:
         await self._refuse(exchange, Forbidden(decision.reason))
 
     async def _refuse(self, exchange: Exchange, error: DocgraphError) -> None:
-        await self._intercept(Point.AFTER_FAILED_AUTH, exchange)
+        if not exchange.is_renewal:  # a session that has ended is no failed login
+            await self._intercept(Point.AFTER_FAILED_AUTH, exchange)
         raise error
 
     async def _intercept(self, point: Point, exchange: Exchange) -> Answer | None:
@@ -133,18 +146,3 @@ class Pipeline:
                 elif point is Point.RESPONSE:
                     check_answer(exchange.answer, interceptor)  # it may have changed that one
         return exchange.answer if point is Point.RESPONSE else None
-
-    def _render(self, error: BaseException, exchange: Exchange, route: Route | None) -> Body:
-        """Any error as an answer, in the shape of the service that was asked."""
-        if isinstance(error, Unauthenticated) and not error.headers:
-            error = self._authenticator.challenge(exchange)
-        if isinstance(error, DocgraphError):
-            report(error, exchange)
-        else:
-            error = hide(error, exchange)
-        exchange.error = release(error).code
-        own = route.service.render_error(error) if route else None
-        if route is None or own is None:
-            return error_body(error)
-        check_answer(own, route.service)
-        return own

@@ -1,20 +1,28 @@
-"""The two stages of a request that its service has a part in: `parse` and `serve`."""
+"""What a service has a part in: parsing a request, serving it, rendering its errors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from uuid import uuid4
 
+from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Parsed
-from docgraph.exchange.errors import InternalError, MethodNotAllowed, NotFound, StoreError
+from docgraph.exchange.errors import (
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    StoreError,
+    Unauthenticated,
+)
 from docgraph.observe import emit
 from docgraph.observe.events import QueryFailed, RequestFailed
 from docgraph.plugins.kinds import Service
 from docgraph.server.answers import check_answer
 from docgraph.server.cors import preflight_headers
+from docgraph.server.respond import error_body
 from docgraph.server.routes import Route
 
-__all__ = ["hide", "parse", "release", "report", "serve"]
+__all__ = ["parse", "render", "serve"]
 
 _SERVER_ERROR = 500
 
@@ -28,7 +36,7 @@ def parse(exchange: Exchange, route: Route | None) -> Parsed | None:
     except DocgraphError as error:
         return Parsed(error)
     except Exception as error:
-        return Parsed(hide(error, exchange))
+        return Parsed(_hide(error, exchange))
 
 
 async def serve(exchange: Exchange, route: Route | None) -> Answer:
@@ -66,7 +74,25 @@ def _complete(methods: Sequence[str]) -> tuple[str, ...]:
     return (*methods, *head, "OPTIONS")
 
 
-def report(error: DocgraphError, exchange: Exchange) -> None:
+def render(
+    error: BaseException, exchange: Exchange, route: Route | None, authenticator: Authenticator
+) -> Body:
+    """Any error as an answer, in the shape of the service that was asked."""
+    if isinstance(error, Unauthenticated) and not error.headers:
+        error = authenticator.challenge(exchange)
+    if isinstance(error, DocgraphError):
+        _report(error, exchange)
+    else:
+        error = _hide(error, exchange)
+    exchange.error = _release(error).code
+    own = route.service.render_error(error) if route else None
+    if route is None or own is None:
+        return error_body(error)
+    check_answer(own, route.service)
+    return own
+
+
+def _report(error: DocgraphError, exchange: Exchange) -> None:
     """A failure of the database: the log gets its own words, the caller an id to find them by.
 
     Also where a service tells it in words, and with a status, of its own.
@@ -81,7 +107,7 @@ def report(error: DocgraphError, exchange: Exchange) -> None:
     error.details = {"id": id}
 
 
-def release(error: DocgraphError) -> DocgraphError:
+def _release(error: DocgraphError) -> DocgraphError:
     """The error without the frames it went through: they hold the request, which holds a refusal.
 
     Such a circle, with all that was read, would wait for the garbage collector.
@@ -92,7 +118,7 @@ def release(error: DocgraphError) -> DocgraphError:
     return error
 
 
-def hide(error: BaseException, exchange: Exchange) -> InternalError:
+def _hide(error: BaseException, exchange: Exchange) -> InternalError:
     """A fault of ours: the log gets all of it, the caller an id to find it by."""
     id, request = uuid4().hex[:12], exchange.request
     emit(RequestFailed(id, exchange.id, error, request.method, request.path, exchange.service))

@@ -20,7 +20,7 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.observe import emit
-from docgraph.observe.events import InterceptorFailed, UnattendedFailed
+from docgraph.observe.events import InterceptorFailed
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.points import stands_at
 from docgraph.store.driver.portions import Take
@@ -118,15 +118,6 @@ class Interceptors:
         if first is not None:
             raise first
         return result
-
-    async def after_uncertain_write(
-        self, exchange: Exchange | None, resource: Resource, write: Write
-    ) -> None:
-        """Tell those who want to hear of a write that may be done, or not."""
-        try:
-            await self.after_write(exchange, resource, write, WriteResult(uncertain=True))
-        except Exception as error:  # the caller is told of the write itself
-            emit(UnattendedFailed(f"after {write.kind} {resource.db}.{resource.collection}", error))
 
 
 async def _run(

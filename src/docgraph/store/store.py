@@ -13,6 +13,8 @@ from docgraph.exchange.data import Consistency, Document, Read, Resource, Write,
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError
 from docgraph.exchange.exchange import Exchange
+from docgraph.observe import emit
+from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime.units import Units
 from docgraph.store.clock import DatabaseClock
 from docgraph.store.driver.availability import Availability
@@ -25,14 +27,22 @@ from docgraph.store.explain import QueryPlan, read_plan
 from docgraph.store.facts import Facts
 from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
 from docgraph.store.guard.rewrite import guard_pipeline
-from docgraph.store.guard.rows import Guard, Key, Rows, Shield, check_query, strip, strip_before
-from docgraph.store.guard.stages import STREAM_STAGES, Policy, check_filter, check_pipeline
+from docgraph.store.guard.rows import (
+    Guard,
+    Key,
+    Rows,
+    check_filter_paths,
+    check_query,
+    strip,
+    strip_before,
+)
+from docgraph.store.guard.stages import Policy, check_filter, check_pipeline
 from docgraph.store.guard.writes import check_write
 from docgraph.store.indexes import ensure_index
 from docgraph.store.intercept import Interceptors
-from docgraph.store.names import check_database, check_namespace, place_of
+from docgraph.store.names import check_namespace, place_of
 from docgraph.store.order import Order, find_in_order
-from docgraph.store.watch import ChangeEvents, guard_events
+from docgraph.store.watching import Watching
 from docgraph.store.write import await_server, check_shape, execute, may_be_written
 
 __all__ = ["Store"]
@@ -42,7 +52,7 @@ T = TypeVar("T")
 _SETTLE_SECONDS: Final = 5.0
 
 
-class Store:
+class Store(Watching):
     """The operations on the database; one per process."""
 
     def __init__(
@@ -254,7 +264,7 @@ class Store:
         shield = self._shield(rows, reveal)
         check_filter(filter, policy=self.policy)
         if hidden := shield.hidden.get(namespace):
-            check_query(filter, None, {}, None, hidden)
+            check_filter_paths(filter, hidden)
         filter = shield.restrict(namespace, filter)
         command = build_count(collection, filter, limit=limit, comment=comment)
         results = await self._commands.fetch(db, command, deadline, consistency)
@@ -324,36 +334,6 @@ class Store:
         """Raise what an interceptor would refuse `read` with; nothing is read."""
         await self.interceptors.before_read(exchange, resource, read)
 
-    def watch(  # noqa: PLR0913 - the parts of a stream
-        self,
-        db: str,
-        collection: str | None,
-        pipeline: Sequence[Mapping[str, Any]] = (),
-        *,
-        resume_after: Mapping[str, Any] | None = None,
-        full_document: str | None = "updateLookup",
-        rows: Rows | None = None,
-        comment: Any = None,
-    ) -> ChangeEvents:
-        """The changes of a collection, or of a whole database, from now or from a token on."""
-        check_database(db)
-        if collection is not None:
-            check_namespace(db, collection)
-        check_pipeline(list(pipeline), db=db, policy=self.policy, allowed=STREAM_STAGES)
-        shield = self._shield(rows)
-        stages = [*guard_events(db, collection, shield), *pipeline] if shield else list(pipeline)
-        # Row filters are asked of the document, so that there has to be one.
-        full_document = "updateLookup" if shield.rows else full_document
-        options = {"full_document": full_document, "resume_after": resume_after}
-        return ChangeEvents(self.client, db, collection, stages, comment=comment, **options)
-
-    def watch_unguarded(
-        self, db: str, pipeline: Sequence[Mapping[str, Any]], **options: Any
-    ) -> ChangeEvents:
-        """The changes of a database with hidden properties: never for what people ask or see."""
-        check_database(db)
-        return ChangeEvents(self.client, db, None, pipeline, **options)
-
     # --- writing ----------------------------------------------------------------------------------
 
     async def write(
@@ -401,9 +381,18 @@ class Store:
             )
         except DocgraphError as error:
             if may_be_written(error, write):
-                await self.interceptors.after_uncertain_write(exchange, resource, write)
+                await self._notify_uncertain(resource, write, exchange)
             raise
         return await self.interceptors.after_write(exchange, resource, write, result)
+
+    async def _notify_uncertain(
+        self, resource: Resource, write: Write, exchange: Exchange | None
+    ) -> None:
+        uncertain = WriteResult(uncertain=True)
+        try:
+            await self.interceptors.after_write(exchange, resource, write, uncertain)
+        except Exception as error:  # the caller is told of the write itself
+            emit(UnattendedFailed(f"after {write.kind} {resource.db}.{resource.collection}", error))
 
     async def rehearse(
         self, resource: Resource, write: Write, *, exchange: Exchange | None = None
@@ -439,9 +428,3 @@ class Store:
         """Make an index that is needed; without `create`, only where the collection exists."""
         namespace = (db, collection)
         await ensure_index(self._commands, namespace, keys, options, deadline, create=create)
-
-    def _shield(self, rows: Rows | None, reveal: Iterable[Key] = ()) -> Shield:
-        """What the call has to respect; row filters are checked like any other filter."""
-        for row in (rows or {}).values():
-            check_filter(row, policy=self.policy, origin="row filter")
-        return self.guard.shield(rows, reveal)

@@ -7,7 +7,8 @@ supplied value is taken in, so that what a caller sends can never become an oper
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,7 +75,8 @@ class Position:
     `literal` compiles what the author wrote, `adapt` takes in an argument, `adapt_stored` a value
     that no caller wrote (of the root document or a variable), `adapt_key` that of a foreign key.
     `absent` stands for a null from a default and for a missing foreign key. `closed` says why
-    nothing can be supplied here. `choices` is how `$in` below it is taken, if not as usual.
+    nothing can be supplied here. `choices` is how `$in` below it is taken, if not as usual, and
+    `optional` compiles an optional part, where one may stand.
     """
 
     literal: Callable[[Compilation, Any, Place, Position], Render]
@@ -84,6 +86,7 @@ class Position:
     absent: Any = NOTHING
     closed: str = ""
     choices: Position | None = None
+    optional: Callable[[Compilation, Any, Place, Position], Render] | None = None
 
 
 def render_place(place: Place) -> str:
@@ -114,8 +117,19 @@ class Compilation:
     flaws: list[Flaw] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
     foreign_keys: set[str] = field(default_factory=set)
+    certain_keys: set[str] = field(default_factory=set)  # those outside of optional parts
     root_paths: set[str] = field(default_factory=set)
+    options: dict[str, Reference] = field(default_factory=dict)  # what optional parts depend on
     unknown: list[UnknownOperator] = field(default_factory=list)
+    _options_around: int = 0
+
+    @contextmanager
+    def optionally(self, references: Iterable[Reference]) -> Iterator[None]:
+        """While the parts are compiled that depend on these names being given."""
+        self.options.update({reference.name: reference for reference in references})
+        self._options_around += 1
+        yield
+        self._options_around -= 1
 
     def see_operator(self, name: str, kind: OperatorKind, where: Place) -> None:
         """Remember an operator that nobody here knows; the database may."""
@@ -157,10 +171,15 @@ class Compilation:
     ) -> Render:
         operator = sorted(used)[0]
         here = (*where, operator)
-        if operator == self.vocabulary.optional:
-            return self.flaw(here, "an optional stage can only stand in a list of stages")
+        is_optional = operator == self.vocabulary.optional
+        if is_optional and position.optional is None:
+            return self.flaw(
+                here, "can only stand in a list of stages, as a whole filter or as a member of $and"
+            )
         if len(value) != 1:
             return self.flaw(here, f"{operator} must be the only key of its object")
+        if is_optional and position.optional is not None:
+            return position.optional(self, value[operator], here, position)
         if position.closed:
             return self.flaw(here, position.closed)
         if operator == self.vocabulary.argument:
@@ -205,6 +224,8 @@ class Compilation:
             return self.flaw(where, str(error))
         self.uses.append(Use(render_place(where), None))
         self.foreign_keys.add(render_path(path))
+        if not self._options_around:
+            self.certain_keys.add(render_path(path))
         get = compile_field(path)
         adapt = position.adapt_key or position.adapt_stored or position.adapt
         absent = position.absent

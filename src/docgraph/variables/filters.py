@@ -10,6 +10,9 @@ one condition like any other and matches nothing too: a filter without its value
 Null elements of a foreign key that is an array are dropped under a plain `$in`, which joins. Under
 every other operator, and so under an `$in` inside `$not`, `$nor` or `$elemMatch`, they mean what
 they mean to the database (decision 11): to leave one out there would widen the condition.
+
+An optional condition (`$ifarg`) is a whole filter or a member of `$and`, where leaving it out means
+what it says. Nowhere else: an alternative of `$or` that is left out could mean two things.
 """
 
 from __future__ import annotations
@@ -30,9 +33,11 @@ from docgraph.variables.compilation import (
 )
 from docgraph.variables.errors import BadValue
 from docgraph.variables.expressions import CONDITION_EXPRESSION
+from docgraph.variables.optional import build_optional
 from docgraph.variables.plain import LITERAL, VALUE, build_parts, take_value
 from docgraph.variables.scope import Scope
 from docgraph.variables.values import (
+    LEFT_OUT,
     NOTHING,
     CallerDocument,
     TrustedDocument,
@@ -40,7 +45,7 @@ from docgraph.variables.values import (
     check_regex_length,
 )
 
-__all__ = ["CONDITION", "FILTER"]
+__all__ = ["CONDITION", "FILTER", "WHOLE_FILTER"]
 
 _LOGICAL = frozenset({"$and", "$or", "$nor"})
 
@@ -127,9 +132,8 @@ def _build_filter(compilation: Compilation, value: Any, where: Place, position: 
         if key.startswith("$"):
             compilation.see_operator(key, "filter", (*where, key))
         parts[key] = compilation.build(item, (*where, key), _position_of(key, position))
-    if "$nor" not in parts:
-        return combine_document(value, parts)
-    return _without_empty_nor(combine_document(value, parts))
+    render = combine_document(value, parts)
+    return _without_empty(render) if parts.keys() & {"$and", "$nor"} else render
 
 
 def _position_of(key: str, around: Position) -> Position:
@@ -144,14 +148,19 @@ def _position_of(key: str, around: Position) -> Position:
     return VALUE if key.startswith("$") else replace(CONDITION, choices=around.choices)
 
 
-def _without_empty_nor(render: Render) -> Render:
+def _without_empty(render: Render) -> Render:
+    """Without a `$nor` or an `$and` that has lost its members; the database takes no empty one."""
     if isinstance(render, Constant):
         return render
 
     def without(scope: Scope) -> Any:
         document = render(scope)
-        if document is not NOTHING and not document.get("$nor", True):
+        if document is NOTHING:
+            return NOTHING
+        if not document.get("$nor", True):
             del document["$nor"]
+        if document.get("$and") is LEFT_OUT:
+            del document["$and"]
         return document
 
     return without
@@ -160,13 +169,22 @@ def _without_empty_nor(render: Render) -> Render:
 def _build_conjunction(
     compilation: Compilation, value: Any, where: Place, position: Position
 ) -> Render:
-    return combine_list(value, _build_filters(compilation, value, where, position))
+    parts = _build_filters(compilation, value, where, WHOLE_FILTER, position.choices)
+    conjunction = combine_list(value, parts)
+    if isinstance(conjunction, Constant):
+        return conjunction
+
+    def render(scope: Scope) -> Any:
+        filters = conjunction(scope)
+        return NOTHING if filters is NOTHING else list(filter(None, filters)) or LEFT_OUT
+
+    return render
 
 
 def _build_alternatives(
     compilation: Compilation, value: Any, where: Place, position: Position
 ) -> Render:
-    parts = _build_filters(compilation, value, where, position)
+    parts = _build_filters(compilation, value, where, FILTER, position.choices)
     if all(isinstance(part, Constant) for part in parts):
         return Constant(value)
     is_negated = where[-1] == "$nor"
@@ -179,12 +197,37 @@ def _build_alternatives(
 
 
 def _build_filters(
-    compilation: Compilation, value: Any, where: Place, around: Position
+    compilation: Compilation, value: Any, where: Place, each: Position, choices: Position | None
 ) -> list[Render]:
     if not isinstance(value, list) or not value:
         return [compilation.flaw(where, "must be an array of one filter or more")]
-    inner = replace(FILTER, choices=around.choices)
+    inner = replace(each, choices=choices)
     return [compilation.build(item, (*where, i), inner) for i, item in enumerate(value)]
+
+
+def _build_optional(
+    compilation: Compilation, value: Any, where: Place, position: Position
+) -> Render:
+    conjunction = replace(_CONJUNCTION, choices=position.choices)
+
+    def build_branch(branch: Any, place: Place) -> Render:
+        if not isinstance(branch, list):
+            return compilation.build(branch, place, position)
+        return _join(compilation.build(branch, place, conjunction))
+
+    return build_optional(compilation, value, where, "condition", build_branch, dict)
+
+
+def _join(conjunction: Render) -> Render:
+    """Several conditions in place of one."""
+
+    def render(scope: Scope) -> Any:
+        filters = conjunction(scope)
+        if filters is NOTHING:
+            return NOTHING
+        return {} if filters is LEFT_OUT else {"$and": filters}
+
+    return render
 
 
 def _build_condition(
@@ -255,6 +298,7 @@ def _build_all(compilation: Compilation, value: Any, where: Place, position: Pos
 
 
 FILTER = Position(_build_filter, _take_filter)
+WHOLE_FILTER = replace(FILTER, optional=_build_optional)
 CONDITION = Position(_build_condition, _take_condition, _take_stored_condition)
 _CONJUNCTION = Position(_build_conjunction, _take_filters)
 _ALTERNATIVES = Position(_build_alternatives, _take_filters)

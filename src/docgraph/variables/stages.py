@@ -20,8 +20,8 @@ from docgraph.variables.compilation import (
     describe,
 )
 from docgraph.variables.expressions import EXPRESSION
-from docgraph.variables.filters import FILTER
-from docgraph.variables.names import Reference
+from docgraph.variables.filters import FILTER, WHOLE_FILTER
+from docgraph.variables.optional import build_optional
 from docgraph.variables.plain import LITERAL, NUMBER, PLAIN, take_value
 from docgraph.variables.scope import Scope
 from docgraph.variables.sorting import SORT
@@ -53,30 +53,16 @@ def _build_entry(compilation: Compilation, value: Any, where: Place) -> Render:
     if isinstance(value, Mapping) and optional in value:
         if len(value) != 1:
             return compilation.flaw((*where, optional), f"{optional} must be the only key")
-        return _build_optional(compilation, value[optional], (*where, optional))
+        here = (*where, optional)
+
+        def build_branch(branch: Any, place: Place) -> Render:
+            return _build_branch(compilation, branch, place)
+
+        return build_optional(compilation, value[optional], here, "stage", build_branch, list)
     stage = compilation.build(value, where, _STAGE)
     if isinstance(stage, Constant):
         return Constant([stage.value])
     return lambda scope: [] if (rendered := stage(scope)) is NOTHING else [rendered]
-
-
-def _build_optional(compilation: Compilation, value: Any, where: Place) -> Render:
-    """`[<name> | [<names>], <stage or stages>, <else>?]`."""
-    if not isinstance(value, list) or len(value) not in (2, 3):
-        return compilation.flaw(where, "must be [name or names, stage] or [names, stage, else]")
-    names = value[0] if isinstance(value[0], list) else [value[0]]
-    if not names:
-        return compilation.flaw((*where, 0), "must name one argument or more")
-    found = [compilation.reference(name, (*where, 0)) for name in names]
-    references: list[Reference] = [reference for reference in found if reference is not None]
-    branches = [_build_branch(compilation, value[i], (*where, i)) for i in range(1, len(value))]
-
-    def render(scope: Scope) -> Any:
-        if all(scope.is_bound(reference) for reference in references):
-            return branches[0](scope)
-        return branches[1](scope) if len(branches) > 1 else []
-
-    return render
 
 
 def _build_branch(compilation: Compilation, value: Any, where: Place) -> Render:
@@ -213,7 +199,7 @@ def _position_in_search(key: str, where: Place) -> Position:
 _SEARCH = Position(_build_search, take_value, closed=LITERAL.closed)
 
 _BODIES: dict[str, Position] = {
-    "$match": FILTER,
+    "$match": WHOLE_FILTER,
     "$sort": SORT,
     "$limit": NUMBER,
     "$skip": NUMBER,

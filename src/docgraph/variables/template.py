@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from docgraph.runtime import LruDict
 from docgraph.variables.compilation import GRAPHQL, Compilation, Position, Render, Use, Vocabulary
 from docgraph.variables.errors import Flaw, TemplateError
 from docgraph.variables.expressions import EXPRESSION
-from docgraph.variables.filters import CONDITION, FILTER
+from docgraph.variables.filters import CONDITION, WHOLE_FILTER
+from docgraph.variables.names import Reference
 from docgraph.variables.operators import UnknownOperator
+from docgraph.variables.optional import decide
 from docgraph.variables.plain import NUMBER, PLAIN, VALUE
 from docgraph.variables.scope import Scope
 from docgraph.variables.sorting import SORT
@@ -25,8 +28,9 @@ __all__ = ["Context", "Template", "compile_template", "inspect_template"]
 
 Context = Literal["filter", "stages", "sort", "plain", "number", "condition", "value", "expression"]
 
+_KEPT_DECISIONS = 16
 _POSITIONS: Mapping[Context, Position] = {
-    "filter": FILTER,
+    "filter": WHOLE_FILTER,
     "stages": STAGES,
     "sort": SORT,
     "plain": PLAIN,
@@ -42,9 +46,10 @@ class Template:
     """A compiled value: what it was written as, what it uses, and how it is rendered.
 
     `names` are those of `$arg` and `$ifarg` as written (`first`, `@user._id`, `rootDoc.x`),
-    `foreign_keys` the paths of `$fk`, `root_paths` those below `rootDoc` (empty: the whole
-    document), both in dot notation; `uses` are the places of all of them. `unknown` are operators
-    of the database that docgraph does not know.
+    `foreign_keys` the paths of `$fk` (`certain_keys` those outside of optional parts), `root_paths`
+    those below `rootDoc` (empty: the whole document), all in dot notation; `uses` are the places of
+    all of them. `unknown` are operators of the database that docgraph does not know, `options`
+    the names that optional parts depend on.
     """
 
     source: Any
@@ -55,7 +60,12 @@ class Template:
     uses: tuple[Use, ...] = field(default=(), repr=False, compare=False)
     vocabulary: Vocabulary = field(default=GRAPHQL, repr=False)
     unknown: tuple[UnknownOperator, ...] = field(default=(), repr=False, compare=False)
+    certain_keys: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    options: Mapping[str, Reference] = field(default_factory=dict, repr=False, compare=False)
     _render: Render = field(default=lambda scope: None, repr=False, compare=False)
+    _decided: LruDict[frozenset[str], Template] = field(
+        default_factory=lambda: LruDict(_KEPT_DECISIONS), repr=False, compare=False
+    )
 
     def render(self, scope: Scope) -> Any:
         """The value for this scope; raises `NotBound`, `BadValue` or `SecurityViolation`.
@@ -75,6 +85,22 @@ class Template:
     def depends_on_parent(self) -> bool:
         """Whether it may render differently for each parent document."""
         return bool(self.foreign_keys or self.root_paths)
+
+    def given(self, scope: Scope) -> frozenset[str]:
+        """Those of the names that optional parts depend on which have a value."""
+        return frozenset([name for name, one in self.options.items() if scope.is_bound(one)])
+
+    def decide(self, scope: Scope) -> Template:
+        """The filter without the optional conditions that this scope leaves out."""
+        if not self.options:
+            return self
+        given = self.given(scope)
+        decided = self._decided.get(given)
+        if decided is None:
+            source = decide(self.source, self.vocabulary.optional, given.__contains__)
+            decided = compile_template(source, vocabulary=self.vocabulary, context=self.context)
+            self._decided.put(given, decided)
+        return decided
 
     @cached_property
     def conjuncts(self) -> tuple[Template, ...]:
@@ -124,6 +150,8 @@ def inspect_template(
         tuple(compilation.uses),
         vocabulary,
         tuple(compilation.unknown),
+        frozenset(compilation.certain_keys),
+        compilation.options,
         render,
     )
     return template, compilation.flaws

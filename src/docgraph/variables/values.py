@@ -16,6 +16,7 @@ from docgraph.variables.errors import BadValue
 
 __all__ = [
     "FORBIDDEN_FROM_CALLERS",
+    "LEFT_OUT",
     "MATCH_NOTHING",
     "MAX_REGEX_LENGTH",
     "NOTHING",
@@ -33,6 +34,7 @@ class Mark(Enum):
     """Values that no database can store."""
 
     UNBOUND = "unbound"  # a name that has no value
+    LEFT_OUT = "left out"  # a conjunction of which every member was optional and not given
     NOTHING = "nothing"  # a null from a default, a missing foreign key: the condition never holds
 
     def __repr__(self) -> str:
@@ -40,6 +42,7 @@ class Mark(Enum):
 
 
 UNBOUND: Final = Mark.UNBOUND
+LEFT_OUT: Final = Mark.LEFT_OUT
 NOTHING: Final = Mark.NOTHING
 
 MATCH_NOTHING: Final[dict[str, Any]] = {"_id": {"$in": []}}

@@ -69,7 +69,7 @@ class Engine:
         """The plan of a valid query."""
         document = parse(query)
         assert validate(app.schema, document) == []
-        return build_plan(app, document, operation, self.settings)
+        return build_plan(app, document, operation)
 
     async def run(
         self,

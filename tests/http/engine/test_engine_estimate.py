@@ -23,6 +23,7 @@ type Query {
   stages: [Item]
   one: [Item]
   byId(id: BsonDocument, key: Int): [Item]
+  maybe(key: Int): [Item]
   byCode: [Item]
   unwound: [Item]
   counted: [Item]
@@ -46,6 +47,7 @@ MAPPINGS: dict[str, Any] = {
         "stages": stages({"$match": {"_id": {"$gte": 0}}}),
         "one": find({"_id": 1}),
         "byId": find({"_id": {"$arg": ["id", {"$arg": "key"}]}}),
+        "maybe": find({"$ifarg": ["key", {"_id": {"$arg": "key"}}]}),
         "byCode": find({"code": "c1", "_id": {"$gte": 0}}),
         "unwound": stages({"$unwind": "$tags"}),
         "counted": stages({"$unwind": "$tags"}, {"$count": "n"}),
@@ -95,6 +97,7 @@ async def test_lists_inside_lists_of_a_small_collection_are_answered(
         "{ one { items { _id } } }",
         "{ byId(key: 1) { items { _id } } }",
         "{ byCode { items { _id } } }",
+        "{ maybe(key: 1) { items { _id } } }",
         "{ items { self { self { _id } } } }",
         "{ items { pairs { _id } } }",
         "{ counted { __typename } }",
@@ -112,6 +115,7 @@ async def test_a_list_by_a_unique_key_counts_as_one(
     "query",
     [
         "{ items { items { _id } } }",
+        "{ maybe { items { _id } } }",
         "{ byId(id: {_id: {op: 1}}) { items { items { _id } } } }",
         "{ stages { items { _id } } }",
         "{ unwound { _id } }",

@@ -21,15 +21,21 @@ Client = MongoClient[dict[str, Any]]
 SCHEMA = """
 type Query {
   items(skip: Int, dir: Int = 1): [Item] some(skip: Int, dir: Int): [Item]
+  maybe(group: Int): [Item]
   groups: [Group] group(_id: Int): Group
 }
-type Group { _id: Int items(skip: Int): [Item] own(skip: Int): [Item] }
+type Group { _id: Int items(skip: Int): [Item] own(skip: Int): [Item] maybe(kind: Int): [Item] }
 type Item { _id: Int }
 """
 PAGE = {"skip": {"$arg": ["skip", 0]}, "limit": 9}
 MAPPINGS: dict[str, Any] = {
     "Query": {
         "items": {"collection": "items", "sort": {"age": {"$arg": "dir"}}, **PAGE},
+        "maybe": {
+            "collection": "items",
+            "find": {"$ifarg": ["group", {"group": {"$arg": "group"}}]},
+            "sort": {"age": -1},
+        },
         "some": {
             "collection": "items",
             "find": {"group": {"$lt": 1}},
@@ -45,6 +51,16 @@ MAPPINGS: dict[str, Any] = {
             "find": {"group": {"$fk": "_id"}},
             "sort": {"age": -1},
             **PAGE,
+        },
+        "maybe": {
+            "collection": "items",
+            "find": {
+                "$and": [
+                    {"group": {"$fk": "_id"}},
+                    {"$ifarg": ["kind", {"kind": {"$arg": "kind"}}]},
+                ]
+            },
+            "sort": {"age": -1},
         },
         "own": {
             "collection": "items",
@@ -161,6 +177,33 @@ async def test_an_index_behind_the_key_of_a_relation_goes_on_serving_it(
     await engine.data(app, "{ group(_id: 1) { items { _id } } }")
 
     assert "'_id': -1" not in str(engine.commands)
+
+
+async def test_an_index_behind_an_optional_condition_serves_where_it_is_given(
+    engine: Engine, mongo_client: Client, app: VisibleApp
+) -> None:
+    mongo_client[engine.database].items.create_index([("group", 1), ("age", -1)])
+    sorts = []
+
+    for field in ("maybe(group: 1)", "maybe", "maybe(group: 0)"):
+        await engine.data(app, f"{{ {field} {{ _id }} }}")
+        sorts.append(engine.commands[0]["sort"])
+
+    assert sorts == [{"age": -1}, {"age": -1, "_id": -1}, {"age": -1}]
+
+
+async def test_an_index_behind_the_key_and_an_optional_condition_serves_where_it_is_given(
+    engine: Engine, mongo_client: Client, app: VisibleApp
+) -> None:
+    items = mongo_client[engine.database].items
+    items.create_index([("group", 1), ("kind", 1), ("age", -1)])
+    breaks_ties = []
+
+    for field in ("maybe(kind: 1)", "maybe", "maybe(kind: 2)"):
+        await engine.data(app, f"{{ groups {{ {field} {{ _id }} }} }}")
+        breaks_ties.append("'_id': -1" in str(engine.commands))
+
+    assert breaks_ties == [False, True, False]
 
 
 async def test_a_database_that_is_away_is_not_waited_for_twice(database: str) -> None:

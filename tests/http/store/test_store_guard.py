@@ -587,10 +587,14 @@ async def test_events_of_other_rows_are_left_out(
     assert event["documentKey"] == {"_id": "ann"}
 
 
+@pytest.mark.parametrize(
+    "filter",
+    [{"$text": {"$search": "note"}}, {"$or": [{"$expr": {"$eq": ["$$ROOT.tenant", 1]}}]}],
+)
 async def test_row_filter_that_cannot_be_moved_closes_the_stream(
-    store: Store, database: str
+    store: Store, database: str, filter: dict[str, Any]
 ) -> None:
-    rows: dict[str, Any] = {f"{database}.users": {"$expr": {"$eq": ["$tenant", 1]}}}
+    rows: dict[str, Any] = {f"{database}.users": filter}
 
     with pytest.raises(NotSupported):
         store.watch(database, "users", rows=rows)

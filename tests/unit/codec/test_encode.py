@@ -124,6 +124,37 @@ def test_graphql_canonical_wraps_doubles_and_graphql_relaxed_writes_longs_bare()
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
+        (ObjectId(OID), f'"{OID}"'),
+        (Int64(2**53 - 1), "9007199254740991"),
+        (Int64(1 - 2**53), "-9007199254740991"),
+        (Int64(2**53), '"9007199254740992"'),
+        (Int64(-(2**53)), '"-9007199254740992"'),
+        (Decimal128("1.50"), '"1.50"'),
+        (Decimal128("NaN"), '"NaN"'),
+        (DATE, '"2019-09-12T13:42:49.260Z"'),
+        (DATE.replace(microsecond=0), '"2019-09-12T13:42:49.000Z"'),
+        (DATE.replace(tzinfo=timezone(timedelta(hours=2))), '"2019-09-12T11:42:49.260Z"'),
+        (DatetimeMS(0), '"1970-01-01T00:00:00.000Z"'),
+        (DatetimeMS(253_402_300_800_000), '"+010000-01-01T00:00:00.000Z"'),
+        (DatetimeMS(-62_198_755_200_000), '"-000001-01-01T00:00:00.000Z"'),
+        (Timestamp(7, 3), '"7.3"'),
+        (b"hi", '"aGk="'),
+        (Binary(b"hi", 128), '"aGk="'),
+        (Regex("a/b", "xi"), '"/a/b/ix"'),
+        (re.compile("a", re.IGNORECASE | re.ASCII), '"/a/i"'),
+        (1.5, "1.5"),
+        (5, "5"),
+    ],
+)
+def test_graphql_plain_writes_what_every_client_expects(value: Any, expected: str) -> None:
+    """Decision 17: `json-mode: plain`."""
+    assert encode(value, JsonMode.GRAPHQL_PLAIN).decode() == expected
+    assert encode({"a": [value]}, JsonMode.GRAPHQL_PLAIN).decode() == f'{{"a":[{expected}]}}'
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
         (b"hi", '{"$binary":{"base64":"aGk=","subType":"00"}}'),
         (Binary(b"hi", 128), '{"$binary":{"base64":"aGk=","subType":"80"}}'),
         (Regex("a/b", "xi"), '{"$regularExpression":{"pattern":"a/b","options":"ix"}}'),
@@ -213,7 +244,10 @@ def test_what_is_not_finite_is_never_written_as_null(mode: JsonMode, wrap: Any) 
     for number, name in ((nan, "NaN"), (inf, "Infinity"), (-inf, "-Infinity")):
         written = encode(wrap(number), mode).decode()
 
-        assert f'{{"$numberDouble":"{name}"}}' in written
+        expected = (
+            f'"{name}"' if mode is JsonMode.GRAPHQL_PLAIN else f'{{"$numberDouble":"{name}"}}'
+        )
+        assert expected in written
 
 
 class Colour(Enum):

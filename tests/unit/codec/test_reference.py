@@ -19,7 +19,12 @@ REST_COLUMNS = [
     JsonMode.RELAXED,
     JsonMode.SHELL,
 ]
-GRAPHQL_COLUMNS = [JsonMode.GRAPHQL, JsonMode.GRAPHQL_CANONICAL, JsonMode.GRAPHQL_RELAXED]
+GRAPHQL_COLUMNS = [
+    JsonMode.GRAPHQL,
+    JsonMode.GRAPHQL_CANONICAL,
+    JsonMode.GRAPHQL_RELAXED,
+    JsonMode.GRAPHQL_PLAIN,
+]
 
 
 def rows(columns: int) -> list[list[str]]:
@@ -64,6 +69,6 @@ def test_the_examples_of_errors_are_refused_as_shown(text: str, message: str) ->
 
 def test_the_page_has_its_tables_and_examples() -> None:
     assert len(rows(len(REST_COLUMNS))) >= 10
-    assert len(rows(len(GRAPHQL_COLUMNS))) >= 5
+    assert len(rows(len(GRAPHQL_COLUMNS))) >= 12
     assert len(examples(INPUT)) >= 15
     assert len(examples(ERRORS)) >= 8

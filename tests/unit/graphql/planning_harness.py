@@ -88,7 +88,7 @@ def make_plan(query: str, app: VisibleApp | None = None, operation: str | None =
     app = app or make_app()
     document = parse(query)
     assert validate(app.schema, document) == []
-    return build_plan(app, document, operation, Graphql())
+    return build_plan(app, document, operation)
 
 
 def first_fetch(query: str) -> Fetch:

@@ -21,10 +21,6 @@ def test_the_list_holds_every_event_of_the_module() -> None:
     assert len(EVENTS) == len(defined)
 
 
-def test_everything_that_is_public_is_exported() -> None:
-    assert set(events.__all__) == {"EVENTS", "Event", "Level", *(e.__name__ for e in EVENTS)}
-
-
 @pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: kind.__name__)
 def test_an_event_is_frozen_and_documented(kind: type[Event]) -> None:
     assert kind.__struct_config__.frozen

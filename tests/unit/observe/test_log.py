@@ -399,6 +399,7 @@ def _example(kind: type[Event]) -> Event:
         "BaseException": ValueError("x"),
         "tuple[str, ...]": ("a", "b"),
         "int | None": 1,
+        "float | None": 0.5,
         "str | None": None,
     }
     return kind(**{name: values[kind.__annotations__[name]] for name in kind.__struct_fields__})

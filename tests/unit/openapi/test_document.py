@@ -49,6 +49,15 @@ def test_every_reference_leads_somewhere() -> None:
     assert set(references(document)) <= names
 
 
+def test_the_schema_of_definitions_is_a_component_where_there_are_apps() -> None:
+    graphql = Bound("graphql", "/graphql", "", ("POST",), exact=False, secured=True)
+    schema = build(services=(graphql,))["components"]["schemas"]["AppDefinition"]
+
+    own = "#/components/schemas/AppDefinition/definitions/"
+    assert {one.removeprefix(own) for one in references(schema)} <= schema["definitions"].keys()
+    assert "AppDefinition" not in build()["components"]["schemas"]
+
+
 def references(part: Any) -> list[str]:
     if isinstance(part, dict):
         own = [part["$ref"]] if isinstance(part.get("$ref"), str) else []

@@ -362,6 +362,54 @@ def test_conjuncts_are_the_conditions_that_must_all_hold() -> None:
     ]
 
 
+OPTIONAL = {"$ifarg": ["x", {"a": {"$arg": "x"}}]}
+TWO = {"$ifarg": [["x", "y"], [{"a": {"$arg": "x"}}, {"b": {"$arg": "y"}}], {"c": 3}]}
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "expected"),
+    [
+        (OPTIONAL, {"x": 1}, {"a": 1}),
+        (OPTIONAL, {}, {}),
+        (OPTIONAL, {"x": None}, {"a": None}),
+        ({"$and": [OPTIONAL, {"b": 2}]}, {"x": 1}, {"$and": [{"a": 1}, {"b": 2}]}),
+        ({"$and": [OPTIONAL, {"b": 2}]}, {}, {"$and": [{"b": 2}]}),
+        ({"$and": [OPTIONAL, OPTIONAL], "b": 2}, {}, {"b": 2}),
+        ({"$and": [OPTIONAL]}, {}, {}),
+        ({"$or": [{"b": 1}, {"$and": [OPTIONAL]}]}, {}, {"$or": [{"b": 1}, {}]}),
+        (TWO, {"x": 1, "y": 2}, {"$and": [{"a": 1}, {"b": 2}]}),
+        (TWO, {"x": 1}, {"c": 3}),
+        ({"$ifarg": ["x", [OPTIONAL, TWO]]}, {"x": 1}, {"$and": [{"a": 1}, {"c": 3}]}),
+        ({"$ifarg": ["y", OPTIONAL, {"d": 4}]}, {"y": 1}, {}),
+        ({"$ifarg": ["y", [OPTIONAL], {"d": 4}]}, {"y": 1}, {}),
+        ({"$ifarg": ["y", OPTIONAL, {"d": 4}]}, {}, {"d": 4}),
+        ({"$ifarg": ["x.z", {"a": 1}]}, {"x": {}}, {}),
+    ],
+)
+def test_a_condition_holds_only_when_its_arguments_are_given(
+    source: Any, arguments: dict[str, Any], expected: Any
+) -> None:
+    """Decision 9: as a whole filter and as a member of `$and`, with an else branch."""
+    template = compile_template(source, context="filter")
+
+    assert template.render(Scope(arguments)) == expected
+    assert template.decide(Scope(arguments)).render(Scope(arguments)) == expected
+    assert template.given(Scope(arguments)) == template.options.keys() & arguments.keys()
+
+
+def test_an_optional_condition_without_value_matches_nothing() -> None:
+    """Decision 9: a null from a default, in a condition that is there."""
+    source = {"$and": [{"$ifarg": ["x", {"a": {"$arg": ["@user._id", None]}}]}, {"b": 2}]}
+
+    assert matches_nothing(render(source, {"x": 1}))
+    assert render(source) == {"$and": [{"b": 2}]}
+
+
+def test_a_conjunction_from_outside_stays_what_it_is() -> None:
+    """Only conditions that were left out are: what a caller sends never widens a filter."""
+    assert render({"$and": {"$arg": "list"}}, {"list": []}) == {"$and": []}
+
+
 @pytest.mark.parametrize(
     ("source", "where", "words"),
     [
@@ -377,7 +425,16 @@ def test_conjuncts_are_the_conditions_that_must_all_hold() -> None:
         ({"a": {"$fk": 1}}, "a.$fk", "must be the path of a field"),
         ({"a": {"$fk": ""}}, "a.$fk", "cannot be empty"),
         ({"$or": [{"a": {"$fk": ["x"]}}]}, "$or[0].a.$fk", "must be the path"),
-        ({"$ifarg": ["x", {}]}, "$ifarg", "list of stages"),
+        ({"$or": [{"$ifarg": ["x", {}]}]}, "$or[0].$ifarg", "a member of $and"),
+        ({"$nor": [{"$ifarg": ["x", {}]}]}, "$nor[0].$ifarg", "a member of $and"),
+        ({"a": {"$ifarg": ["x", 1]}}, "a.$ifarg", "a member of $and"),
+        ({"a": {"$elemMatch": {"$ifarg": ["x", {}]}}}, "a.$elemMatch.$ifarg", "a member of $and"),
+        ({"$ifarg": ["x", {}], "a": 1}, "$ifarg", "only key"),
+        ({"$ifarg": ["x"]}, "$ifarg", "must be [name or names, condition]"),
+        ({"$ifarg": [[], {}]}, "$ifarg[0]", "one argument or more"),
+        ({"$ifarg": ["x", 3]}, "$ifarg[1]", "must be an object, not a number"),
+        ({"$ifarg": ["x", []]}, "$ifarg[1]", "array of one filter or more"),
+        ({"$and": [{"$ifarg": ["x", {}, {"$or": []}]}]}, "$and[0].$ifarg[2].$or", "array of one"),
         ({"$or": []}, "$or", "array of one filter or more"),
         ({"$and": [1]}, "$and[0]", "must be an object, not a number"),
         ({"a": {"$in": 3}}, "a.$in", "must be an array"),

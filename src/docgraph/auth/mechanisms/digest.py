@@ -178,6 +178,8 @@ class DigestMechanism(AuthMechanism):
     async def _use_nonce(self, given: DigestCredentials, exchange: Exchange) -> Nonce | None:
         """The nonce if it is ours, fresh, and its count has not been used."""
         nonce = self._nonces.read(given.nonce)
+        if exchange.is_renewal:  # its count was used when the request came
+            return nonce
         if nonce is None or not self._nonces.is_fresh(nonce) or self._counts is None:
             return None
         accepted = await self._counts.accept(nonce, given.count, exchange.deadline)

@@ -10,6 +10,7 @@ from typing import Any
 
 from graphql import DocumentNode, GraphQLEnumType, GraphQLSchema, is_abstract_type
 
+from docgraph.codec import JsonMode
 from docgraph.graphql.definition.check import examine
 from docgraph.graphql.definition.check_fields import Rules
 from docgraph.graphql.definition.definition import AppDefinition
@@ -38,6 +39,7 @@ class App:
     type_resolvers: Mapping[str, TypeResolver]
     visibility: Visibility
     limits: GraphqlLimits
+    mode: JsonMode
     _views: LruDict[frozenset[str], VisibleApp] = field(
         default_factory=lambda: LruDict(MAX_VIEWS), repr=False
     )
@@ -72,7 +74,7 @@ class App:
         hidden = self.visibility.hidden_from(roles)
         if not hidden:
             return self.schema
-        schema = build_visible_schema(self.document, self.schema, hidden)
+        schema = build_visible_schema(self.document, self.schema, hidden, self.mode)
         _store_enums(schema, self.enums)
         return schema
 
@@ -126,6 +128,11 @@ class VisibleApp:
         """Those of the app."""
         return self.app.limits
 
+    @property
+    def mode(self) -> JsonMode:
+        """That of the app."""
+        return self.app.mode
+
 
 def build_app(
     definition: AppDefinition,
@@ -135,7 +142,8 @@ def build_app(
     variables: Collection[str] = BUILT_IN,
 ) -> App:
     """Compile a definition; raises `DefinitionError` listing every error with its place."""
-    parts = examine(definition, Rules(settings.max_limit, policy or Policy(), variables))
+    rules = Rules(settings.max_limit, policy or Policy(), variables, settings.json_mode)
+    parts = examine(definition, rules)
     if parts.report.errors or parts.schema is None or parts.document is None:
         raise parts.report.as_error()
     _store_enums(parts.schema, parts.enums)
@@ -148,6 +156,7 @@ def build_app(
         type_resolvers=parts.type_resolvers,
         visibility=parts.visibility,
         limits=replace_limits(settings.limits, definition.limits),
+        mode=definition.json_mode_or(settings.json_mode),
     )
 
 

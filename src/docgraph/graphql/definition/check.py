@@ -88,7 +88,8 @@ def inspect_definition(
     """
     if not isinstance(definition, AppDefinition):
         definition = decode_definition(definition)
-    parts = examine(definition, Rules(settings.max_limit, policy or Policy(), variables))
+    rules = Rules(settings.max_limit, policy or Policy(), variables, settings.json_mode)
+    parts = examine(definition, rules)
     findings = Findings([*parts.report.errors], [*parts.report.warnings])
     findings.questions += parts.report.questions
     if parts.schema is not None:
@@ -119,7 +120,7 @@ def examine(definition: AppDefinition, rules: Rules) -> Examination:
     if definition.schema:
         try:
             document = parse_schema(definition.schema)
-            schema = build_schema(document)
+            schema = build_schema(document, definition.json_mode_or(rules.json_mode))
         except SchemaError as error:
             findings.errors += error.findings
     if document is None or schema is None:

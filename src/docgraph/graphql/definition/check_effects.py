@@ -24,7 +24,7 @@ from docgraph.graphql.definition.mapping import (
     QueryMapping,
 )
 from docgraph.store.names import namespace_of
-from docgraph.variables import Source
+from docgraph.variables import GRAPHQL, Source
 
 __all__ = ["Hidden", "check_hidden", "warn_unused", "warn_useless"]
 
@@ -111,8 +111,10 @@ def _named_paths(mapping: QueryMapping | AggregationMapping) -> Iterator[str]:
 
 
 def _filter_paths(source: Any) -> Iterator[str]:
+    if isinstance(source, list):  # several conditions in place of one
+        source = {"$and": source}
     for key, value in source.items() if isinstance(source, dict) else ():
-        if key in ("$and", "$or", "$nor"):
+        if key in ("$and", "$or", "$nor", GRAPHQL.optional):
             for part in value if isinstance(value, list) else ():
                 yield from _filter_paths(part)
         elif not key.startswith("$"):

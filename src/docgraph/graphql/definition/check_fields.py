@@ -51,6 +51,7 @@ class Rules:
     max_limit: int
     policy: Policy
     variables: Collection[str] = BUILT_IN
+    json_mode: str = "standard"  # of apps that name none
 
 
 def check_object_type(

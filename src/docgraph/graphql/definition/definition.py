@@ -18,6 +18,7 @@ from docgraph.codec.escape import as_meant
 from docgraph.codec.forms import JsonMode
 from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.definition.operations import DeclaredOperation, read_operations
+from docgraph.graphql.definition.scalars import JSON_MODES
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.variables.compilation import describe
 
@@ -31,7 +32,7 @@ __all__ = [
     "spell_uri",
 ]
 
-_DESCRIPTOR_KEYS = ("uri", "description", "enabled", "limits", "operations")
+_DESCRIPTOR_KEYS = ("uri", "description", "enabled", "limits", "json-mode", "operations")
 _MAX_LIMIT = 2**31 - 1
 
 
@@ -46,10 +47,15 @@ class AppDefinition:
     schema: str
     mappings: Mapping[str, Any]
     limits: Mapping[str, int]
+    json_mode: str | None  # None: that of the service
     version: str  # a digest of the whole document
     operations: tuple[DeclaredOperation, ...] = ()
     problems: tuple[Finding, ...] = field(default=())
     remarks: tuple[Finding, ...] = field(default=())
+
+    def json_mode_or(self, default: str) -> JsonMode:
+        """How values of results are written, by the descriptor or else by default."""
+        return JSON_MODES[self.json_mode or default]
 
 
 def normalise_uri(uri: str) -> str:
@@ -129,6 +135,7 @@ class _Decoder:
             schema=self._require("schema", str, "", "give the schema as SDL text"),
             mappings=self._require("mappings", dict, {}, "map one field of Query at least"),
             limits=self._read_limits(descriptor),
+            json_mode=self._read_json_mode(descriptor),
             version=self._digest(),
             operations=read_operations(descriptor.get("operations"), self._problems),
             problems=tuple(self._problems),
@@ -197,6 +204,14 @@ class _Decoder:
             else:
                 found[key] = min(int(value), _MAX_LIMIT)
         return found
+
+    def _read_json_mode(self, descriptor: Mapping[str, Any]) -> str | None:
+        mode: str | None = self._read(descriptor, "json-mode", str, None, "descriptor.")
+        if mode is None or mode in JSON_MODES:
+            return mode
+        known = ", ".join(JSON_MODES)
+        self._problem("descriptor.json-mode", f"{mode!r} is not a mode", f"modes are {known}")
+        return None
 
     def _digest(self) -> str:
         try:

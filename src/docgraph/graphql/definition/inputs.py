@@ -43,12 +43,13 @@ from docgraph.exchange.errors import BodyError
 from docgraph.variables import mark_caller
 from docgraph.variables.values import MAX_REGEX_LENGTH
 
-__all__ = ["PARSERS", "ExactFloat", "build_bson", "read_literal"]
+__all__ = ["PARSERS", "PLAIN_PARSERS", "ExactFloat", "build_bson", "read_literal"]
 
 _EXACT_INTEGERS = 2**53
 _BELOW_MILLISECONDS = re.compile(r"\.\d{3}\d*[1-9]")
 _EPOCH_MILLIS = re.compile(r"-?\d{1,19}")
-_TIMESTAMP = re.compile(r"(\d{1,10}):(\d{1,10})")
+_TIMESTAMP = re.compile(r"(\d{1,10})[.:](\d{1,10})")
+_SLASHED_REGEX = re.compile(r"/(.*)/([ilmsux]*)", re.DOTALL)
 
 
 class ExactFloat(float):
@@ -184,7 +185,7 @@ def _parse_timestamp(value: Any) -> Timestamp:
         return build_timestamp(value["t"], value["i"])
     match = _TIMESTAMP.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError('a Timestamp is {"$timestamp": {"t": …, "i": …}} or the text "t:i"')
+        raise ValueError('a Timestamp is {"$timestamp": {"t": …, "i": …}} or the text "t.i"')
     return build_timestamp(int(match[1]), int(match[2]))
 
 
@@ -204,6 +205,12 @@ def _parse_regex(value: Any) -> Regex[str]:
     return value
 
 
+def _parse_plain_regex(value: Any) -> Regex[str]:
+    """Also `/pattern/options`, which only the mode that writes it can tell from a pattern."""
+    slashed = _SLASHED_REGEX.fullmatch(value) if isinstance(value, str) else None
+    return _parse_regex({"$regex": slashed[1], "$options": slashed[2]} if slashed else value)
+
+
 def _parse_document(value: Any) -> dict[str, Any]:
     value = _open(value)
     if not isinstance(value, dict):
@@ -221,3 +228,4 @@ PARSERS: Mapping[str, Callable[[Any], Any]] = {
     "Regex": _parse_regex,
     "Long": _parse_long,
 }
+PLAIN_PARSERS = {**PARSERS, "Regex": _parse_plain_regex}

@@ -12,11 +12,11 @@ from datetime import datetime
 from math import isfinite
 from typing import Any
 
-from graphql import GraphQLFloat, GraphQLScalarType, ValueNode
+from graphql import GraphQLFloat, GraphQLScalarType, StringValueNode, ValueNode
 
 from docgraph.codec.encode import fragment
-from docgraph.codec.forms import FORMS, JsonMode, double_form
-from docgraph.codec.scalars import INT32_MAX, INT32_MIN, build_millis
+from docgraph.codec.forms import FORMS, Form, JsonMode, double_form, plain_double_form
+from docgraph.codec.scalars import INT32_MAX, INT32_MIN
 from docgraph.codec.types import (
     Binary,
     DatetimeMS,
@@ -26,11 +26,32 @@ from docgraph.codec.types import (
     Regex,
     Timestamp,
 )
-from docgraph.graphql.definition.inputs import PARSERS, ExactFloat, build_bson, read_literal
+from docgraph.graphql.definition.inputs import (
+    PARSERS,
+    PLAIN_PARSERS,
+    ExactFloat,
+    build_bson,
+    read_literal,
+)
 
-__all__ = ["BSON_SCALARS", "ExactFloat", "Serializer", "serializer"]
+__all__ = [
+    "BSON_SCALARS",
+    "JSON_MODES",
+    "PLAIN_BSON_SCALARS",
+    "ExactFloat",
+    "Serializer",
+    "serializer",
+]
 
 Serializer = Callable[[Any], Any]
+
+JSON_MODES: Mapping[str, JsonMode] = {
+    "standard": JsonMode.GRAPHQL,
+    "canonical": JsonMode.GRAPHQL_CANONICAL,
+    "relaxed": JsonMode.GRAPHQL_RELAXED,
+    "plain": JsonMode.GRAPHQL_PLAIN,
+}
+"""The values of `graphql.json-mode` and `descriptor.json-mode`."""
 
 _EXACT_INTEGERS = 2**53
 
@@ -40,7 +61,7 @@ def serializer(type_name: str, mode: JsonMode) -> Serializer:
     form = FORMS[mode]
     match type_name:
         case "Float":
-            return _canonical_float if mode is JsonMode.GRAPHQL_CANONICAL else _show_float
+            return _FLOATS.get(mode, _show_float)
         case "Long":
             return _shown(_as_long, form[Int64])
         case "Decimal128":
@@ -50,7 +71,7 @@ def serializer(type_name: str, mode: JsonMode) -> Serializer:
         case "Timestamp":
             return _shown(_expecting("Timestamp", Timestamp), form[Timestamp])
         case "DateTime":
-            return _show_date
+            return _shown(_expecting("DateTime", datetime, DatetimeMS), _date_form(mode))
         case "Regex":
             return _shown(_expecting("Regex", Regex, re.Pattern), form[Regex])
         case "BsonDocument":
@@ -138,6 +159,17 @@ def _canonical_float(value: Any) -> Any:
     return double_form(_as_float(value))
 
 
+def _plain_float(value: Any) -> Any:
+    number = _as_float(value)
+    return number if isfinite(number) else plain_double_form(number)
+
+
+_FLOATS: Mapping[JsonMode, Serializer] = {
+    JsonMode.GRAPHQL_CANONICAL: _canonical_float,
+    JsonMode.GRAPHQL_PLAIN: _plain_float,
+}
+
+
 def _as_decimal(value: Any) -> Decimal128:
     if isinstance(value, int) and not isinstance(value, bool):
         return Decimal128(str(int(value)))
@@ -146,12 +178,9 @@ def _as_decimal(value: Any) -> Decimal128:
     return value
 
 
-def _show_date(value: Any) -> dict[str, int]:
-    if isinstance(value, datetime):
-        return {"$date": build_millis(value)}
-    if not isinstance(value, DatetimeMS):
-        raise _misfit("DateTime", value)
-    return {"$date": int(value)}
+def _date_form(mode: JsonMode) -> Form:
+    near, far = FORMS[mode][datetime], FORMS[mode][DatetimeMS]
+    return lambda value: near(value) if isinstance(value, datetime) else far(value)
 
 
 def _show_string(value: Any) -> str:
@@ -201,9 +230,13 @@ _PLAIN: Mapping[str, Serializer] = {
 }
 
 
-def _scalar(name: str, description: str) -> GraphQLScalarType:
-    parse = PARSERS[name]
-
+def _scalar(
+    name: str,
+    parse: Callable[[Any], Any],
+    mode: JsonMode,
+    description: str,
+    specified_by_url: str | None = None,
+) -> GraphQLScalarType:
     def parse_literal(node: ValueNode, variables: dict[str, Any] | None = None) -> Any:
         return parse(read_literal(node, variables))
 
@@ -211,24 +244,37 @@ def _scalar(name: str, description: str) -> GraphQLScalarType:
         name,
         parse_value=parse,
         parse_literal=parse_literal,
-        serialize=serializer(name, JsonMode.GRAPHQL),
+        serialize=serializer(name, mode),
         description=description,
+        specified_by_url=specified_by_url,
     )
 
 
-_parse_plain_float = GraphQLFloat.coerce_input_value
+_NOT_FINITE = {plain_double_form(number): number for number in map(float, ("nan", "inf", "-inf"))}
+_parse_number = GraphQLFloat.coerce_input_value
+_parse_number_literal: Any = GraphQLFloat.coerce_input_literal
 
 
 def _parse_float(value: Any) -> float:
-    """A number, or the object that results have for what JSON cannot write (decision 16)."""
+    """A number, or what results have for one that JSON cannot write (decision 16)."""
     if isinstance(value, dict) and isinstance(opened := build_bson(value), float):
         return opened
-    number: float = _parse_plain_float(value)
+    if isinstance(value, str) and value in _NOT_FINITE:
+        return _NOT_FINITE[value]
+    number: float = _parse_number(value)
+    return number
+
+
+def _parse_float_literal(node: ValueNode) -> float:
+    if isinstance(node, StringValueNode) and node.value in _NOT_FINITE:
+        return _NOT_FINITE[node.value]
+    number: float = _parse_number_literal(node)
     return number
 
 
 # graphql-core finds its own types by their names: a schema cannot have another Float.
 GraphQLFloat.coerce_input_value = GraphQLFloat.parse_value = _parse_float  # type: ignore[method-assign]
+GraphQLFloat.coerce_input_literal = _parse_float_literal
 
 _DESCRIPTIONS = {
     "BsonDocument": "A document of the database.",
@@ -239,8 +285,44 @@ _DESCRIPTIONS = {
     "Regex": 'A regular expression: `{"$regex": "…", "$options": "…"}`.',
     "Long": 'An integer of 64 bits: `{"$numberLong": "…"}`.',
 }
+_BSON_SPECIFICATION = "https://bsonspec.org/spec.html"
+_MONGODB_SPECIFICATIONS = "https://github.com/mongodb/specifications/blob/master/source"
+_PLAIN_DESCRIPTIONS = {
+    "BsonDocument": (
+        "A document of the database; its values are written as the scalars are.",
+        _BSON_SPECIFICATION,
+    ),
+    "ObjectId": (
+        "An identifier of 12 bytes: a text of 24 hexadecimal digits.",
+        f"{_MONGODB_SPECIFICATIONS}/bson-objectid/objectid.md",
+    ),
+    "Decimal128": (
+        "A decimal number of 34 digits, as a text that keeps all of them.",
+        f"{_MONGODB_SPECIFICATIONS}/bson-decimal128/decimal128.md",
+    ),
+    "Timestamp": (
+        "A timestamp of the database itself: the text `t.i`, seconds and counter.",
+        _BSON_SPECIFICATION,
+    ),
+    "DateTime": (
+        "A date in UTC with milliseconds, in ISO 8601: `2024-05-31T12:00:00.000Z`.",
+        "https://scalars.graphql.org/andimarek/date-time.html",
+    ),
+    "Regex": ("A regular expression: the text `/pattern/options`.", _BSON_SPECIFICATION),
+    "Long": (
+        "An integer of 64 bits: a number up to 2^53 - 1 either way, its digits as a text beyond.",
+        _BSON_SPECIFICATION,
+    ),
+}
 
 BSON_SCALARS: Mapping[str, GraphQLScalarType] = {
-    name: _scalar(name, description) for name, description in _DESCRIPTIONS.items()
+    name: _scalar(name, PARSERS[name], JsonMode.GRAPHQL, description)
+    for name, description in _DESCRIPTIONS.items()
 }
 """The predeclared scalars, with the coercion of what callers send."""
+
+PLAIN_BSON_SCALARS: Mapping[str, GraphQLScalarType] = {
+    name: _scalar(name, PLAIN_PARSERS[name], JsonMode.GRAPHQL_PLAIN, description, url)
+    for name, (description, url) in _PLAIN_DESCRIPTIONS.items()
+}
+"""The same, as an app with `json-mode: plain` has them."""

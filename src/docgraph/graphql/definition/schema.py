@@ -43,9 +43,10 @@ from graphql import (
 )
 from graphql.validation.validate import validate_sdl
 
+from docgraph.codec.forms import JsonMode
 from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.definition.limits import MAX_NESTING, find_deep_nesting
-from docgraph.graphql.definition.scalars import BSON_SCALARS
+from docgraph.graphql.definition.scalars import BSON_SCALARS, PLAIN_BSON_SCALARS
 
 __all__ = ["VISIBLE", "SchemaError", "build_schema", "extend_base", "parse_schema"]
 
@@ -59,8 +60,9 @@ VISIBLE = GraphQLDirective(
     description="Hides a field from callers who have none of the roles.",
 )
 
-_BASE = GraphQLSchema(
-    types=list(BSON_SCALARS.values()), directives=[*specified_directives, VISIBLE]
+_BASE, _PLAIN_BASE = (
+    GraphQLSchema(types=list(scalars.values()), directives=[*specified_directives, VISIBLE])
+    for scalars in (BSON_SCALARS, PLAIN_BSON_SCALARS)
 )
 _PREDECLARED = (
     "Directive '@visible' ",
@@ -107,18 +109,21 @@ def parse_schema(text: str) -> DocumentNode:
     return document
 
 
-def build_schema(document: DocumentNode) -> GraphQLSchema:
+def build_schema(document: DocumentNode, mode: JsonMode = JsonMode.GRAPHQL) -> GraphQLSchema:
     """The schema of checked definitions; raises `SchemaError` where it contradicts itself."""
-    schema = extend_base(document)
+    schema = extend_base(document, mode)
     errors = validate_schema(schema)
     if errors:
         raise SchemaError([_finding_of(error) for error in errors])
     return schema
 
 
-def extend_base(document: DocumentNode, *, assume_valid: bool = False) -> GraphQLSchema:
-    """What is predeclared and these definitions."""
-    extended = extend_schema(_BASE, document, assume_valid=True)
+def extend_base(
+    document: DocumentNode, mode: JsonMode, *, assume_valid: bool = False
+) -> GraphQLSchema:
+    """What is predeclared in that mode and these definitions."""
+    base = _PLAIN_BASE if mode is JsonMode.GRAPHQL_PLAIN else _BASE
+    extended = extend_schema(base, document, assume_valid=True)
     settings = extended.to_kwargs()
     query = extended.type_map.get("Query")
     settings["query"] = query if isinstance(query, GraphQLObjectType) else None

@@ -25,6 +25,7 @@ from graphql import (
     get_named_type,
 )
 
+from docgraph.codec.forms import JsonMode
 from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.definition.schema import VISIBLE, extend_base
 
@@ -85,13 +86,16 @@ def check_visibility(schema: GraphQLSchema, visibility: Visibility) -> Iterator[
 
 
 def build_visible_schema(
-    document: DocumentNode, schema: GraphQLSchema, hidden: frozenset[Coordinates]
+    document: DocumentNode,
+    schema: GraphQLSchema,
+    hidden: frozenset[Coordinates],
+    mode: JsonMode = JsonMode.GRAPHQL,
 ) -> GraphQLSchema:
     """The schema without these fields and everything that goes with them."""
     view = _View(schema, hidden)
     definitions = [_cut(node, view) for node in document.definitions]
     kept = tuple(node for node in definitions if node is not None)
-    return extend_base(DocumentNode(definitions=kept), assume_valid=True)
+    return extend_base(DocumentNode(definitions=kept), mode, assume_valid=True)
 
 
 def _fielded_types(schema: GraphQLSchema) -> list[FieldedType]:

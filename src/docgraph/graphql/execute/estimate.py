@@ -176,7 +176,7 @@ def _is_pinned(index: Index, pinned: frozenset[str]) -> bool:
 
 def _pinned_paths(find: Template, scope: Scope) -> Iterator[str]:
     """The fields that have to equal one value."""
-    for conjunct in find.conjuncts:
+    for conjunct in find.decide(scope).conjuncts:
         source = conjunct.source
         if isinstance(source, dict) and len(source) == 1:
             ((path, condition),) = source.items()

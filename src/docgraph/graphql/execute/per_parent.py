@@ -112,7 +112,7 @@ def _render_filter(fetch: Fetch, mapping: QueryMapping, scope: Scope) -> Any:
 
 def _read_window(fetch: Fetch, mapping: QueryMapping, scope: Scope, run: Run) -> Window:
     window = read_window(mapping, scope, run.bounds, is_list=fetch.is_list)
-    return order_window(window, fetch, run.prepared[id(fetch)].indexes)
+    return order_window(window, fetch, scope, run.prepared[id(fetch)].indexes)
 
 
 def _build_pipeline(

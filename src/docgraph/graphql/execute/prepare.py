@@ -30,7 +30,9 @@ async def prepare_orders(tree: Tree, run: Run) -> None:
         prepared, mapping = run.prepared[id(fetch)], fetch.mapping
         if prepared.failure is None and (fetch.folds or not fetch.is_root):
             indexes = await run.store.facts.indexes(mapping.db, mapping.collection)
-            window = prepared.window and order_window(prepared.window, fetch, indexes)
+            window = prepared.window and order_window(
+                prepared.window, fetch, prepared.scope, indexes
+            )
             run.prepared[id(fetch)] = prepared._replace(indexes=indexes, window=window)
 
 

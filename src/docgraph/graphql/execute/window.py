@@ -9,7 +9,7 @@ from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import FieldFailure
 from docgraph.graphql.plan.tree import Fetch
 from docgraph.store.facts import Index
-from docgraph.store.order import order_ties
+from docgraph.store.order import order_ties, pinned_paths
 from docgraph.variables import NOTHING, Scope, Template
 
 __all__ = ["Bounds", "Window", "order_window", "read_window"]
@@ -64,15 +64,18 @@ def read_window(mapping: QueryMapping, scope: Scope, bounds: Bounds, *, is_list:
     return Window(sort or None, skip, limit)
 
 
-def order_window(window: Window, fetch: Fetch, indexes: Sequence[Index] | None) -> Window:
+def order_window(
+    window: Window, fetch: Fetch, scope: Scope, indexes: Sequence[Index] | None
+) -> Window:
     """The window with `_id` at the end of its sort, where that costs no index (decision 12)."""
-    sort = window.sort
-    if not sort:
+    sort, mapping = window.sort, fetch.mapping
+    if not sort or not isinstance(mapping, QueryMapping):
         return window
-    key = repr(sort)
+    key = (repr(sort), mapping.find.given(scope))
     known = fetch.orders.get(key)
     if known is None or known[0] is not indexes:
-        ordered = order_ties(sort, fetch.pinned_paths, indexes)
+        pinned = frozenset(pinned_paths(mapping.find.decide(scope).source))
+        ordered = order_ties(sort, pinned, indexes)
         if len(fetch.orders) >= _KEPT_ORDERS:
             fetch.orders.clear()
         known = fetch.orders[key] = (indexes, ordered)

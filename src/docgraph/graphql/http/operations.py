@@ -26,7 +26,6 @@ from docgraph.graphql.plan.merging import measure_merging
 from docgraph.graphql.plan.plan import Plan, build_plan, select_operation
 from docgraph.graphql.plan.plans import PlanKey, Plans
 from docgraph.graphql.plan.rules import COMPARISONS, COMPARISONS_OF_ALIKE, choose_rules
-from docgraph.graphql.sections import Graphql
 from docgraph.graphql.wording import phrase
 from docgraph.runtime import Lane, LoadingCache, run_blocking
 
@@ -43,8 +42,7 @@ _SUGGESTION = re.compile(r" Did you mean .*\?$", re.DOTALL)
 class Operations:
     """The plans of this process; what would hold the event loop is worked out in the `lane`."""
 
-    def __init__(self, settings: Graphql, lane: Lane) -> None:
-        self._settings = settings
+    def __init__(self, lane: Lane) -> None:
         self._lane = lane
         self._plans = Plans(_MAX_PLANS)
         self._building: LoadingCache[tuple[VisibleApp, PlanKey], Plan] = LoadingCache(0)
@@ -87,7 +85,7 @@ class Operations:
         select_operation(document, operation_name)  # says more of mutations than the rules
         _check_validity(app, document, introspection=introspection)
         is_large = _is_large(app, query)
-        return build_plan(app, document, operation_name, self._settings, is_large=is_large)
+        return build_plan(app, document, operation_name, is_large=is_large)
 
 
 def _is_large(app: VisibleApp, query: str) -> bool:

@@ -102,7 +102,7 @@ class GraphqlService(Service):
         self._registry = registry
         self._apps = gql_app_definition_cache
         self._lane = blocking.lane("plan", concurrency=1)
-        self._operations = Operations(config, self._lane)
+        self._operations = Operations(self._lane)
         self._answers = Answers()
         self._patrol = Patrol()
         self._base = len(bound_path(self, config))

@@ -66,7 +66,6 @@ class TreeBuilder:
     app: VisibleApp
     operation: OperationDefinitionNode
     collector: Collector
-    mode: JsonMode
     _selections: dict[Any, Selection] = field(default_factory=dict)
     _count: int = 0
 
@@ -131,7 +130,11 @@ class TreeBuilder:
             selection = self._build_selection(named, position, nodes)
             return Embedded(key, type_, position, mapping.path, mapping.get, selection)
         unchanged = _UNCHANGED.get(named.name)
-        if unchanged is None and named.name == "Float" and self.mode is JsonMode.GRAPHQL:
+        if (
+            unchanged is None
+            and named.name == "Float"
+            and self.app.mode is not JsonMode.GRAPHQL_CANONICAL
+        ):
             unchanged = float
         return Leaf(
             key,
@@ -141,7 +144,7 @@ class TreeBuilder:
             mapping.get,
             self._find_serializer(named),
             unchanged,
-            is_date=named.name == "DateTime",
+            is_date=named.name == "DateTime" and self.app.mode is not JsonMode.GRAPHQL_PLAIN,
         )
 
     def _build_fetch(
@@ -240,7 +243,7 @@ class TreeBuilder:
     def _find_serializer(self, named: GraphQLNamedType) -> Callable[[Any], Any]:
         if is_enum_type(named):
             return self.app.enums[named.name].name_of
-        return serializer(named.name, self.mode)
+        return serializer(named.name, self.app.mode)
 
 
 def _find_locations(nodes: list[FieldNode]) -> tuple[tuple[int, int], ...]:

@@ -45,7 +45,7 @@ class Leaf:
     get: Get
     serialize: Serialize
     unchanged: Kind | None = None  # values of exactly this type are their own JSON
-    is_date: bool = False
+    is_date: bool = False  # shown as `{"$date": …}`, most of the time
 
 
 def is_nullable(type_: GraphQLOutputType) -> bool:

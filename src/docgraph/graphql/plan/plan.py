@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from graphql import (
     DirectiveNode,
@@ -21,7 +21,6 @@ from graphql import (
     visit,
 )
 
-from docgraph.codec import JsonMode
 from docgraph.graphql.apps.app import VisibleApp
 from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.plan.arguments import find_variables
@@ -36,21 +35,6 @@ __all__ = ["Plan", "build_plan", "select_operation"]
 
 _KEPT_TREES = 16
 _REMEMBERED = 100  # executions
-
-_MODES = {
-    "standard": JsonMode.GRAPHQL,
-    "canonical": JsonMode.GRAPHQL_CANONICAL,
-    "relaxed": JsonMode.GRAPHQL_RELAXED,
-}
-
-
-class Settings(Protocol):
-    """What a plan takes from the section `graphql`."""
-
-    @property
-    def json_mode(self) -> str:
-        """`standard`, `canonical` or `relaxed`."""
-        ...
 
 
 class LargeRelations:
@@ -82,7 +66,6 @@ class Plan:
     app: VisibleApp
     document: DocumentNode
     operation: OperationDefinitionNode
-    mode: JsonMode
     conditions: tuple[str, ...]  # the variables of @skip and @include
     is_large: bool = False  # so that building a tree takes long
     large_relations: LargeRelations = field(default_factory=LargeRelations, repr=False)
@@ -139,7 +122,7 @@ class Plan:
         return self._build(None)
 
     def _build(self, flags: Flags | None) -> Tree:
-        return TreeBuilder(self.app, self.operation, self._collector(flags), self.mode).build()
+        return TreeBuilder(self.app, self.operation, self._collector(flags)).build()
 
     def _collector(self, flags: Flags | None) -> Collector:
         return Collector.of(self.app.schema, self.document, flags)
@@ -149,14 +132,12 @@ def build_plan(
     app: VisibleApp,
     document: DocumentNode,
     operation_name: str | None,
-    settings: Settings,
     *,
     is_large: bool = False,
 ) -> Plan:
     """The plan of an operation of a valid document; raises `OperationRefused`."""
     operation = select_operation(document, operation_name)
-    mode, conditions = _MODES[settings.json_mode], _find_conditions(document)
-    plan = Plan(app, document, operation, mode, conditions, is_large)
+    plan = Plan(app, document, operation, _find_conditions(document), is_large)
     if not plan.conditions:
         plan.tree({})
     return plan

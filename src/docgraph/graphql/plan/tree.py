@@ -21,7 +21,6 @@ from docgraph.graphql.plan.arguments import Arguments
 from docgraph.graphql.plan.compile import Project, compile_projection
 from docgraph.graphql.plan.leaves import Absent, Constant, Get, Leaf, Serialize
 from docgraph.graphql.plan.relation import Relation
-from docgraph.store.order import pinned_paths
 
 __all__ = [
     "Absent",
@@ -76,7 +75,7 @@ class Fetch:
     projection: Mapping[str, int] | None
     is_root: bool
     folds: tuple[Fold, ...] = ()
-    orders: dict[str, Any] = field(default_factory=dict, repr=False)  # as worked out before
+    orders: dict[Any, Any] = field(default_factory=dict, repr=False)  # as worked out before
 
     @cached_property
     def is_list(self) -> bool:
@@ -88,13 +87,6 @@ class Fetch:
         """Whether one `$in` finds the documents of all parents."""
         relation = self.relation
         return bool(relation.joins) and not relation.is_per_parent and self.mapping.loader.batching
-
-    @cached_property
-    def pinned_paths(self) -> frozenset[str]:
-        """The properties that the filter of a query leaves few values of."""
-        if not isinstance(self.mapping, QueryMapping):
-            return frozenset()
-        return frozenset(pinned_paths(self.mapping.find.source))
 
     @cached_property
     def has_own_windows(self) -> bool:

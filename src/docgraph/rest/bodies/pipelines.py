@@ -16,6 +16,7 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DefinitionError, QueryError, SecurityViolation
 from docgraph.store import Policy, check_pipeline
 from docgraph.store.guard.references import Reference, find_references
+from docgraph.store.guard.stages import READ_STAGES
 from docgraph.variables import (
     REST,
     Flaw,
@@ -33,7 +34,10 @@ __all__ = [
     "InvalidAggregation",
     "find_aggregation",
     "find_doubts",
+    "in_stages",
     "inspect_aggregations",
+    "inspect_stages",
+    "inspect_uri",
 ]
 
 _KEYS: Final = ("uri", "stages", "allowDiskUse", "type")
@@ -93,7 +97,7 @@ def _compile(entry: Mapping[str, Any]) -> Aggregation:
         stages = compile_template(entry.get("stages"), vocabulary=REST, context="stages")
     except TemplateError as error:
         raise InvalidAggregation(
-            f"invalid aggregation: {_in_stages(error.flaws[0].where)}: {error.flaws[0].what}",
+            f"invalid aggregation: {in_stages(error.flaws[0].where)}: {error.flaws[0].what}",
             hint=error.hint,
         ) from None
     return Aggregation(str(entry["uri"]), stages, entry.get("allowDiskUse") is True)
@@ -113,18 +117,19 @@ def inspect_aggregations(entries: Any, *, db: str, policy: Policy) -> Iterator[F
         if not isinstance(entry, dict):
             yield Flaw(place, "must be an object with uri and stages")
             continue
-        yield from _inspect_uri(entry.get("uri"), seen, f"{place}.uri")
+        yield from inspect_uri(entry.get("uri"), seen, f"{place}.uri", "aggregation")
         yield from _inspect_options(entry, place)
-        yield from _inspect_stages(entry.get("stages"), place, db, policy)
+        yield from inspect_stages(entry.get("stages"), place, db, policy)
 
 
-def _inspect_uri(uri: Any, seen: set[str], place: str) -> Iterator[Flaw]:
+def inspect_uri(uri: Any, seen: set[str], place: str, kind: str) -> Iterator[Flaw]:
+    """What is wrong with the name of an entry, one of a `kind`; `seen` are those before it."""
     if not isinstance(uri, str) or not uri:
-        yield Flaw(place, "must be a text, the last part of the path of the aggregation")
+        yield Flaw(place, f"must be a text, the last part of the path of the {kind}")
     elif "/" in uri:
         yield Flaw(place, "must not contain a slash")
     elif uri in seen:
-        yield Flaw(place, f"there is another aggregation '{uri}'")
+        yield Flaw(place, f"there is another {kind} '{uri}'")
     else:
         seen.add(uri)
 
@@ -139,15 +144,23 @@ def _inspect_options(entry: Document, place: str) -> Iterator[Flaw]:
             yield Flaw(f"{place}.{key}", "is not known", f"known are {', '.join(_KEYS)}")
 
 
-def _inspect_stages(stages: Any, place: str, db: str, policy: Policy) -> Iterator[Flaw]:
+def inspect_stages(
+    stages: Any,
+    place: str,
+    db: str,
+    policy: Policy,
+    *,
+    allowed: frozenset[str] = READ_STAGES,
+) -> Iterator[Flaw]:
+    """What is wrong with the stages of the entry at `place`."""
     _, flaws = inspect_template(stages, vocabulary=REST, context="stages")
     for flaw in flaws:
-        yield Flaw(f"{place}.{_in_stages(flaw.where)}", flaw.what, flaw.hint)
+        yield Flaw(f"{place}.{in_stages(flaw.where)}", flaw.what, flaw.hint)
     if flaws:
         return
     try:
         possible = flatten_stages(stages, REST.optional)
-        check_pipeline(possible, db=db, policy=policy, origin="stages")
+        check_pipeline(possible, db=db, policy=policy, origin="stages", allowed=allowed)
     except (SecurityViolation, QueryError) as error:
         yield Flaw(f"{place}.stages", error.message, error.hint)
 
@@ -158,7 +171,7 @@ def find_doubts(entries: Any, *, db: str) -> Iterator[Doubt]:
         stages, place = entry.get("stages"), f"aggrs[{index}]"
         template, _ = inspect_template(stages, vocabulary=REST, context="stages")
         for operator in template.unknown:
-            yield Doubt(f"{place}.{_in_stages(operator.where)}", operator)
+            yield Doubt(f"{place}.{in_stages(operator.where)}", operator)
         possible = flatten_stages(stages, REST.optional)
         for reference in dict.fromkeys(find_references(possible, db)):
             yield Doubt(f"{place}.stages", reference)
@@ -168,7 +181,8 @@ def _is_known_type(type: Any) -> bool:
     return isinstance(type, str) and type.lower() in _TYPES
 
 
-def _in_stages(where: str) -> str:
+def in_stages(where: str) -> str:
+    """A place in a template as a place in an entry."""
     if not where:
         return "stages"
     return f"stages{where}" if where.startswith("[") else f"stages.{where}"

@@ -3,6 +3,7 @@
     aggrs                       stored aggregations
     etagPolicy, etagDocPolicy   when a write has to carry an etag
     jsonSchema                  the schema that documents have to follow
+    streams                     change streams
 
 Everything else is the author's own. Keys are stored escaped (`_$match`, `a::b`) and shown as they
 were written; both forms are understood.
@@ -18,6 +19,7 @@ from docgraph.codec import to_stored as escape
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DefinitionError, NotSupported
 from docgraph.rest.bodies.pipelines import inspect_aggregations
+from docgraph.rest.bodies.streams import inspect_streams
 from docgraph.store import Policy
 from docgraph.variables import Flaw
 
@@ -30,7 +32,6 @@ _UNSUPPORTED: Final = {
     "addRequestProperties": "mergeRequest of a permission adds values to what is written",
 }
 _IDLE: Final = {
-    "streams": "without effect, change streams are not served",
     "rels": "without effect, links are a part of HAL, which is not supported",
     "checkers": "without effect, a JSON schema (jsonSchema) checks what is written",
     "transformers": "without effect, permissions have mergeRequest and projectResponse",
@@ -85,6 +86,8 @@ def _inspect(
         return
     if "aggrs" in properties:
         yield from inspect_aggregations(properties["aggrs"], db=db, policy=policy)
+    if "streams" in properties:
+        yield from inspect_streams(properties["streams"], db=db, policy=policy)
     if "jsonSchema" in properties:
         yield from _inspect_schema(properties["jsonSchema"])
 

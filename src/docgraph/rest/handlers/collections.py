@@ -74,6 +74,8 @@ async def _answer(call: Call, status: int, etag: ObjectId) -> Answer:
     headers = [("ETag", str(etag))]
     properties = await call.find_metadata(call.collection) or {}
     warnings = [*find_idle(properties), *await find_doubtful(call, properties)]
+    if properties.get("streams"):
+        warnings += await _prepare_streams(call)
     setting = properties.get("jsonSchema")
     if isinstance(setting, dict):
         db, id = setting.get("schemaStoreDb") or call.db, setting.get("schemaId")
@@ -82,6 +84,17 @@ async def _answer(call: Call, status: int, etag: ObjectId) -> Answer:
     if warnings:
         return call.answer({"_warnings": warnings}, headers, status)
     return Body(status, headers=headers)
+
+
+async def _prepare_streams(call: Call) -> list[str]:
+    """Have the database keep documents as they were: without that, some events cannot be judged."""
+    deadline = call.exchange.deadline
+    if await call.context.store.enable_images(call.db, call.collection, deadline=deadline):
+        return []
+    return [
+        "streams: the database keeps no documents as they were before a change, so that readers "
+        "with a readFilter are told neither of deletions nor of documents that leave their rows"
+    ]
 
 
 async def _delete(call: Call) -> Answer:

@@ -1,4 +1,4 @@
-"""Variables of a stored aggregation: `avars`, which the caller gives, and those that we give.
+"""Variables of a stored aggregation or stream: `avars`, which the caller gives, and our own.
 
 A value of `avars` stays a value: what stands in it can never become an operator or a field, unless
 `aggregation-check-operators` is off, and even then nothing that runs code.
@@ -14,10 +14,13 @@ from docgraph.exchange import Document, Exchange
 from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.rest.parameters.parameters import Parameters
 from docgraph.variables import Resolvers, Scope, Variables, mark_caller, parse_path
+from docgraph.variables.names import REQUEST_TIMES, is_momentary
+from docgraph.variables.resolvers import Fresh
 
 __all__ = ["build_scope", "parse_avars"]
 
 _LONGEST: Final = 200
+_REQUEST: Final = "@request"
 _PERMISSIONS: Final = "@mongoPermissions"  # as `@dbPermissions` was called before
 
 
@@ -50,15 +53,32 @@ async def build_scope(
     exchange: Exchange,
     resolvers: Resolvers,
     parameters: Parameters,
+    moment: Document | None = None,
 ) -> Scope:
-    """Everything that the names of a template can stand for in this request."""
+    """Everything that the names of a template can stand for in this request.
+
+    `moment` has the values that would be others each time (the time, random ones), and gets those
+    that are still missing in it. A random one is the same wherever it stands then.
+    """
     names = frozenset(names)
     predefined = [name for name in names if name.startswith("@")]
-    paging = _find_paging(parameters)
-    asked = {name: _current_name(name) for name in predefined if name not in paging}
+    known = {**_find_paging(parameters), **(moment or {})}
+    asked = {name: _current_name(name) for name in predefined if name not in known}
     found = await resolvers.resolve_all(sorted(set(asked.values())), exchange)
     values = {name: found[current] for name, current in asked.items()}
-    return Scope(_expand(avars, names), Variables({**values, **paging}))
+    if moment is not None:
+        _keep_moment(values, moment)
+    return Scope(_expand(avars, names), Variables({**values, **known}))
+
+
+def _keep_moment(values: Document, moment: Document) -> None:
+    """Take over the values of the moment, and into it those that it has not got yet."""
+    for name, value in values.items():
+        if name == _REQUEST:  # the caller is in it, too, who may be another one by now
+            times = {time: value[time] for time in REQUEST_TIMES}
+            values[name] = {**value, **moment.setdefault(f"{_REQUEST} times", times)}
+        elif is_momentary(name):
+            values[name] = moment[name] = value() if isinstance(value, Fresh) else value
 
 
 def _find_paging(parameters: Parameters) -> Document:

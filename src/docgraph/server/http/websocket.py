@@ -23,18 +23,28 @@ from wsproto.events import (
 )
 from wsproto.utilities import LocalProtocolError, generate_accept_token
 
+from docgraph.exchange import Prepared
 from docgraph.server.http.call import Call
 from docgraph.server.http.stall import StallWatch
 from docgraph.server.http.state import ProcessState
 from docgraph.server.respond import Head
 
-__all__ = ["MAX_MESSAGE", "PING_INTERVAL", "PING_TIMEOUT", "WebSocket", "render_handshake"]
+__all__ = [
+    "MAX_MESSAGE",
+    "PING_INTERVAL",
+    "PING_TIMEOUT",
+    "WebSocket",
+    "render_frame",
+    "render_handshake",
+]
 
 MAX_MESSAGE = 64 * 1024  # bytes a client may send at once; more is closed with 1009
 PING_INTERVAL = 20.0
 PING_TIMEOUT = 20.0
 _FAREWELL = 5.0  # seconds that a handler has to end after its client
 _CLOSING = 10.0  # seconds that a client has to say goodbye, too
+_TEXT = b"\x81"  # a text message, complete
+_LONGEST_SHORT, _LONGEST_MEDIUM = 125, 0xFFFF  # bytes, by the form of their length
 _NORMAL, _TOO_LARGE, _INTERNAL_ERROR, _RESTART = 1000, 1009, 1011, 1012  # RFC 6455 7.4.1
 
 
@@ -49,6 +59,18 @@ def render_handshake(head: Head, key: bytes, date: bytes) -> bytes:
             b"Sec-WebSocket-Accept: %s\r\n\r\n" % generate_accept_token(key),
         )
     )
+
+
+def render_frame(content: bytes) -> bytes:
+    """A text message of a server in one frame (RFC 6455 5.2): the same bytes for all peers."""
+    size = len(content)
+    if size <= _LONGEST_SHORT:
+        length = bytes((size,))
+    elif size <= _LONGEST_MEDIUM:
+        length = b"\x7e" + size.to_bytes(2, "big")
+    else:
+        length = b"\x7f" + size.to_bytes(8, "big")
+    return b"".join((_TEXT, length, content))
 
 
 class WebSocket(asyncio.Protocol):
@@ -75,13 +97,26 @@ class WebSocket(asyncio.Protocol):
 
     # --- the socket of a service ------------------------------------------------------------------
 
-    async def send(self, text: str) -> None:
+    async def send(self, message: str | Prepared) -> None:
         """Send one text message."""
-        await self._writable.wait()
+        if not self._writable.is_set():
+            await self._writable.wait()
         if self._is_over:
             raise ConnectionResetError("the WebSocket is closed")
-        self._write(Message(data=text))
-        self._call.sent += len(text)
+        if isinstance(message, str):
+            self._write(Message(data=message))
+            self._call.sent += len(message)
+        else:
+            self.offer(message)
+
+    def offer(self, message: Prepared) -> bool:
+        """Send it, if that needs no waiting; whether it is sent."""
+        if self._is_over or not self._writable.is_set() or self.transport.is_closing():
+            return False
+        message.frame = message.frame or render_frame(message.content)
+        self.transport.write(message.frame)
+        self._call.sent += len(message.content)
+        return True
 
     async def receive(self) -> str | bytes | None:
         """The next message, or None when the peer is gone."""
@@ -102,6 +137,7 @@ class WebSocket(asyncio.Protocol):
             self._end()
             self._write(CloseConnection(code=code, reason=reason))
             self._close_by = self._loop.time() + _CLOSING
+            self._writable.set()  # nobody need wait to send any more
             self._resume_reading()
 
     async def fail(self) -> None:
@@ -134,13 +170,17 @@ class WebSocket(asyncio.Protocol):
                 break
 
     def pause_writing(self) -> None:
-        """The peer reads more slowly than we write."""
+        """The peer reads more slowly than we write; what it asks, such as a ping, has to wait."""
         self._writable.clear()
+        if not self._is_over:
+            self._pause_reading()
 
     def resume_writing(self) -> None:
         """The peer has read."""
         self._stall.reset()
         self._writable.set()
+        if not self._messages:
+            self._resume_reading()
 
     def shutdown(self) -> None:
         """The server stops: say so, and close."""
@@ -225,6 +265,9 @@ class WebSocket(asyncio.Protocol):
             self.transport.pause_reading()
 
     def _resume_reading(self) -> None:
-        if not self._is_reading and not self.transport.is_closing():
+        is_wanted = self._is_over or self._writable.is_set()
+        if is_wanted and not self._is_reading and not self.transport.is_closing():
             self._is_reading = True
+            if self._pong_by < inf:  # it may wait in the buffers of the system
+                self._pong_by = self._loop.time() + PING_TIMEOUT
             self.transport.resume_reading()

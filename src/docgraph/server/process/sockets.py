@@ -16,6 +16,10 @@ __all__ = ["LINGERING", "Listener", "open_listeners", "raise_descriptor_limit"]
 _BACKLOG = 2048
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - compared with, not bound to
 _RESERVED = 256  # descriptors for the database, the log and the like; a quarter of few
+# A peer that vanishes without a word, such as one of server-sent events, is noticed by the system:
+# seconds of silence until it asks, between two questions, and questions.
+_VANISHED = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+_UNCONFIRMED_MS = 50_000  # that bytes may be on their way
 LINGERING = 64  # connections above the limit that get a refusal before they are closed
 
 
@@ -58,6 +62,7 @@ def _listen(scheme: str, host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        _watch_peers(listener)
         listener.bind(address)
         listener.listen(_BACKLOG)
     except OSError as error:
@@ -65,6 +70,14 @@ def _listen(scheme: str, host: str, port: int) -> socket.socket:
         raise _explain(error, scheme, host, port) from error
     listener.setblocking(False)
     return listener
+
+
+def _watch_peers(listener: socket.socket) -> None:
+    """What accepted connections inherit; systems differ in what they know."""
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in {**_VANISHED, "TCP_USER_TIMEOUT": _UNCONFIRMED_MS}.items():
+        if hasattr(socket, name):
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _resolve(scheme: str, host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:

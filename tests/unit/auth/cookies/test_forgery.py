@@ -164,3 +164,10 @@ def test_a_link_from_elsewhere_may_lead_here_and_a_script_from_elsewhere_may_not
     for origin in ("https://evil.org", "null"):
         with pytest.raises(Forbidden):
             check_forgery(make_request("GET", origin=origin))
+
+
+def test_a_request_that_names_two_origins_is_foreign_whatever_they_are():
+    fields = [(b"host", b"api.example.org"), (b"origin", OWN.encode()), (b"origin", OWN.encode())]
+    request = Request("POST", b"/", headers=Headers(fields), connection=Connection(scheme="https"))
+    request.pages = PAGES
+    assert request.page is Page.FOREIGN

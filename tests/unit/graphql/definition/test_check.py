@@ -571,7 +571,10 @@ def test_a_hidden_property_cannot_be_mapped_and_is_not_filtered_or_sorted_by() -
         "User": {"name": "password"},
         "Query": {
             "user": query(
-                find={"$or": [{"password": {"$arg": "id"}}, {"$arg": ["id", {}]}]},
+                find={
+                    "$or": [{"password": {"$arg": "id"}}, {"$arg": ["id", {}]}],
+                    "$and": [{"$ifarg": ["id", {"a": 1}, [{"password.y": 1}]]}],
+                },
                 sort={"password.x": 1},
             )
         },
@@ -585,6 +588,7 @@ def test_a_hidden_property_cannot_be_mapped_and_is_not_filtered_or_sorted_by() -
     assert {
         "mappings.Query.user: nothing can be asked about password: always an error",
         "mappings.Query.user: nothing can be asked about password.x: always an error",
+        "mappings.Query.user: nothing can be asked about password.y: always an error",
     } <= {*texts(found.warnings)}
 
 

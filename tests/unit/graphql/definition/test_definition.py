@@ -79,6 +79,8 @@ def test_escaped_and_plain_keys_are_read_alike() -> None:
         ({"mappings": []}, "mappings: must be an object, not an array"),
         ({"descriptor": {"limits": 5}}, "descriptor.limits: must be an object, not a number"),
         ({"descriptor": {"limits": {"depht": 5}}}, "descriptor.limits.depht: is not a limit"),
+        ({"descriptor": {"json-mode": "fancy"}}, "descriptor.json-mode: 'fancy' is not a mode"),
+        ({"descriptor": {"json-mode": 1}}, "descriptor.json-mode: must be a string"),
         ({"descriptor": {"limits": {"depth": 0}}}, "descriptor.limits.depth: must be a whole"),
         ({"descriptor": {"limits": {"depth": "5"}}}, "descriptor.limits.depth: must be a whole"),
     ],

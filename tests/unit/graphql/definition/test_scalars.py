@@ -22,7 +22,13 @@ from docgraph.codec.types import (
     Regex,
     Timestamp,
 )
-from docgraph.graphql.definition.scalars import BSON_SCALARS, ExactFloat, serializer
+from docgraph.graphql.definition.scalars import (
+    BSON_SCALARS,
+    JSON_MODES,
+    PLAIN_BSON_SCALARS,
+    ExactFloat,
+    serializer,
+)
 from docgraph.variables import CallerDocument
 
 ID = ObjectId("64b5f0a1c2d3e4f5a6b7c8d9")
@@ -102,6 +108,28 @@ def test_relaxed_mode_shows_bare_longs() -> None:
     """Decision 17."""
     assert show("Long", Int64(2**53), JsonMode.GRAPHQL_RELAXED) == 2**53
     assert show("BsonDocument", {"a": Int64(1)}, JsonMode.GRAPHQL_RELAXED) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("type_name", "value", "expected"),
+    [
+        ("Float", 1.5, 1.5),
+        ("Float", float("-inf"), "-Infinity"),
+        ("Long", Int64(2**53 - 1), 2**53 - 1),
+        ("Long", Int64(2**53), str(2**53)),
+        ("Long", 5.0, 5),
+        ("Decimal128", 3, "3"),
+        ("ObjectId", ID, str(ID)),
+        ("Timestamp", Timestamp(1, 2), "1.2"),
+        ("DateTime", DATE, "2024-05-31T12:00:00.123Z"),
+        ("DateTime", DatetimeMS(8_640_000_000_000_000), "+275760-09-13T00:00:00.000Z"),
+        ("Regex", Regex("^a", "i"), "/^a/i"),
+        ("BsonDocument", {"a": [Int64(1), ID, b"hi"]}, {"a": [1, str(ID), "aGk="]}),
+    ],
+)
+def test_plain_mode_shows_texts_and_numbers(type_name: str, value: Any, expected: Any) -> None:
+    """Decision 17."""
+    assert show(type_name, value, JsonMode.GRAPHQL_PLAIN) == expected
 
 
 WRONG: dict[str, list[Any]] = {
@@ -299,22 +327,61 @@ def test_an_exact_float_is_a_float_that_knows_its_text() -> None:
         ("ObjectId", ID),
         ("DateTime", DATE),
         ("DateTime", DatetimeMS(2**50)),
+        ("DateTime", DatetimeMS(-(2**63))),
         ("Timestamp", Timestamp(1, 2)),
         ("Regex", Regex("^a", "i")),
+        ("Regex", Regex("/a/b/", "")),
         ("BsonDocument", {"a": Int64(1), "b": [1.5, Decimal128("1")], "c": {"d": ID}}),
     ],
 )
-@pytest.mark.parametrize(
-    "mode", [JsonMode.GRAPHQL, JsonMode.GRAPHQL_CANONICAL, JsonMode.GRAPHQL_RELAXED]
-)
+@pytest.mark.parametrize("mode", JSON_MODES.values())
 def test_every_form_that_is_given_is_taken(type_name: str, value: Any, mode: JsonMode) -> None:
     """Decision 16."""
     form = show(type_name, value, mode)
-    scalar = GraphQLFloat if type_name == "Float" else BSON_SCALARS[type_name]
+    scalars = PLAIN_BSON_SCALARS if mode is JsonMode.GRAPHQL_PLAIN else BSON_SCALARS
+    scalar = GraphQLFloat if type_name == "Float" else scalars[type_name]
 
     taken = scalar.coerce_input_value(form)
 
     assert show(type_name, taken, mode) == form
+
+
+@pytest.mark.parametrize("text", ["/usr/lib", "/a", "a/i", "^/$"])
+def test_a_text_without_options_behind_its_last_slash_is_a_pattern(text: str) -> None:
+    assert PLAIN_BSON_SCALARS["Regex"].coerce_input_value(text) == Regex(text, "")
+
+
+def test_slashes_belong_to_the_pattern_in_the_modes_that_do_not_write_them() -> None:
+    assert read("Regex", "/a/i") == Regex("/a/i", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "millis"),
+    [
+        ("+010000-01-01T00:00:00.000Z", 253_402_300_800_000),
+        ("-000001-01-01T00:00:00Z", -62_198_755_200_000),
+        ("+010000-01-01T00:30:00+01:00", 253_402_299_000_000),
+    ],
+)
+def test_dates_of_far_years_have_a_sign_and_six_digits(text: str, millis: int) -> None:
+    taken = read("DateTime", text)
+
+    assert show("DateTime", taken) == {"$date": millis}
+
+
+@pytest.mark.parametrize("text", ["+010000-02-30T00:00:00Z", "+999999999-01-01T00:00:00Z"])
+def test_far_years_have_their_calendar_and_their_end(text: str) -> None:
+    with pytest.raises(ValueError, match=r"calendar|out of range"):
+        read("DateTime", text)
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
+def test_the_names_of_what_json_cannot_write_are_floats(text: str) -> None:
+    """Decision 16: in variables and in literals."""
+    literal = GraphQLFloat.coerce_input_literal
+    assert literal is not None
+    for taken in (GraphQLFloat.coerce_input_value(text), literal(parse_value(f'"{text}"'))):
+        assert show("Float", taken, JsonMode.GRAPHQL_PLAIN) == text
 
 
 @pytest.mark.parametrize("value", [{"$numberDouble": "x"}, {"$numberLong": "5"}, {}, "1.5", True])

@@ -25,7 +25,7 @@ async def run(query: str, variables: dict[str, Any] | None = None, schema: str =
     app = make_app(schema, {"Query": {}}) if schema else make_app()
     nowhere: Any = None
     return await execute(
-        build_plan(app, parse(query), None, Graphql()),
+        build_plan(app, parse(query), None),
         store=nowhere,
         exchange=Exchange(Request("POST", b"/graphql/blog"), "1"),
         variable_values=variables or {},

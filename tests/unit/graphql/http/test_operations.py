@@ -95,7 +95,7 @@ HOSTILE = {
 async def test_a_plan_is_built_once_and_then_kept(app: VisibleApp) -> None:
     request = GraphqlRequest("{ a { x } }")
     async with open_lane() as lane:
-        operations = Operations(Graphql(), lane)
+        operations = Operations(lane)
 
         plan, first = await operations.find(app, request, introspection=True)
         again, second = await operations.find(app, request, introspection=True)
@@ -107,7 +107,7 @@ async def test_a_plan_is_built_once_and_then_kept(app: VisibleApp) -> None:
 async def test_callers_who_may_not_introspect_have_plans_of_their_own(app: VisibleApp) -> None:
     request = GraphqlRequest("{ __schema { queryType { name } } }")
     async with open_lane() as lane:
-        operations = Operations(Graphql(), lane)
+        operations = Operations(lane)
         await operations.find(app, request, introspection=True)
 
         with pytest.raises(OperationRefused, match="introspection"):
@@ -121,14 +121,14 @@ async def test_a_large_query_is_worked_out_outside_of_the_event_loop(
     watch = Watch()
     monkeypatch.setattr(module, step, watch.on(getattr(module, step)))
     async with open_lane() as lane:
-        await Operations(Graphql(), lane).find(app, GraphqlRequest(LARGE), introspection=True)
+        await Operations(lane).find(app, GraphqlRequest(LARGE), introspection=True)
 
     assert watch.was_aside
 
 
 async def test_a_large_query_that_many_send_at_once_is_planned_once(app: VisibleApp) -> None:
     async with open_lane() as lane:
-        operations = Operations(Graphql(), lane)
+        operations = Operations(lane)
         finds = [operations.find(app, GraphqlRequest(LARGE), introspection=True) for _ in range(20)]
 
         plans = await asyncio.gather(*finds)
@@ -143,7 +143,7 @@ async def test_fields_repeated_without_end_are_refused_before_any_is_compared(
     """Decision 26: comparing them all would cost the square of their number."""
     monkeypatch.setattr(module, "validate", lambda *_, **__: pytest.fail("was validated"))
     async with open_lane() as lane:
-        operations = Operations(Graphql(), lane)
+        operations = Operations(lane)
 
         with pytest.raises(OperationRefused) as refusal:
             await operations.find(app, GraphqlRequest(HOSTILE[name]), introspection=True)
@@ -158,9 +158,7 @@ async def test_fields_repeated_as_tools_do_are_fine(app: VisibleApp) -> None:
     fragments = [f"fragment F{n} on A {{ id x a {{ id x a {{ id }} }} }}" for n in range(50)]
     query = "{ a { " + " ".join(f"...F{n}" for n in range(50)) + " } }" + " ".join(fragments)
     async with open_lane() as lane:
-        plan, _ = await Operations(Graphql(), lane).find(
-            app, GraphqlRequest(query), introspection=True
-        )
+        plan, _ = await Operations(lane).find(app, GraphqlRequest(query), introspection=True)
 
     assert plan.tree({}).block is not None
 
@@ -173,7 +171,7 @@ async def test_as_many_repetitions_as_are_documented_are_answered(
         BoundedMergingRule, "enter_selection_set", lambda *_: pytest.fail("was compared")
     )
     async with open_lane() as lane:
-        operations = Operations(Graphql(), lane)
+        operations = Operations(lane)
         for query in ("{ a { " + "x " * 224 + "} }", "{ a { " + "a{a{x}} " * 129 + "} }"):
             plan, _ = await operations.find(app, GraphqlRequest(query), introspection=True)
 
@@ -188,7 +186,7 @@ async def test_a_tree_of_a_large_plan_grows_outside_of_the_event_loop(
     monkeypatch.setattr(Plan, "_build", watch.on(Plan._build))
     query = f"query ($v: Boolean!) {{ one @include(if: $v) {{ {branch(6)} }} }}"
     async with open_lane() as lane:
-        operations = Operations(Graphql(), lane)
+        operations = Operations(lane)
         plan, _ = await operations.find(app, GraphqlRequest(query), introspection=True)
         assert plan.kept_tree({"v": True}) is None
 
@@ -204,7 +202,7 @@ async def test_the_part_that_a_caller_sees_is_worked_out_outside_of_the_event_lo
     watch, whole = Watch(), make_app()
     monkeypatch.setattr(App, "_build_view", watch.on(App._build_view))
     async with open_lane() as lane:
-        operations = Operations(Graphql(), lane)
+        operations = Operations(lane)
 
         view = await operations.view(whole, ["reader"])
 
@@ -219,6 +217,6 @@ async def test_the_standard_introspection_query_has_a_plan(app: VisibleApp) -> N
     async with open_lane() as lane:
         request = GraphqlRequest(get_introspection_query())
 
-        plan, _ = await Operations(Graphql(), lane).find(app, request, introspection=True)
+        plan, _ = await Operations(lane).find(app, request, introspection=True)
 
     assert [column.key for column in plan.tree({}).block.columns] == ["__schema"]

@@ -7,7 +7,6 @@ from graphql import parse
 
 from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.plan.plan import build_plan, select_operation
-from docgraph.graphql.sections import Graphql
 from tests.unit.graphql.planning_harness import first_fetch, make_app, make_plan
 
 
@@ -194,6 +193,6 @@ def test_plan_that_grows_without_reason_is_refused() -> None:
     names = " ".join(f"a{n}: name" for n in range(40))
 
     with pytest.raises(OperationRefused) as refused:
-        build_plan(app, parse(f"{{ node {{ {names} }} }}"), None, Graphql())
+        build_plan(app, parse(f"{{ node {{ {names} }} }}"), None)
 
     assert refused.value.errors[0].code == "query-too-complex"

@@ -80,6 +80,23 @@ def test_aggregation_is_asked_for_each_parent_that_differs() -> None:
     assert found.has_no_key({"ref": None})
 
 
+def test_a_key_of_an_optional_stage_is_no_reason_to_ask_nothing() -> None:
+    """Decision 11 speaks of keys that are used."""
+    stages = compile_template([{"$ifarg": ["mine", {"$match": {"a": FK}}]}], context="stages")
+
+    assert not analyse(AggregationMapping("d", "c", stages)).has_no_key({"ref": None})
+
+
+def test_an_optional_condition_beside_a_join_is_the_same_for_all_parents() -> None:
+    optional = {"$ifarg": ["x", {"b": {"$arg": "x"}}]}
+    found = relation({"$and": [{"a": FK}, optional]})
+
+    assert [join.target for join in found.joins] == ["a"]
+    assert not found.is_per_parent
+    assert found.rest is not None
+    assert found.rest.source == optional
+
+
 def test_signature_tells_a_null_of_the_root_from_a_missing_one() -> None:
     found = relation({"a": {"$arg": ["rootDoc.x", 1]}})
 

@@ -22,7 +22,7 @@ def check(properties: dict[str, Any], *, of_collection: bool = True) -> None:
 
 
 def test_properties_of_ones_own_are_free() -> None:
-    check({"note": 1, "nested": {"aggrs": "x"}, "rels": [], "streams": "somebody else's"})
+    check({"note": 1, "nested": {"aggrs": "x"}, "rels": []})
 
 
 def test_all_mistakes_are_told_at_once() -> None:

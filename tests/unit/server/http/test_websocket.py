@@ -304,6 +304,56 @@ async def test_sending_waits_for_a_peer_that_is_slow() -> None:
         await sent.wait()
 
 
+async def test_a_peer_that_does_not_read_is_not_read_from() -> None:
+    """Its pings would be answered into our memory."""
+    client = Client(_serving(_echo))
+    await client.open()
+    client.socket.pause_writing()
+    before = len(client.transport.output)
+    client.send(*[Ping(b"x" * 125)] * 10)
+    assert len(client.transport.output) == before
+
+    client.socket.resume_writing()
+
+    assert isinstance(await client.read(), Pong)
+    client.send(TextMessage("heard"))
+    while not isinstance(event := await client.read(), TextMessage):
+        pass
+    assert event.data == "heard"
+
+
+async def test_a_pong_that_was_not_read_in_time_is_waited_for() -> None:
+    client = Client(_serving(_echo))
+    await client.open()
+    now = asyncio.get_running_loop().time()
+    client.socket.sweep(now + PING_INTERVAL)
+    assert isinstance(await client.read(), Ping)
+    client.socket.pause_writing()
+    client.socket._pong_by = now  # long ago
+    client.socket.resume_writing()
+
+    client.socket.sweep(now + 1)
+
+    client.send(Pong(), TextMessage("still here"))
+    assert isinstance(await client.read(), TextMessage)
+
+
+async def test_a_slow_peer_that_is_closed_can_say_goodbye() -> None:
+    async def handler(socket: Socket) -> None:
+        await socket.receive()
+        await socket.close(1000)
+
+    client = Client(_serving(handler))
+    await client.open()
+    client.send(TextMessage("go"))
+    client.socket.pause_writing()
+    closed = await client.read()
+    assert isinstance(closed, CloseConnection)
+    client.send(closed.response())
+    async with asyncio.timeout(60):
+        await client.peer.wait_lost()
+
+
 async def test_the_end_of_the_server_is_1012() -> None:
     client = Client(_serving(_echo))
     await client.open()

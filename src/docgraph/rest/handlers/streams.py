@@ -1,0 +1,119 @@
+"""`GET /<collection>/_streams/<uri>`: which change stream is asked for, and under which rights.
+
+The stream is read here, with the variables of the request in it, and again whenever its client has
+to be judged anew; `events` tells the client what happens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from docgraph.codec import as_meant
+from docgraph.exchange import (
+    Answer,
+    Document,
+    NotifyWhen,
+    ResourceType,
+    Subscription,
+)
+from docgraph.exchange.errors import NotFound, SecurityViolation
+from docgraph.rest.bodies.streams import StreamDefinition, find_stream
+from docgraph.rest.call import Call, Handlers
+from docgraph.rest.handlers.aggregations import find_shown
+from docgraph.rest.parameters.aggregation_variables import build_scope, parse_avars
+from docgraph.store.names import namespace_of
+from docgraph.variables import NotBound
+
+__all__ = ["HANDLERS"]
+
+_WITH_IDS: Final = "event-ids"
+
+
+async def _get(call: Call) -> Answer:
+    moment: Document = {}
+    subscription = await _subscribe(call, moment)
+    streams = call.context.streams
+    assert streams is not None  # noqa: S101 - without them the resource takes no GET
+    try:
+        return await streams.answer(call.exchange, subscription, partial(_renew, call, moment))
+    except SecurityViolation as error:
+        raise SecurityViolation(
+            f"Cannot open change stream: Security violation: {error.message}", hint=error.hint
+        ) from None
+
+
+async def _renew(call: Call, moment: Document) -> Subscription:
+    """What the same request would be told of now; the time of `moment` is that of its beginning."""
+    admission = call.exchange.admission
+    assert admission is not None  # noqa: S101 - the request came through the pipeline
+    exchange = await admission.readmit(call.exchange)
+    return await _subscribe(replace(call, exchange=exchange, checked={}), moment)
+
+
+async def _subscribe(call: Call, moment: Document) -> Subscription:
+    await call.require_collection()
+    metadata = await call.find_metadata(call.collection)
+    definition = find_stream(as_meant(metadata or {}), call.resource.id)
+    if definition is None:
+        raise NotFound(
+            "Change Stream does not exist", hint=f"'{call.resource.id}' is not among its streams"
+        )
+    namespace = namespace_of(call.db, call.collection)
+    row = (call.rows or {}).get(namespace)
+    deadline = call.exchange.deadline
+    store = call.context.store
+    return Subscription(
+        db=call.db,
+        collection=call.collection,
+        uri=definition.uri,
+        stages=tuple(await _render(call, definition, moment)),
+        json_mode=call.parameters.json_mode,
+        row=row or None,
+        shown=find_shown(call.exchange.permission, namespace) or None,
+        images=bool(row) and await store.has_images(call.db, call.collection, deadline=deadline),
+        with_ids=_is_on(call, _WITH_IDS),
+        notify_when=_find_condition(call, definition),
+        is_momentary=bool(row) and _is_momentary(call),
+    )
+
+
+async def _render(call: Call, definition: StreamDefinition, moment: Document) -> list[Document]:
+    """The stages with the variables of this request in them."""
+    avars = parse_avars(
+        call.request.query.get_list("avars"),
+        check_operators=call.context.settings.aggregation_check_operators,
+    )
+    template, resolvers = definition.stages, call.context.resolvers
+    scope = await build_scope(
+        template.names, avars, call.exchange, resolvers, call.parameters, moment
+    )
+    try:
+        stages: list[Document] = template.render(scope)
+    except NotBound as error:
+        error.message = f"variable {error.name} not bound"
+        error.hint = f'give it by avars={{"{error.name}": …}}'
+        raise
+    return stages
+
+
+def _find_condition(call: Call, definition: StreamDefinition) -> NotifyWhen | None:
+    """What the client wants of the events; without the parameter, all of them."""
+    if not definition.notify_parameter:
+        return None
+    value = call.request.query.get(definition.notify_parameter)
+    return None if value is None else NotifyWhen(definition.notify_path, value)
+
+
+def _is_momentary(call: Call) -> bool:
+    permission = call.exchange.permission
+    return permission is not None and permission.is_momentary
+
+
+def _is_on(call: Call, name: str) -> bool:
+    value = call.request.query.get(name)
+    return value is not None and value.lower() not in ("false", "0")
+
+
+HANDLERS: Handlers = {(ResourceType.STREAM, "GET"): _get}

@@ -1,0 +1,67 @@
+"""Change streams of a server that is no replica set (42)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docgraph.embedded import node as embedded
+from docgraph.embedded.binary import MongodOptions, build_command
+from docgraph.embedded.node import Node
+from docgraph.exchange import Deadline
+from docgraph.exchange.errors import NotSupported
+from docgraph.store import Store, open_store
+from docgraph.store.sections import AggregationSecurity, MClient
+from tests.http.driver import settle
+
+pytestmark = pytest.mark.anyio
+
+SOON = Deadline.never()
+
+
+def build_standalone(*arguments: Any) -> list[str]:
+    """The command of a member without what makes it one."""
+    command = build_command(*arguments)
+    for option in ("--replSet", "--oplogSize"):
+        place = command.index(option)
+        del command[place : place + 2]
+    return command
+
+
+@pytest.fixture
+def standalone_uri(
+    tmp_path: Path, mongod_options: MongodOptions, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    monkeypatch.setattr(embedded, "build_command", build_standalone)
+    server = Node(tmp_path, mongod_options, lambda message: None)
+    server.launch(time.monotonic() + mongod_options.start_timeout)
+    yield f"mongodb://{server.host}/?directConnection=true"
+    server.stop()
+
+
+@pytest.fixture
+async def standalone(standalone_uri: str) -> AsyncIterator[Store]:
+    section = MClient(min_pool_size=0)
+    store = open_store(section, AggregationSecurity(), connection_string=standalone_uri)
+    store.connect()
+    await store.available()
+    yield store
+    await settle(store.client)
+    await store.close()
+
+
+async def test_a_standalone_says_what_change_streams_need(standalone: Store) -> None:
+    """Told apart from a failure, with and without rows and images."""
+    await standalone.ensure_index("test", "things", {"a": 1}, deadline=SOON)
+    await standalone.enable_images("test", "things", deadline=SOON)
+    rows = {"test.things": {"a": 1}}
+
+    for options in ({}, {"rows": rows}, {"rows": rows, "images": True}, {"shown": {"a": 0}}):
+        with pytest.raises(NotSupported) as refusal:
+            await standalone.watch("test", "things", **options).open()
+        assert "replica set" in refusal.value.message
+        assert "single member" in (refusal.value.hint or "")

@@ -1,0 +1,219 @@
+"""Streams are bounded: slow readers, talkative ones, many of them; and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from tests.connections import Peer, build_request
+from tests.http.access_harness import ADA, ADMIN, BOB, allow, guarded
+from tests.http.harness import Document, Mongo, Service, until
+from tests.http.hosts import module_application
+from tests.http.realms import open_realm, render_basic
+from tests.http.rest_harness import serving
+from tests.http.stream_harness import SSE, WEBSOCKET, Refused, listen
+
+pytestmark = pytest.mark.anyio
+
+PATH = "/notes/_streams/all"
+STREAMS = [
+    {"uri": "all", "stages": []},
+    {"uri": "by", "stages": [{"$match": {"fullDocument.n": {"$var": "n"}}}]},
+]
+TIGHT: Document = {
+    "events": {
+        "max-cursors": 3,
+        "max-connections-per-user": 5,
+        "max-connections-per-address": 8,
+        "max-behind": 10,
+        "heartbeat-interval-ms": 100,
+    }
+}
+
+
+@module_application
+async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
+    async with guarded(mongo_client, mongo_uri, TIGHT) as one:
+        await one.request("PUT", "/notes", headers=ADMIN, json={"streams": STREAMS})
+        await allow(one, "path-prefix('/notes')", "user", "$unauthenticated")
+        yield one
+
+
+@pytest.fixture
+async def service(server: Service) -> AsyncIterator[Service]:
+    server.mongo[server.db]["notes"].delete_many({})
+    yield server
+    await until(lambda: left_behind(server), (0, 0, 0))
+
+
+async def left_behind(service: Service) -> tuple[int, int, int]:
+    """Cursors, places and sessions."""
+    plugin = service.app.plugins.find("events")
+    streams = plugin._streams
+    return len(plugin._hub._cursors), len(streams._places._taken), len(plugin._renewals.sessions)
+
+
+@pytest.fixture(params=[SSE, WEBSOCKET])
+def by(request: pytest.FixtureRequest) -> str:
+    kind: str = request.param
+    return kind
+
+
+async def test_one_who_does_not_read_is_closed_and_the_others_miss_nothing(
+    service: Service, by: str
+) -> None:
+    """W05: at so many events behind, and nobody waits for it."""
+    async with (
+        listen(service, PATH, ADA, by=by) as stalled,
+        listen(service, PATH, BOB, by=by) as reader,
+    ):
+        await service.there(stall(stalled))
+        for number in range(100):
+            service.insert("notes", {"_id": number})
+            assert (await reader.next())["documentKey"] == {"_id": number}
+        await service.there(go_on(stalled))
+        code, reason = await stalled.wait_closed()
+    assert (code, reason) == (1013, "too slow: events that were not read are gone")
+
+
+async def stall(client: Any) -> None:
+    client.peer.transport._protocol.pause_writing()
+
+
+async def go_on(client: Any) -> None:
+    client.peer.transport._protocol.resume_writing()
+
+
+async def test_a_burst_does_not_close_those_who_read(service: Service, by: str) -> None:
+    """Many more events at once than a client may be behind."""
+    async with listen(service, PATH, ADA, by=by) as client:
+        service.insert("notes", *({"_id": number} for number in range(500)))
+        events = await client.take(500)
+    assert [one["documentKey"]["_id"] for one in events] == list(range(500))
+
+
+async def test_a_client_that_talks_too_much_is_closed(service: Service) -> None:
+    """W06: a hundred messages a minute, which nobody reads."""
+    async with listen(service, PATH, ADA, by=WEBSOCKET) as client:
+        await service.there(say(client, 100))
+        service.insert("notes", {"_id": "heard"})
+        assert (await client.next())["documentKey"] == {"_id": "heard"}
+        await service.there(say(client, 1))
+        assert await client.wait_closed() == (1008, "too many messages, this stream takes none")
+
+
+async def say(client: Any, count: int) -> None:
+    client.say(*["something"] * count)
+
+
+async def test_a_user_has_so_many_streams(service: Service, by: str) -> None:
+    async with AsyncExitStack() as stack:
+        for _ in range(5):
+            await stack.enter_async_context(listen(service, PATH, ADA, by=by))
+        refused = await refusal(service, PATH, ADA, by)
+        assert refused.status == 429
+        assert refused.json["message"] == "this user has too many change streams open, 5 of them"
+        async with listen(service, PATH, BOB, by=by):
+            pass
+    async with listen(service, PATH, ADA, by=by):
+        pass
+
+
+async def test_an_address_has_so_many_streams(service: Service, by: str) -> None:
+    async with AsyncExitStack() as stack:
+        for _ in range(8):
+            await stack.enter_async_context(listen(service, PATH, by=by))
+        refused = await refusal(service, PATH, {}, by)
+    assert refused.status == 429
+    assert refused.json["message"] == "this address has too many change streams open, 8 of them"
+
+
+async def test_there_are_so_many_cursors(service: Service, by: str) -> None:
+    async with AsyncExitStack() as stack:
+        for number in range(3):
+            await stack.enter_async_context(listen(service, by_number(number), ADA, by=by))
+        refused = await refusal(service, by_number(3), ADA, by)
+        assert refused.status == 503
+        assert "events.max-cursors" in refused.json["message"]
+        assert refused.headers["retry-after"] == "1"
+        async with listen(service, by_number(0), BOB, by=by):  # shares one
+            pass
+
+
+def by_number(number: int) -> str:
+    return f"/notes/_streams/by?avars=%7B%22n%22:{number}%7D"
+
+
+async def refusal(service: Service, path: str, who: Document, by: str) -> Refused:
+    with pytest.raises(Refused) as refused:
+        async with listen(service, path, who, by=by):
+            pass
+    return refused.value
+
+
+async def test_silence_is_interrupted_by_comments(service: Service) -> None:
+    async with listen(service, PATH, ADA) as client:
+        await until(lambda: heard_comments(service, client), True)
+
+
+async def heard_comments(service: Service, client: Any) -> bool:
+    async def look() -> bool:
+        client._take_in()
+        return bool(client.comments >= 2)
+
+    return await service.there(look())
+
+
+async def test_those_who_come_and_go_leave_nothing_behind(service: Service, by: str) -> None:
+    """Also those who leave before they are answered."""
+    for _ in range(100):
+        async with listen(service, PATH, ADA, by=by):
+            pass
+    state = service.client._transport.state  # type: ignore[attr-defined]
+
+    async def hurry() -> None:
+        for pause in range(40):
+            peer = Peer(state)
+            peer.send(build_request("GET", PATH, accept="text/event-stream"))
+            for _ in range(pause):
+                await asyncio.sleep(0)
+            peer.leave()
+            await peer.wait_lost()
+
+    await service.there(hurry())
+
+
+async def test_a_head_of_a_stream_opens_none(service: Service) -> None:
+    headers = {**ADA, "accept": "text/event-stream"}
+    reply = await service.request("HEAD", PATH, headers=headers)
+    assert reply.status == 200
+    assert reply.headers["content-type"].startswith("text/event-stream")
+
+
+async def test_another_password_ends_the_streams_of_its_user(
+    mongo_client: Mongo, mongo_uri: str, database: str, by: str
+) -> None:
+    settings = {
+        "mongo": {"mongo-mounts": [{"what": f"/{database}", "where": "/"}]},
+        "fullAuthorizer": {"enabled": True, "authentication-required": True},
+    }
+    async with open_realm(mongo_client, mongo_uri, database, settings) as realm:
+        await realm.insert({"_id": "ada", "password": "right", "roles": []})
+        who = {"authorization": render_basic("ada", "right")}
+        body = {"streams": STREAMS}
+        await realm.service.request("PUT", "/notes", headers=who, json=body)
+        async with listen(realm.service, PATH, who, by=by) as client:
+            await realm.update("ada", set={"password": "other"})
+            ending = await client.wait_closed()
+    assert ending == (1008, "the credentials are no longer valid")
+
+
+async def test_switched_off_they_are_405(mongo_client: Mongo, mongo_uri: str) -> None:
+    async with serving(mongo_client, mongo_uri, {"events": {"enabled": False}}) as api:
+        await api.put("/things", {"streams": STREAMS})
+        reply = await api.get("/things/_streams/all")
+    assert reply.status == 405

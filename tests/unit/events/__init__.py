@@ -1,0 +1,1 @@
+"""Tests of change streams that need no database."""

@@ -1,0 +1,175 @@
+"""The log of a cursor, and its readers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from docgraph.events.ending import GONE, TOO_SLOW, Ended, Ending
+from docgraph.events.log import Log, Reader
+from docgraph.events.notice import Notice
+from docgraph.exchange import NotifyWhen, Prepared
+
+pytestmark = pytest.mark.anyio
+
+
+def build_log(**bounds: int) -> Log:
+    return Log("00", **{"most": 3, "most_bytes": 1000, **bounds})
+
+
+def notices(*numbers: int, size: int = 1, **parts: Any) -> list[Notice]:
+    return [Notice(f"{one:02}", {"n": one, **parts}, Prepared(b"x" * size)) for one in numbers]
+
+
+def numbers(found: list[Notice]) -> list[int]:
+    return [one.event["n"] for one in found]
+
+
+async def test_everybody_reads_everything_in_order_at_their_own_pace() -> None:
+    log = build_log()
+    first = log.add_reader()
+    log.append(notices(1))
+    second = log.add_reader()
+    assert numbers(await first.read()) == [1]
+    log.append(notices(2, 3))
+    assert numbers(await first.read()) == [2, 3]
+    assert numbers(await second.read()) == [2, 3]
+
+
+async def test_a_reader_waits_for_the_next_event() -> None:
+    log = build_log()
+    reading = asyncio.create_task(log.add_reader().read())
+    await asyncio.sleep(0)
+    assert not reading.done()
+    log.append(notices(1))
+    assert numbers(await reading) == [1]
+
+
+@pytest.mark.parametrize("bounds", [{"most": 3}, {"most": 100, "most_bytes": 30}])
+async def test_who_is_too_far_behind_is_ended_and_nobody_else(bounds: dict[str, int]) -> None:
+    log = build_log(**bounds)
+    lagged: list[Ending] = []
+    slow, fast = log.add_reader(on_lag=lagged.append), log.add_reader()
+    for number in range(1, 5):
+        log.append(notices(number, size=10))
+        assert numbers(await fast.read()) == [number]
+    with pytest.raises(Ended) as ended:
+        await slow.read()
+    assert (ended.value.ending, lagged) == (TOO_SLOW, [TOO_SLOW])
+    assert log.floor == "01"
+
+
+async def test_one_event_larger_than_the_bound_is_told_all_the_same() -> None:
+    log = build_log(most_bytes=10)
+    reader = log.add_reader()
+    log.append(notices(1, size=100))
+    assert numbers(await reader.read()) == [1]
+
+
+async def test_one_who_comes_later_goes_on_after_what_it_knows() -> None:
+    log = build_log()
+    log.append(notices(1, 2, 3))
+    assert numbers(await log.add_reader(after="01").read()) == [2, 3]
+    ahead = log.add_reader(after="04")  # it heard that one from another worker
+    log.append(notices(4, 5))
+    assert numbers(await ahead.read()) == [5]
+
+
+async def test_the_end_comes_after_what_is_left_to_read() -> None:
+    log = build_log()
+    reader = log.add_reader()
+    log.append(notices(1))
+    log.end(GONE)
+    assert numbers(await reader.read()) == [1]
+    with pytest.raises(Ended) as ended:
+        await reader.read()
+    assert ended.value.ending is GONE
+
+
+async def test_a_reader_that_is_ended_reads_no_more() -> None:
+    log = build_log()
+    reader = log.add_reader()
+    log.append(notices(1))
+    reader.end(GONE)
+    with pytest.raises(Ended):
+        await reader.read()
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("blue", True),
+        (["red", "blue"], True),
+        ("red", False),
+        (5, False),
+        (None, False),
+        ({}, False),
+    ],
+)
+async def test_a_condition_is_a_text_at_a_path_or_in_its_array(value: Any, wanted: bool) -> None:
+    condition = NotifyWhen(("fullDocument", "room"), "blue")
+    (notice,) = notices(1, fullDocument={"room": value})
+    assert notice.concerns(condition) is wanted
+    assert not notices(1)[0].concerns(condition)
+
+
+async def test_room_is_wanted_only_where_somebody_would_lose_something() -> None:
+    log = build_log()
+    reader: Reader = log.add_reader()
+    log.append(notices(1, 2))
+    assert not log.is_pressing
+    log.append(notices(3))
+    assert log.is_pressing
+    await reader.read()
+    assert not log.is_pressing
+
+
+async def test_one_who_waits_is_passed_events_without_being_woken() -> None:
+    log = build_log()
+    reader = log.add_reader(NotifyWhen(("room",), "blue"))
+    passed: list[bytes] = []
+
+    def offer(message: Prepared) -> bool:
+        passed.append(message.content)
+        return len(passed) <= 2
+
+    reader.offer = offer
+    reading = asyncio.create_task(reader.read())
+    await asyncio.sleep(0)
+    log.append(notices(1, room="blue"))
+    log.append(notices(2, room="red"))
+    log.append(notices(3, room="blue", size=2))
+    await asyncio.sleep(0)
+    assert (passed, reading.done()) == ([b"x", b"xx"], False)
+
+    log.append(notices(4, 5, room="blue"))  # refused: it is for the one who reads
+
+    assert numbers(await reading) == [4, 5]
+    assert len(passed) == 3
+
+
+async def test_nothing_is_passed_to_one_who_does_not_wait() -> None:
+    """It has not sent yet what it read before."""
+    log = build_log()
+    reader = log.add_reader()
+    passed: list[Prepared] = []
+    reader.offer = lambda message: passed.append(message) is None
+    log.append(notices(1))
+    log.append(notices(2))
+    assert not passed
+    assert numbers(await reader.read()) == [1, 2]
+
+
+async def test_one_who_is_passed_events_is_told_of_the_end() -> None:
+    log = build_log()
+    reader = log.add_reader()
+    reader.offer = lambda _: True
+    reading = asyncio.create_task(reader.read())
+    await asyncio.sleep(0)
+    log.append(notices(1))
+    log.end(GONE)
+    with pytest.raises(Ended) as ended:
+        await reading
+    assert ended.value.ending is GONE

@@ -1,0 +1,28 @@
+"""What accepted connections have from the socket that listens."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from docgraph.server.process.sockets import _listen
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux")
+def test_the_system_notices_a_peer_that_vanishes_within_a_minute() -> None:
+    """W07, for those that are not pinged."""
+    with (
+        _listen("http", "127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+    ):
+        listener.setblocking(True)
+        accepted, _ = listener.accept()
+        with accepted:
+            idle, interval, count, unconfirmed = (
+                accepted.getsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_{name}"))
+                for name in ("KEEPIDLE", "KEEPINTVL", "KEEPCNT", "USER_TIMEOUT")
+            )
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    assert idle + interval * count < 60
+    assert unconfirmed < 60_000
