@@ -156,6 +156,7 @@ class SseClient(StreamClient):
     """Server-sent events."""
 
     _text = b""
+    place = ""  # where it has begun
 
     async def open(self, path: str, headers: Mapping[str, str]) -> None:
         self.peer = Peer(self._state)
@@ -186,6 +187,8 @@ class SseClient(StreamClient):
         fields = dict(line.partition(":")[::2] for line in block.split("\n"))
         if set(fields) == {""}:
             self.comments += 1
+        elif set(fields) == {"id"}:
+            self.place = fields["id"]
         elif fields["event"] == "close":
             said = json.loads(fields["data"])
             self.closed = (said["code"], said["reason"])

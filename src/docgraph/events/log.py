@@ -96,6 +96,10 @@ class Log:
         self.readers.add(reader)
         return reader
 
+    def find_place(self) -> bytes:
+        """The id of the latest event, or of the place where the log begins."""
+        return self._notices[-1].id if self._notices else b'{"_data":"%s"}' % self.floor.encode()
+
     def read(self, position: int) -> list[Notice]:
         """The events from that number on."""
         count = self.next - position
