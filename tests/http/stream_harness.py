@@ -156,6 +156,7 @@ class SseClient(StreamClient):
     """Server-sent events."""
 
     _text = b""
+    chunks = 0  # of the transfer coding
 
     async def open(self, path: str, headers: Mapping[str, str]) -> None:
         self.peer = Peer(self._state)
@@ -177,6 +178,7 @@ class SseClient(StreamClient):
         self._raw += self._take_output()
         while (found := _cut_chunk(self._raw)) is not None:
             chunk, self._raw = found
+            self.chunks += 1
             self._text += chunk
         *blocks, self._text = self._text.split(b"\n\n")
         for block in blocks:
