@@ -11,7 +11,7 @@ TESTERS ?= 3
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-pythons conformance drill drill-bare drill-slow-upload check format bench bench-rivals clean
+.PHONY: help setup run chat test test-fast test-pythons conformance drill drill-bare drill-browser drill-slow-upload check format bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,9 @@ setup: $(VENV)/.dev ## make the virtual environment and install everything
 run: $(VENV)/.run ## serve the demo on an embedded MongoDB
 	@$(BIN)/docgraph demo
 
+chat: $(VENV)/.run ## serve the chat of examples/chat on an embedded MongoDB
+	@$(BIN)/docgraph serve --config examples/chat/docgraph.yml
+
 test: $(VENV)/.dev ## run the tests against a real MongoDB (ARGS="tests/unit -k name")
 	@$(BIN)/pytest -n $(TESTERS) --dist worksteal --durations 20 $(ARGS)
 
@@ -54,6 +57,16 @@ drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debo
 
 drill-slow-upload: $(VENV)/.dev ## attack a server with slow uploads (SLOW_UPLOADS=1000 SECONDS=20)
 	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_slow_upload.py
+
+drill-browser: $(VENV)/.browser ## try the pages in a real browser (Debian: installs chromium, as root)
+	@command -v chromium chromium-browser google-chrome-stable google-chrome >/dev/null \
+		|| apt-get install -y --no-install-recommends chromium
+	@$(BIN)/pytest -q -p no:randomly tests/process/test_chat_browser.py
+
+$(VENV)/.browser: $(VENV)/.dev pyproject.toml constraints.txt
+	@echo "installing what drives the browser"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,dev,browser]'
+	@touch $@
 
 drill: $(VENV)/.dev ## make things fail under load, and measure (make drill-database-lost for one)
 	@$(BIN)/pytest -q -s -p no:randomly $(sort $(wildcard tests/drills/drill_*.py))

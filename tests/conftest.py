@@ -142,7 +142,8 @@ def mongo_uri(mongod_options: MongodOptions) -> Iterator[str]:
         tempfile.TemporaryDirectory(prefix="docgraph-tests-") as directory,
         EmbeddedMongo(directory, options=mongod_options) as uri,
     ):
-        yield uri
+        # On a busy machine it may not answer the driver's monitors for seconds, and is not away.
+        yield f"{uri}&connectTimeoutMS=30000"
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ class Snapshot:
 
     def __init__(self, *, may_grow: bool = False) -> None:
         self._children = _find_children()
-        self._listeners = bus._listeners
+        self._listeners = bus._listeners.known
         self._may_grow = may_grow
         self._threads = frozenset[threading.Thread]() if may_grow else _find_threads()
         self._descriptors = Counter[str]() if may_grow else _count_descriptors()
@@ -62,7 +62,9 @@ class Snapshot:
     def _find_left(self) -> list[str]:
         started = _find_children() - self._children
         left = [f"{count} running: {command}" for command, count in started.items()]
-        left += [f"the listener {one}" for one in bus._listeners if one not in self._listeners]
+        left += [
+            f"the listener {one}" for one in bus._listeners.known if one not in self._listeners
+        ]
         if not self._may_grow:
             left += [f"the thread {one.name!r}" for one in _find_threads() - self._threads]
             opened = _count_descriptors() - self._descriptors

@@ -34,6 +34,7 @@ PERSON = {
     "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}},
 }
 STAGES = [{"$match": {"n": {"$gt": {"$var": "min"}}}}, {"$limit": {"$var": ["most", 5]}}]
+STREAMS = [{"uri": "all", "stages": []}]
 # 501 is an answer: understood, deliberately not done.
 SETTINGS = """\
 [checks.not_a_server_error]
@@ -48,7 +49,7 @@ def fill(address: str) -> int:
     """A collection with and one without a schema; how many operations are to be tried then."""
     with httpx2.Client(base_url=address) as client:
         for method, path, body in (
-            ("PUT", "/things", {"aggrs": [{"uri": "above", "stages": STAGES}]}),
+            ("PUT", "/things", {"aggrs": [{"uri": "above", "stages": STAGES}], "streams": STREAMS}),
             ("POST", "/things", [{"_id": "a", "n": 1}, {"_id": "b", "n": 2}]),
             ("PUT", "/_schemas", {}),
             ("POST", "/_schemas", PERSON),

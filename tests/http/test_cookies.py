@@ -8,13 +8,15 @@ import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx2
 import pytest
 
-from docgraph.exchange import ConfigError
-from tests.http.harness import Mongo, merge
+from docgraph.exchange import Account, StartupError
+from docgraph.plugins.kinds import TokenManager
+from docgraph.server.builtin import BUILTIN
+from tests.http.harness import Mongo, merge, running
 from tests.http.realms import hashed
 from tests.http.tokens import (
     COOKIES,
@@ -496,6 +498,44 @@ async def test_mixes_that_cannot_work_do_not_start(
     mongo_client: Mongo, mongo_uri: str, database: str, settings: Any, blamed: str
 ) -> None:
     """A22."""
-    with pytest.raises(ConfigError, match=blamed):
+    with pytest.raises(StartupError, match=blamed):
         async with open_workers(mongo_client, mongo_uri, database, settings):
             pass
+
+
+class OwnTokens(TokenManager):
+    """The token manager of a plugin."""
+
+    name: ClassVar[str] = "ownTokens"
+    description: ClassVar[str] = "tokens that are the name backwards"
+
+    async def issue(self, account: Account, *, renew: bool = False) -> tuple[str, float]:
+        return account.name[::-1], time.time() + 60
+
+    async def verify(self, user: str, token: str) -> Account | None:
+        return Account(user, ("user",)) if token == user[::-1] else None
+
+    async def revoke(self, account: Account) -> None:
+        pass
+
+
+async def test_the_token_manager_of_a_plugin_serves_cookies(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    users = [{"userid": "ada", "password": "secret", "roles": ["user"]}]
+    settings = {
+        "rndTokenManager": OFF,
+        "fileRealmAuthenticator": {"enabled": True, "users": users},
+        "basicAuthMechanism": {"authenticator": "fileRealmAuthenticator"},
+    }
+    plugins = (*BUILTIN, OwnTokens)
+    async with running(
+        mongo_client, mongo_uri, merge(COOKIES, settings), plugins=plugins
+    ) as service:
+        login = {"authorization": f"Basic {b64encode(b'ada:secret').decode()}"}
+        reply = await service.request("GET", "/roles/ada?set-auth-cookie", headers=login)
+        name, value, _ = read_cookie(reply.response)
+        known = await service.request("GET", "/roles/ada", headers={"cookie": f"{name}={value}"})
+
+    assert value == f"Basic_{b64encode(b'ada:ada').decode()}"
+    assert (known.status, known.json["authenticated"]) == (200, True)

@@ -55,6 +55,39 @@ async def test_an_operator_that_the_database_refuses_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("mapping", "message", "hint"),
+    [
+        (
+            {"stages": [{"$setWindowFields": {"output": {"r": {"$ranc": {}}}}}]},
+            "stages[0].$setWindowFields.output.r.$ranc: MongoDB has no operator $ranc",
+            "did you mean $rank?",
+        ),
+        (
+            {"stages": [{"$mach": {}}]},
+            "stages: Security violation: BLACKLISTED_STAGE operator '$mach' at stages[0] - "
+            "it is not one of the stages that are allowed here",
+            "did you mean $match?",
+        ),
+        ({"sort": {"$foo": 1}}, "sort.$foo: '$foo' is not the path of a field", None),
+        ({"sort": {"": 1}}, "sort: '' is not the path of a field", None),
+        (
+            {"stages": [{"$sort": {"a": 1, "$b": -1}}]},
+            "stages[0].$sort.$b: '$b' is not the path of a field",
+            None,
+        ),
+    ],
+)
+async def test_other_misspellings_are_refused(
+    service: Service, mapping: Any, message: str, hint: str | None
+) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        await service.define("app", SCHEMA, {"Query": {"items": service.find("items", **mapping)}})
+
+    assert refused.value.message == f"Wrong GraphQL App definition: mappings.Query.items.{message}"
+    assert refused.value.hint == hint
+
+
+@pytest.mark.parametrize(
     ("kind", "operator", "find"),
     [
         ("filter", "$nor", {"$nor": [{"a": 1}]}),
@@ -92,6 +125,24 @@ async def test_a_collection_that_is_not_there_is_a_warning(service: Service) -> 
         f"mappings.Query.items.collection: there is no collection {service.db}.nowhere",
     )
     assert present == ()
+
+
+async def test_a_collection_that_is_joined_and_not_there_is_a_warning(service: Service) -> None:
+    join = {"localField": "a", "foreignField": "b", "as": "c"}
+    stages = [
+        {"$lookup": {"from": "items", **join}},
+        {"$lookup": {"from": "nowhere", **join, "pipeline": [{"$unionWith": "nobody"}]}},
+        {"$ifarg": ["x", {"$facet": {"a": [{"$unionWith": {"coll": "nothing"}}]}}]},
+    ]
+    schema = "type Query { items(x: Int): [Item] } type Item { _id: ID }"
+    mapping = service.stages("items", *stages)
+
+    result = await service.define("joins", schema, {"Query": {"items": mapping}})
+
+    assert result.warnings == tuple(
+        f"mappings.Query.items.stages: there is no collection {service.db}.{name}"
+        for name in ("nowhere", "nobody", "nothing")
+    )
 
 
 async def test_a_mapping_to_the_password_is_refused(service: Service) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
@@ -57,6 +58,8 @@ class Sloppy(PluginService):
             "list": Stream([b"chunk"]),  # type: ignore[arg-type]
             "buffer": Body(content=bytearray(b"fine")),
         }
+        if exchange.request.query.get("gives") == "exit":
+            sys.exit("as a script would")
         answer: Answer = gifts[exchange.request.query.get("gives")]
         return answer
 
@@ -85,6 +88,8 @@ class SloppyExit(Interceptor):
     async def handle(self, exchange: Exchange) -> None:
         if ask(exchange) == "exit" and isinstance(exchange.answer, Body):
             exchange.answer.content = "text"  # type: ignore[assignment]
+        if ask(exchange) == "sys.exit":
+            sys.exit("as a script would")
 
 
 class SloppyMechanism(AuthMechanism):
@@ -129,6 +134,8 @@ class Plain(PluginService):
     def handle(self, exchange: Exchange) -> Answer:  # type: ignore[override]
         if "raise" in exchange.request.query:
             raise ValueError("plainly")
+        if "exit" in exchange.request.query:
+            sys.exit("as a script would")
         return Body(content=here().encode(), media_type="text/plain")
 
 
@@ -230,6 +237,17 @@ async def test_what_cannot_be_sent_is_a_500_and_the_log_names_the_service(
 ) -> None:
     message = await fail(service, f"/sloppy?gives={gift}")
     assert message.startswith(f"the service 'sloppy' {told}")
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [("/sloppy?gives=exit", ""), ("/plain?exit", ""), ("/ping", "sys.exit")],
+)
+async def test_the_exit_of_a_plugin_is_not_that_of_the_server(
+    service: Service, path: str, asked: str
+) -> None:
+    assert await fail(service, path, {"x-sloppy": asked}) == "as a script would"
+    assert (await service.request("GET", "/ping")).status == 200
 
 
 async def test_other_forms_of_bytes_can_be_sent(service: Service) -> None:

@@ -394,3 +394,43 @@ async def test_a_stage_of_the_blacklist_is_refused(mongo_client: Mongo, mongo_ur
 
     assert reply.status == 400
     assert "BLACKLISTED_STAGE operator '$lookup'" in reply.json["message"]
+
+
+# --- what only the database knows -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stage", "place", "hint"),
+    [
+        ({"$match": {"$orr": [{"a": 1}]}}, "[0].$match.$orr", "did you mean $or?"),
+        ({"$match": {"a": {"$gtt": 1}}}, "[0].$match.a.$gtt", "did you mean $gt?"),
+        ({"$project": {"a": {"$addd": [1, 2]}}}, "[0].$project.a.$addd", "did you mean $add?"),
+    ],
+)
+async def test_an_operator_that_nobody_knows_is_not_stored(
+    api: Api, stage: Any, place: str, hint: str
+) -> None:
+    put = await api.put("/things", {"aggrs": [{"uri": "a", "stages": [stage]}]})
+    patched = await api.patch("/things", {"aggrs": [{"uri": "a", "stages": [stage]}]})
+
+    for reply in (put, patched):
+        assert reply.status == 400, reply.text
+        assert reply.json["message"].startswith(f"aggrs[0].stages{place}: MongoDB has no operator")
+        assert reply.json["hint"] == hint
+
+
+async def test_a_collection_that_is_joined_and_missing_is_pointed_out(api: Api) -> None:
+    there = {"from": "things", "localField": "a", "foreignField": "b", "as": "c"}
+    stages: list[Any] = [
+        {"$lookup": there},
+        {"$lookup": {**there, "from": "nowhere"}},
+        {"$facet": {"a": [{"$unionWith": {"coll": "nobody", "pipeline": []}}]}},
+    ]
+
+    reply = await api.put("/things", {"aggrs": [{"uri": "a", "stages": stages}]})
+
+    assert reply.status == 200
+    assert reply.json["_warnings"] == [
+        f"aggrs[0].stages: there is no collection {api.db}.nowhere",
+        f"aggrs[0].stages: there is no collection {api.db}.nobody",
+    ]

@@ -196,6 +196,21 @@ async def test_what_the_log_has_the_reason_of_stands_in_the_log(api: Api) -> Non
     assert "failCommand" not in reply.text
 
 
+async def test_the_reason_of_a_failed_aggregation_stands_in_the_log(api: Api) -> None:
+    stages = [{"$project": {"x": {"$add": ["$name", 1]}}}]
+    await api.put("/things", {"aggrs": [{"uri": "sum", "stages": stages}]})
+    api.things.insert_one({"name": "a text"})
+    with listening(QueryFailed) as failures:
+        reply = await api.get("/things/_aggrs/sum")
+
+    (failure,) = failures
+    assert (reply.status, reply.json["hint"]) == (422, "the log has the reason")
+    assert reply.json["details"] == {"id": failure.id}
+    assert failure.code == "aggregation-failed"
+    assert "$add" in failure.reason
+    assert "$add" not in reply.text
+
+
 @pytest.mark.parametrize("code", [14031, 11601])
 async def test_a_database_in_trouble_is_not_the_callers_mistake(api: Api, code: int) -> None:
     with failing(api.mongo, "find", namespace=f"{api.db}.things", errorCode=code):

@@ -495,10 +495,11 @@ async def test_paths_of_services_that_there_are_not_do_not_invite_to_make_a_coll
     assert "PUT" not in reply.json["hint"]
 
 
-async def test_properties_that_have_no_effect_here_are_pointed_out(api: Api) -> None:
-    made = await api.put("/made", {"rels": []})
-    patched = await api.patch("/things", {"rels": []})
+@pytest.mark.parametrize("name", ["rels", "checkers", "transformers"])
+async def test_properties_that_have_no_effect_here_are_pointed_out(api: Api, name: str) -> None:
+    made = await api.put("/made", {name: []})
+    patched = await api.patch("/things", {name: []})
 
     for reply, status in ((made, 201), (patched, 200)):
         (warning,) = reply.json["_warnings"]
-        assert (reply.status, warning.partition(":")[0]) == (status, "rels")
+        assert (reply.status, warning.partition(":")[0]) == (status, name)

@@ -61,6 +61,7 @@ async def test_the_paths_of_a_database_at_the_root_are_described(api: Api) -> No
     assert methods_at(document, "/things/_size") == {"get"}
     assert methods_at(document, "/{collection}") == METHODS
     assert methods_at(document, "/{collection}/_aggrs/{aggregation}") == {"get"}
+    assert methods_at(document, "/{collection}/_streams/{stream}") == {"get"}
     assert methods_at(document, "/_schemas/{id}") == {"get", "put", "delete"}
 
 
@@ -104,6 +105,45 @@ async def test_a_stored_aggregation_names_its_variables(api: Api) -> None:
         "required": ["min"],
     }
     assert "422" in document["paths"]["/things/_aggrs/above"]["get"]["responses"]
+
+
+STREAM = {
+    "uri": "of a room",
+    "stages": [{"$match": {"fullDocument.n": {"$gt": {"$var": "min"}}}}],
+    "notify_when": {"fullDocument::room": {"$var": "room"}},
+}
+
+
+async def test_a_change_stream_names_its_variables_and_both_transports(api: Api) -> None:
+    """Decision 42."""
+    await api.patch("/things", {"streams": [STREAM]})
+
+    document = await describe(api)
+
+    path = "/things/_streams/of%20a%20room"
+    assert methods_at(document, path) == {"get"}
+    assert parameter(document, path, "get", "avars")["required"] is True
+    assert "fullDocument.room" in parameter(document, path, "get", "room")["description"]
+    for name in ("event-ids", "resume-after", "Last-Event-ID", "jsonMode"):
+        assert parameter(document, path, "get", name)
+    responses = document["paths"][path]["get"]["responses"]
+    assert {"101", "200", "400", "401", "403", "404", "405", "429", "501", "503"} <= set(responses)
+    events = document["components"]["responses"]["Events"]
+    assert list(events["content"]) == ["text/event-stream"]
+    reply = await api.send("OPTIONS", path)
+    assert set(reply.headers["allow"].split(", ")) & {"GET", "POST", "PUT"} == {"GET"}
+
+
+async def test_change_streams_that_are_off_are_not_described(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    async with serving(mongo_client, mongo_uri, {"events": {"enabled": False}}) as api:
+        await api.patch("/things", {"streams": [STREAM]})
+        document = await describe(api)
+        reply = await api.send("OPTIONS", "/things/_streams/of%20a%20room")
+
+    assert not [path for path in document["paths"] if "_streams" in path]
+    assert "GET" not in reply.headers["allow"]
 
 
 async def test_the_schema_of_a_collection_is_that_of_its_documents(api: Api) -> None:

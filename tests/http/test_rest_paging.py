@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from bson import (
@@ -22,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from docgraph.codec import decode
-from tests.http.rest_harness import Api
+from tests.http.rest_harness import Api, to_json
 
 pytestmark = pytest.mark.anyio
 
@@ -349,6 +350,52 @@ async def test_a_sort_that_an_index_serves_examines_no_more_than_a_page(api: Api
     assert [one["age"] for one in reply.json] == [0] * 5
     assert entry is not None
     assert entry["docsExamined"] == 5
+
+
+_INDEXES: dict[str, list[list[tuple[str, int]]]] = {
+    "sort": [[("age", 1)]],
+    "sort and filter": [[("age", 1)], [("team", 1)]],
+    "one for both": [[("age", 1), ("team", 1)]],
+    "the other way round": [[("team", 1), ("age", 1)]],
+}
+
+
+@pytest.mark.parametrize("tags", [False, True], ids=["plain", "arrays"])
+@pytest.mark.parametrize("indexes", _INDEXES)
+async def test_pages_are_whole_however_the_database_finds_the_documents(
+    api: Api, indexes: str, tags: bool
+) -> None:
+    """Decision 12: an index that could serve the sort gives ties no order if it is not used."""
+    ages = [1, 2, 3, [1, 3], []] if tags else [1, 2, 3]
+    api.things.insert_many(
+        {"_id": n * 37 % 301, "age": ages[n % len(ages)], "team": n % 7} for n in range(301)
+    )
+    for keys in _INDEXES[indexes]:
+        api.things.create_index(keys)
+    sorts = ['{"age":1}', '{"age":-1}', '{"age":1,"team":-1}', '{"team":1,"age":1}', '{"team":1}']
+    filters = [{"age": {"$gt": 1}}, {"age": 2}, {"team": 1}, {"team": {"$gt": 4}}]
+    filters += [{"team": {"$in": [1, 5]}}, {"age": {"$gt": 1}, "team": {"$in": [1, 2]}}]
+    lost = []
+    for sort in sorts:
+        for filter_ in filters:
+            path = f"/things?pagesize=17&sort={sort}&filter={quote(to_json(filter_))}"
+            found = await _ids(api, path)
+            if sorted(found) != sorted(one["_id"] for one in api.things.find(filter_)):
+                lost.append((sort, filter_))
+
+    assert lost == []
+
+
+async def test_pages_go_on_without_the_index_that_gave_their_order(api: Api) -> None:
+    _insert_ties(api)
+    api.things.create_index([("age", 1)], name="by_age")
+    first = await api.get("/things", sort="age", pagesize="9")
+    api.things.drop_index("by_age")
+
+    second = await api.get("/things", sort="age", pagesize="9")
+
+    assert [one["age"] for one in first.json] == [0] * 9
+    assert (second.status, [one["_id"] for one in second.json]) == (200, list(range(0, 45, 5)))
 
 
 async def test_a_hidden_id_does_not_keep_others_from_sorting(api: Api) -> None:

@@ -310,6 +310,24 @@ async def test_rules_and_mappings_that_use_what_tokens_do_not_carry_are_told(
     assert await find_warnings(mongo_client, mongo_uri, database, settings, listed) == []
 
 
+async def test_stored_aggregations_that_use_what_tokens_do_not_carry_are_told(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    stages = [{"_$match": {"owner": {"_$var": ["@user.badge", None]}}}]
+    mongo_client[database]["_properties"].insert_many(
+        [
+            {"_id": "_properties.orders", "aggrs": [{"uri": "mine", "stages": stages}]},
+            {"_id": "_properties.others", "note": "@user.note"},
+        ]
+    )
+    mounted = {"mongo": {"mongo-mounts": [{"what": f"/{database}", "where": "/"}]}}
+
+    (told,) = await find_warnings(mongo_client, mongo_uri, database, merge(SIGNED, mounted))
+
+    assert told.startswith("@user.badge is not bound")
+    assert "the aggrs of _properties.orders" in told
+
+
 async def test_rules_whose_filters_are_text_and_variables_in_brackets_are_told_too(
     mongo_client: Mongo, mongo_uri: str, database: str, tmp_path: Path
 ) -> None:

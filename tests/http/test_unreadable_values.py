@@ -8,6 +8,7 @@ from typing import Any
 import bson
 import pytest
 from bson import Binary
+from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 
 from docgraph.exchange import Deadline
@@ -136,6 +137,28 @@ async def test_one_unreadable_value_takes_no_page_down(api: Api) -> None:
         api.things.delete_many({})
 
 
+@pytest.mark.parametrize("path", ["/things?", "/things?after=&", "/things?sort=n&after=&"])
+@pytest.mark.parametrize("size", [1, 2, 3])
+async def test_pages_lead_past_ids_that_cannot_be_read(api: Api, path: str, size: int) -> None:
+    """What stands for such an id is another value, which has another place in the order."""
+    ids = [1, "????", "a", "????b", {"k": "????"}, {"????": 1}, BAD, True]
+    api.things.insert_many([spoilt({"_id": id, "n": n % 2}) for n, id in enumerate(ids)])
+    expected = [str(one["_id"]) for one in (await api.get("/things")).response.json()]
+
+    found: list[str] = []
+    following: str | None = f"{path}pagesize={size}"
+    while following and len(found) < 20:
+        reply = await api.get(following)
+        assert reply.status == 200, reply.text
+        found += [str(one["_id"]) for one in reply.response.json()]
+        link = reply.headers.get("link")
+        following = None if link is None else link[1 : link.index(">")]
+    api.things.delete_many({})
+
+    assert sorted(found) == sorted(expected)
+    assert len(expected) == 8
+
+
 async def test_nor_by_the_way_of_the_driver(mongo_client: Mongo, mongo_uri: str) -> None:
     """Some options of the connection turn the fast path off."""
     mark = "&" if "?" in mongo_uri else "/?"
@@ -181,6 +204,28 @@ async def test_graphql_and_aggregations_show_what_can_be_read(api: Api) -> None:
         assert {"_id": SHOWN} in groups
     finally:
         api.things.delete_many({})
+
+
+async def test_a_checked_patch_leaves_it_as_it_is_stored(api: Api) -> None:
+    """The document is read, patched and replaced; what nobody could read is not what was read."""
+    await api.put("/_schemas")
+    await api.put("/_schemas/any?wm=upsert", {"type": "object"})
+    await api.put("/checked", {"jsonSchema": {"schemaId": "any"}})
+    raw = CodecOptions(document_class=RawBSONDocument)
+    checked = api.mongo[api.db].get_collection("checked", codec_options=raw)
+    document = {"_id": "x", "a": "????", "b::c": BAD, "d": {"e": "????"}, "n": 1}
+    checked.insert_one(spoilt(document))
+
+    reply = await api.patch("/checked/x", {"n": 2})
+    found = checked.find_one({"_id": "x"})
+    repaired = await api.patch("/checked/x", {"a": "text"})
+
+    assert (reply.status, repaired.status) == (200, 200), (reply.text, repaired.text)
+    assert found is not None
+    for name in ("a", "b::c", "d"):
+        assert spoilt({name: document[name]}).raw[4:-1] in found.raw
+    (shown,) = (await api.get("/checked")).response.json()
+    assert (shown["a"], shown["n"]) == ("text", 2)
 
 
 async def test_metadata_with_it_are_repaired_by_put(api: Api) -> None:

@@ -91,6 +91,9 @@ class Fixed:
     def __init__(self, rules: list[Rule]) -> None:
         self._set = RuleSet(rules)
 
+    def find(self) -> RuleSet:
+        return self._set
+
     async def load(self) -> RuleSet:
         return self._set
 

@@ -80,7 +80,7 @@ class Authorization:
 
     async def find_approval(self, exchange: Exchange, *, secured: bool) -> Decision:
         """The first approval; what is not secured, and OPTIONS, needs none."""
-        if await self.demands_login(exchange):
+        if exchange.account is None and await self.demands_login(exchange):
             return LOGIN_DEMANDED
         if not secured or exchange.request.method == "OPTIONS":
             return _OPEN

@@ -17,6 +17,7 @@ from docgraph.exchange import Permission, Resource, ResourceType
 from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.store.names import namespace_of
 from docgraph.variables import MATCH_NOTHING, NotBound, Scope, Template, TrustedDocument
+from docgraph.variables.names import is_momentary
 
 __all__ = ["FLAGS", "Conditions", "Unresolved", "find_flag", "resolve_conditions"]
 
@@ -55,6 +56,7 @@ class Conditions:
     flags: frozenset[str] = frozenset()
     properties: Mapping[str, Any] = field(init=False)  # what of the block is the same for everybody
     has_filters: bool = field(init=False)
+    is_momentary: bool = field(init=False)  # whether the time is in the filters of reads
     narrow: bool = field(init=False)  # whether somebody would get more without them
 
     def __post_init__(self) -> None:
@@ -65,6 +67,9 @@ class Conditions:
         has_filters = bool(self.read_filters) or any(one is not None for one in templates)
         object.__setattr__(self, "properties", MappingProxyType(properties))
         object.__setattr__(self, "has_filters", has_filters)
+        rows = (self.read_filter, *self.read_filters.values())
+        names = (name for one in rows if one is not None for name in one.names)
+        object.__setattr__(self, "is_momentary", any(map(is_momentary, names)))
         object.__setattr__(self, "narrow", has_filters or self.project_response is not None)
 
 
@@ -128,6 +133,7 @@ async def _resolve_filters(conditions: Conditions, rule: str, view: RequestView)
         write_filter=write_filter,
         merge_request=merge_request,
         project_response=conditions.project_response,
+        is_momentary=conditions.is_momentary,
     )
 
 

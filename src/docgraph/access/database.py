@@ -84,13 +84,17 @@ class DbAclAuthorizer(Authorizer):
         """No: rules for everybody say so themselves."""
         return False
 
-    async def load(self) -> RuleSet:
-        """The rules of the collection; raises a `StoreError` when nobody knows them."""
+    def find(self) -> RuleSet | None:
+        """The rules of the collection, where they are known and nothing has changed."""
         generation = self._generations.read("rules")
         if generation != self._seen:
             self.forget()
             self._seen = generation
-        return await self._cache.get(_ALL, self._read)
+        return self._cache.find(_ALL)
+
+    async def load(self) -> RuleSet:
+        """The same, read if need be; raises a `StoreError` when nobody knows them."""
+        return self.find() or await self._cache.get(_ALL, self._read)
 
     def forget(self) -> None:
         """Read the rules anew at the next request."""

@@ -68,6 +68,11 @@ class ACLRegistry:
         return await _find(self._requirements, request, "requirement", on_failure=True)
 
     @property
+    def has_requirements(self) -> bool:
+        """Whether anybody could have to log in."""
+        return bool(self._requirements)
+
+    @property
     def has_vetoes(self) -> bool:
         """Whether anything could be denied."""
         return bool(self._vetoes)
@@ -138,6 +143,8 @@ class ACLRegistryVetoer(Authorizer):
 
     async def demands_login(self, exchange: Exchange) -> bool:
         """Whether a registered authentication requirement holds."""
+        if not self._registry.has_requirements:
+            return False
         return await self._registry.find_requirement(exchange.request) is not None
 
 

@@ -59,8 +59,12 @@ class RuleSet:
 class RuleSource(Protocol):
     """Something that has rules."""
 
+    def find(self) -> RuleSet | None:
+        """The rules in force now, unless they have to be read: as for most requests."""
+        ...
+
     async def load(self) -> RuleSet:
-        """The rules in force now; the same object as long as nothing changes."""
+        """The same, read if need be; the same object as long as nothing changes."""
         ...
 
 
@@ -75,7 +79,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class _List:
-    sets: tuple[RuleSet, ...]
+    sets: list[RuleSet]
     index: RuleIndex
 
 
@@ -110,7 +114,9 @@ class RuleBook:
 
     async def find_rules(self, roles: tuple[str, ...]) -> RuleIndex:
         """The rules of callers with these roles, in the order they are looked at."""
-        sets = tuple([await source.load() for source in self._sources])
+        return self._find_index(roles, [await source.load() for source in self._sources])
+
+    def _find_index(self, roles: tuple[str, ...], sets: list[RuleSet]) -> RuleIndex:
         known = self._lists.get(roles)
         if known is not None and known.sets == sets:
             self._lists.move_to_end(roles)
@@ -133,7 +139,14 @@ class RuleBook:
 
     async def match(self, exchange: Exchange) -> Match | None:
         """The first rule that matches; None when none does."""
-        index = await self.find_rules(roles_of(exchange.account))
+        roles = roles_of(exchange.account)
+        sets = [found for source in self._sources if (found := source.find()) is not None]
+        if len(sets) == len(self._sources):
+            index = self._find_index(roles, sets)
+        else:
+            index = await self.find_rules(roles)
+        if not index.rules:
+            return None
         view = self.view(exchange)
         concerning = index.select(view.request.method, view.segments)
         if not concerning:

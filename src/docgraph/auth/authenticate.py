@@ -14,7 +14,7 @@ from docgraph.exchange import Account, Exchange
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.observe import emit
 from docgraph.observe.events import AuthFailed
-from docgraph.plugins.kinds import Absent, Accepted, AuthMechanism, Rejected
+from docgraph.plugins.kinds import ABSENT, Absent, Accepted, AuthMechanism, Rejected
 
 __all__ = ["Authentication", "Authenticator"]
 
@@ -40,7 +40,10 @@ class Authenticator:
     async def authenticate(self, exchange: Exchange) -> Authentication:
         """Ask each mechanism until one accepts."""
         for mechanism in self._mechanisms:
-            match await mechanism.authenticate(exchange):
+            outcome = await mechanism.authenticate(exchange)
+            if outcome is ABSENT:  # as from most mechanisms
+                continue
+            match outcome:
                 case Accepted(Account() as account):
                     return Authentication(account)
                 case Rejected(reason):

@@ -13,7 +13,7 @@ from importlib import import_module
 import click
 
 from docgraph.cli.signals import end_start_by_signals
-from docgraph.cli.streams import replace_closed_streams
+from docgraph.cli.stdio import replace_closed_streams
 from docgraph.cli.terminal import notice, report_failure
 from docgraph.exchange import StartupError
 
@@ -25,6 +25,7 @@ COMMANDS = (
     "demo",
     "apps",
     "explain",
+    "streams",
     "mcp",
     "users",
     "access",
@@ -43,7 +44,10 @@ class _Commands(click.Group):
         from docgraph.cli.extra import list_plugin_commands
 
         try:
-            return [*COMMANDS, *(one for one in list_plugin_commands() if one not in COMMANDS)]
+            found = list_plugin_commands()
+            for name in sorted(set(found) & set(COMMANDS)):
+                notice(f"the command {name!r} of a plugin can never be run: docgraph has its own")
+            return [*COMMANDS, *(one for one in found if one not in COMMANDS)]
         except StartupError as error:  # help has to be there when something is broken
             notice(f"the commands of plugins are left out: {error.message}")
             return list(COMMANDS)

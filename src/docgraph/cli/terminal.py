@@ -6,7 +6,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,14 @@ import msgspec
 
 from docgraph.exchange import ConfigError, StartupError
 
-__all__ = ["notice", "own_command", "print_table", "progress", "report_failure"]
+__all__ = [
+    "escape_unprintable",
+    "notice",
+    "own_command",
+    "print_table",
+    "progress",
+    "report_failure",
+]
 
 _PATIENCE = 1.0  # seconds before a wait is explained
 _PIPE_WIDTH = 10_000  # a pipe has no edge: nothing is folded or cut
@@ -53,8 +60,12 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     text = "" if value is None else str(value)
-    # What people stored does not steer the terminal.
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return escape_unprintable(text, lambda char: "\N{REPLACEMENT CHARACTER}")
+
+
+def escape_unprintable(text: str, escape: Callable[[str], str]) -> str:
+    """What people stored does not steer the terminal."""
+    return "".join(char if char.isprintable() else escape(char) for char in text)
 
 
 def own_command() -> str:

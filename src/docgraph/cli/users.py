@@ -1,12 +1,10 @@
 """`docgraph users`: add, list and remove users, set passwords, make hashes.
 
-Passwords are typed without echo, or read from a file or from stdin; never from an argument, which
-everybody on the machine can see. Writes pass the same checks and the same hashing as any other.
+Writes pass the same checks and the same hashing as any other.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +13,7 @@ import click
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.cli.options import configured, prepare_sources
+from docgraph.cli.secrets import password_file_option, read_secret
 from docgraph.cli.terminal import notice, print_table
 from docgraph.config import Sources
 from docgraph.exchange import (
@@ -40,14 +39,6 @@ __all__ = ["users"]
 _T = TypeVar("_T")
 _LIMIT_MS = 30_000
 _MAX_USERS = 100_000
-_MAX_PASSWORD_FILE = 4096
-_STDIN = Path("-")
-
-_password_file = click.option(
-    "--password-file",
-    type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),
-    help="Read the password from the first line of a file; - for stdin.",
-)
 
 
 @click.group()
@@ -58,14 +49,14 @@ def users() -> None:
 @users.command()
 @click.argument("user")
 @click.option("--role", "roles", multiple=True, help="A role of the user; as often as needed.")
-@_password_file
+@password_file_option
 @configured
 def add(sources: Sources, user: str, roles: tuple[str, ...], password_file: Path | None) -> None:
     """Add a user."""
     from docgraph.auth.users.first import build_user
 
     _check_name(user)
-    password = _read_password(password_file)
+    password = read_secret(password_file, is_new=True)
 
     async def insert(bench: _Users) -> None:
         if await bench.find(user):
@@ -82,11 +73,11 @@ def add(sources: Sources, user: str, roles: tuple[str, ...], password_file: Path
 
 @users.command()
 @click.argument("user")
-@_password_file
+@password_file_option
 @configured
 def passwd(sources: Sources, user: str, password_file: Path | None) -> None:
     """Set the password of a user; tokens made with the old one end."""
-    password = _read_password(password_file)
+    password = read_secret(password_file, is_new=True)
 
     async def update(bench: _Users) -> None:
         change = {"$set": {bench.settings.prop_password: password}}
@@ -132,14 +123,14 @@ def remove(sources: Sources, user: str, yes: bool) -> None:
 
 
 @users.command("hash")
-@_password_file
+@password_file_option
 @configured
 def hash_(sources: Sources, password_file: Path | None) -> None:
     """Print the bcrypt hash of a password, for create-user-document."""
     from docgraph.auth.passwords import hash_password
 
     settings = prepare_sources(sources).config.get(DbRealmAuthenticator)
-    password = _read_password(password_file)
+    password = read_secret(password_file, is_new=True)
     try:
         click.echo(hash_password(password, settings.bcrypt_complexity))
     except DocgraphError as error:
@@ -191,26 +182,6 @@ def _run(sources: Sources, work: Callable[[_Users], Awaitable[_T]]) -> _T:
             f"{REALM} is off, and knows no users", hint=f"set /{REALM}/enabled to true"
         )
     return work_on(prepared, lambda app: work(_Users(app, app.plugins.find(REALM))))
-
-
-def _read_password(file: Path | None) -> str:
-    """From a file, from stdin, or typed twice."""
-    if file is None and sys.stdin.isatty():
-        typed: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-        return typed
-    try:
-        if file is None or file == _STDIN:
-            data = sys.stdin.buffer.read(_MAX_PASSWORD_FILE)
-        else:
-            with file.open("rb") as source:
-                data = source.read(_MAX_PASSWORD_FILE)
-        password = data.decode().split("\n", 1)[0].removesuffix("\r")
-    except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise StartupError(f"the password cannot be read: {reason}") from error
-    if not password:
-        raise StartupError("the password is empty", hint="it is the first line of the input")
-    return password
 
 
 def _check_name(user: str) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from docgraph.events.cursor import Cursor, ResumeToken
-from docgraph.events.ending import Ended, Ending
+from docgraph.events.ending import MOVED, Ended, Ending
 from docgraph.events.log import Reader
 from docgraph.events.notice import Notice, read_token
-from docgraph.exchange import NotifyWhen, Prepared
+from docgraph.exchange import DocgraphError, NotifyWhen, Prepared
+from docgraph.exchange.errors import StoreUnavailable
 
 __all__ = ["Client"]
+
+_PAUSE: Final = 0.5  # seconds before the past is asked for again
 
 
 class Client:
@@ -33,6 +37,7 @@ class Client:
         self._portion: list[Notice] = []
         self._reader: Reader | None = None
         self._offer: Callable[[Prepared], bool] | None = None
+        self._next: tuple[Cursor, Reader] | None = None  # with what it goes on
         self._has_left = False
 
     async def begin(self) -> None:
@@ -54,10 +59,15 @@ class Client:
             if wanted:
                 return wanted
             if self._reader is not None:
-                return await self._reader.read()
-            assert self._token is not None  # noqa: S101 - else there is a reader
-            await self._read_past(self._token)
-            self._join_others()
+                try:
+                    return await self._reader.read()
+                except Ended as ended:
+                    if ended.ending is not MOVED:
+                        raise
+                    self._leave_cursor()
+                    self._begin_next()
+                    continue
+            await self._read_on()
 
     def pass_to(self, offer: Callable[[Prepared], bool]) -> None:
         """Give events that come while one waits in `read` there; `read` gives what is refused."""
@@ -74,13 +84,55 @@ class Client:
             if self.on_end is not None:
                 self.on_end()
 
+    def can_move(self) -> bool:
+        """Whether it can go on with another cursor: not in the past, and not twice at a time."""
+        is_over = self._has_left or self.ending is not None
+        return not is_over and self._reader is not None and self._next is None
+
+    def move(self, cursor: Cursor) -> None:
+        """Go on with another cursor, where that begins; up to there this one goes on.
+
+        Nothing is resumed by a token: the database does not find the event of one that the other
+        cursor would not tell.
+        """
+        assert self._reader is not None  # noqa: S101 - it can
+        reader = cursor.log.add_reader(self._condition, on_lag=self.end)
+        self._reader.limit = reader.known
+        reader.known = max(reader.known, self._reader.known)
+        self._next = cursor, reader
+        self._reader.wake()
+
     def leave(self) -> None:
         """The connection is over; a second call does nothing."""
+        if self._has_left:
+            return
+        self._has_left = True
+        self._leave_cursor()
+        if self._next is not None:
+            self._begin_next()
+            self._leave_cursor()
+
+    def _leave_cursor(self) -> None:
+        self._cursor.users -= 1
         if self._reader is not None:
             self._reader.leave()
-        if not self._has_left:
-            self._has_left = True
-            self._cursor.users -= 1
+
+    def _begin_next(self) -> None:
+        assert self._next is not None  # noqa: S101 - it was moved
+        (self._cursor, self._reader), self._next = self._next, None
+        self._reader.offer = self._offer
+
+    async def _read_on(self) -> None:
+        """More of the past; an outage of the database is a pause, as for everybody else."""
+        assert self._token is not None  # noqa: S101 - else there is a reader
+        try:
+            await self._read_past(self._token)
+        except StoreUnavailable:
+            await asyncio.sleep(_PAUSE)
+        except DocgraphError as error:
+            self.end(self._cursor.find_ending(error))
+        else:
+            self._join_others()
 
     async def _read_past(self, token: ResumeToken) -> None:
         async with self._past:

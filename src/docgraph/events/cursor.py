@@ -118,19 +118,26 @@ class Cursor:
         )
 
     async def _run(self) -> None:
-        self._events = self._watch(None)
+        try:
+            self._events = self._watch(None)  # it checks the stages and the rights
+        except Exception as error:
+            self._refuse(error)
+            return
         try:
             if await self._open():
-                self.log.end(await self._find_ending())
+                self.log.end(await self._tell_all())
         finally:
             await self._events.aclose()
+
+    def _refuse(self, error: BaseException) -> None:
+        self._is_open.set_exception(error)
+        self._is_open.exception()  # whoever waited for it may have left
 
     async def _open(self) -> bool:
         try:
             await self._events.open()
         except BaseException as error:
-            self._is_open.set_exception(error)
-            self._is_open.exception()  # whoever waited for it may have left
+            self._refuse(error)
             return False
         self._position = self._events.resume_token
         options = self._options
@@ -138,16 +145,12 @@ class Cursor:
         self._is_open.set_result(None)
         return True
 
-    async def _find_ending(self) -> Ending:
+    async def _tell_all(self) -> Ending:
         """Tell of events until there can be no more; why that is."""
         try:
             return await self._tell()
-        except ResumePointLost as error:
-            self._report(error)
-            return HISTORY_LOST
         except Exception as error:
-            self._report(error)
-            return FAILED
+            return self.find_ending(error)
 
     async def _tell(self) -> Ending:
         """Tell of events until there can be no more, or nobody needs them."""
@@ -166,6 +169,7 @@ class Cursor:
             if event is not None:
                 await self._append(build_notice(event, self._subscription))
             self._position = self._events.resume_token or self._position
+            self.log.advance(self.position)
             if self._is_closing or not self.users:
                 return LEFT
             if event is None and not self._events.alive:
@@ -189,6 +193,8 @@ class Cursor:
         await self._events.aclose()
         self._events = self._watch(self._position)
 
-    def _report(self, error: Exception) -> None:
+    def find_ending(self, error: Exception) -> Ending:
+        """What clients are told when this keeps the stream from going on; the log has it all."""
         asked = self._subscription
         emit(StreamFailed(asked.db, asked.collection, asked.uri, error))
+        return HISTORY_LOST if isinstance(error, ResumePointLost) else FAILED

@@ -15,6 +15,7 @@ __all__ = [
     "GONE",
     "HISTORY_LOST",
     "LEFT",
+    "MOVED",
     "NOT_ALLOWED",
     "NOT_KNOWN",
     "OTHER_RIGHTS",
@@ -49,6 +50,7 @@ class Ended(Exception):
 
 
 LEFT = Ending(1000, "", "left")
+MOVED = Ending(1000, "", "moved")  # of a cursor only: the client goes on with another one
 TOO_SLOW = Ending(1013, "too slow: events that were not read are gone", "slow")
 TOO_MANY_MESSAGES = Ending(1008, "too many messages, this stream takes none", "messages")
 NOT_KNOWN = Ending(1008, "the credentials are no longer valid", "credentials")

@@ -34,11 +34,7 @@ class Hub:
 
     async def join(self, subscription: Subscription, token: ResumeToken | None) -> Client:
         """A client of the subscription from now on, or from the token on; `leave` afterwards."""
-        key = identify(replace(subscription, notify_when=None))
-        cursor = self._cursors.get(key)
-        if cursor is None or cursor.is_over:
-            cursor = self._open(key, subscription)
-        cursor.users += 1
+        cursor = self._take_cursor(subscription)
         try:
             await cursor.wait_open()
             client = Client(cursor, subscription.notify_when, token, self._past)
@@ -48,9 +44,36 @@ class Hub:
             raise
         return client
 
+    async def move(self, client: Client, subscription: Subscription) -> bool:
+        """From now on the client is told what this subscription says; it loses nothing.
+
+        False: that is not possible yet.
+        """
+        if not client.can_move():
+            return False
+        cursor = self._take_cursor(subscription)
+        try:
+            await cursor.wait_open()
+        except BaseException:
+            cursor.users -= 1
+            raise
+        if not client.can_move():
+            cursor.users -= 1
+            return False
+        client.move(cursor)
+        return True
+
     async def close(self) -> None:
         """Close all cursors."""
         await asyncio.gather(*(cursor.close() for cursor in self._open_cursors))
+
+    def _take_cursor(self, subscription: Subscription) -> Cursor:
+        key = identify(replace(subscription, notify_when=None))
+        cursor = self._cursors.get(key)
+        if cursor is None or cursor.is_over:
+            cursor = self._open(key, subscription)
+        cursor.users += 1
+        return cursor
 
     def _open(self, key: bytes, subscription: Subscription) -> Cursor:
         if len(self._open_cursors) >= self._most_cursors:

@@ -6,33 +6,43 @@ import re
 from dataclasses import asdict
 from typing import Final
 
-from docgraph.codec import JsonMode, decode, encode
+from docgraph.codec import decode
 from docgraph.events.cursor import ResumeToken
 from docgraph.exchange import Request, Subscription
 from docgraph.exchange.errors import BodyError, RequestError
+from docgraph.store.exact import to_bytes
+from docgraph.store.guard.event_ids import hides_ids
 
 __all__ = ["find_resume_token", "identify"]
 
 _HEADER: Final = "last-event-id"
 _PARAMETER: Final = "resume-after"
+_TYPES: Final = "_typeBits"
 _TOKEN: Final = re.compile(r"[0-9A-Fa-f]{2,4096}")
 _EXAMPLE: Final = 'such as {"_data": "82…"}, the id of an event'
 
 
 def identify(subscription: Subscription) -> bytes:
     """The same for subscriptions that are told the same; types of values count."""
-    return encode(asdict(subscription), JsonMode.EXTENDED)
+    return to_bytes(asdict(subscription))
 
 
-def find_resume_token(request: Request) -> ResumeToken | None:
-    """The event after which a client wants to go on; the parameter wins over the header.
+def find_resume_token(request: Request, subscription: Subscription) -> ResumeToken | None:
+    """The event after which a client wants to go on; the header wins over the parameter.
 
-    A browser that connects again sends the header with the last event it got.
+    A browser that connects again sends the header with the last event it got, to the same address:
+    the parameter is older. Who does not get the ids of events has none, and could find them out: by
+    what comes after one made up.
     """
     for name, text in (
-        (_PARAMETER, request.query.get(_PARAMETER)),
         ("Last-Event-ID", request.headers.get(_HEADER)),
+        (_PARAMETER, request.query.get(_PARAMETER)),
     ):
+        if text and hides_ids(subscription.shown):
+            raise RequestError(
+                f"{name}: who is not shown the _id of documents cannot go on after an event",
+                hint="connect without it, and read everything anew",
+            )
         if text:
             return _parse(name, text.strip())
     return None
@@ -40,12 +50,16 @@ def find_resume_token(request: Request) -> ResumeToken | None:
 
 def _parse(name: str, text: str) -> ResumeToken:
     if _TOKEN.fullmatch(text):
-        return {"_data": text}
+        return {"_data": text.upper()}
     try:
         value = decode(text)
     except BodyError:
         value = None
     match value:
-        case {"_data": str(data), **rest} if not rest and _TOKEN.fullmatch(data):
-            return {"_data": data}
+        case {"_data": str(data), **rest} if _TOKEN.fullmatch(data):
+            if not rest:
+                return {"_data": data.upper()}
+            types = rest.pop(_TYPES, None)  # of the numbers in it
+            if isinstance(types, bytes) and not rest:
+                return {"_data": data.upper(), _TYPES: types}
     raise RequestError(f"{name} is not the id of an event", hint=_EXAMPLE)

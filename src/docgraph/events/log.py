@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final
 
-from docgraph.events.ending import TOO_SLOW, Ended, Ending
+from docgraph.events.ending import MOVED, TOO_SLOW, Ended, Ending
 from docgraph.events.notice import Notice
 from docgraph.exchange import NotifyWhen, Prepared
 
@@ -26,6 +26,7 @@ class Log:
 
     def __init__(self, floor: str, *, most: int, most_bytes: int) -> None:
         self.floor = floor
+        self.position = floor  # the cursor has told everything up to here
         self.readers: set[Reader] = set()
         self.ending: Ending | None = None
         self._most = most
@@ -57,6 +58,13 @@ class Log:
             else:
                 reader.wake()
 
+    def advance(self, position: str) -> None:
+        """The cursor has come so far, be there events for its readers or not."""
+        self.position = position
+        for reader in self.readers:
+            if reader.limit is not None:
+                reader.wake()
+
     def is_pressed_by(self, notice: Notice) -> bool:
         """Whether this event would push out one that somebody has not read."""
         size, count = self._size + notice.size, len(self._notices) + 1
@@ -84,10 +92,10 @@ class Log:
 
         `on_lag` is called when it has been too slow.
         """
-        position = self.next
-        if after is not None:
-            position -= sum(notice.token > after for notice in self._notices)
-        reader = Reader(self, position, after or "", condition, on_lag)
+        if after is None:
+            after = self._notices[-1].token if self._notices else self.floor
+        position = self.next - sum(notice.token > after for notice in self._notices)
+        reader = Reader(self, position, after, condition, on_lag)
         self.readers.add(reader)
         return reader
 
@@ -103,12 +111,13 @@ class Reader:
     """The place of one client in the log."""
 
     __slots__ = (
-        "_after",
         "_condition",
         "_ending",
         "_log",
         "_on_lag",
         "_waiter",
+        "known",
+        "limit",
         "offer",
         "position",
     )
@@ -126,7 +135,8 @@ class Reader:
         # Where one who waits gets events without being woken, unless that is refused.
         self.offer: Callable[[Prepared], bool] | None = None
         self.position = position
-        self._after = after  # events up to this token have been told
+        self.known = after  # events up to this token have been told
+        self.limit: str | None = None  # events after this token are for another reader
         self._condition = condition
         self._ending: Ending | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -139,6 +149,8 @@ class Reader:
             found = self._take()
             if found:
                 return found
+            if self.limit is not None and self._log.position >= self.limit:
+                raise Ended(MOVED)
             if self._log.ending is not None:
                 raise Ended(self._log.ending)
             await self._wait()
@@ -168,23 +180,30 @@ class Reader:
 
     def _pass_on(self) -> bool:
         """Whether everything new went straight to where it is wanted; it waits for more, then."""
-        if self.offer is None or self._ending is not None or self._log.ending is not None:
+        if self.offer is None or self.limit is not None:
+            return False
+        if self._ending is not None or self._log.ending is not None:
             return False
         for notice in self._log.read(self.position):
             if self._wants(notice) and not self.offer(notice.message):
                 return False
             self.position += 1
+            self.known = max(self.known, notice.token)
         return True
 
     def _take(self) -> list[Notice]:
-        if self.position >= self._log.next:
+        notices = self._log.read(self.position) if self.position < self._log.next else []
+        if self.limit is not None:
+            notices = [one for one in notices if one.token <= self.limit]
+        if not notices:
             return []
-        notices = self._log.read(self.position)
         self.position += len(notices)
-        return [notice for notice in notices if self._wants(notice)]
+        wanted = [notice for notice in notices if self._wants(notice)]
+        self.known = max(self.known, notices[-1].token)
+        return wanted
 
     def _wants(self, notice: Notice) -> bool:
-        return notice.token > self._after and notice.concerns(self._condition)
+        return notice.token > self.known and notice.concerns(self._condition)
 
     async def _wait(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()

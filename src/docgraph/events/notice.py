@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from docgraph.codec import JsonMode, encode
 from docgraph.exchange import Document, NotifyWhen, Prepared, Subscription
-from docgraph.store.guard.shown import is_shown
+from docgraph.store.guard.event_ids import hides_ids
 
 __all__ = ["Notice", "build_notice", "read_token"]
 
@@ -23,14 +23,15 @@ _TRUNCATED: Final = "truncatedArrays"
 class Notice:
     """One event; `token` says where to go on after it, and sorts as events do.
 
-    It holds the `_id` of the document: with `is_secret` it is not told, and clients cannot resume.
+    It holds the `_id` of the document, and `id`, as clients get it, also the type of one that is a
+    number. Where those are secret there is no `id`, and clients cannot resume.
     """
 
     token: str
     event: Document
     message: Prepared
     happened_at: datetime | None = None
-    is_secret: bool = False
+    id: bytes = b""
     _chunk: bytes = b""
 
     @property
@@ -42,8 +43,8 @@ class Notice:
     def chunk(self) -> bytes:
         """The event in the form of server-sent events."""
         if not self._chunk:
-            id = b"" if self.is_secret else b'id:{"_data":"%s"}\n' % self.token.encode()
-            self._chunk = b"%sevent:change\ndata:%s\n\n" % (id, self.message.content)
+            line = b"id:%s\n" % self.id if self.id else b""
+            self._chunk = b"%sevent:change\ndata:%s\n\n" % (line, self.message.content)
         return self._chunk
 
     def find_lag(self) -> float | None:
@@ -64,15 +65,16 @@ class Notice:
 
 def build_notice(event: Document, subscription: Subscription) -> Notice:
     """What of a change event is told, in the JSON that the subscription asks for."""
-    is_secret = bool(subscription.shown) and not is_shown("_id", subscription.shown or {})
+    is_secret = hides_ids(subscription.shown)
     parts = (*_IDENTITY[is_secret:], *_PARTS) if subscription.with_ids else _PARTS
     told = {part: event[part] for part in parts if part in event}
     description = told.get(_DESCRIPTION)
     if isinstance(description, dict) and not description.get(_TRUNCATED):
         told[_DESCRIPTION] = {key: one for key, one in description.items() if key != _TRUNCATED}
     content = encode(told, JsonMode(subscription.json_mode))
-    token = read_token(event["_id"])
-    return Notice(token, told, Prepared(content), _find_time(event), is_secret)
+    token = event["_id"]
+    id = b"" if is_secret else encode(token, JsonMode.STANDARD)
+    return Notice(read_token(token), told, Prepared(content), _find_time(event), id)
 
 
 def read_token(token: Mapping[str, Any] | None) -> str:

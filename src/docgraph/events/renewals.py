@@ -2,14 +2,16 @@
 
 Every session is judged anew at least once a minute, as if its request came now, and all of them
 soon after something was announced that may concern them: a change of rules, users, tokens or
-metadata. Who would be told something else now, or nothing, is closed and told why.
+metadata. Who would be told something else now, or nothing, is closed and told why. Only the time
+in a row filter does not stay what it was: such a client goes on with the filter of now.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from math import inf
 from time import monotonic
 from typing import Final
 
@@ -25,7 +27,16 @@ from docgraph.events.ending import (
 )
 from docgraph.events.identity import identify
 from docgraph.exchange import DocgraphError, Renew, Subscription
-from docgraph.exchange.errors import Forbidden, NotFound, StoreError, Unauthenticated
+from docgraph.exchange.errors import (
+    Forbidden,
+    NotFound,
+    Overloaded,
+    SecurityViolation,
+    StoreError,
+    StoreForbidden,
+    StoreRejected,
+    Unauthenticated,
+)
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime import Generations
@@ -35,6 +46,7 @@ __all__ = ["Renewals", "Session"]
 
 _TICK: Final = 1.0  # seconds between two looks at what was announced
 _AT_ONCE: Final = 10  # sessions that are judged at the same time
+_REFUSING: Final = (SecurityViolation, StoreForbidden, StoreRejected)  # they do not pass
 _CONCERNING: Final[tuple[Generation, ...]] = ("collections", "rules", "tokens", "users")
 
 
@@ -48,6 +60,10 @@ class Session:
     judged_at: float = field(default_factory=monotonic)
 
 
+Move = Callable[[Client, Subscription], Awaitable[bool]]
+Announced = tuple[int, ...]
+
+
 class Renewals:
     """The sessions of this process."""
 
@@ -55,14 +71,22 @@ class Renewals:
         self,
         generations: Generations,
         interval: float,
+        move: Move,
         *,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.sessions: set[Session] = set()
         self._generations = generations
         self._interval = interval
+        self._move = move
         self._clock = clock
-        self._announced = self._read_generations()
+        self._announced = self.read_announced()
+
+    def add(self, session: Session, since: Announced) -> None:
+        """Look after a session; at once where something was announced since it was admitted."""
+        if since != self.read_announced():
+            session.judged_at = -inf
+        self.sessions.add(session)
 
     async def patrol(self) -> None:
         """Judge those whose time has come, for ever."""
@@ -72,7 +96,7 @@ class Renewals:
 
     async def look(self) -> None:
         """Judge those whose time has come; all, when something was announced."""
-        announced = self._read_generations()
+        announced = self.read_announced()
         due = [
             one
             for one in self.sessions
@@ -87,32 +111,56 @@ class Renewals:
     async def _judge(self, session: Session) -> None:
         session.judged_at = self._clock()
         try:
-            ending = await _find_ending(session)
+            ending = await self._find_ending(session)
         except Exception as error:  # who cannot be judged is not told any more
             emit(UnattendedFailed("the renewal of a change stream", error))
             ending = FAILED
         if ending is not None:
             session.client.end(ending)
 
-    def _read_generations(self) -> tuple[int, ...]:
+    def read_announced(self) -> Announced:
+        """Another one whenever something was announced."""
         return tuple(map(self._generations.read, _CONCERNING))
 
+    async def _find_ending(self, session: Session) -> Ending | None:
+        """Why the session must end; None when all is as it was, or nobody can tell now."""
+        before = session.subscription
+        try:
+            now = await session.renew()
+        except Unauthenticated:
+            return NOT_KNOWN
+        except (Forbidden, SecurityViolation):
+            return NOT_ALLOWED
+        except NotFound:
+            return GONE
+        except _REFUSING:
+            return FAILED
+        except (StoreError, Overloaded):
+            return None  # the database is away, or nobody has the time; it is asked again
+        except DocgraphError:
+            return CHANGED  # what is stored now cannot be opened
+        if now.is_momentary and identify(replace(now, row=before.row)) == identify(before):
+            return await self._go_on(session, now)
+        return _compare(before, now)
 
-async def _find_ending(session: Session) -> Ending | None:
-    """Why the session must end; None when all is as it was, or nobody can tell now."""
-    before = session.subscription
-    try:
-        now = await session.renew()
-    except Unauthenticated:
-        return NOT_KNOWN
-    except Forbidden:
-        return NOT_ALLOWED
-    except NotFound:
-        return GONE
-    except StoreError:
-        return None  # the database is away; it is asked again
-    except DocgraphError:
-        return CHANGED  # what is stored now cannot be opened
+    async def _go_on(self, session: Session, now: Subscription) -> Ending | None:
+        """With the time of now in the row filter."""
+        try:
+            has_moved = await self._move(session.client, now)
+        except Overloaded:
+            return OTHER_RIGHTS  # there is no other cursor for the rights of now
+        except _REFUSING:
+            return FAILED
+        except StoreError:
+            has_moved = False
+        if has_moved:
+            session.subscription = now
+        else:
+            session.judged_at = -inf  # soon again
+        return None
+
+
+def _compare(before: Subscription, now: Subscription) -> Ending | None:
     if identify(now) == identify(before):
         return None
     return CHANGED if (now.row, now.shown) == (before.row, before.shown) else OTHER_RIGHTS

@@ -63,7 +63,8 @@ class Streams:
         self, exchange: Exchange, subscription: Subscription, renew: Renew, *, is_socket: bool
     ) -> Client:
         """A client that is there as long as the task of its request, however that ends."""
-        token = find_resume_token(exchange.request)
+        token = find_resume_token(exchange.request, subscription)
+        since = self._renewals.read_announced()
         give_back = self._places.take(exchange)
         try:
             client = await self._hub.join(subscription, token)
@@ -71,7 +72,7 @@ class Streams:
             give_back()
             raise
         session = Session(client, subscription, renew)
-        self._renewals.sessions.add(session)
+        self._renewals.add(session, since)
         transport = "websocket" if is_socket else "sse"
         emit(StreamClient(transport))
 
@@ -112,7 +113,7 @@ class EventStreamsProvider(Provider):
     ) -> None:
         self._tasks = Tasks()
         self._hub = Hub(store, config, most_cursors=ceil(config.max_cursors / core.workers))
-        self._renewals = Renewals(generations, config.renewal_interval_ms / 1000)
+        self._renewals = Renewals(generations, config.renewal_interval_ms / 1000, self._hub.move)
         self._streams = Streams(
             self._hub,
             Places(config, core.workers),

@@ -28,6 +28,8 @@ def is_coded(headers: Headers) -> bool:
 
 def is_compressed(headers: Headers) -> bool:
     """Whether the body is in gzip; raises `UnsupportedMediaType` for anything else but plain."""
+    if "content-encoding" not in headers:
+        return False
     codings = _find_codings(headers)
     if len(codings) > 1 or not _GZIP.issuperset(codings):
         raise UnsupportedMediaType(
@@ -61,7 +63,8 @@ async def inflate(data: bytes) -> AsyncIterator[bytes]:
             while piece:
                 yield piece
                 await asyncio.sleep(0)
-                piece = _inflate(member, member.unconsumed_tail)
+                # Behind its end a member would add what it leaves over to it once more.
+                piece = b"" if member.eof else _inflate(member, member.unconsumed_tail)
             rest = member.unused_data
             member = None if member.eof else member
     if member is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from docgraph.exchange.errors import TimeLimitExceeded
 
@@ -20,8 +21,7 @@ class Patience:
     left: float
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(NamedTuple):
     """`at` is on the clock of `time.monotonic`; None: no end of its own.
 
     `enforced`: whoever set it ends the work that is late himself, so that nobody below needs a

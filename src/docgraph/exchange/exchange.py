@@ -25,7 +25,8 @@ class Permission:
     `read_filters` are the row filters by `<db>.<collection>` that every read has to pass to the
     store; `read_filter` is the plain one of the rule, for `@dbPermissions`. `namespace` is the
     collection that the request itself addresses, the one that `write_filter`, `merge_request` and
-    `project_response` are about. `properties` is the whole `mongo` block of the rule.
+    `project_response` are about. `properties` is the whole `mongo` block of the rule. With
+    `is_momentary` the row filters have the time in them: the next request gets others.
     """
 
     rule: str
@@ -36,6 +37,7 @@ class Permission:
     write_filter: Mapping[str, Any] | None = None
     merge_request: Mapping[str, Any] | None = None
     project_response: Mapping[str, int] | None = None
+    is_momentary: bool = False
 
 
 class Admission(Protocol):

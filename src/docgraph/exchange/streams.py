@@ -31,7 +31,8 @@ class Subscription:
 
     `row` and `shown` are the `readFilter` and `projectResponse` of the permission; `images`: the
     database keeps documents as they were before and after a change. `with_ids`: events carry their
-    resume token and their time.
+    resume token and their time. `is_momentary`: the time is in `row`, so that it does not stay as
+    it is.
     """
 
     db: str
@@ -44,6 +45,7 @@ class Subscription:
     images: bool = False
     with_ids: bool = False
     notify_when: NotifyWhen | None = None
+    is_momentary: bool = False
 
 
 # The subscription that the same request would get now; raises what would refuse it.

@@ -14,26 +14,43 @@ from docgraph.observe.events import Event, ObserverFailed
 __all__ = ["Listener", "emit", "subscribe", "unsubscribe"]
 
 Listener = Callable[[Event], None]
-
-# Replaced as a whole, never changed in place: another thread may just walk through it.
-_listeners: tuple[Listener, ...] = ()
+Wants = Callable[[type[Event]], bool]
 
 
-def subscribe(listener: Listener) -> None:
-    """Call `listener` with every event from now on; it must return at once."""
+class _Listeners:
+    """Who listens, in order; and to which kind of event, found out at the first of its kind."""
+
+    def __init__(self, known: tuple[tuple[Listener, Wants], ...] = ()) -> None:
+        self.known = known
+        self._by_kind: dict[type[Event], tuple[Listener, ...]] = {}
+
+    def to(self, kind: type[Event]) -> tuple[Listener, ...]:
+        found = self._by_kind.get(kind)
+        if found is None:
+            found = tuple(listener for listener, wants in self.known if wants(kind))
+            self._by_kind[kind] = found
+        return found
+
+
+# Replaced as a whole: another thread may just walk through it.
+_listeners = _Listeners()
+
+
+def subscribe(listener: Listener, wants: Wants = lambda kind: True) -> None:
+    """Call `listener` with every event of a kind that it wants; it must return at once."""
     global _listeners  # noqa: PLW0603 - see the module's docstring
-    _listeners = (*_listeners, listener)
+    _listeners = _Listeners((*_listeners.known, (listener, wants)))
 
 
 def unsubscribe(listener: Listener) -> None:
     """Undo `subscribe`; a listener that is not there is no error."""
     global _listeners  # noqa: PLW0603 - see the module's docstring
-    _listeners = tuple(known for known in _listeners if known != listener)
+    _listeners = _Listeners(tuple(one for one in _listeners.known if one[0] != listener))
 
 
 def emit(event: Event) -> None:
     """Call all listeners; the failure of one is emitted as an event of its own."""
-    for listener in _listeners:
+    for listener in _listeners.to(type(event)):
         try:
             listener(event)
         except Exception as error:

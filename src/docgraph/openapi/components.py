@@ -201,11 +201,22 @@ _PARAMETERS: Final[dict[str, Document]] = {
         },
     ),
     "checkEtag": _query("checkEtag", "refuse the write without `If-Match`", _FLAG),
-    "avars": _json("avars", "the variables of the aggregation", _OBJECT),
+    "avars": _json("avars", "the variables of the aggregation or stream", _OBJECT),
+    "event-ids": _query(
+        "event-ids",
+        "events have their id and their time in `_id` and `clusterTime`",
+        {"type": "string", "enum": ["true", "false"], "default": "false"},
+    ),
+    "resume-after": _query(
+        "resume-after", "the id of an event: the stream goes on after it", {"type": "string"}
+    ),
     "If-Match": _header("If-Match", "write only if the etag is still this one"),
     "If-None-Match": _header(
         "If-None-Match",
         "a read is 304, and a write 412, if the etag is still this one; `*`: if there is anything",
+    ),
+    "Last-Event-ID": _header(
+        "Last-Event-ID", "the same as `resume-after`, sent by browsers that connect again"
     ),
     "Prefer": _header("Prefer", "`return=representation`: answer with what was written"),
     "db": _path("db", "the name of a database"),
@@ -213,6 +224,7 @@ _PARAMETERS: Final[dict[str, Document]] = {
     "id": _path("id", "the `_id`, read as `id_type` says"),
     "name": _path("name", "the name of an index"),
     "aggregation": _path("aggregation", "the `uri` of a stored aggregation"),
+    "stream": _path("stream", "the `uri` of a change stream"),
 }
 
 # --- responses ------------------------------------------------------------------------------------
@@ -230,7 +242,7 @@ _DESCRIPTIONS: Final = {
     414: "the address is too long",
     415: "the content type is none that is read here",
     422: "the aggregation cannot be run",
-    429: "too many failed logins",
+    429: "too many failed logins, or open change streams",
     431: "the headers are too large",
     500: "the database cannot be reached or failed, or docgraph has a fault",
     501: "understood, and deliberately not done",
@@ -304,5 +316,11 @@ def build_responses(item: Document | None = None) -> dict[str, Document]:
         ),
         "IndexMade": _response("the index is there"),
         "Results": _response("the results", _OBJECTS),
+        "Switched": _response("a WebSocket: every text message is a change event"),
+        "Events": {
+            "description": "server-sent events: those called `change` are change events, and a "
+            "last one, `close`, has the code and the reason of the end",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
     }
     return dict(responses)

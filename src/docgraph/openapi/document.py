@@ -30,14 +30,14 @@ from docgraph.openapi.operations import OPERATIONS, Operation
 from docgraph.openapi.schemas import SchemaKey, convert_schema, name_component
 from docgraph.openapi.services import Bound, describe_apps, describe_service
 from docgraph.openapi.survey import Survey
-from docgraph.rest.bodies.pipelines import Aggregation
+from docgraph.rest.bodies.streams import StreamDefinition
 from docgraph.rest.sections import Mongo
-from docgraph.variables import Source
+from docgraph.variables import Source, Template
 
 __all__ = ["Facts", "build_document"]
 
 _VARIABLE = re.compile(r"\{[^{}/]+\}")
-_PATH_PARAMETERS: Final = frozenset({"db", "collection", "id", "name", "aggregation"})
+_PATH_PARAMETERS: Final = frozenset({"db", "collection", "id", "name", "aggregation", "stream"})
 _SHAPED: Final = frozenset({"Page", "One"})
 _REFUSED: Final = "Refused (501): the documents of this collection are checked as a whole"
 _ABOUT: Final = (
@@ -57,6 +57,7 @@ class Facts:
     survey: Survey = field(default_factory=Survey)
     services: tuple[Bound, ...] = ()
     security: Mapping[str, Document] = field(default_factory=dict)
+    has_streams: bool = True
     base_url: str | None = None
 
 
@@ -135,6 +136,8 @@ class _Paths:
 def _describe_mounts(facts: Facts, names: Mapping[SchemaKey, str], paths: _Paths) -> None:
     for mount in facts.mounts:
         for endpoint in find_endpoints(mount, facts.survey.collections):
+            if endpoint.type is ResourceType.STREAM and not facts.has_streams:
+                continue
             paths.add(endpoint.path, _describe_endpoint(endpoint, facts.survey, names))
 
 
@@ -178,21 +181,45 @@ def _path_parameter(name: str) -> Document:
 def _describe_operation(
     endpoint: Endpoint, operation: Operation, shape: Document | None, survey: Survey
 ) -> Document:
-    parameters = [refer("parameters", name) for name in operation.parameters]
-    if endpoint.aggregation is not None and endpoint.collection is not None:
-        one = survey.aggregations[
-            endpoint.collection.db, endpoint.collection.name, endpoint.aggregation
-        ]
-        parameters[operation.parameters.index("avars")] = _describe_variables(one)
     described: Document = {
         "tags": [_tag_of(endpoint)],
         "summary": _summarise(endpoint, operation),
-        "parameters": parameters,
+        "parameters": _describe_parameters(endpoint, operation, survey),
     }
     if operation.body is not None:
         described["requestBody"] = _describe_body(endpoint, operation.body, shape)
     described["responses"] = _describe_responses(endpoint, operation, shape)
     return described
+
+
+def _describe_parameters(
+    endpoint: Endpoint, operation: Operation, survey: Survey
+) -> list[Document]:
+    """Those of the operation; a stored aggregation or stream has variables with names."""
+    parameters = [refer("parameters", name) for name in operation.parameters]
+    collection = endpoint.collection
+    if collection is None:
+        return parameters
+    if endpoint.aggregation is not None:
+        stages = survey.aggregations[collection.db, collection.name, endpoint.aggregation].stages
+        parameters[operation.parameters.index("avars")] = _describe_variables(stages)
+    if endpoint.stream is not None:
+        stream = survey.streams[collection.db, collection.name, endpoint.stream]
+        parameters[operation.parameters.index("avars")] = _describe_variables(stream.stages)
+        if stream.notify_parameter:
+            parameters.append(_describe_condition(stream))
+    return parameters
+
+
+def _describe_condition(stream: StreamDefinition) -> Document:
+    """The parameter by which a client chooses among the events."""
+    path = ".".join(stream.notify_path)
+    return {
+        "name": stream.notify_parameter,
+        "in": "query",
+        "description": f"only events that have this text at `{path}`; all of them without it",
+        "schema": {"type": "string"},
+    }
 
 
 def _tag_of(endpoint: Endpoint) -> str:
@@ -221,6 +248,8 @@ def _summarise(endpoint: Endpoint, operation: Operation) -> str:
             return f"The metadata of the {endpoint.of}"
         case ResourceType.AGGREGATION if endpoint.aggregation is not None:
             return f"Run the aggregation {endpoint.aggregation}"
+        case ResourceType.STREAM if endpoint.stream is not None:
+            return f"Follow the change stream {endpoint.stream}"
     return operation.summary
 
 
@@ -249,10 +278,10 @@ def _describe_responses(
     }
 
 
-def _describe_variables(aggregation: Aggregation) -> Document:
-    """The parameter `avars` with the names that the aggregation uses."""
+def _describe_variables(stages: Template) -> Document:
+    """The parameter `avars` with the names that the stages use."""
     heads: dict[str, bool] = {}
-    for use in aggregation.stages.uses:
+    for use in stages.uses:
         if use.reference is not None and use.reference.source is not Source.VARIABLE:
             head = use.reference.head
             heads[head] = heads.get(head, False) or use.is_required
@@ -263,7 +292,7 @@ def _describe_variables(aggregation: Aggregation) -> Document:
     return {
         "name": "avars",
         "in": "query",
-        "description": "the variables of the aggregation",
+        "description": "the variables of the stages",
         "required": bool(required),
         "content": {JSON: {"schema": schema}},
     }

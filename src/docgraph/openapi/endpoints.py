@@ -24,7 +24,7 @@ _BY_DEPTH = ("root", "database", "collection", "document")
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A collection that exists, with its stored aggregations.
+    """A collection that exists, with its stored aggregations and change streams.
 
     Where documents are checked as a whole, what an update leaves behind has to be known before:
     neither pipelines nor, unless metadata allows it, updates of many are taken.
@@ -33,6 +33,7 @@ class Collection:
     db: str
     name: str
     aggregations: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
     takes_pipelines: bool = True
     takes_bulk_patch: bool = True
 
@@ -58,6 +59,7 @@ class Endpoint:
     of: str = "collection"  # what a size or metadata is of
     collection: Collection | None = None
     aggregation: str | None = None
+    stream: str | None = None
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -121,10 +123,14 @@ def _in_collection(base: str, collection: Collection | None) -> Iterator[Endpoin
         yield Endpoint(path, type, collection=collection)
     if collection is None:
         yield Endpoint(f"{base}/_aggrs/{{aggregation}}", ResourceType.AGGREGATION)
+        yield Endpoint(f"{base}/_streams/{{stream}}", ResourceType.STREAM)
     else:
         for uri in collection.aggregations:
             path = f"{base}/_aggrs/{quote(uri, safe='')}"
             yield Endpoint(path, ResourceType.AGGREGATION, collection=collection, aggregation=uri)
+        for uri in collection.streams:
+            path = f"{base}/_streams/{quote(uri, safe='')}"
+            yield Endpoint(path, ResourceType.STREAM, collection=collection, stream=uri)
     yield Endpoint(f"{base}/{{id}}", ResourceType.DOCUMENT, collection=collection)
 
 

@@ -140,6 +140,11 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], Operation]] = {
         ("avars", *_PAGING, "jsonMode", "nocache", *_CONSISTENCY),
         errors=(422,),
     ),
+    (ResourceType.STREAM, "GET"): Operation(
+        "Follow the change stream, by WebSocket or by server-sent events",
+        {101: "Switched", 200: "Events"},
+        ("avars", "jsonMode", "nocache", "event-ids", "resume-after", "Last-Event-ID"),
+    ),
     (ResourceType.SCHEMA_STORE, "GET"): Operation("A page of JSON schemas", {200: "Page"}, _LIST),
     (ResourceType.SCHEMA_STORE, "POST"): Operation(
         "Add a JSON schema, or several",

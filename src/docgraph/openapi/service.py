@@ -88,6 +88,7 @@ class _Describing(Service):
                     [one.name for one in self._registry.of_kind(Kind.AUTH_MECHANISM)],
                     self._cookie.name if self._registry.find("authCookieHandler") else None,
                 ),
+                has_streams=self._registry.find("events") is not None,
                 base_url=self._core.base_url,
             )
         )

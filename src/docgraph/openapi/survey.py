@@ -5,9 +5,9 @@ Bounded in number, so that a description of a very large database is a part of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
 
 from docgraph.codec import as_meant
 from docgraph.exchange import DataPoint, Deadline, Document, Resource, ResourceType
@@ -19,6 +19,7 @@ from docgraph.openapi.schemas import SchemaKey, find_references
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.points import stands_at
 from docgraph.rest.bodies.pipelines import Aggregation, find_aggregation
+from docgraph.rest.bodies.streams import StreamDefinition, find_stream
 from docgraph.rest.schemas.store import load_schema
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog
@@ -29,6 +30,9 @@ __all__ = ["App", "Survey", "Surveyor"]
 
 _MOST_APPS: Final = 500
 _MOST_SCHEMAS: Final = 200
+
+_T = TypeVar("_T")
+Place = tuple[str, str, str]  # database, collection, uri
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,8 @@ class Survey:
 
     collections: tuple[Collection, ...] = ()
     left_out: int = 0
-    aggregations: Mapping[tuple[str, str, str], Aggregation] = field(default_factory=dict)
+    aggregations: Mapping[Place, Aggregation] = field(default_factory=dict)
+    streams: Mapping[Place, StreamDefinition] = field(default_factory=dict)
     schema_of: Mapping[tuple[str, str], SchemaKey] = field(default_factory=dict)
     schemas: Mapping[SchemaKey, Document] = field(default_factory=dict)
     apps: tuple[App, ...] = ()
@@ -75,7 +80,8 @@ class Surveyor:
         names = await self._list(deadline)
         listed = names[: self._most]
         metadata = await self._read_metadata(listed, deadline)
-        aggregations = _find_aggregations(metadata)
+        aggregations = _find_stored(metadata, "aggrs", find_aggregation)
+        streams = _find_stored(metadata, "streams", find_stream)
         schema_of = {
             namespace: key
             for namespace, one in metadata.items()
@@ -83,22 +89,22 @@ class Surveyor:
         }
         return Survey(
             collections=tuple(
-                self._describe(namespace, metadata.get(namespace, {}), aggregations)
+                replace(
+                    self._describe(namespace, metadata.get(namespace, {})),
+                    aggregations=_uris_in(namespace, aggregations),
+                    streams=_uris_in(namespace, streams),
+                )
                 for namespace in listed
             ),
             left_out=len(names) - len(listed),
             aggregations=aggregations,
+            streams=streams,
             schema_of=schema_of,
             schemas=await self._load_schemas(schema_of.values()),
             apps=await self._find_apps(graphql, deadline) if graphql is not None else (),
         )
 
-    def _describe(
-        self,
-        namespace: tuple[str, str],
-        metadata: Document,
-        aggregations: Mapping[tuple[str, str, str], Aggregation],
-    ) -> Collection:
+    def _describe(self, namespace: tuple[str, str], metadata: Document) -> Collection:
         setting = metadata.get("jsonSchema")
         resource = Resource(ResourceType.COLLECTION, *namespace)
         is_whole = any(
@@ -110,7 +116,6 @@ class Surveyor:
         is_skipped = isinstance(setting, dict) and setting.get("skipNotSupported") is True
         return Collection(
             *namespace,
-            tuple(uri for *of, uri in aggregations if tuple(of) == namespace),
             takes_pipelines=not is_whole and setting is None,
             takes_bulk_patch=not is_whole and (setting is None or is_skipped),
         )
@@ -155,7 +160,7 @@ class Surveyor:
                 {"_id": {"$in": list(ids)}},
                 limit=len(ids),
                 deadline=deadline,
-                projection={"aggrs": 1, "jsonSchema": 1},
+                projection={"aggrs": 1, "jsonSchema": 1, "streams": 1},
             )
             found |= {(db, ids[one["_id"]]): as_meant(one) for one in stored}
         return found
@@ -185,27 +190,29 @@ class Surveyor:
         return tuple(map(_read_app, definitions))
 
 
-def _find_aggregations(
+def _find_stored(
     metadata: Mapping[tuple[str, str], Document],
-) -> dict[tuple[str, str, str], Aggregation]:
-    """Those that can be run, by database, collection and uri."""
-    found: dict[tuple[str, str, str], Aggregation] = {}
+    key: str,
+    compile: Callable[[Document, str], _T | None],
+) -> dict[Place, _T]:
+    """Of what is stored under the key of metadata, that which can be run."""
+    found: dict[Place, _T] = {}
     for (db, name), properties in metadata.items():
-        entries = properties.get("aggrs")
+        entries = properties.get(key)
         for entry in entries if isinstance(entries, list) else ():
             uri = entry.get("uri") if isinstance(entry, dict) else None
             if isinstance(uri, str) and uri:
-                aggregation = _compile(properties, uri)
-                if aggregation is not None:
-                    found[db, name, uri] = aggregation
+                try:
+                    one = compile(properties, uri)
+                except DefinitionError:  # it got in another way; who asks for it is told so
+                    continue
+                if one is not None:
+                    found[db, name, uri] = one
     return found
 
 
-def _compile(properties: Document, uri: str) -> Aggregation | None:
-    try:
-        return find_aggregation(properties, uri)
-    except DefinitionError:
-        return None  # it got into the database another way, and answers 422 to who asks for it
+def _uris_in(namespace: tuple[str, str], places: Iterable[Place]) -> tuple[str, ...]:
+    return tuple(uri for *of, uri in places if tuple(of) == namespace)
 
 
 def _schema_of(namespace: tuple[str, str], properties: Document) -> SchemaKey | None:

@@ -17,7 +17,12 @@ from docgraph.plugins import kinds
 from docgraph.plugins.discover import Found
 from docgraph.plugins.kinds import AuthorizerRole, Kind, Plugin, Point
 
-__all__ = ["check_plugin", "is_async", "methods_of"]
+__all__ = ["BUILT_IN_COMMANDS", "check_plugin", "is_async", "methods_of"]
+
+# Those of `docgraph.cli`, which would be run in place of one of a plugin.
+BUILT_IN_COMMANDS: Final = frozenset(
+    "serve demo apps explain mcp users access config plugins mongod version".split()
+)
 
 _PROTOCOLS: Final[Mapping[Kind, type[Any]]] = MappingProxyType(
     {
@@ -168,6 +173,8 @@ def _check_attributes(plugin: Any) -> Iterator[_Flaw]:
         variable = getattr(plugin, "variable", None)
         if not isinstance(variable, str) or not variable or variable.startswith("@"):
             yield f"has the `variable` {variable!r}", "give it the name without the `@`"
+    if plugin.kind is Kind.COMMAND and plugin.name in BUILT_IN_COMMANDS:
+        yield f"can never be run: `docgraph {plugin.name}` is a command of docgraph", "rename it"
     priority = getattr(plugin, "priority", 0)
     if not isinstance(priority, int | float):
         yield f"has the `priority` {priority!r}", "a number; lower ones come first"

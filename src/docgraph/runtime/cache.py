@@ -82,6 +82,11 @@ class LoadingCache(Generic[K, V]):
                 raise Overloaded(STOPPING) from None  # the load was cancelled, not who waits
             raise
 
+    def find(self, key: K) -> V | None:
+        """What `get` would give at once; None: it would have to be loaded, or is being loaded."""
+        entry = self._find(key)
+        return None if entry is None else entry[0]
+
     def peek(self, key: K) -> V | None:
         """The value if it is there; nothing is loaded or renewed."""
         entry = self._entries.get(key)

@@ -1,7 +1,7 @@
 """Bounds on the time of many short pieces of work, kept by one timer.
 
-A timer for each of them would cost more than most of them do. The one here looks a few times a
-second, and only while there is work; whoever is late by then is ended.
+A timer for each of them would cost more than most of them do. The one here is set for the first end
+there is, and stays when that work is over in time, as nearly all is: it then looks for the next.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from math import inf
 from types import TracebackType
 from typing import Final
 
 __all__ = ["Patrol", "Watched"]
 
-_INTERVAL: Final = 0.25  # seconds
+_TICK: Final = 0.001  # seconds: the event loop counts in them, and may be early by a part of one
 
 
 class Watched:
-    """Around a piece of work in the current task: `TimeoutError` when it is ended for its time."""
+    """Around a piece of work in the current task: raises `late()` when it is ended for its time."""
 
     __slots__ = ("_cancelling", "_patrol", "_task", "expired", "until")
 
@@ -46,7 +47,11 @@ class Watched:
             and self._task.uncancel() <= self._cancelling
             and kind is asyncio.CancelledError
         ):
-            raise TimeoutError from error
+            raise self.late() from error
+
+    def late(self) -> Exception:
+        """What is raised."""
+        return TimeoutError()
 
     def expire(self) -> None:
         """End the work."""
@@ -61,32 +66,40 @@ class Patrol:
         self._clock = clock
         self._watched: set[Watched] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._looks_at = inf
 
     def until(self, moment: float) -> Watched:
-        """A context whose work is ended when the clock shows that moment, or a little later."""
+        """A context whose work is ended when the clock shows that moment."""
         return Watched(self, moment)
 
     def add(self, watched: Watched) -> None:
         """Begin to look after it."""
         self._watched.add(watched)
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self.look)
+        if watched.until < self._looks_at:
+            self._set_timer(watched.until)
 
     def remove(self, watched: Watched) -> None:
         """It is over."""
         self._watched.discard(watched)
 
     def look(self) -> None:
-        """End what is late; look again in a moment, as long as there is work."""
-        now = self._clock()
-        for watched in [one for one in self._watched if one.until <= now]:
+        """End what is late; look again at the next end, as long as there is work."""
+        soon = self._clock() + _TICK
+        for watched in [one for one in self._watched if one.until <= soon]:
             self._watched.discard(watched)
             watched.expire()
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(_INTERVAL, self.look) if self._watched else None
+        self._set_timer(min((one.until for one in self._watched), default=inf))
+
+    def _set_timer(self, moment: float) -> None:
+        self.close()
+        if moment < inf:
+            delay = max(moment - self._clock(), 0.0)
+            self._timer = asyncio.get_running_loop().call_later(delay, self.look)
+            self._looks_at = moment
 
     def close(self) -> None:
         """Look no more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._looks_at = inf

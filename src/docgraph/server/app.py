@@ -117,6 +117,8 @@ class Docgraph:
         interceptors: dict[Point, list[Interceptor]] = {point: [] for point in Point}
         for one in self.plugins.of_kind(Kind.INTERCEPTOR):
             interceptors[one.point].append(one)
+        bounds = Bounds(self._prepared.config.get(Core).wait_timeout_ms)
+        self._stack.callback(bounds.close)
         return Pipeline(
             Routes(bind(one, self._prepared.config.sections.get(one.name)) for one in services),
             Authenticator(self.plugins.of_kind(Kind.AUTH_MECHANISM)),
@@ -124,7 +126,7 @@ class Docgraph:
             interceptors,
             parse_content,
             Pages(self._prepared.config.get(Cors).allow_origins),
-            Bounds(self._prepared.config.get(Core).wait_timeout_ms),
+            bounds,
         )
 
     async def _initialize(self, initializer: Initializer) -> None:

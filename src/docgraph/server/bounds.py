@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from math import inf
-from types import TracebackType
 
 from docgraph.exchange import Exchange
 from docgraph.exchange.deadline import Deadline, Patience
@@ -14,6 +13,8 @@ from docgraph.server.routes import Route
 
 __all__ = ["Bounds"]
 
+_GRACE = 0.1  # seconds: the store ends a look-up in time by itself, and its connection stays
+
 
 class Bounds:
     """Both count from the arrival of a request on; 0 for the waiting means that it has no end."""
@@ -21,6 +22,10 @@ class Bounds:
     def __init__(self, wait_timeout_ms: int) -> None:
         self._patience = wait_timeout_ms / 1000 if wait_timeout_ms > 0 else inf
         self._patrol = Patrol()
+
+    def close(self) -> None:
+        """End nothing any more."""
+        self._patrol.close()
 
     def find_deadline(self, exchange: Exchange, route: Route | None) -> Deadline:
         """What its service says, and what is left of its patience."""
@@ -37,7 +42,7 @@ class Bounds:
         until = inf if deadline.at is None else deadline.at
         if deadline.patience is not None:
             until = min(until, time.monotonic() + deadline.patience.left)
-        return _Examination(self._patrol, until, deadline)
+        return _Examination(self._patrol, until + _GRACE, deadline)
 
 
 class _Examination(Watched):
@@ -49,15 +54,8 @@ class _Examination(Watched):
         super().__init__(patrol, until)
         self._deadline = deadline
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            super().__exit__(kind, error, trace)
-        except TimeoutError:
-            if self._deadline.is_within(0):
-                raise self._deadline.exceeded() from error
-            raise StoreUnavailable("who may do this could not be found out in time") from error
+    def late(self) -> Exception:
+        """Whose end it was."""
+        if self._deadline.is_within(0):
+            return self._deadline.exceeded()
+        return StoreUnavailable("who may do this could not be found out in time")

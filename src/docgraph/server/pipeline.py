@@ -60,7 +60,7 @@ class Pipeline:
         route = self._routes.match(exchange.request.segments)
         try:
             answer = await self._walk(exchange, route)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # `sys.exit` of a plugin would end the server
             answer = render(error, exchange, route, self._authenticator)
         answer.headers.extend(exchange.headers)
         return answer
@@ -76,7 +76,7 @@ class Pipeline:
             return early
         try:
             exchange.answer = await serve(exchange, route)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             exchange.answer = render(error, exchange, route, self._authenticator)
         if not self._interceptors[Point.RESPONSE]:
             return exchange.answer

@@ -75,14 +75,14 @@ def _complete(methods: Sequence[str]) -> tuple[str, ...]:
 
 
 def render(
-    error: Exception, exchange: Exchange, route: Route | None, authenticator: Authenticator
+    error: BaseException, exchange: Exchange, route: Route | None, authenticator: Authenticator
 ) -> Body:
     """Any error as an answer, in the shape of the service that was asked."""
     if isinstance(error, Unauthenticated) and not error.headers:
         error = authenticator.challenge(exchange)
-    if isinstance(error, StoreError):
+    if isinstance(error, DocgraphError):
         _report(error, exchange)
-    elif not isinstance(error, DocgraphError):
+    else:
         error = _hide(error, exchange)
     exchange.error = _release(error).code
     own = route.service.render_error(error) if route else None
@@ -92,11 +92,17 @@ def render(
     return own
 
 
-def _report(error: StoreError, exchange: Exchange) -> None:
-    """A failure of the database: the log gets its own words, the caller an id to find them by."""
-    if error.status < _SERVER_ERROR or error.details is not None:
+def _report(error: DocgraphError, exchange: Exchange) -> None:
+    """A failure of the database: the log gets its own words, the caller an id to find them by.
+
+    Also where a service tells it in words, and with a status, of its own.
+    """
+    cause = error.__cause__
+    failure = error if isinstance(error, StoreError) else cause
+    is_failure = isinstance(failure, StoreError) and failure.status >= _SERVER_ERROR
+    if failure is None or not is_failure or error.details is not None:
         return
-    id, reason = uuid4().hex[:12], str(error.__cause__ or error)
+    id, reason = uuid4().hex[:12], str(failure.__cause__ or failure)
     emit(QueryFailed(id, exchange.id, error.code, reason, exchange.app))
     error.details = {"id": id}
 
@@ -112,7 +118,7 @@ def _release(error: DocgraphError) -> DocgraphError:
     return error
 
 
-def _hide(error: Exception, exchange: Exchange) -> InternalError:
+def _hide(error: BaseException, exchange: Exchange) -> InternalError:
     """A fault of ours: the log gets all of it, the caller an id to find it by."""
     id, request = uuid4().hex[:12], exchange.request
     emit(RequestFailed(id, exchange.id, error, request.method, request.path, exchange.service))

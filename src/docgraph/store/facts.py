@@ -9,8 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Final, TypeVar
 
+import bson
+from bson.errors import BSONError
 from pymongo.errors import OperationFailure
 
 from docgraph.exchange.data import Consistency, Document
@@ -19,6 +22,7 @@ from docgraph.exchange.errors import DocgraphError, Overloaded, StoreUnavailable
 from docgraph.runtime.cache import LoadingCache, close_all
 from docgraph.store.driver.command import Commands, Observed
 from docgraph.store.driver.errors import unreachable
+from docgraph.store.explain import read_plan
 from docgraph.store.names import check_namespace
 
 __all__ = ["Facts", "Index"]
@@ -72,6 +76,7 @@ class Facts:
         self._counts: LoadingCache[Place, int | None] = LoadingCache(_KEPT, _TTL)
         self._indexes: LoadingCache[Place, tuple[Index, ...] | None] = LoadingCache(_KEPT, _TTL)
         self._operators: LoadingCache[tuple[str, str], bool] = LoadingCache(_KEPT)
+        self._sorting: LoadingCache[bytes, frozenset[str] | None] = LoadingCache(_KEPT, _TTL)
 
     async def count(self, db: str, collection: str) -> int | None:
         """About how many documents the collection has; none where it does not exist."""
@@ -83,6 +88,35 @@ class Facts:
         if known is not None:  # as nearly always
             return known
         return await _ask(lambda: self._indexes.get((db, collection), self._load_indexes))
+
+    async def sorting_indexes(self, place: Place, command: Document) -> frozenset[str] | None:
+        """The indexes that give a `find` its order; none where the database sorts by itself.
+
+        A single one gives it also where the query names it as its hint.
+        """
+        try:
+            key = sha256(bson.encode({"db": place[0], **command})).digest()
+        except BSONError:
+            return None  # the query will say what is wrong
+
+        async def load(_: bytes) -> frozenset[str] | None:
+            names = await self._explain(place, command)
+            if not names or len(names) > 1 or "hint" in command:
+                return names
+            return await self._explain(place, {**command, "hint": next(iter(names))})
+
+        return await _ask(lambda: self._sorting.get(key, load))
+
+    async def _explain(self, place: Place, command: Document) -> frozenset[str] | None:
+        deadline = Deadline.after_ms(_PATIENCE_MS)
+        try:
+            plan = read_plan(await self._commands.explain(place[0], command, deadline))
+        except _PASSING:
+            raise
+        except DocgraphError:
+            return None
+        # A plan of another form (of a time series) is not known, and sorts for all we know.
+        return frozenset() if plan.sorts else frozenset(plan.indexes)
 
     async def exists(self, db: str, collection: str) -> bool | None:
         """Whether there is a collection, or a view, of that name; asked anew each time."""
@@ -126,10 +160,11 @@ class Facts:
         """Ask anew, for all collections."""
         self._counts.clear()
         self._indexes.clear()
+        self._sorting.clear()
 
     async def close(self) -> None:
         """Give up what is being asked."""
-        await close_all(self._counts, self._indexes, self._operators)
+        await close_all(self._counts, self._indexes, self._operators, self._sorting)
 
     async def _load_count(self, place: Place) -> int | None:
         stages: list[Document] = [{"$collStats": {"count": {}}}]

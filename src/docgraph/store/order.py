@@ -2,34 +2,90 @@
 
 A sort ends with `_id` (decision 12), but not at any price: where an index serves the sort and would
 not serve the longer one, the database would have to sort all documents instead of reading a few.
-There the sort stays as it is, and ties come in the order of the index.
+There the sort stays as it is, and ties come in the order of the index. That an index could serve
+the sort is not enough: where the database finds the documents another way it sorts them itself, and
+puts ties into another order for each page. So it is asked, and held to the index that it names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
+from pymongo.errors import OperationFailure
+
+from docgraph.exchange.data import Document
+from docgraph.exchange.errors import DocgraphError
 from docgraph.store.facts import Facts, Index
 
-__all__ = ["advise_index", "break_ties", "find_obstacle", "order_ties", "pinned_paths"]
+__all__ = [
+    "Order",
+    "advise_index",
+    "find_in_order",
+    "find_obstacle",
+    "order_ties",
+    "pinned_paths",
+]
 
 Sort = Mapping[str, Any]
 
 _ID: Final = "_id"
 _NATURAL: Final = "$natural"
+_BAD_VALUE: Final = 2
 # Conditions that leave one value, or a few, of which each has its own part of an index. Operators
 # of templates among them: a value will stand there.
 _PINNING: Final = frozenset({"$eq", "$in", "$fk", "$arg", "$var"})
 
 
-async def break_ties(
-    facts: Facts, place: tuple[str, str], sort: Sort, filter: Mapping[str, Any]
-) -> Sort:
-    """The sort with `_id` at its end, where that costs no index."""
-    if not has_ties(sort):
-        return sort
-    return order_ties(sort, frozenset(pinned_paths(filter)), await facts.indexes(*place))
+class Order(NamedTuple):
+    """The order of the documents of a query, and the index that gives it, where one is named."""
+
+    sort: Sort
+    hint: Any = None
+
+
+async def find_in_order(
+    facts: Facts | None,
+    place: tuple[str, str],
+    order: Order,
+    command: Document,
+    send: Callable[[Order], Awaitable[list[Document]]],
+) -> list[Document]:
+    """What `send` finds for `command`, in an order that is the same for every page.
+
+    Without facts no index is asked for.
+    """
+    if facts is None:
+        return await send(Order(_extend(order.sort), order.hint) if has_ties(order.sort) else order)
+    settled = await _settle(facts, place, order, command)
+    try:
+        return await send(settled)
+    except DocgraphError as error:
+        if settled.hint is order.hint or not _is_refused(error):
+            raise
+    facts.forget()  # an index that is gone
+    return await send(Order(_extend(order.sort), order.hint))
+
+
+async def _settle(facts: Facts, place: tuple[str, str], order: Order, command: Document) -> Order:
+    if not has_ties(order.sort):
+        return order
+    pinned = frozenset(pinned_paths(command["filter"]))
+    if find_obstacle(order.sort, pinned, await facts.indexes(*place) or ()) is None:
+        return Order(_extend(order.sort), order.hint)
+    asked = {**command, "sort": order.sort, **({"hint": order.hint} if order.hint else {})}
+    names = await facts.sorting_indexes(place, asked)
+    if names is None:
+        return order
+    if not names:
+        return Order(_extend(order.sort), order.hint)
+    (name, *others) = names
+    return order if order.hint or others else Order(order.sort, name)
+
+
+def _is_refused(error: DocgraphError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, OperationFailure) and cause.code == _BAD_VALUE
 
 
 def has_ties(sort: Sort) -> bool:
@@ -38,8 +94,12 @@ def has_ties(sort: Sort) -> bool:
 
 
 def order_ties(sort: Sort, pinned: frozenset[str], indexes: Sequence[Index] | None) -> Sort:
-    """The same, with what is known of the filter and the collection; None: nothing is."""
-    if not has_ties(sort) or find_obstacle(sort, pinned, indexes or ()) is not None:
+    """The sort for many filters at once, of which no more is known than what they pin.
+
+    Only an index that leads to the pinned values first is one that the database is sure to take.
+    """
+    leading = [index for index in indexes or () if index.keys[0][0] in pinned]
+    if not has_ties(sort) or find_obstacle(sort, pinned, leading) is not None:
         return sort
     return _extend(sort)
 

@@ -31,8 +31,7 @@ from docgraph.store.guard.rows import (
     Key,
     Rows,
     check_filter_paths,
-    check_order,
-    check_projection,
+    check_query,
     strip,
 )
 from docgraph.store.guard.stages import Policy, check_filter, check_pipeline
@@ -40,7 +39,7 @@ from docgraph.store.guard.writes import check_write
 from docgraph.store.indexes import ensure_index
 from docgraph.store.intercept import Interceptors
 from docgraph.store.names import check_namespace, place_of
-from docgraph.store.order import break_ties
+from docgraph.store.order import Order, find_in_order
 from docgraph.store.watching import Watching
 from docgraph.store.write import await_server, check_shape, execute, may_be_written
 
@@ -129,23 +128,30 @@ class Store(Watching):
         rows: Rows | None = None,
         reveal: Iterable[Key] = (),
         consistency: Consistency | None = None,
+        complete: bool = False,
     ) -> list[Document]:
-        """The documents that match, at most `limit`."""
+        """The documents that match, at most `limit`; with `complete`, ties have an order, too."""
         namespace = check_namespace(db, collection)
         shield = self._shield(rows, reveal)
-        order = read_sort(sort)
+        order = Order(read_sort(sort), hint)
         check_filter(filter, policy=self.policy)
         if projection:
             check_filter(projection, policy=self.policy, origin="projection")
-        hidden = shield.hidden.get(namespace, ())
-        if hidden:
-            check_filter_paths(filter, hidden)
-            check_projection(projection or {}, hidden)
-            check_order(order, hint, hidden)
+        if hidden := shield.hidden.get(namespace, ()):
+            check_query(filter, projection, order.sort, hint, hidden)
         filter = shield.restrict(namespace, filter)
-        options = {"projection": projection, "sort": order, "hint": hint, "comment": comment}
-        command = build_find(collection, filter, limit=limit, skip=skip, options=options)
-        documents = await self._commands.fetch(db, command, deadline, consistency)
+
+        async def send(order: Order) -> list[Document]:
+            options = {"projection": projection, **order._asdict(), "comment": comment}
+            command = build_find(collection, filter, limit=limit, skip=skip, options=options)
+            return await self._commands.fetch(db, command, deadline, consistency)
+
+        if complete and order.sort:
+            facts = None if hidden else self.facts  # the order of an index could tell of them
+            asked = {"find": collection, "filter": filter, "limit": limit}
+            documents = await find_in_order(facts, (db, collection), order, asked, send)
+        else:
+            documents = await send(order)
         if hidden:
             strip(documents, hidden)
         return documents
@@ -165,8 +171,7 @@ class Store(Watching):
         check_filter(filter, policy=self.policy)
         shield = self._shield(rows)
         if hidden := shield.hidden.get(namespace, ()):
-            check_filter_paths(filter, hidden)
-            check_order(order, None, hidden)
+            check_query(filter, None, order, None, hidden)
         filter = shield.restrict(namespace, filter)
         command = build_find(collection, filter, limit=1, options={"sort": order})
         return read_plan(await self._commands.explain(db, command, deadline))
@@ -266,7 +271,6 @@ class Store(Watching):
         """The documents of a resource, with the data interceptors around it."""
         db, collection = place_of(resource)
         read = await self.interceptors.before_read(exchange, resource, read)
-        sort = await break_ties(self.facts, (db, collection), read_sort(read.sort), read.filter)
         documents = await self.find(
             db,
             collection,
@@ -274,12 +278,13 @@ class Store(Watching):
             limit=read.limit,
             deadline=deadline,
             projection=read.projection,
-            sort=sort,
+            sort=read.sort,
             skip=read.skip,
             hint=read.hint,
             comment={"request": exchange.id} if exchange else None,
             rows=rows,
             consistency=read.consistency,
+            complete=True,
         )
         return await self.interceptors.after_read(exchange, resource, documents)
 
@@ -388,7 +393,9 @@ class Store(Watching):
         """The write as the interceptors leave it, and checked."""
         write = await self.interceptors.before_write(exchange, resource, write)
         check_shape(write)
-        self._check_write(*place_of(resource), write, reveal)
+        db, collection = place_of(resource)
+        hidden = self.guard.shield(None, reveal).hidden.get(check_namespace(db, collection), ())
+        check_write(write, db=db, policy=self.policy, hidden=hidden)
         return write
 
     async def ensure_index(
@@ -404,8 +411,3 @@ class Store(Watching):
         """Make an index that is needed; without `create`, only where the collection exists."""
         namespace = (db, collection)
         await ensure_index(self._commands, namespace, keys, options, deadline, create=create)
-
-    def _check_write(self, db: str, collection: str, write: Write, reveal: Iterable[Key]) -> None:
-        namespace = check_namespace(db, collection)
-        hidden = self.guard.shield(None, reveal).hidden.get(namespace, ())
-        check_write(write, db=db, policy=self.policy, hidden=hidden)

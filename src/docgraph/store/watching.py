@@ -18,6 +18,7 @@ from docgraph.exchange.errors import (
 )
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands, Observed
+from docgraph.store.guard.event_ids import check_ids_unread
 from docgraph.store.guard.events import admit_found, guard_database, hide_in_events
 from docgraph.store.guard.rows import Guard, Key, Rows, Shield
 from docgraph.store.guard.shown import Shown
@@ -73,6 +74,7 @@ class Watching:
         else:
             check_namespace(db, collection)
         check_pipeline(list(pipeline), db=db, policy=self.policy, allowed=STREAM_STAGES)
+        check_ids_unread(pipeline, shown)
         shield = self._shield(rows)
         # Row filters are asked of the document, so that there has to be one.
         full_document = "updateLookup" if shield.rows else full_document

@@ -41,6 +41,7 @@ from docgraph.store.driver.command import Commands, Observed
 from docgraph.store.driver.concerns import MAJORITY, choose_concern
 from docgraph.store.driver.errors import explain, find_unconfirmed, is_collection_gone
 from docgraph.store.driver.pinned import pinned
+from docgraph.store.driver.salvage import is_readable, is_readable_name
 
 __all__ = ["await_server", "check_shape", "execute", "may_be_written", "updates_of"]
 
@@ -177,8 +178,38 @@ async def _replace(
         return await _replace_many(target, write, session)
     (document,) = write.documents
     filter = _find_replaced(document, write)
+    if kept := _find_kept(document, write.applied or {}):
+        pipeline = _keep(document, kept)
+        return _changed(await target.update_one(filter, pipeline, session=session))
     result = await target.replace_one(filter, document, upsert=write.upsert, session=session)
     return _changed(result)
+
+
+def _find_kept(document: Document, applied: Document) -> frozenset[str]:
+    """The properties that nobody could read, and that the operators do not touch.
+
+    What was read in their place are bytes, which would take the place of the value itself.
+    """
+    if not applied or "$rename" in applied:
+        return frozenset()
+    paths = [path for one in applied.values() if isinstance(one, Mapping) for path in one]
+    touched = {path.partition(".")[0] for path in paths}
+    return frozenset(
+        name
+        for name, value in document.items()
+        if name not in touched and is_readable_name(name) and not is_readable(value)
+    )
+
+
+def _keep(document: Document, kept: frozenset[str]) -> list[Document]:
+    """The replacement as an update that leaves these properties as they are stored."""
+    fields: list[Document] = []
+    for name, value in document.items():
+        stored = {"$getField": {"field": {"$literal": name}, "input": "$$ROOT"}}
+        fields.append(
+            {"k": {"$literal": name}, "v": stored if name in kept else {"$literal": value}}
+        )
+    return [{"$replaceWith": {"$arrayToObject": [fields]}}]
 
 
 def _find_replaced(document: Document, write: Write) -> Mapping[str, Any]:

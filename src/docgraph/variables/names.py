@@ -13,10 +13,19 @@ from functools import lru_cache
 
 from docgraph.variables.paths import Path, parse_path
 
-__all__ = ["ROOT", "Reference", "Source", "parse_expression", "parse_reference"]
+__all__ = [
+    "REQUEST_TIMES",
+    "ROOT",
+    "Reference",
+    "Source",
+    "is_momentary",
+    "parse_expression",
+    "parse_reference",
+]
 
 ROOT = "rootDoc"
 MAX_RANDOM_BITS = 4096
+REQUEST_TIMES = ("epochTimeStamp", "dateTime")
 
 _VARIABLE = re.compile(r"@(?P<head>[A-Za-z_][\w-]*)(?P<rest>[.\[(].*)?", re.DOTALL)
 _RANDOM = re.compile(r"\((\d{1,4})\)")
@@ -71,3 +80,14 @@ def parse_random_bits(rest: str) -> int:
     if not 1 <= bits <= MAX_RANDOM_BITS:
         raise ValueError(f"@rnd takes a number of bits from 1 to {MAX_RANDOM_BITS}: @rnd(64)")
     return bits
+
+
+def is_momentary(name: str) -> bool:
+    """Whether a predefined variable has another value whenever the same request is made."""
+    found = _VARIABLE.fullmatch(name)
+    if found is None:
+        return False  # no variable
+    head, rest = found["head"], found["rest"] or ""
+    if head != "request":
+        return head in ("now", "rnd")
+    return not rest or any(time in rest for time in REQUEST_TIMES)

@@ -19,6 +19,8 @@ from docgraph.variables.scope import Scope
 
 __all__ = ["SORT", "SORT_BY"]
 
+_NATURAL = "$natural"
+
 
 def _take_direction(value: Any) -> int | None:
     if value is None:
@@ -65,6 +67,9 @@ def _build_sort_by(
 def _build_sort(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
     if not isinstance(value, Mapping):
         return compilation.flaw(where, f"must be an object, not {describe(value)}")
+    for path in value:
+        if path != _NATURAL and (path[:1] == "$" or not all(path.split("."))):
+            compilation.flaw((*where, path), f"{path!r} is not the path of a field")
     parts = {k: compilation.build(v, (*where, k), _DIRECTION) for k, v in value.items()}
     if all(isinstance(part, Constant) for part in parts.values()):
         return Constant(value)

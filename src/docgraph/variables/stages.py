@@ -178,6 +178,10 @@ def _build_outputs(
 ) -> Render:
     if not isinstance(value, Mapping):
         return compilation.flaw(where, f"must be an object, not {describe(value)}")
+    for name, output in value.items():
+        for key in output if isinstance(output, Mapping) else ():
+            if key[:1] == "$":
+                compilation.see_operator(key, "expression", (*where, name, key))
     parts = {k: compilation.build(v, (*where, k), _OUTPUT) for k, v in value.items()}
     return combine_document(value, parts)
 

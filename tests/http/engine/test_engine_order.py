@@ -19,7 +19,10 @@ pytestmark = pytest.mark.anyio
 Client = MongoClient[dict[str, Any]]
 
 SCHEMA = """
-type Query { items(skip: Int, dir: Int = 1): [Item] groups: [Group] group(_id: Int): Group }
+type Query {
+  items(skip: Int, dir: Int = 1): [Item] some(skip: Int, dir: Int): [Item]
+  groups: [Group] group(_id: Int): Group
+}
 type Group { _id: Int items(skip: Int): [Item] own(skip: Int): [Item] }
 type Item { _id: Int }
 """
@@ -27,6 +30,12 @@ PAGE = {"skip": {"$arg": ["skip", 0]}, "limit": 9}
 MAPPINGS: dict[str, Any] = {
     "Query": {
         "items": {"collection": "items", "sort": {"age": {"$arg": "dir"}}, **PAGE},
+        "some": {
+            "collection": "items",
+            "find": {"group": {"$lt": 1}},
+            "sort": {"age": {"$arg": "dir"}},
+            **PAGE,
+        },
         "groups": {"collection": "groups", "sort": {"_id": 1}},
         "group": {"collection": "groups", "find": {"_id": {"$arg": "_id"}}},
     },
@@ -72,10 +81,19 @@ async def test_pages_of_a_sort_with_ties_are_whole(
     assert found == sorted(range(97), key=lambda n: (n % 5, n), reverse=direction < 0)
 
 
+@pytest.fixture(params=["", "age", "group", "age group"])
+def indexed(
+    request: pytest.FixtureRequest, engine: Engine, mongo_client: Client, app: VisibleApp
+) -> VisibleApp:
+    for path in request.param.split():
+        mongo_client[engine.database].items.create_index(path)
+    return app
+
+
 @pytest.mark.parametrize("way", ["together", "lookup", "apart", "alone"])
 @pytest.mark.parametrize("field", ["items", "own"])
 async def test_pages_of_each_parent_are_whole(
-    engine: Engine, app: VisibleApp, monkeypatch: pytest.MonkeyPatch, field: str, way: str
+    engine: Engine, indexed: VisibleApp, monkeypatch: pytest.MonkeyPatch, field: str, way: str
 ) -> None:
     if way != "together":
         monkeypatch.setattr(joined, "FIRST_TRY", 1)
@@ -92,7 +110,7 @@ async def test_pages_of_each_parent_are_whole(
         query = f"groups {part}"
         if way == "alone":
             query = f"a: group(_id: 0) {part} b: group(_id: 1) {part}"
-        data = await engine.data(app, f"{{ {query} }}")
+        data = await engine.data(indexed, f"{{ {query} }}")
         groups = data["groups"] if "groups" in data else [data["a"], data["b"]]
         for group in groups:
             found[group["_id"]] += ids(group["page"])
@@ -101,6 +119,22 @@ async def test_pages_of_each_parent_are_whole(
         down = field == "items" or number == 1
         own = [n for n in range(97) if n % 2 == number]
         assert pages == sorted(own, key=lambda n: (n % 5, n), reverse=down)
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+async def test_pages_of_a_root_field_are_whole_where_the_filter_has_an_index_of_its_own(
+    engine: Engine, mongo_client: Client, app: VisibleApp, direction: int
+) -> None:
+    """An index that could serve the sort gives ties no order if it is not used."""
+    items = mongo_client[engine.database].items
+    items.create_index("age")
+    items.create_index("group")
+    found: list[int] = []
+    for skip in range(0, 97, 9):
+        query = f"{{ some(skip: {skip}, dir: {direction}) {{ _id }} }}"
+        found += ids((await engine.data(app, query))["some"])
+
+    assert sorted(found) == [n for n in range(97) if n % 2 == 0]
 
 
 async def test_an_index_that_serves_the_sort_goes_on_serving_it(

@@ -23,6 +23,10 @@ from docgraph.exchange.errors import (
     DefinitionError,
     Forbidden,
     NotFound,
+    Overloaded,
+    SecurityViolation,
+    StoreForbidden,
+    StoreRejected,
     StoreUnavailable,
     Unauthenticated,
 )
@@ -38,6 +42,12 @@ class Client:
 
     def __init__(self) -> None:
         self.endings: list[Ending] = []
+        self.moves: list[Subscription] = []
+
+    async def move(self, client: Any, subscription: Subscription) -> bool:
+        assert client is self
+        self.moves.append(subscription)
+        return True
 
     def end(self, ending: Ending) -> None:
         self.endings.append(ending)
@@ -70,7 +80,7 @@ def build(
         return cast("Subscription", outcome)
 
     client = Client()
-    renewals = Renewals(generations, 50.0, clock=clock)
+    renewals = Renewals(generations, 50.0, client.move, clock=clock)
     renewals.sessions.add(Session(cast("Any", client), ASKED, renew, judged_at=clock.now))
     return renewals, client, asked
 
@@ -80,6 +90,10 @@ def build(
     [
         (replace(ASKED), []),
         (StoreUnavailable("away"), []),
+        (Overloaded("later"), []),
+        (SecurityViolation("a value that is refused"), [NOT_ALLOWED]),
+        (StoreForbidden("no"), [FAILED]),
+        (StoreRejected("no"), [FAILED]),
         (Unauthenticated("no"), [NOT_KNOWN]),
         (Forbidden("no"), [NOT_ALLOWED]),
         (NotFound("no"), [GONE]),
@@ -118,3 +132,34 @@ async def test_all_are_asked_when_something_was_announced(
     await renewals.look()
     await renewals.look()
     assert len(asked) == 1
+
+
+async def test_who_was_admitted_before_an_announcement_is_asked(generations: Generations) -> None:
+    renewals, _, asked = build(generations, Clock(), ASKED)
+    (session,) = renewals.sessions
+    renewals.sessions.clear()
+    since = renewals.read_announced()
+    generations.bump("rules")
+    await renewals.look()  # while its stream is being opened
+    renewals.add(session, since)
+    await renewals.look()
+    await renewals.look()
+    assert len(asked) == 1
+
+
+async def test_a_row_filter_with_the_time_in_it_is_renewed_without_an_end(
+    generations: Generations,
+) -> None:
+    clock = Clock()
+    momentary = replace(ASKED, row={"until": 1}, is_momentary=True)
+    later = replace(momentary, row={"until": 2})
+    renewals, client, _ = build(generations, clock, later)
+    (session,) = renewals.sessions
+    session.subscription = momentary
+    clock.now += 50.0
+    await renewals.look()
+    assert (client.endings, client.moves, session.subscription) == ([], [later], later)
+    session.subscription = replace(momentary, shown={"a": 0})
+    clock.now += 50.0
+    await renewals.look()
+    assert (client.endings, client.moves) == ([OTHER_RIGHTS], [later])

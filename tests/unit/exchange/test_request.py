@@ -158,6 +158,16 @@ async def test_compressed_bytes_count_too():
     assert reads == [100]
 
 
+@pytest.mark.parametrize("length", [0, 1, 65_535, 65_536, 65_537, 131_072, 200_000])
+async def test_members_of_any_length_are_read_once(length):
+    """A member that fills more than one piece leaves over what follows it, and no more."""
+    parts = [bytes([65 + number]) * length for number in range(12)]
+    request, _ = make_request(b"".join(map(gzip.compress, parts)), content_encoding="gzip")
+    request.body_limit = 1 << 22
+
+    assert await request.read_body() == b"".join(parts)
+
+
 async def test_many_members_are_refused():
     """Each costs time, and an empty one is bounded by nothing that it holds."""
     request, _ = make_request(gzip.compress(b"") * 1000, content_encoding="gzip")

@@ -54,3 +54,15 @@ def test_a_listener_that_raises_is_reported_and_disturbs_nobody(
 
 def test_unsubscribing_a_stranger_is_no_error() -> None:
     unsubscribe(lambda event: None)
+
+
+def test_a_listener_hears_only_the_kinds_of_events_that_it_wants() -> None:
+    heard: list[Event] = []
+    subscribe(heard.append, wants=lambda kind: kind is ObserverFailed)
+    failure = ObserverFailed(event="line", error=ValueError())
+
+    emit(LoopLagged(1.0))
+    emit(failure)
+    unsubscribe(heard.append)
+
+    assert heard == [failure]

@@ -10,6 +10,7 @@ from docgraph import (
     Authorizer,
     AuthorizerRole,
     Body,
+    Command,
     DataInterceptor,
     Decision,
     Initializer,
@@ -23,8 +24,9 @@ from docgraph import (
     StartupError,
     VariableResolver,
 )
+from docgraph.cli import COMMANDS
 from docgraph.plugins import Found, PluginSet, assemble
-from docgraph.plugins.check import _check_method, methods_of
+from docgraph.plugins.check import BUILT_IN_COMMANDS, _check_method, methods_of
 from docgraph.plugins.options import section_struct
 from docgraph.server.builtin import BUILTIN
 
@@ -71,6 +73,13 @@ class Lamp(Provider):
 
     def get(self) -> int:
         return 1
+
+
+class Greet(Command):
+    name: ClassVar[str] = "greet"
+
+    async def run(self, arguments: Any) -> int:
+        return 0
 
 
 def build(plugin: type[Plugin], section: PluginConfig | None = None) -> PluginSet:
@@ -122,6 +131,10 @@ class Nowhere(Service):
         (vary(Judge, role="vetoer"), "the authorizer 'judge' from hall.py has the `role` 'vetoer'"),
         (vary(Moon, variable="@moon"), "has the `variable` '@moon'"),
         (vary(Moon, variable=None), "has the `variable` None"),
+        (
+            vary(Greet, name="users"),
+            "the command 'users' from hall.py can never be run",
+        ),
         (Quiet, "the data-interceptor 'quiet' from hall.py has no method `resolve`"),
         (Lamp, "the provider 'lamp' from hall.py does not say what it `provides`"),
     ],
@@ -133,6 +146,11 @@ def test_a_flaw_stops_the_start_with_the_name_and_the_origin(
         build(plugin)
     assert told in caught.value.message
     assert caught.value.hint
+
+
+def test_the_commands_of_docgraph_are_known() -> None:
+    build(Greet)
+    assert set(COMMANDS) == BUILT_IN_COMMANDS
 
 
 def test_a_method_that_is_missing_is_shown_as_it_should_be() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from math import inf
 
 import pytest
 
@@ -69,4 +71,30 @@ async def test_errors_and_results_of_the_work_are_its_own() -> None:
 
     assert not watched.expired
     patrol.look()
+    assert patrol._timer is None
+
+
+async def test_one_timer_is_set_for_the_first_end_and_stays_for_the_later_ones() -> None:
+    patrol = Patrol(Clock())
+
+    with patrol.until(inf):
+        assert patrol._timer is None
+    with patrol.until(5.0):
+        first = patrol._timer
+        with patrol.until(6.0):
+            assert patrol._timer is first
+        with patrol.until(4.0):
+            assert patrol._timer is not first
+
+    assert patrol._timer is not None
+    patrol.close()
+    assert patrol._timer is None
+
+
+async def test_the_timer_ends_what_is_late_by_itself() -> None:
+    patrol = Patrol()
+
+    task = asyncio.create_task(work(patrol.until(time.monotonic() + 0.01)))
+
+    assert await asyncio.wait_for(task, 30) == "ended"
     assert patrol._timer is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from docgraph.store.facts import Index
-from docgraph.store.order import order_ties, pinned_paths
+from docgraph.store.order import find_obstacle, order_ties, pinned_paths
 
 SCORE = {"$meta": "textScore"}
 
@@ -59,10 +59,28 @@ def test_a_sort_ends_with_the_id_in_the_direction_of_its_last_key(sort: Any, exp
         ({"s": SCORE}, "", [index(("_fts", "text"))], True),
     ],
 )
-def test_a_sort_that_an_index_serves_stays_unless_one_serves_it_with_the_id(
+def test_an_index_that_serves_a_sort_is_in_the_way_unless_one_serves_it_with_the_id(
     sort: Any, pinned: str, indexes: Any, extended: bool
 ) -> None:
-    ordered = order_ties(sort, frozenset(pinned.split()), [ID, *indexes])
+    obstacle = find_obstacle(sort, frozenset(pinned.split()), [ID, *indexes])
+
+    assert (obstacle is None) is extended
+
+
+@pytest.mark.parametrize(
+    ("pinned", "indexes", "extended"),
+    [
+        ("team", [index(("team", 1), ("age", 1))], False),
+        ("team", [index(("team", 1), ("age", 1), ("_id", 1))], True),
+        ("team", [AGE], True),
+        ("team", [AGE, index(("team", 1))], True),
+        ("", [AGE], True),
+    ],
+)
+def test_for_many_filters_a_sort_stays_where_an_index_begins_with_what_they_pin(
+    pinned: str, indexes: Any, extended: bool
+) -> None:
+    ordered = order_ties({"age": 1}, frozenset(pinned.split()), [ID, *indexes])
 
     assert ("_id" in ordered) is extended
 

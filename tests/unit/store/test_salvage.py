@@ -11,7 +11,7 @@ from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Rege
 from bson.codec_options import CodecOptions
 from bson.errors import InvalidBSON
 
-from docgraph.store.driver.salvage import decode_reply, salvage
+from docgraph.store.driver.salvage import decode_reply, is_readable, salvage
 
 OPTIONS: CodecOptions[dict[str, Any]] = CodecOptions(document_class=dict)
 BAD_UUID = Binary(b"abc", 4)
@@ -53,9 +53,12 @@ def test_everything_beside_an_unreadable_value_is_read() -> None:
     read, flaws = salvage(data, OPTIONS)
     expected = bson.decode(bson.encode(EVERY_TYPE), OPTIONS)
     assert read == {**expected, "bad": BAD_UUID, "after": 1}
+    bad = read.pop("bad")
+    assert isinstance(bad, Binary)
+    assert not is_readable(bad)
+    assert is_readable(read)
     assert {key: type(value) for key, value in read.items()} == {
         **{key: type(value) for key, value in expected.items()},
-        "bad": Binary,
         "after": int,
     }
     assert flaws == [("bad",)]

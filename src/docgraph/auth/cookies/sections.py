@@ -94,6 +94,10 @@ class AuthCookieRemover(ServiceConfig, frozen=True):
 _COOKIES: Final = (AuthCookieSetter, AuthCookieHandler, AuthCookieRemover)
 
 
+NO_MANAGER: Final = "cookies need a token manager"
+TURN_ON: Final = "turn on rndTokenManager or jwtTokenManager"
+
+
 def _come_as_three(view: View) -> Iterator[Problem]:
     """Cookie authentication needs the setter, the handler and the remover."""
     if not view.knows(*_COOKIES):
@@ -120,10 +124,8 @@ def _have_a_token(view: View) -> Iterator[Problem]:
         return
     random, signed, basic, jwt = (view.on(section) is not None for section in parts)
     path = "/authCookieSetter/enabled"
-    if not random and not signed:
-        yield view.blame(
-            path, "cookies need a token manager", "turn on rndTokenManager or jwtTokenManager"
-        )
+    if not random and not signed and not view.plugins:  # whether one of them is, the start knows
+        yield view.blame(path, NO_MANAGER, TURN_ON)
     elif not basic and not (signed and jwt):
         yield view.blame(
             path,

@@ -11,10 +11,10 @@ import time
 from typing import ClassVar
 
 from docgraph.auth.cookies.cookie import Cookie, CookieTooLarge
-from docgraph.auth.cookies.sections import AuthCookieSetter
+from docgraph.auth.cookies.sections import NO_MANAGER, TURN_ON, AuthCookieSetter
 from docgraph.auth.headers import BasicCredentials, BearerToken
-from docgraph.auth.tokens.headers import find_token, wants_cookie
-from docgraph.exchange import Answer, Exchange
+from docgraph.auth.tokens.headers import find_manager, find_token, wants_cookie
+from docgraph.exchange import Answer, Exchange, StartupError
 from docgraph.exchange.errors import NotSupported
 from docgraph.plugins.kinds import Interceptor, Point
 from docgraph.plugins.registry import PluginRegistry
@@ -51,7 +51,9 @@ class CookieSetter(Interceptor):
         )
 
     def validate(self) -> None:
-        """Refuse names and attributes that browsers do not take together."""
+        """Refuse names and attributes that browsers do not take together, and to have no token."""
+        if find_manager(self._registry) is None:
+            raise StartupError(f"/{self.name}/enabled: {NO_MANAGER}", hint=TURN_ON)
         self._cookie.check()
 
     def resolve(self, exchange: Exchange) -> bool:

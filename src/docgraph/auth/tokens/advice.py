@@ -1,4 +1,4 @@
-"""Rules and mappings that use what signed tokens do not carry: told at start.
+"""Rules, mappings and stored aggregations that use what signed tokens do not carry: told at start.
 
 `@user.team` is bound for who logs in by password, and unbound for the same user by token, unless
 `account-properties-claims` lists it. That is easily overlooked, since nothing fails: a rule does
@@ -27,8 +27,10 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.predicates import PredicateError
 from docgraph.predicates.tokens import REFERENCES, tokenize
 from docgraph.predicates.tokens import Kind as TokenKind
+from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, Instance, run_blocking
 from docgraph.store import Store
+from docgraph.store.mounts import METADATA_STORE, split_mount
 from docgraph.variables import parse_path
 
 __all__ = ["ClaimsAdvisor", "find_user_paths"]
@@ -53,11 +55,12 @@ class ClaimsAdvisor(Initializer):
     name: ClassVar[str] = "tokenClaimsAdvisor"
     description: ClassVar[str] = "tells at start what rules and mappings miss in signed tokens"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the providers and sections
         self,
         config: PluginConfig,
         *,
         manager: JwtTokenManager,
+        rest: Mongo,
         registry: PluginRegistry,
         store: Store,
         blocking: Blocking,
@@ -65,6 +68,7 @@ class ClaimsAdvisor(Initializer):
     ) -> None:
         self.config = config
         self._names = PropertyNames(manager.account_properties_claims)
+        self._rest = rest
         self._registry = registry
         self._store = store
         self._lane = blocking.lane("files", 1)
@@ -78,7 +82,7 @@ class ClaimsAdvisor(Initializer):
             self._tell((f"the rule {number} of the file", one) for number, one in found)
 
     async def initialize(self) -> None:
-        """Look at the rules and the apps of the database."""
+        """Look at the rules, the apps and the aggregations of the database."""
         documents: list[tuple[str, Any]] = []
         for name, what, db, collection in _KEPT if self._is_wanted else ():
             keeper = self._registry.find(name)
@@ -91,7 +95,24 @@ class ClaimsAdvisor(Initializer):
                     deadline=Deadline.after_ms(_READ_MS),
                 )
                 documents += ((f"the {what} {one.get('_id')}", one) for one in found)
-        self._tell(documents)
+        self._tell([*documents, *await self._find_aggregations()])
+
+    async def _find_aggregations(self) -> list[tuple[str, Any]]:
+        """The stored aggregations of the databases that are mounted by their names."""
+        is_served = self._is_wanted and self._rest.enabled
+        mounts = map(split_mount, self._rest.mongo_mounts if is_served else ())
+        named = {mount.what[0] for mount in mounts if mount.what and not mount.is_template}
+        documents: list[tuple[str, Any]] = []
+        for db in sorted(named):
+            found = await self._store.find(
+                db,
+                METADATA_STORE,
+                {"aggrs": {"$exists": True}},
+                limit=_MOST_DOCUMENTS,
+                deadline=Deadline.after_ms(_READ_MS),
+            )
+            documents += ((f"the aggrs of {one.get('_id')}", one["aggrs"]) for one in found)
+        return documents
 
     def _tell(self, documents: Iterable[tuple[str, Any]]) -> None:
         """One warning for each property, with the first places that use it."""

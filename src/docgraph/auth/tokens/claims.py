@@ -16,8 +16,9 @@ from typing import Any, Final
 import orjson
 
 from docgraph.auth.jwt.claims import NAMES_OF_USER, Verified
+from docgraph.auth.tokens.snapshot import read_properties
 from docgraph.auth.tokens.token import TokenAccount
-from docgraph.codec import JsonMode, decode, encode
+from docgraph.codec import JsonMode, encode
 from docgraph.exchange import Account
 
 __all__ = ["ALWAYS_CARRIED", "OWN_CLAIM", "PropertyNames", "build_claims", "is_own", "restore"]
@@ -105,7 +106,7 @@ def _restore(
     return TokenAccount(
         account.name,
         account.roles,
-        decode(orjson.dumps(plain)),
+        read_properties(plain),
         kind if isinstance(kind, str) else account.kind,
         token_id=str(claims.get("jti", "")),
         token_issued_at=issued_at,

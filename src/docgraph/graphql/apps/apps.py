@@ -159,8 +159,9 @@ class Apps:
             definitions = await self._read_claimants(uri)
             self._emit_collisions(definitions)
             return definitions
-        await self._follow()
-        if self._definitions.find(uri) is None and not self._complete:
+        if self._generations.read("apps") != self._seen:
+            await self._follow()
+        if not self._complete and self._definitions.find(uri) is None:
             await self._loading.get(uri, self._load_claimants)
         return self._definitions
 
@@ -266,13 +267,16 @@ class Apps:
     async def _compile(self, entry: Entry, definitions: StoredDefinitions) -> App:
         if entry.key in definitions.collisions:
             raise DefinitionError("Invalid GraphQL app definition")
-        compiled = await self._compiled.get(entry.key, lambda _: self._build(entry))
+        compiled = self._compiled.find(entry.key) or await self._load(entry)
         while compiled.version != entry.version:
             self._compiled.invalidate(entry.key)
-            compiled = await self._compiled.get(entry.key, lambda _: self._build(entry))
+            compiled = await self._load(entry)
         if isinstance(compiled.outcome, DefinitionError):
             raise DefinitionError("Invalid GraphQL app definition")
         return compiled.outcome
+
+    async def _load(self, entry: Entry) -> _Compiled:
+        return await self._compiled.get(entry.key, lambda _: self._build(entry))
 
     def _put(self, entries: Sequence[Entry]) -> None:
         self._definitions.put(entries)

@@ -19,6 +19,7 @@ from docgraph.graphql.definition.mapping import (
     FieldMapping,
     QueryMapping,
 )
+from docgraph.store.guard.references import find_references
 from docgraph.store.guard.stages import Policy, check_filter, check_pipeline
 from docgraph.store.mounts import check_reserved
 from docgraph.store.names import check_collection, check_database, check_namespace
@@ -182,13 +183,21 @@ class _FieldChecker:
             lambda: check_pipeline(pipeline, db=db, policy=self.rules.policy, origin="stages"),
             "stages",
         )
+        self._ask_joined(pipeline, db)
         return AggregationMapping(db, str(value.get("collection")), stages, bool(disk_use), loader)
+
+    def _ask_joined(self, pipeline: Any, db: str) -> None:
+        """Whether there are the collections that the stages read beside their own."""
+        if not self.findings.errors:
+            for reference in dict.fromkeys(find_references(pipeline, db)):
+                place = Namespace(f"{self.where}.stages", reference.db, reference.collection)
+                self.findings.questions.append(place)
 
     def _check_security(self, check: Any, key: str = "find") -> None:
         try:
             check()
         except (SecurityViolation, QueryError) as error:
-            self._error(key, error.message)
+            self._error(key, error.message, error.hint)
 
     def _warn_unknown(self, value: Mapping[str, Any], known: tuple[str, ...]) -> None:
         for key in value:

@@ -54,6 +54,8 @@ class AppDefinition:
 
 def normalise_uri(uri: str) -> str:
     """The uri as request paths are read: no slash at an end, none doubled (decision 1)."""
+    if "/" not in uri:
+        return uri
     return "/".join(segment for segment in uri.split("/") if segment)
 
 

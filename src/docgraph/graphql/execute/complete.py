@@ -34,7 +34,7 @@ def complete_block(block: Block, documents: Sequence[Any], columns: Sequence[Val
     if block.failure is not None:
         return Values([Damaged(None, block.failure)] * len(documents), damaged=True)
     lists = [column.items for column in columns]
-    if not columns or not any([column.damaged for column in columns]):
+    if not lists or not any([column.damaged for column in columns]):
         try:
             return Values(block.project(documents, *lists))
         except MISFITS:

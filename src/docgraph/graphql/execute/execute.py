@@ -63,7 +63,8 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
     """
     run = Run(plan, store, exchange, settings, limits, variable_values, lane, answers)
     tree = await prepare(run, variables_resolver)
-    await check_estimate(tree, run)
+    if tree.fetches:
+        await check_estimate(tree, run)
     values = await resolve_block(tree.block, [{}], None, run)
     (root,) = values.items
     if isinstance(root, Damaged):
@@ -82,8 +83,9 @@ async def prepare(run: Run, variables_resolver: Resolvers) -> Tree:
     predefined = _NO_VARIABLES
     if tree.variables:
         predefined = await Variables.resolve(tree.variables, run.exchange, variables_resolver)
-    prepare_fetches(tree, variables, predefined, run)
-    await prepare_orders(tree, run)
+    if tree.fetches:
+        prepare_fetches(tree, variables, predefined, run)
+        await prepare_orders(tree, run)
     return tree
 
 
@@ -91,6 +93,8 @@ async def resolve_block(
     block: Block, documents: Documents, roots: Documents | None, run: Run
 ) -> Values:
     """The objects of a block: its columns side by side, then all objects at once."""
+    if not block.columns:
+        return complete_block(block, documents, ())
     if block.is_concurrent:
         columns = await concurrently(
             [resolve_column(column, documents, roots, run) for column in block.columns]

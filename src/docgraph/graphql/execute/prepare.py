@@ -22,10 +22,13 @@ def prepare_fetches(tree: Tree, variables: VariableValues, predefined: Variables
 
 
 async def prepare_orders(tree: Tree, run: Run) -> None:
-    """See to it that documents with equal keys have an order (decision 12)."""
+    """See to it that documents with equal keys have an order (decision 12).
+
+    The one filter of a root field is known when it is sent, and its order settled then.
+    """
     for fetch in tree.sorted_fetches:
         prepared, mapping = run.prepared[id(fetch)], fetch.mapping
-        if prepared.failure is None:
+        if prepared.failure is None and (fetch.folds or not fetch.is_root):
             indexes = await run.store.facts.indexes(mapping.db, mapping.collection)
             window = prepared.window and order_window(prepared.window, fetch, indexes)
             run.prepared[id(fetch)] = prepared._replace(indexes=indexes, window=window)

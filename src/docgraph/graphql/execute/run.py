@@ -58,7 +58,7 @@ class Run:
     folded: set[int] = field(default_factory=set)
     commands: list[CommandRecord] = field(default_factory=list)
     documents: int = 0
-    gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENT_COMMANDS))
+    _gate: asyncio.Semaphore | None = None  # made by the first command
 
     async def find(
         self, fetch: Fetch, filter_: Mapping[str, Any], window: Window
@@ -77,6 +77,7 @@ class Run:
                 skip=window.skip,
                 comment=self._comment(fetch),
                 rows=self.rows,
+                complete=fetch.is_root,
             )
         self._record(fetch, "find", started, documents)
         return documents
@@ -100,6 +101,13 @@ class Run:
             )
         self._record(fetch, "aggregate", started, documents)
         return documents
+
+    @property
+    def gate(self) -> asyncio.Semaphore:
+        """What commands of this request pass, a bounded number at a time."""
+        if self._gate is None:
+            self._gate = asyncio.Semaphore(CONCURRENT_COMMANDS)
+        return self._gate
 
     def count(self, documents: int) -> None:
         """Count documents that the answer is made of; more than allowed ends the request."""

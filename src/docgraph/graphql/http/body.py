@@ -17,6 +17,7 @@ import orjson
 from docgraph.codec import decode
 from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.graphql.definition.scalars import ExactFloat
+from docgraph.runtime import LruDict
 
 __all__ = ["GraphqlRequest", "check_variables", "parse_body", "parse_exactly", "read_content"]
 
@@ -24,6 +25,8 @@ _MAX_NESTING = 64
 _MAX_LIST = 1_000
 _MAX_VALUES = 20_000  # coercing them takes some 40 ms, during which nobody else is answered
 _MAX_DOCUMENT_TEXT = 16_384  # characters that may have to be read as extended JSON, in all
+_KEPT_REQUESTS = 256
+_LONGEST_KEPT = 2_048  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,11 @@ class GraphqlRequest:
     operation_name: str | None = None
 
 
+# Clients send the same few queries again and again. With variables they are seldom the same, and
+# values of variables are not to be shared by requests.
+_kept: LruDict[bytes, GraphqlRequest] = LruDict(_KEPT_REQUESTS)
+
+
 def parse_body(body: bytes, content_type: str) -> GraphqlRequest:
     """Read a body of one of the two content types; anything else is a clear 400."""
     if content_type == "application/graphql":
@@ -43,13 +51,19 @@ def parse_body(body: bytes, content_type: str) -> GraphqlRequest:
         raise RequestError(
             "Content-Type must be either application/graphql or application/json",
         )
+    kept = _kept.get(body)
+    if kept is not None:
+        return kept
     content = _parse_json(body)
     if not isinstance(content, dict):
         raise BodyError(
             "the body must be a JSON object",
             hint='send one operation per request: {"query": "…"}',
         )
-    return _read(content)
+    request = _read(content)
+    if not request.variables and len(body) <= _LONGEST_KEPT:
+        _kept.put(body, request)
+    return request
 
 
 def read_content(body: bytes, content_type: str) -> Any:
@@ -94,8 +108,8 @@ def _parse_json(body: bytes) -> Any:
         raise BodyError(
             f"the body is not valid JSON: line {error.lineno}, column {error.colno}"
         ) from None
-    if isinstance(content, dict):
-        check_variables(content.get("variables"))
+    if isinstance(content, dict) and content.get("variables"):
+        check_variables(content["variables"])
     if _needs_exact_reading(body, content):
         return parse_exactly(body)
     return content
@@ -111,21 +125,19 @@ def _needs_exact_reading(body: bytes, content: Any) -> bool:
     if b"\\u" in body:
         return True
     colons = body.count(b":")
-    level = [content]
-    while level:
-        below: list[Any] = []
-        for value in level:
-            kind = type(value)
-            if kind is dict:
-                colons -= len(value) + "".join(value).count(":")
-                below += value.values()
-            elif kind is str:
-                colons -= value.count(":")
-            elif kind is list:
-                below += value
-            elif kind is float:
-                return True
-        level = below
+    values = [content]
+    while values:
+        value = values.pop()
+        kind = type(value)
+        if kind is str:
+            colons -= value.count(":")
+        elif kind is dict:
+            colons -= len(value) + "".join(value).count(":")
+            values += value.values()
+        elif kind is list:
+            values += value
+        elif kind is float:
+            return True
     return colons != 0
 
 

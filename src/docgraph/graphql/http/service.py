@@ -7,11 +7,11 @@ pipeline hands it back to `render_error`, so that every answer has the same shap
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.codec import decode
@@ -33,6 +33,7 @@ from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, run_blocking
+from docgraph.runtime.patrol import Patrol
 from docgraph.store import Store
 from docgraph.variables import Resolvers
 
@@ -44,8 +45,7 @@ T = TypeVar("T")
 _GRACE = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(NamedTuple):
     """An operation that was run: its plan, its result, and whether the plan was kept."""
 
     plan: Plan
@@ -67,6 +67,15 @@ class AppRequest(Parsed):
     """A request to the app with this uri; which operation, its body says."""
 
     uri: str = ""
+
+
+@lru_cache(maxsize=1024)  # most requests are for few apps
+def _find_app(segments: tuple[str, ...]) -> AppRequest:
+    uri = "/".join(segments)
+    # An escaped slash is no separator: rules of access saw another path.
+    if not segments or uri.count("/") >= len(segments):
+        raise NotFound("GraphQL app not found")
+    return AppRequest(uri=uri)
 
 
 class GraphqlService(Service):
@@ -95,6 +104,7 @@ class GraphqlService(Service):
         self._lane = blocking.lane("plan", concurrency=1)
         self._operations = Operations(config, self._lane)
         self._answers = Answers()
+        self._patrol = Patrol()
         self._base = len(bound_path(self, config))
         self._root_role = acl.root_role
 
@@ -106,15 +116,12 @@ class GraphqlService(Service):
         """Give up what is being worked out for callers."""
         await self._operations.close()
         await self._answers.close()
+        self._patrol.close()
 
     def parse(self, exchange: Exchange) -> AppRequest:
         """Which app; the body is read when somebody asks for it, in one way for all."""
         exchange.request.parser = read_content
-        segments = exchange.request.segments[self._base :]
-        # An escaped slash is no separator: rules of access saw another path.
-        if not segments or any("/" in segment for segment in segments):
-            return AppRequest(NotFound("GraphQL app not found"))
-        return AppRequest(uri="/".join(segments))
+        return _find_app(exchange.request.segments[self._base :])
 
     def time_limit_ms(self, exchange: Exchange) -> int:
         """That of queries."""
@@ -231,12 +238,12 @@ class GraphqlService(Service):
         given = exchange.deadline
         at = time.monotonic() + limit / 1000 if given.at is None else given.at
         exchange.deadline = Deadline(at, limit, enforced=True, patience=given.patience)
-        timeout = asyncio.timeout(at + _GRACE - time.monotonic())
+        bound = self._patrol.until(at + _GRACE)
         try:
-            async with timeout:
+            with bound:
                 return await work
         except (TimeoutError, TimeLimitExceeded) as error:
-            if isinstance(error, TimeoutError) and not timeout.expired():
+            if isinstance(error, TimeoutError) and not bound.expired:
                 raise
             raise exchange.deadline.exceeded() from None
 

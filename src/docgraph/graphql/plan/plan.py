@@ -125,6 +125,8 @@ class Plan:
         return await run_blocking(lane, self.tree, variables)
 
     def _decide(self, variables: Mapping[str, Any]) -> tuple[Any, ...]:
+        if not self.conditions:
+            return ()
         return tuple([variables.get(name) for name in self.conditions])
 
     def explain(self) -> str:

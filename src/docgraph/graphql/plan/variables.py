@@ -7,7 +7,7 @@ types, and whether all variables are plain scalars or enums, whose values need n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from graphql import (
     GraphQLError,
@@ -45,6 +45,9 @@ class _Plain(NamedTuple):
     signature: GraphQLVariableSignature
 
 
+_NO_VARIABLES: Final = VariableValues({}, {})
+
+
 class VariableReader:
     """Reads the values of the variables of one operation."""
 
@@ -74,8 +77,8 @@ class VariableReader:
 
     def _read_plain(self, values: Mapping[str, Any]) -> VariableValues | None:
         """The values when all are there and fit; None when there is more to it."""
-        if self._plain is None:
-            return None
+        if not self._plain:
+            return None if self._plain is None else _NO_VARIABLES
         sources: dict[str, VariableValueSource] = {}
         coerced: dict[str, Any] = {}
         for name, type_, signature in self._plain:

@@ -15,12 +15,14 @@ from typing import Any, ClassVar, Final
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DefinitionError, QueryError, SecurityViolation
 from docgraph.store import Policy, check_pipeline
+from docgraph.store.guard.references import Reference, find_references
 from docgraph.store.guard.stages import READ_STAGES
 from docgraph.variables import (
     REST,
     Flaw,
     Template,
     TemplateError,
+    UnknownOperator,
     compile_template,
     flatten_stages,
     inspect_template,
@@ -28,8 +30,10 @@ from docgraph.variables import (
 
 __all__ = [
     "Aggregation",
+    "Doubt",
     "InvalidAggregation",
     "find_aggregation",
+    "find_doubts",
     "in_stages",
     "inspect_aggregations",
     "inspect_stages",
@@ -64,6 +68,14 @@ class Aggregation:
     uri: str
     stages: Template
     allow_disk_use: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """What only the database knows of a stored aggregation: an operator, another collection."""
+
+    where: str
+    what: UnknownOperator | Reference
 
 
 # --- when it is run -------------------------------------------------------------------------------
@@ -151,6 +163,18 @@ def inspect_stages(
         check_pipeline(possible, db=db, policy=policy, origin="stages", allowed=allowed)
     except (SecurityViolation, QueryError) as error:
         yield Flaw(f"{place}.stages", error.message, error.hint)
+
+
+def find_doubts(entries: Any, *, db: str) -> Iterator[Doubt]:
+    """What the database has to be asked of aggregations that have no flaw."""
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        stages, place = entry.get("stages"), f"aggrs[{index}]"
+        template, _ = inspect_template(stages, vocabulary=REST, context="stages")
+        for operator in template.unknown:
+            yield Doubt(f"{place}.{in_stages(operator.where)}", operator)
+        possible = flatten_stages(stages, REST.optional)
+        for reference in dict.fromkeys(find_references(possible, db)):
+            yield Doubt(f"{place}.stages", reference)
 
 
 def _is_known_type(type: Any) -> bool:

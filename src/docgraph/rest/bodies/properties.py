@@ -33,6 +33,8 @@ _UNSUPPORTED: Final = {
 }
 _IDLE: Final = {
     "rels": "without effect, links are a part of HAL, which is not supported",
+    "checkers": "without effect, a JSON schema (jsonSchema) checks what is written",
+    "transformers": "without effect, permissions have mergeRequest and projectResponse",
 }
 _OURS: Final = frozenset({"_id", "_etag"})
 

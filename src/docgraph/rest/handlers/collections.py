@@ -7,6 +7,7 @@ from docgraph.exchange import Answer, Body, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import RequestError
 from docgraph.rest.bodies.properties import find_idle
 from docgraph.rest.call import Call, Handlers
+from docgraph.rest.handlers.doubts import find_doubtful
 from docgraph.rest.handlers.metadata import (
     claim_metadata,
     find_etag_condition,
@@ -72,7 +73,7 @@ async def _answer(call: Call, status: int, etag: ObjectId) -> Answer:
     """Tell the caller what might be wrong."""
     headers = [("ETag", str(etag))]
     properties = await call.find_metadata(call.collection) or {}
-    warnings = find_idle(properties)
+    warnings = [*find_idle(properties), *await find_doubtful(call, properties)]
     if properties.get("streams"):
         warnings += await _prepare_streams(call)
     setting = properties.get("jsonSchema")

@@ -17,6 +17,7 @@ from docgraph.rest.links import next_page
 from docgraph.rest.parameters.keyset import (
     EMPTY,
     Key,
+    Place,
     behind,
     parse_token,
     render_token,
@@ -25,6 +26,7 @@ from docgraph.rest.parameters.keyset import (
 from docgraph.rest.writes.etags import etag_headers
 from docgraph.rest.writes.single import post_document
 from docgraph.runtime.concurrent import concurrently
+from docgraph.store.driver.salvage import is_readable
 
 __all__ = ["HANDLERS", "combine", "list_documents"]
 
@@ -72,8 +74,9 @@ async def _read_page(call: Call) -> _Page:
     documents = await call.read(_build_read(call, order, parameters.filter))
     if len(documents) < parameters.pagesize:
         return _Page(documents)
-    if order == _NEWEST_FIRST and "_id" in documents[-1]:
-        token = render_token(order, [documents[-1]["_id"]])
+    last = documents[-1]
+    if order == _NEWEST_FIRST and "_id" in last and is_readable(last["_id"]):
+        token = render_token(order, Place([last["_id"]]))
         return _Page(documents, next_page(call.request, after=token))
     return _Page(documents, next_page(call.request, page=str(parameters.page + 1)))
 
@@ -92,8 +95,9 @@ def _build_read(call: Call, order: Order, filter: Mapping[str, Any] | None) -> R
 
 async def _read_keyset_page(call: Call, order: Order, token: str) -> _Page:
     """The page after the token; the database returns the sort keys with the documents."""
-    parts = behind(order, parse_token(order, token)) if token else [None]
-    size = call.parameters.pagesize
+    place = parse_token(order, token) if token else Place()
+    parts = [None] if place.key is None else behind(order, place.key)
+    size = call.parameters.pagesize + place.skip
     documents: list[Document] = []
     for part in parts:
         read = _build_read(call, order, combine(call.parameters.filter, part))
@@ -103,10 +107,19 @@ async def _read_keyset_page(call: Call, order: Order, token: str) -> _Page:
         if len(documents) == size:
             break
     keys = [document.pop(SORT_KEY, None) for document in documents]
+    shown = documents[place.skip :]
     if len(documents) < size or keys[-1] is None:
-        return _Page(documents)
-    next_token = render_token(order, await _mark_empty_arrays(call, order, keys[-1]))
-    return _Page(documents, next_page(call.request, after=next_token))
+        return _Page(shown)
+    next_token = render_token(order, await _find_place(call, order, keys, place))
+    return _Page(shown, next_page(call.request, after=next_token))
+
+
+async def _find_place(call: Call, order: Order, keys: list[Key], begin: Place) -> Place:
+    """Behind the last key, or the last one that can be read."""
+    for skip, key in enumerate(reversed(keys)):
+        if is_readable(key):
+            return Place(await _mark_empty_arrays(call, order, key), skip)
+    return Place(begin.key, len(keys))
 
 
 async def _mark_empty_arrays(call: Call, order: Order, key: Key) -> Key:

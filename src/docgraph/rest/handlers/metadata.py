@@ -25,6 +25,7 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import Conflict, NotFound, RequestError
 from docgraph.rest.bodies.properties import check_properties, to_stored
 from docgraph.rest.call import Call, Handlers
+from docgraph.rest.handlers.doubts import check_operators
 from docgraph.rest.parameters.concerns import FROM_PRIMARY
 from docgraph.rest.schemas.store import require_library
 from docgraph.rest.writes.attempts import attempts
@@ -83,7 +84,7 @@ async def read_properties(call: Call) -> Document:
     """The properties that the body of PUT holds, checked."""
     body = await _read_body(call)
     properties: Document = prepare_document(body)
-    _check(call, properties)
+    await _check(call, properties)
     return properties
 
 
@@ -94,15 +95,14 @@ async def _read_body(call: Call) -> Document:
     return {key: value for key, value in content.items() if key not in ("_id", ETAG)}
 
 
-def _check(call: Call, properties: Mapping[str, Any]) -> None:
+async def _check(call: Call, properties: Mapping[str, Any]) -> None:
     if "jsonSchema" in properties:
         require_library()
-    check_properties(
-        properties,
-        db=call.db,
-        policy=call.context.store.policy,
-        of_collection=call.resource.collection is not None,
-    )
+    of_collection = call.resource.collection is not None
+    policy = call.context.store.policy
+    check_properties(properties, db=call.db, policy=policy, of_collection=of_collection)
+    if of_collection and "aggrs" in properties:
+        await check_operators(call, properties)
 
 
 # --- writes ---------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ async def patch_metadata(call: Call, etag: ObjectId) -> Answer | None:
                 # Metadata of a collection that another instance has dropped would outlive it.
                 await call.require_collection(fresh=True)
             properties = apply_update(as_written(stored or {}), update)
-            _check(call, properties)
+            await _check(call, properties)
             if await _replace_known(call, stored, {**to_stored(properties), ETAG: etag}):
                 break
     return None

@@ -75,6 +75,7 @@ async def _subscribe(call: Call, moment: Document) -> Subscription:
         images=bool(row) and await store.has_images(call.db, call.collection, deadline=deadline),
         with_ids=_is_on(call, _WITH_IDS),
         notify_when=_find_condition(call, definition),
+        is_momentary=bool(row) and _is_momentary(call),
     )
 
 
@@ -103,6 +104,11 @@ def _find_condition(call: Call, definition: StreamDefinition) -> NotifyWhen | No
         return None
     value = call.request.query.get(definition.notify_parameter)
     return None if value is None else NotifyWhen(definition.notify_path, value)
+
+
+def _is_momentary(call: Call) -> bool:
+    permission = call.exchange.permission
+    return permission is not None and permission.is_momentary
 
 
 def _is_on(call: Call, name: str) -> bool:

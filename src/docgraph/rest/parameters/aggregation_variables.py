@@ -14,11 +14,13 @@ from docgraph.exchange import Document, Exchange
 from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.rest.parameters.parameters import Parameters
 from docgraph.variables import Resolvers, Scope, Variables, mark_caller, parse_path
+from docgraph.variables.names import REQUEST_TIMES, is_momentary
+from docgraph.variables.resolvers import Fresh
 
 __all__ = ["build_scope", "parse_avars"]
 
 _LONGEST: Final = 200
-_MOMENTARY: Final = ("@now", "@rnd")
+_REQUEST: Final = "@request"
 _PERMISSIONS: Final = "@mongoPermissions"  # as `@dbPermissions` was called before
 
 
@@ -56,7 +58,7 @@ async def build_scope(
     """Everything that the names of a template can stand for in this request.
 
     `moment` has the values that would be others each time (the time, random ones), and gets those
-    that are still missing in it.
+    that are still missing in it. A random one is the same wherever it stands then.
     """
     names = frozenset(names)
     predefined = [name for name in names if name.startswith("@")]
@@ -65,12 +67,18 @@ async def build_scope(
     found = await resolvers.resolve_all(sorted(set(asked.values())), exchange)
     values = {name: found[current] for name, current in asked.items()}
     if moment is not None:
-        moment.update((name, value) for name, value in values.items() if _is_momentary(name))
+        _keep_moment(values, moment)
     return Scope(_expand(avars, names), Variables({**values, **known}))
 
 
-def _is_momentary(name: str) -> bool:
-    return name.startswith(_MOMENTARY)
+def _keep_moment(values: Document, moment: Document) -> None:
+    """Take over the values of the moment, and into it those that it has not got yet."""
+    for name, value in values.items():
+        if name == _REQUEST:  # the caller is in it, too, who may be another one by now
+            times = {time: value[time] for time in REQUEST_TIMES}
+            values[name] = {**value, **moment.setdefault(f"{_REQUEST} times", times)}
+        elif is_momentary(name):
+            values[name] = moment[name] = value() if isinstance(value, Fresh) else value
 
 
 def _find_paging(parameters: Parameters) -> Document:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from docgraph.codec import JsonMode, encode
-from docgraph.codec.types import DatetimeMS, Int64, MaxKey, MinKey, ObjectId, Regex
+from docgraph.codec.types import Code, DatetimeMS, Int64, MaxKey, MinKey, ObjectId, Regex
 from docgraph.exchange.errors import RequestError
 from docgraph.store.mounts import ReservedResource, is_reserved_id, is_reserved_in_other_case
 
@@ -96,7 +96,7 @@ def render_id(id: Any) -> str | None:
             return "_true" if id else "_false"
         case None:
             return "_null"
-        case str():
+        case str() if not isinstance(id, Code):  # code is no text to the database
             return _render_text(id)
         case float() if not isfinite(id):
             return None
@@ -120,7 +120,7 @@ def served_segment(segment: str, id: Any) -> str:
 def show_id(id: Any) -> str:
     """The id in a message: a text in quotes, an ObjectId by its digits, others as JSON."""
     match id:
-        case str():
+        case str() if not isinstance(id, Code):
             return f"'{id}'"
         case ObjectId():
             return str(id)
@@ -135,7 +135,7 @@ def check_id(id: Any, *, several: bool = False) -> None:
         raise RequestError("the type of _id in request data is not supported: REGULAR_EXPRESSION")
     if is_reserved_id(id):
         raise ReservedResource(f"id is reserved: {id}") if several else ReservedResource()
-    if isinstance(id, str) and _render_text(id) is None:
+    if isinstance(id, str) and not isinstance(id, Code) and _render_text(id) is None:
         raise RequestError(
             f"illegal _id {show_id(id)}: it is reserved in paths",
             hint="choose another _id, or leave it out",

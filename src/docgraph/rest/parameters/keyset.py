@@ -10,6 +10,9 @@ What is behind is asked for in two parts, one after the other: `near` are values
 the last one (an index on the sort with `_id` at its end leads straight to them), `far` those of the
 types behind it. Nearly always the first part fills the page.
 
+A key that nobody can read (another driver wrote it) cannot be given back to the database. The token
+then holds the last key that can be, and how many documents come after it that are done.
+
 The token is opaque to clients and checked when it comes back: it has to fit the sort. It need not
 be signed, as it can say nothing that a `filter` could not.
 """
@@ -23,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import isnan
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from docgraph.codec import JsonMode, decode, encode
@@ -42,10 +45,17 @@ from docgraph.codec.types import (
 from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.exchange.parsed import Order
 
-__all__ = ["EMPTY", "Key", "behind", "parse_token", "render_token", "with_tiebreak"]
+__all__ = ["EMPTY", "Key", "Place", "behind", "parse_token", "render_token", "with_tiebreak"]
 
 Filter = dict[str, Any]
 Key = Sequence[Any]
+
+
+class Place(NamedTuple):
+    """Where a page begins: behind this key, or at the beginning, and so many documents further."""
+
+    key: Key | None = None
+    skip: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +101,7 @@ _OF_TYPE: Final[tuple[tuple[tuple[type, ...], str], ...]] = (
     ((MinKey,), "minKey"),
     ((MaxKey,), "maxKey"),
 )
+_MOST_SKIPPED: Final = 100_000  # documents in a row with keys that cannot be read
 _NAN: Final = float("nan")
 _LEAST: Final = float("-inf")  # of all other numbers
 # Types of one value: there is nothing to compare.
@@ -109,31 +120,49 @@ def with_tiebreak(order: Order) -> Order:
 # --- tokens ---------------------------------------------------------------------------------------
 
 
-def render_token(order: Order, key: Key) -> str:
+def render_token(order: Order, place: Place) -> str:
     """The text that stands for a place in that order."""
-    if len(key) == 1 and type(key[0]) is ObjectId:  # the default order, at every full page
+    key = place.key
+    if key is not None and len(key) == 1 and type(key[0]) is ObjectId and not place.skip:
+        # The default order, at every full page.
         return _encode(f'["{_signature(order)}",[{{"$oid":"{key[0]}"}}],[]]'.encode())
-    empty = [place for place, value in enumerate(key) if value is EMPTY]
-    values = [None if value is EMPTY else value for value in key]
-    return _encode(encode([_signature(order), values, empty], JsonMode.EXTENDED))
+    empty = [number for number, value in enumerate(key or ()) if value is EMPTY]
+    values = None if key is None else [None if value is EMPTY else value for value in key]
+    skipped = [place.skip] if place.skip else []
+    return _encode(encode([_signature(order), values, empty, *skipped], JsonMode.EXTENDED))
 
 
 def _encode(content: bytes) -> str:
     return urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
-def parse_token(order: Order, token: str) -> Key:
+def parse_token(order: Order, token: str) -> Place:
     """The place that the token stands for; it must have been made for the same order."""
     try:
         content = decode(urlsafe_b64decode(token + "=" * (-len(token) % 4)))
     except (BodyError, Base64Error, ValueError):
         raise _illegal("it is not one of ours") from None
     match content:
-        case [str(signature), list(values), list(empty)] if len(values) == len(order):
+        case [str(signature), None | list() as values, list(empty), *skipped] if (
+            values is None or len(values) == len(order)
+        ):
             if signature != _signature(order):
                 raise _illegal("it belongs to another sort")
-            return [EMPTY if place in empty else value for place, value in enumerate(values)]
+            skip = _read_skip(skipped)
+            if values is None:
+                return Place(None, skip)
+            key = [EMPTY if number in empty else value for number, value in enumerate(values)]
+            return Place(key, skip)
     raise _illegal("it is not one of ours, or belongs to another sort")
+
+
+def _read_skip(skipped: Sequence[Any]) -> int:
+    match skipped:
+        case []:
+            return 0
+        case [int(skip)] if type(skip) is not bool and 0 <= skip <= _MOST_SKIPPED:
+            return skip
+    raise _illegal("it is not one of ours")
 
 
 def _signature(order: Order) -> str:

@@ -57,11 +57,10 @@ def parse_tags(fields: Sequence[str]) -> Tags | None:
     """The tags of all fields of that name together; None when there is none."""
     if not fields:
         return None
-    text = ",".join(fields)
-    if text.strip() == "*":
+    found = list(_TAG.finditer(",".join(fields)))
+    if found and all(match[2] == "*" for match in found):  # also where the field stands twice
         return Tags(frozenset(), any=True)
-    found = (match[1] if match[1] is not None else match[2] for match in _TAG.finditer(text))
-    return Tags(frozenset(found))
+    return Tags(frozenset(match[1] if match[1] is not None else match[2] for match in found))
 
 
 @dataclass(frozen=True, slots=True)

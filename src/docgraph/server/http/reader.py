@@ -70,7 +70,6 @@ class Reader:
         "_listener",
         "_most_fed",
         "_parser",
-        "_size",
         "headers",
         "in_body",
         "in_head",
@@ -86,7 +85,6 @@ class Reader:
         self._fed = 0  # bytes of an unfinished head or chunk size that the parser holds
         self._content = 0  # bytes of the body
         self._framing = 0  # bytes of a chunked body that are not content
-        self._size = 0  # bytes of the headers
         self.target = b""
         self.headers: RawHeaders = []
         self.in_head = False
@@ -143,7 +141,7 @@ class Reader:
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
-        self._fed = self._size = 0
+        self._fed = 0
         self.target = b""
         self.headers = []
         self.in_head = True
@@ -158,7 +156,6 @@ class Reader:
             self._count_framing(len(name) + len(value))
         else:
             self.headers.append((name.lower(), value.rstrip(b" \t")))  # RFC 9110 5.5
-            self._size += len(name) + len(value)
 
     def on_headers_complete(self) -> None:
         """The end of the head."""
@@ -213,7 +210,8 @@ class Reader:
     def _is_large(self) -> bool:
         """Whether a bound of the head may be exceeded; nearly never, so that it is seldom asked."""
         limits, count = self._limits, len(self.headers)
-        size = self._size + 2 * count  # with colons and spaces
+        # With colons and spaces.
+        size = sum([len(name) + len(value) + 2 for name, value in self.headers])
         return (
             size > limits.header_size
             or size > limits.headers_size

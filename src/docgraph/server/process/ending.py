@@ -49,7 +49,7 @@ class Ending:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Count as soon as the server says that it stops; leave in order when all is done."""
-        subscribe(self._hear)
+        subscribe(self._hear, wants=lambda kind: kind is ServerStopping)
         try:
             yield
         finally:

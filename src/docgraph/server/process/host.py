@@ -128,7 +128,7 @@ def stopping_in_peace() -> Iterator[None]:
 def observing(prepared: Prepared) -> Iterator[None]:
     """Log and count what this process does."""
     log = _observe(prepared)
-    subscribe(_forget_lost_worker)
+    subscribe(_forget_lost_worker, wants=lambda kind: kind is WorkerLost)
     try:
         yield
     finally:

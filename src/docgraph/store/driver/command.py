@@ -166,17 +166,6 @@ class Commands:
                     self._abandoned.add(command, preference)
                 raise
 
-    async def explain(self, db: str, command: Document, deadline: Deadline) -> Document:
-        """How the database would carry out a command, which it does not."""
-        explain: Document = {"explain": command, "verbosity": "queryPlanner"}
-        seconds, database = self.budget(deadline), self._database(db)
-        with Observed(db, explain):
-            self._refuse_if_away()
-            reply: Document = await self.within(
-                seconds, lambda: database.command(explain), deadline
-            )
-        return reply
-
     def _apply(self, consistency: Consistency, command: Document) -> _ServerMode:
         """What the caller says of a command wins over what the connection says of all."""
         if consistency.concern is not None:
@@ -289,6 +278,21 @@ class Commands:
         )
         found: datetime = reply["localTime"]
         return found
+
+    async def explain(self, db: str, command: Document, deadline: Deadline) -> Document:
+        """How the database would carry out a command that reads, which it does not."""
+        seconds = self.budget(deadline)
+        explain: Document = {"explain": dict(command), "verbosity": "queryPlanner"}
+        if seconds is not None:
+            explain["maxTimeMS"] = max(1, int(seconds * 1000))
+        preference = self._read_preference
+        with Observed(db, {"explain": next(iter(command.values()))}):
+            return await self.within(
+                seconds,
+                lambda: self._send(self._database(db), explain, preference),
+                deadline,
+                preference=preference,
+            )
 
     async def _read(
         self,

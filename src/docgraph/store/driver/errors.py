@@ -309,9 +309,11 @@ _RULES: dict[int, _Rule] = {
     4031700: _MEMORY,  # $facet beyond its bound
 }
 
-# One code (BadValue) for this and for queries that make no sense.
-_BY_ZERO_TEXT = "by zero"
-_BY_ZERO = _Rule(StoreRejected, "an expression divides by zero")
+# Codes that stand for several things: BadValue, and ChangeStreamFatalError.
+_BY_TEXT = {
+    "by zero": _Rule(StoreRejected, "an expression divides by zero"),
+    "resume token was not found": _RESUME,  # the stages leave out the event of the token
+}
 _UNKNOWN = _Rule(StoreError, "the database could not do what was asked", "the log has the reason")
 
 
@@ -325,7 +327,8 @@ def translate(error: BaseException) -> DocgraphError:
     if isinstance(error, WTimeoutError):
         return _render(_UNCONFIRMED)
     if isinstance(error, OperationFailure):
-        return _render(_BY_ZERO) if _BY_ZERO_TEXT in str(error) else explain(_code_of(error))
+        rule = next((rule for text, rule in _BY_TEXT.items() if text in str(error)), None)
+        return _render(rule) if rule else explain(_code_of(error))
     if isinstance(error, WaitQueueTimeoutError):
         return no_connection()
     if isinstance(error, InvalidName):

@@ -22,7 +22,14 @@ from docgraph.exchange.data import Document
 from docgraph.observe import emit
 from docgraph.observe.events import UnreadableValue
 
-__all__ = ["decode_event", "decode_reply", "decode_result", "salvage"]
+__all__ = [
+    "decode_event",
+    "decode_reply",
+    "decode_result",
+    "is_readable",
+    "is_readable_name",
+    "salvage",
+]
 
 Options = CodecOptions[Document]
 Path = tuple[str, ...]
@@ -47,6 +54,34 @@ _FIXED: Final = {
     0x7F: 0,
     0xFF: 0,
 }
+
+
+class _RawValue(bytes):
+    """The bytes of a value that cannot be read."""
+
+
+class _RawBinary(Binary):
+    """Binary data that is not what its subtype says."""
+
+
+class _RawName(str):
+    """A name with escapes in place of what cannot be read."""
+
+    __slots__ = ()
+
+
+def is_readable(value: Any) -> bool:
+    """Whether the value is the stored one: the bytes of another are not, nor is what holds some."""
+    if isinstance(value, Mapping):
+        return all(map(is_readable_name, value)) and all(map(is_readable, value.values()))
+    if isinstance(value, list):
+        return all(map(is_readable, value))
+    return not isinstance(value, _RawValue | _RawBinary)
+
+
+def is_readable_name(name: str) -> bool:
+    """Whether the name is the stored one."""
+    return type(name) is not _RawName
 
 
 def decode_reply(
@@ -141,6 +176,7 @@ class _Salvage:
             here = (*place, name)
             if name.encode() != raw_name:
                 self._flaws.append(here)
+                name = _RawName(name)
             start = stop + 1
             position = start + _size_of(kind, data, start)
             found.append((name, self._value(kind, data[start:position], here)))
@@ -157,8 +193,8 @@ class _Salvage:
                 return [value for _, value in self._elements(raw, place)]
         self._flaws.append(place)
         if kind == _BINARY:
-            return Binary(raw[_HEAD + 1 :], raw[_HEAD])
-        return raw[_HEAD:-1] if kind in _TEXTS else raw
+            return _RawBinary(raw[_HEAD + 1 :], raw[_HEAD])
+        return _RawValue(raw[_HEAD:-1] if kind in _TEXTS else raw)
 
 
 def _size_of(kind: int, data: bytes, start: int) -> int:

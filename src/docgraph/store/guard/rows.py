@@ -31,6 +31,7 @@ __all__ = [
     "check_order",
     "check_path",
     "check_projection",
+    "check_query",
     "refuse",
     "strip",
 ]
@@ -146,6 +147,19 @@ def check_path(path: Any, hidden: Paths, what: str) -> None:
     for secret in hidden:
         if all(ours == theirs for ours, theirs in zip(segments, secret, strict=False)):
             raise refuse(what)
+
+
+def check_query(
+    filter: Any,
+    projection: Mapping[str, Any] | None,
+    sort: Mapping[str, Any],
+    hint: Any,
+    hidden: Paths,
+) -> None:
+    """Refuse a `find` that could tell something about a hidden property by any of its parts."""
+    check_filter_paths(filter, hidden)
+    check_projection(projection or {}, hidden)
+    check_order(sort, hint, hidden)
 
 
 def check_filter_paths(filter: Any, hidden: Paths, what: str = "the filter") -> None:

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 from bson.timestamp import Timestamp
 
+from docgraph.config.nearest import find_nearest
 from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.store.guard.loops import LOOPS, check_loops
 from docgraph.store.guard.references import (
@@ -257,7 +258,9 @@ def _check_stage(name: Any, location: str, policy: Policy, allowed: frozenset[st
     if lowered in policy.stages:
         raise _violation("BLACKLISTED_STAGE", name, location, _CONFIGURED)
     if name not in allowed:
-        raise _violation("BLACKLISTED_STAGE", name, location, _UNKNOWN)
+        nearest = find_nearest(lowered, allowed)
+        hint = f"did you mean {nearest}?" if nearest else None
+        raise _violation("BLACKLISTED_STAGE", name, location, _UNKNOWN, hint)
 
 
 def _check_reference(name: str, reference: Reference, scope: _Scope, policy: Policy) -> None:
@@ -338,6 +341,9 @@ def _locate(value: Any, keys: frozenset[str], location: str) -> tuple[str, str] 
     return None
 
 
-def _violation(type: str, operator: Any, location: str, reason: str) -> SecurityViolation:
+def _violation(
+    type: str, operator: Any, location: str, reason: str, hint: str | None = None
+) -> SecurityViolation:
     where, name = location[:_LONGEST], str(operator)[:_LONGEST]  # both may be a caller's text
-    return SecurityViolation(f"Security violation: {type} operator '{name}' at {where} - {reason}")
+    text = f"Security violation: {type} operator '{name}' at {where} - {reason}"
+    return SecurityViolation(text, hint=hint)

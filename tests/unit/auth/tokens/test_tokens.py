@@ -1,5 +1,6 @@
 """Accounts in tokens, the table of the workers, and which logins share a token."""
 
+from dataclasses import replace
 from datetime import datetime
 
 import orjson
@@ -11,7 +12,7 @@ from docgraph.auth.tokens.headers import render_instant
 from docgraph.auth.tokens.snapshot import decode_account, encode_account
 from docgraph.auth.tokens.table import Row, TokenTable
 from docgraph.auth.tokens.token import AccountMemo, LoginNames, TokenAccount
-from docgraph.codec.types import Decimal128, Int64, ObjectId
+from docgraph.codec.types import Binary, Decimal128, Int64, ObjectId
 from docgraph.exchange import Account
 
 RICH = {
@@ -54,6 +55,20 @@ def read(claims, text="the text"):
 def test_an_account_keeps_everything_in_snapshots(account):
     """Decision 19: random tokens have all of the login that made them."""
     assert decode_account(encode_account(account)) == account
+
+
+@pytest.mark.parametrize(
+    "unreadable", [Binary(b"\0", 4), {"$oid": 1}, [{"a": {"$numberLong": "x"}}]], ids=str
+)
+def test_a_property_that_cannot_be_read_back_harms_nothing_beside_it(unreadable):
+    """Other drivers store what docgraph refuses."""
+    account = Account("ada", ("a",), {"_id": "ada", "v": unreadable, "n": Int64(7)}, "database")
+    kept = {"_id": "ada", "n": Int64(7)}
+
+    assert decode_account(encode_account(account)) == replace(account, properties=kept)
+    restored = read(sign(account, ["v", "n"])).account
+    assert "v" not in restored.properties
+    assert restored.properties["n"] == 7
 
 
 @pytest.mark.parametrize("account", ACCOUNTS.values(), ids=ACCOUNTS)

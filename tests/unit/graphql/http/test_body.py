@@ -87,3 +87,14 @@ def test_numbers_keep_their_digits() -> None:
 
     assert variables["d"].text == "1.10"
     assert variables["n"] == 9007199254740993
+
+
+def test_a_request_without_variables_is_read_once_and_one_with_variables_each_time() -> None:
+    plain, varied = (
+        [parse_body(body, "application/json") for _ in range(2)]
+        for body in (b'{"query": "{ once }"}', b'{"query": "{ a }", "variables": {"a": {}}}')
+    )
+
+    assert plain[0] is plain[1]
+    assert varied[0] is not varied[1]
+    assert varied[0].variables["a"] is not varied[1].variables["a"]

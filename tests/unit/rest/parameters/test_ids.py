@@ -9,6 +9,7 @@ import pytest
 
 from docgraph.codec.types import (
     Binary,
+    Code,
     DatetimeMS,
     Decimal128,
     Int64,
@@ -112,6 +113,7 @@ def test_an_unknown_type_is_told_the_known_ones() -> None:
         ({"a": 1}, None),
         (Binary(b"x", 5), None),
         (Decimal128("1"), None),
+        (Code("x"), None),
         ("", None),
         ("..", None),
         ("*", None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +12,14 @@ from hypothesis import strategies as st
 
 from docgraph.codec.types import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 from docgraph.exchange.errors import RequestError
-from docgraph.rest.parameters.keyset import EMPTY, behind, parse_token, render_token, with_tiebreak
+from docgraph.rest.parameters.keyset import (
+    EMPTY,
+    Place,
+    behind,
+    parse_token,
+    render_token,
+    with_tiebreak,
+)
 
 ORDER = (("a", 1), ("_id", 1))
 
@@ -37,8 +45,10 @@ ORDER = (("a", 1), ("_id", 1))
     ],
 )
 def test_a_token_keeps_values_and_their_types(value: Any) -> None:
-    key = parse_token(ORDER, render_token(ORDER, [value, 7]))
+    key, skip = parse_token(ORDER, render_token(ORDER, Place([value, 7])))
 
+    assert key is not None
+    assert skip == 0
     assert list(key) == [value, 7]
     assert type(key[0]) is type(value)
 
@@ -71,4 +81,19 @@ def test_behind_the_greatest_value_there_is_nothing() -> None:
 def test_the_short_way_to_a_token_leads_to_the_same_place() -> None:
     id = ObjectId("1" * 24)
 
-    assert parse_token((("_id", -1),), render_token((("_id", -1),), [id])) == [id]
+    token = render_token((("_id", -1),), Place([id]))
+
+    assert parse_token((("_id", -1),), token) == Place([id])
+
+
+@pytest.mark.parametrize("place", [Place(["x", 7], 3), Place(None, 3), Place()])
+def test_a_token_keeps_how_many_documents_are_done_behind_its_key(place: Place) -> None:
+    assert parse_token(ORDER, render_token(ORDER, place)) == place
+
+
+@pytest.mark.parametrize("skip", ["-1", "100001", '"1"', "true", "1,1"])
+def test_a_token_with_another_count_is_refused(skip: str) -> None:
+    token = urlsafe_b64encode(f'["a,_id",["x",7],[],{skip}]'.encode()).decode()
+
+    with pytest.raises(RequestError, match=r"^illegal after parameter, it is not one of ours"):
+        parse_token(ORDER, token)

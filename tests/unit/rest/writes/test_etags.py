@@ -36,8 +36,10 @@ def test_tags_are_read_in_every_form(fields: list[str], values: set[str]) -> Non
     assert parse_tags(fields) == Tags(frozenset(values))
 
 
-def test_a_star_stands_for_every_tag() -> None:
-    tags = parse_tags([" * "])
+@pytest.mark.parametrize("fields", [[" * "], ["*", "*"], ["*, *"]])
+def test_a_star_stands_for_every_tag(fields: list[str]) -> None:
+    """Also where a proxy has made one of two fields."""
+    tags = parse_tags(fields)
 
     assert tags is not None
     assert tags.any

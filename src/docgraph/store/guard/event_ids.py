@@ -1,0 +1,56 @@
+"""The id of an event holds the `_id` of its document: who may not see the one gets not the other.
+
+The database wants to find it in the event behind all stages, so that it cannot be taken out before
+those of the author. They are looked at instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from docgraph.exchange.errors import SecurityViolation
+from docgraph.store.guard.shown import Shown, is_shown
+
+__all__ = ["check_ids_unread", "hides_ids"]
+
+_ID: Final = "_id"
+# They are, or may be, the whole event.
+_WHOLE: Final = frozenset({"$$ROOT", "$$CURRENT", "$getField"})
+
+
+def hides_ids(shown: Shown | None) -> bool:
+    """Whether the `_id` of documents, or a part of it, is not shown."""
+    return bool(shown) and not is_shown(_ID, shown or {})
+
+
+def check_ids_unread(stages: Iterable[Mapping[str, Any]], shown: Shown | None) -> None:
+    """Refuse stages that could tell the id of an event, by a copy or by a comparison."""
+    if hides_ids(shown) and any(map(_reads_id, stages)):
+        raise SecurityViolation(
+            "the stages use the _id of events, which tells that of documents",
+            hint="use documentKey and fullDocument",
+        )
+
+
+def _reads_id(value: Any) -> bool:
+    if isinstance(value, str):
+        return _names_id(value)
+    if isinstance(value, Mapping):
+        return any(
+            (_names_id(key) and not _only_keeps(key, inner)) or _reads_id(inner)
+            for key, inner in value.items()
+        )
+    return isinstance(value, list | tuple) and any(map(_reads_id, value))
+
+
+def _names_id(text: str) -> bool:
+    first = text.partition(".")[0]
+    return first in _WHOLE or first.removeprefix("$") == _ID
+
+
+def _only_keeps(key: str, value: Any) -> bool:
+    """`{"_id": 1}` of a projection, or a filter that matches nothing (`MATCH_NOTHING`)."""
+    if isinstance(value, Mapping):
+        return key == _ID and dict(value) == {"$in": []}
+    return key == _ID and isinstance(value, bool | int | float) and value == 1
