@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -28,9 +28,12 @@ STREAMS: list[Document] = [
 
 
 @pytest.fixture
-async def server(api: Api) -> Api:
+async def server(api: Api) -> AsyncIterator[Api]:
+    """Nobody listens any more after the test: one who reads the past leaves a moment later."""
     await api.put("/things", {"streams": STREAMS})
-    return api
+    yield api
+    sessions = api.service.app.plugins.find("events")._renewals.sessions
+    await eventually(lambda: not sessions)
 
 
 @pytest.fixture(params=[SSE, WEBSOCKET])
