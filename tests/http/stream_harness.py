@@ -157,6 +157,7 @@ class SseClient(StreamClient):
 
     _text = b""
     place = ""  # where it has begun
+    chunks = 0  # of the transfer coding
 
     async def open(self, path: str, headers: Mapping[str, str]) -> None:
         self.peer = Peer(self._state)
@@ -178,6 +179,7 @@ class SseClient(StreamClient):
         self._raw += self._take_output()
         while (found := _cut_chunk(self._raw)) is not None:
             chunk, self._raw = found
+            self.chunks += 1
             self._text += chunk
         *blocks, self._text = self._text.split(b"\n\n")
         for block in blocks:

@@ -83,6 +83,15 @@ async def test_many_events_come_in_order(server: Api, by: str) -> None:
     assert [one["documentKey"]["_id"] for one in events] == [f"{by}-{n}" for n in range(300)]
 
 
+async def test_events_of_one_batch_are_written_together(server: Api) -> None:
+    """A client is woken once for all of them, which counts where there are a thousand clients."""
+    async with listen(server, stream("all")) as client:
+        with server.mongo.start_session() as session, session.start_transaction():
+            server.things.insert_many([{"n": one} for one in range(200)], session=session)
+        await client.take(200)
+    assert client.chunks <= 50
+
+
 async def test_stages_choose_events(server: Api, by: str) -> None:
     async with listen(server, stream("inserts"), by=by) as client:
         await server.put("/things/chosen", {"x": 1}, wm="upsert")
