@@ -156,6 +156,8 @@ class SseClient(StreamClient):
     """Server-sent events."""
 
     _text = b""
+    place = ""  # where it has begun
+    chunks = 0  # of the transfer coding
 
     async def open(self, path: str, headers: Mapping[str, str]) -> None:
         self.peer = Peer(self._state)
@@ -177,6 +179,7 @@ class SseClient(StreamClient):
         self._raw += self._take_output()
         while (found := _cut_chunk(self._raw)) is not None:
             chunk, self._raw = found
+            self.chunks += 1
             self._text += chunk
         *blocks, self._text = self._text.split(b"\n\n")
         for block in blocks:
@@ -186,6 +189,8 @@ class SseClient(StreamClient):
         fields = dict(line.partition(":")[::2] for line in block.split("\n"))
         if set(fields) == {""}:
             self.comments += 1
+        elif set(fields) == {"id"}:
+            self.place = fields["id"]
         elif fields["event"] == "close":
             said = json.loads(fields["data"])
             self.closed = (said["code"], said["reason"])

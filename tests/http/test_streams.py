@@ -83,6 +83,15 @@ async def test_many_events_come_in_order(server: Api, by: str) -> None:
     assert [one["documentKey"]["_id"] for one in events] == [f"{by}-{n}" for n in range(300)]
 
 
+async def test_events_of_one_batch_are_written_together(server: Api) -> None:
+    """A client is woken once for all of them, which counts where there are a thousand clients."""
+    async with listen(server, stream("all")) as client:
+        with server.mongo.start_session() as session, session.start_transaction():
+            server.things.insert_many([{"n": one} for one in range(200)], session=session)
+        await client.take(200)
+    assert client.chunks <= 50
+
+
 async def test_stages_choose_events(server: Api, by: str) -> None:
     async with listen(server, stream("inserts"), by=by) as client:
         await server.put("/things/chosen", {"x": 1}, wm="upsert")
@@ -188,6 +197,33 @@ async def test_a_browser_goes_on_by_last_event_id(server: Api) -> None:
     server.things.insert_one({"n": 11})
     async with listen(server, stream("all"), {"Last-Event-ID": client.ids[0]}) as client:
         assert (await client.next())["fullDocument"]["n"] == 11
+
+
+async def test_who_got_no_event_goes_on_from_where_he_began(server: Api) -> None:
+    """A connection may break before its first event, and nothing is lost."""
+    async with listen(server, stream("all")) as client:
+        server.things.insert_one({"n": 30})
+        await client.next()
+        async with listen(server, stream("all")) as late:
+            await until(lambda: find_place(server, late), client.ids[0])
+    async with listen(server, stream("inserts")) as first:
+        await until(lambda: has_place(server, first), True)
+    server.things.insert_one({"n": 31})
+    headers = {"Last-Event-ID": first.place}
+    async with listen(server, stream("inserts"), headers) as client:
+        assert (await client.next())["fullDocument"]["n"] == 31
+
+
+async def find_place(api: Api, client: Any) -> str:
+    async def look() -> str:
+        client._take_in()
+        return str(client.place)
+
+    return await api.service.there(look())
+
+
+async def has_place(api: Api, client: Any) -> bool:
+    return bool(await find_place(api, client))
 
 
 async def test_one_who_joins_goes_back_further_than_the_others(server: Api, by: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -28,9 +28,12 @@ STREAMS: list[Document] = [
 
 
 @pytest.fixture
-async def server(api: Api) -> Api:
+async def server(api: Api) -> AsyncIterator[Api]:
+    """Nobody listens any more after the test: one who reads the past leaves a moment later."""
     await api.put("/things", {"streams": STREAMS})
-    return api
+    yield api
+    sessions = api.service.app.plugins.find("events")._renewals.sessions
+    await eventually(lambda: not sessions)
 
 
 @pytest.fixture(params=[SSE, WEBSOCKET])
@@ -168,3 +171,29 @@ async def test_a_document_nearly_as_large_as_the_database_takes_comes_whole(
         server.things.insert_one({"text": text})
         event = await client.next()
     assert event["fullDocument"]["text"] == text
+
+
+async def test_an_update_that_is_too_large_to_be_told_whole_is_told_without_its_description(
+    server: Api, by: str
+) -> None:
+    """Also to one who resumes before it, and its neighbours are whole."""
+    server.things.insert_one({"_id": "large", "text": "x" * (15 * 1024 * 1024)})
+    async with listen(server) as first:
+        server.things.insert_one({"n": 0})
+        await first.next()
+        (token,) = first.ids
+    async with listen(server, by=by) as client:
+        with server.mongo.start_session() as session, session.start_transaction():
+            server.things.insert_one({"n": 1}, session=session)
+            server.things.update_one(
+                {"_id": "large"}, {"$set": {"more": "y" * 900_000}}, session=session
+            )
+            server.things.insert_one({"n": 2}, session=session)
+        events = await client.take(3)
+    await eventually(lambda: not cursors(server))
+    async with listen(server, after=token, by=by) as client:
+        assert await client.take(3) == events
+    before, large, after = events
+    assert large.keys() == {"fullDocument", "documentKey", "operationType"}
+    assert (large["operationType"], len(large["fullDocument"]["more"])) == ("update", 900_000)
+    assert numbers_of([before, after]) == [1, 2]

@@ -80,8 +80,10 @@ class SseWindow:
             name, _, value = line.partition(":")
             if name:
                 fields[name] = value
-            elif not line and fields:
+            elif "data" in fields:
                 break
+            else:
+                fields = {}  # an id alone says where it has begun
         told = json.loads(fields["data"])
         return (told["code"], told["reason"]) if fields["event"] == "close" else told
 

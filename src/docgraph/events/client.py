@@ -49,6 +49,10 @@ class Client:
             await self._read_past(self._token)
         self._join_others()
 
+    def find_place(self) -> bytes:
+        """The id after which one goes on who has begun now; empty for one that brought its own."""
+        return self._cursor.log.find_place() if self._token is None else b""
+
     async def read(self) -> list[Notice]:
         """The next events, at least one; raises `Ended` when there are no more."""
         while True:

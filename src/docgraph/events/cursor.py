@@ -177,7 +177,7 @@ class Cursor:
 
     async def _append(self, notice: Notice) -> None:
         for _ in range(_ROOM_PAUSES):
-            if not self.log.is_pressing:
+            if not self.log.is_pressed_by(notice):
                 break
             await asyncio.sleep(_ROOM_PAUSE)
         self.log.append([notice])

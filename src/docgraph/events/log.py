@@ -65,12 +65,15 @@ class Log:
             if reader.limit is not None:
                 reader.wake()
 
-    @property
-    def is_pressing(self) -> bool:
-        """Whether the next event would push out one that somebody has not read."""
-        if len(self._notices) < self._most and self._size < self._most_bytes:
-            return False
-        return any(reader.position <= self._first for reader in self.readers)
+    def is_pressed_by(self, notice: Notice) -> bool:
+        """Whether this event would push out one that somebody has not read."""
+        size, count = self._size + notice.size, len(self._notices) + 1
+        kept = self._first
+        for oldest in self._notices:
+            if count <= self._most and size <= self._most_bytes:
+                break
+            size, count, kept = size - oldest.size, count - 1, kept + 1
+        return kept > self._first and any(reader.position < kept for reader in self.readers)
 
     def end(self, ending: Ending) -> None:
         """There will be no more; readers are told after what they have not read yet."""
@@ -95,6 +98,10 @@ class Log:
         reader = Reader(self, position, after, condition, on_lag)
         self.readers.add(reader)
         return reader
+
+    def find_place(self) -> bytes:
+        """The id of the latest event, or of the place where the log begins."""
+        return self._notices[-1].id if self._notices else b'{"_data":"%s"}' % self.floor.encode()
 
     def read(self, position: int) -> list[Notice]:
         """The events from that number on."""

@@ -30,6 +30,7 @@ from docgraph.plugins.kinds import Provider
 from docgraph.runtime import Generations, Tasks
 from docgraph.runtime.sections import Core
 from docgraph.store import Store
+from docgraph.store.guard.event_ids import hides_ids
 
 __all__ = ["EventStreamsProvider", "Streams"]
 
@@ -55,9 +56,10 @@ class Streams:
         client = await self._open(exchange, subscription, renew, is_socket=is_socket)
         if is_socket:
             return Upgrade(partial(serve_socket, client))
-        return Stream(
-            EventChunks(client, self._heartbeat), media_type=_EVENTS, headers=list(_HEADERS)
-        )
+        # A place may be that of an event which this caller is not told of.
+        is_secret = subscription.row is not None or hides_ids(subscription.shown)
+        chunks = EventChunks(client, self._heartbeat, b"" if is_secret else client.find_place())
+        return Stream(chunks, media_type=_EVENTS, headers=list(_HEADERS))
 
     async def _open(
         self, exchange: Exchange, subscription: Subscription, renew: Renew, *, is_socket: bool

@@ -10,6 +10,7 @@ from typing import Final
 
 from docgraph.events.client import Client
 from docgraph.events.ending import LEFT, TOO_MANY_MESSAGES, Ended
+from docgraph.events.notice import Notice
 from docgraph.exchange import Socket
 from docgraph.runtime import cancel_until_over
 
@@ -59,29 +60,39 @@ async def _listen(client: Client, socket: Socket, clock: Callable[[], float]) ->
 
 
 class EventChunks(AsyncIterator[bytes]):
-    """Server-sent events, with a comment at once and after so many seconds of silence.
+    """Server-sent events, and a comment after so many seconds of silence.
 
-    Some proxies and programs hold back the head of a response until something follows it.
+    Something comes at once: some proxies and programs hold back the head of a response until then.
+    It is the id of the `place` where the client has begun, if that may be told, so that one who
+    connects again before the first event misses nothing.
     """
 
-    def __init__(self, client: Client, heartbeat: float) -> None:
+    def __init__(self, client: Client, heartbeat: float, place: bytes = b"") -> None:
         self._client = client
         self._heartbeat = heartbeat
-        self._has_begun = False
+        self._opening = b"id:%s\n\n" % place if place else _HEARTBEAT
+        self._reading: asyncio.Task[list[Notice]] | None = None
         self._is_over = False
 
     async def __anext__(self) -> bytes:
         if self._is_over:
             raise StopAsyncIteration
-        if not self._has_begun:
-            self._has_begun = True
+        if self._opening:
+            opening, self._opening = self._opening, b""
+            return opening
+        # A task of its own: reading the past may take longer than the silence between comments.
+        reading = self._reading = self._reading or asyncio.create_task(self._client.read())
+        done, _ = await asyncio.wait({reading}, timeout=self._heartbeat)
+        if not done:
             return _HEARTBEAT
+        self._reading = None
         try:
-            async with asyncio.timeout(self._heartbeat):
-                notices = await self._client.read()
-        except TimeoutError:
-            return _HEARTBEAT
+            return b"".join([notice.chunk for notice in reading.result()])
         except Ended as ended:
             self._is_over = True
             return ended.ending.chunk
-        return b"".join([notice.chunk for notice in notices])
+
+    async def aclose(self) -> None:
+        """The connection is over."""
+        if self._reading is not None:
+            await cancel_until_over({self._reading})

@@ -21,7 +21,7 @@ from docgraph.store.driver.command import Commands
 from docgraph.store.guard.below import match_below
 from docgraph.store.guard.events import AFTER, BEFORE, OF_COLLECTIONS, admit_either
 
-__all__ = ["Judge"]
+__all__ = ["Judge", "shorten_large"]
 
 Stages = Sequence[Mapping[str, Any]]
 
@@ -38,10 +38,10 @@ _IMAGES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def _shorten() -> Document:
-    """Images that are too large together would end the stream.
+def shorten_large() -> Document:
+    """The stage for events with parts that are too large together: they would end the stream.
 
-    The one from before stays away then, and with it what leads from one to the other.
+    The image from before stays away then, and with it what leads from one to the other.
     """
     parts = (AFTER, BEFORE, _UPDATE)
     sizes = [{"$ifNull": [{"$bsonSize": f"${part}"}, 0]} for part in parts]
@@ -76,7 +76,7 @@ class Judge:
         A stream compares texts by their bytes. Where the collection does not, all events come.
         """
         self._collation = collation
-        return [_shorten()] if collation else [_shorten(), self._front]
+        return [shorten_large()] if collation else [shorten_large(), self._front]
 
     async def tell(self, event: RawBSONDocument) -> Document | None:
         """What is told of the event, or None when that is nothing."""

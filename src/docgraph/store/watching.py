@@ -23,7 +23,7 @@ from docgraph.store.guard.events import admit_found, guard_database, hide_in_eve
 from docgraph.store.guard.rows import Guard, Key, Rows, Shield
 from docgraph.store.guard.shown import Shown
 from docgraph.store.guard.stages import STREAM_STAGES, Policy, check_filter, check_pipeline
-from docgraph.store.judge import Judge
+from docgraph.store.judge import Judge, shorten_large
 from docgraph.store.names import check_database, check_namespace, namespace_of
 from docgraph.store.watch import ChangeEvents
 
@@ -87,11 +87,12 @@ class Watching:
         row = shield.rows.get(namespace)
         stages = [*hide_in_events(shield.hidden.get(namespace, ()), shown), *pipeline]
         if not row:
+            stages = [shorten_large(), *stages]
             return ChangeEvents(self.client, self._commands, db, collection, stages, **options)
         judge = Judge(self._commands, db, row, stages, comment) if images else None
         if judge is not None:
             options |= _BOTH_IMAGES
-        stages = [*admit_found(row), *stages]
+        stages = [shorten_large(), *admit_found(row), *stages]
         options["prepare"] = partial(self._prepare_rows, db, collection, stages, judge)
         return ChangeEvents(self.client, self._commands, db, collection, (), judge=judge, **options)
 

@@ -119,11 +119,11 @@ async def test_room_is_wanted_only_where_somebody_would_lose_something() -> None
     log = build_log()
     reader: Reader = log.add_reader()
     log.append(notices(1, 2))
-    assert not log.is_pressing
+    assert not log.is_pressed_by(*notices(9))
     log.append(notices(3))
-    assert log.is_pressing
+    assert log.is_pressed_by(*notices(9))
     await reader.read()
-    assert not log.is_pressing
+    assert not log.is_pressed_by(*notices(9))
 
 
 async def test_one_who_waits_is_passed_events_without_being_woken() -> None:
@@ -173,3 +173,21 @@ async def test_one_who_is_passed_events_is_told_of_the_end() -> None:
     with pytest.raises(Ended) as ended:
         await reading
     assert ended.value.ending is GONE
+
+
+async def test_it_is_known_before_whether_an_event_pushes_out_what_somebody_has_not_read() -> None:
+    log = build_log(most=3, most_bytes=30)
+    reader = log.add_reader()
+    (small,), (large,) = notices(9), notices(9, size=30)
+    assert not log.is_pressed_by(large)  # there is nothing that it could push out
+    log.append(notices(1, 2))
+    assert not log.is_pressed_by(small)
+    assert log.is_pressed_by(large)
+    reader.position = 1
+    assert log.is_pressed_by(large)  # it takes the place of both
+    await reader.read()
+    assert not log.is_pressed_by(large)
+    log.append(notices(3))
+    assert not log.is_pressed_by(small)  # the first of three has been read
+    log.append(notices(4, 5))
+    assert log.is_pressed_by(small)

@@ -19,7 +19,7 @@ _RESERVED = 256  # descriptors for the database, the log and the like; a quarter
 # A peer that vanishes without a word, such as one of server-sent events, is noticed by the system:
 # seconds of silence until it asks, between two questions, and questions.
 _VANISHED = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-_UNCONFIRMED_MS = 50_000  # that bytes may be on their way
+_UNCONFIRMED_MS = 30_000  # that bytes may be on their way; the first go out with a heartbeat
 LINGERING = 64  # connections above the limit that get a refusal before they are closed
 
 
