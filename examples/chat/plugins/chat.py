@@ -65,12 +65,13 @@ class ChatCollection(Initializer):
         self._properties = json.loads((HERE / "messages.json").read_text())
 
     async def initialize(self) -> None:
-        await self._write(Resource(ResourceType.COLLECTION, DB, NAME), Write(WriteKind.CREATE))
         document = {"_id": f"_properties.{NAME}", **self._properties}
         replacement = Write(WriteKind.REPLACE, (document,), upsert=True)
         await self._write(
             Resource(ResourceType.METADATA, DB, "_properties", document["_id"]), replacement
         )
+        # Last, so that nobody finds the collection without its stream.
+        await self._write(Resource(ResourceType.COLLECTION, DB, NAME), Write(WriteKind.CREATE))
 
     async def _write(self, resource: Resource, write: Write) -> None:
         await self._store.write(resource, write, deadline=Deadline.after_ms(60_000))
