@@ -83,6 +83,10 @@ class StreamClient:
         async def leave() -> None:
             self.peer.leave()
             await self.peer.wait_lost()
+            # The handler of a WebSocket has a moment to end by itself.
+            call = getattr(self.peer.transport._protocol, "_call", None)
+            if call is not None and call.task is not None:
+                await asyncio.wait({call.task}, timeout=_PATIENCE)
 
         await self._service.there(leave())
 

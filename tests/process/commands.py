@@ -46,7 +46,8 @@ class Process:
     def send_signal(self, number: int) -> None:
         """Nothing happens to a process that is over."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it has just ended: not we are told of it first
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(15)
