@@ -20,7 +20,8 @@ def serve(sources: Sources) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
     Without a connection string (/mclient/connection-string) an embedded MongoDB is started. One
-    line on stdout says when all workers listen: "docgraph ready <url>".
+    line on stdout says when all workers are ready: "docgraph ready <url>". What is wrong with the
+    database, if anything, stands behind the url.
     """
     from docgraph.cli.parts import check_parts
     from docgraph.server.prepare import load_tree, prepare

@@ -192,6 +192,20 @@ class DatabaseLost(Event, frozen=True):
 
     level: ClassVar[Level] = Level.WARNING
     reason: str
+    address: str = ""
+    origin: str = ""  # where the connection string was set: "docgraph.yml:12:3"
+    hint: str = ""
+
+
+class DatabaseRefused(Event, frozen=True):
+    """The database answers and does not let us log in; requests answer 500 until it does."""
+
+    level: ClassVar[Level] = Level.WARNING
+    reason: str
+    user: str
+    address: str
+    origin: str
+    hint: str
 
 
 class DatabaseFound(Event, frozen=True):
@@ -199,6 +213,26 @@ class DatabaseFound(Event, frozen=True):
 
     version: str = ""
     down_seconds: float = 0.0
+
+
+class RightsMissing(Event, frozen=True):
+    """The database user may not do all that docgraph needs; told again when it is something else.
+
+    `missing` has an entry for each collection or database, `hint` the command that grants it.
+    """
+
+    level: ClassVar[Level] = Level.WARNING
+    missing: tuple[str, ...]
+    user: str
+    address: str
+    origin: str
+    hint: str
+
+
+class RightsGranted(Event, frozen=True):
+    """The rights that were missing are there."""
+
+    user: str
 
 
 class UnreadableValue(Event, frozen=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from functools import partial
 from time import time
@@ -40,18 +40,26 @@ _METHODS = {
 }
 
 
-def open_log(options: Logging, *, fd: int = STDERR) -> Log:
+def open_log(options: Logging, *, fd: int = STDERR, besides: Collection[type[Event]] = ()) -> Log:
     """Start to log the events of this process and what its libraries say; call `close` at the end.
 
-    Belongs to the process that calls it: a forked child opens its own.
+    Belongs to the process that calls it: a forked child opens its own. Events of the kinds
+    `besides` are left out.
     """
-    return Log(options, Writer(fd), _build_renderer(options.format, fd))
+    return Log(options, Writer(fd), _build_renderer(options.format, fd), besides)
 
 
 class Log:
     """Listens to all events until it is closed."""
 
-    def __init__(self, options: Logging, writer: Writer, renderer: Renderer) -> None:
+    def __init__(
+        self,
+        options: Logging,
+        writer: Writer,
+        renderer: Renderer,
+        besides: Collection[type[Event]] = (),
+    ) -> None:
+        self._besides = frozenset(besides)
         self._options = options
         self._writer = writer
         self._render = renderer
@@ -81,7 +89,8 @@ class Log:
             self._methods[event.level](event.name, **_fields(event))
 
     def _is_shown(self, kind: type[Event]) -> bool:
-        return kind.level >= self._level and kind.level is not Level.SILENT
+        is_wanted = kind.level is not Level.SILENT and kind not in self._besides
+        return is_wanted and kind.level >= self._level
 
     def _render_request(self, event: RequestFinished, now: float) -> bytes:
         return self._render(None, "info", _request_fields(event, now, self._options.max_field_size))

@@ -271,6 +271,7 @@ class Meters:
             events.RequestFailed: self._counter("docgraph_http_failures_total", "service"),
             events.CommandFinished: self._count_command,
             events.DatabaseLost: lambda event: self._metrics["docgraph_database_up"].set(0),
+            events.DatabaseRefused: lambda event: self._metrics["docgraph_database_up"].set(0),
             events.DatabaseFound: lambda event: self._metrics["docgraph_database_up"].set(1),
             events.UnreadableValue: lambda event: self._metrics[
                 "docgraph_database_unreadable_values_total"

@@ -1,8 +1,9 @@
 """Background work for the life of the server: watchers, polling, revalidation.
 
 A task that raises is reported (`BackgroundFailed`) and started again, after a pause that grows with
-each failure in a row and is never the same for two workers. A task that is being stopped is not
-started again, whatever it raises.
+each failure in a row and is never the same for two workers. A failure that comes of an outage which
+is told elsewhere is not reported; the task is started again when there are news of that. A task
+that is being stopped is not started again, whatever it raises.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed, BackgroundLeft, LoopLagged
 
-__all__ = ["Tasks", "cancel_until_over", "is_being_cancelled", "watch_loop"]
+__all__ = ["Outage", "Tasks", "cancel_until_over", "is_being_cancelled", "watch_loop"]
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
@@ -57,12 +58,28 @@ def is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+class Outage(Protocol):
+    """Something that many tasks need, and that tells itself when it is not there."""
+
+    async def explains(self, error: BaseException) -> bool:
+        """Whether that failure comes of it, and has been told."""
+        ...
+
+    async def over(self) -> None:
+        """Return when it is worth another try."""
+
+
 class Tasks:
     """Runs named coroutines until `close`; also an asynchronous context manager."""
 
     def __init__(
-        self, *, first_pause: float = FIRST_PAUSE, longest_pause: float = LONGEST_PAUSE
+        self,
+        *,
+        first_pause: float = FIRST_PAUSE,
+        longest_pause: float = LONGEST_PAUSE,
+        outage: Outage | None = None,
     ) -> None:
+        self._outage = outage
         self._first_pause = first_pause
         self._longest_pause = longest_pause
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -125,6 +142,9 @@ class Tasks:
                     if isinstance(error, Exception):
                         emit(BackgroundFailed(name, error, failures + 1))
                     raise
+                if self._outage is not None and await self._outage.explains(error):
+                    await self._outage.over()
+                    continue
                 if time.monotonic() - started > self._longest_pause:
                     failures = 0  # it worked for a good while: a new trouble, not the old one
                 failures += 1

@@ -2,15 +2,17 @@
 
     store → plugins constructed → provisioned and validated → routes → pipeline → initializers
 
+The server is ready when the initializers are done, or when the database is known not to let them.
 What is opened is closed in the opposite order, also when the start fails half-way.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
@@ -24,6 +26,7 @@ from docgraph.runtime import Blocking, Instance, Tasks, watch_loop
 from docgraph.runtime.sections import Core, Cors
 from docgraph.server.bounds import Bounds
 from docgraph.server.content import parse_content
+from docgraph.server.needed_rights import find_needed_rights
 from docgraph.server.pipeline import Pipeline
 from docgraph.server.plain_methods import run_plain_methods_in_threads
 from docgraph.server.prepare import Prepared
@@ -32,6 +35,9 @@ from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
 
 __all__ = ["Docgraph"]
+
+_LONGEST_START: Final = 60.0  # seconds that being ready waits for initializers
+_UNFINISHED: Final = "not everything is prepared yet"
 
 
 class Docgraph:
@@ -42,6 +48,7 @@ class Docgraph:
         self._instance = instance
         self._address = address
         self._stack = AsyncExitStack()
+        self._tried: list[asyncio.Event] = []  # initializers that were called
         self._pipeline: Pipeline
         self.store: Store
         self.plugins: PluginSet
@@ -56,9 +63,25 @@ class Docgraph:
             await self.shutdown()
             raise
         for initializer in self.plugins.of_kind(Kind.INITIALIZER):
-            name = f"initialize {initializer.name}"
-            self._tasks.start(name, partial(self._initialize, initializer))
+            name, tried = f"initialize {initializer.name}", asyncio.Event()
+            self._tried.append(tried)
+            self._tasks.start(name, partial(self._initialize, initializer, tried))
         self._tasks.start("event-loop", watch_loop)
+
+    async def contact_database(self) -> str:
+        """Return when the first request will find everything there, or it is known why not.
+
+        What is missing then is told, without names; empty if nothing is.
+        """
+        try:
+            async with asyncio.timeout(_LONGEST_START):
+                if await self.store.contacted():
+                    for tried in self._tried:
+                        await tried.wait()
+        except TimeoutError:
+            return _UNFINISHED
+        fault = self.store.fault
+        return "" if fault is None else fault.summary
 
     async def shutdown(self) -> None:
         """Give everything back, last first."""
@@ -87,10 +110,12 @@ class Docgraph:
             config.get(AggregationSecurity),
             connection_string=self._address,
             wait_timeout_ms=core.wait_timeout_ms,
+            origin=self._find_origin(),
+            rights=find_needed_rights(config),
         )
         self._stack.push_async_callback(self.store.close)
         self.store.connect()
-        self._tasks = Tasks()
+        self._tasks = Tasks(outage=self.store.outage)
         self.plugins = assemble(
             self._prepared.found,
             config.sections,
@@ -129,10 +154,20 @@ class Docgraph:
             bounds,
         )
 
-    async def _initialize(self, initializer: Initializer) -> None:
+    async def _initialize(self, initializer: Initializer, tried: asyncio.Event) -> None:
         """Once, when the database first answers; `Tasks` emits a failure and tries again."""
         await self.store.available()
-        await initializer.initialize()
+        try:
+            await initializer.initialize()
+        finally:
+            tried.set()
+
+    def _find_origin(self) -> str:
+        """Where the address of the database was set."""
+        config = self._prepared.config
+        if config.get(MClient).connection_string is None:
+            return f"embedded, in {config.get(Core).data_directory}"
+        return self._prepared.tree.origin("/mclient/connection-string")
 
     def _emit_loaded(self) -> None:
         for warning in self._prepared.config.warnings:

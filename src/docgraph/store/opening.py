@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from docgraph.store.driver.client import build_client
+from docgraph.store.driver.contact import Contact
 from docgraph.store.guard.stages import Policy
+from docgraph.store.rights import Right
 from docgraph.store.sections import AggregationSecurity, MClient
 from docgraph.store.store import Store
 
@@ -16,8 +20,13 @@ def open_store(
     *,
     connection_string: str | None = None,
     wait_timeout_ms: int = 15_000,
+    origin: str = "",
+    rights: Sequence[Right] = (),
 ) -> Store:
-    """The store of this process; `connection_string` is that of the embedded database."""
+    """The store of this process; `connection_string` is that of the embedded database.
+
+    `origin` says where the address was set, `rights` what docgraph needs there.
+    """
     address = mclient.connection_string or connection_string
     if address is None:
         raise ValueError("neither configured nor embedded: there is no connection string")
@@ -26,4 +35,5 @@ def open_store(
         policy=Policy.from_section(security),
         ceiling_ms=mclient.command_ceiling_ms,
         wait_timeout_ms=wait_timeout_ms,
+        contact=Contact.read(address, origin, rights),
     )

@@ -15,11 +15,13 @@ from docgraph.exchange.errors import DocgraphError
 from docgraph.exchange.exchange import Exchange
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
+from docgraph.runtime.tasks import Outage
 from docgraph.runtime.units import Units
 from docgraph.store.clock import DatabaseClock
 from docgraph.store.driver.availability import Availability
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
+from docgraph.store.driver.contact import Contact, Fault
 from docgraph.store.driver.fast_path import report_untried_version
 from docgraph.store.driver.portions import Take, hand_over
 from docgraph.store.driver.waiting import Waits
@@ -63,13 +65,14 @@ class Store(Watching):
         guard: Guard | None = None,
         ceiling_ms: int = 300_000,
         wait_timeout_ms: int = 15_000,
+        contact: Contact | None = None,
     ) -> None:
         self.client = client
         self.policy = policy or Policy()
         self.guard = guard or Guard()
         self.interceptors = Interceptors()
         self.waits = Waits(wait_timeout_ms / 1000 if wait_timeout_ms > 0 else None)
-        self._availability = Availability(client, self.waits)
+        self._availability = Availability(client, self.waits, contact)
         self._commands = Commands(client, ceiling_ms=ceiling_ms, waits=self.waits)
         self.facts = Facts(self._commands)
         self._units = Units()
@@ -98,6 +101,20 @@ class Store(Watching):
     async def available(self) -> None:
         """Return when the database has answered for the first time, or at once if it has."""
         await self._availability.wait()
+
+    async def contacted(self) -> bool:
+        """Whether the database lets us in, as soon as that is known."""
+        return await self._availability.wait_known()
+
+    @property
+    def fault(self) -> Fault | None:
+        """What keeps us from using the database, as far as it is known."""
+        return self._availability.fault
+
+    @property
+    def outage(self) -> Outage:
+        """Tells which failures of background work come of a fault of the database."""
+        return self._availability
 
     @property
     def is_available(self) -> bool:

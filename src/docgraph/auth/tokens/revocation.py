@@ -177,7 +177,8 @@ class Revocations:
             # It is read again within seconds; until then nobody waits for it a second time.
             self._seen = self._generations.read("tokens")
             self._rests_until = self._measure() + _REST
-            emit(BackgroundFailed("token-revocations", error))
+            if self._store.fault is None:  # else that has been told
+                emit(BackgroundFailed("token-revocations", error))
 
     async def close(self) -> None:
         """Give up a look that is under way."""

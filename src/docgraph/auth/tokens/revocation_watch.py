@@ -128,7 +128,8 @@ class RevocationsWatcher(Initializer):
                 await self._revocations.read()
                 await self._store.set_clock(CLOCK_SECONDS)
             except StoreError as error:
-                emit(BackgroundFailed("token-revocations-round", error))
+                if not await self._store.outage.explains(error):
+                    emit(BackgroundFailed("token-revocations-round", error))
 
     async def _catch_up(self) -> None:
         await self._revocations.read()
@@ -166,7 +167,8 @@ class RevocationsWatcher(Initializer):
             try:
                 await self._revocations.stamp_at(unwritten)
             except StoreError as error:
-                emit(BackgroundFailed("token-revocations-stamp", error))
+                if not await self._store.outage.explains(error):
+                    emit(BackgroundFailed("token-revocations-stamp", error))
                 self._unwritten = {**unwritten, **self._unwritten}
                 self._has_unwritten.set()
                 await asyncio.sleep(ROUND)

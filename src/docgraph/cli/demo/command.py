@@ -51,9 +51,9 @@ def demo(sources: Sources) -> None:
     tree = load_tree(replace(sources, settings=(*_OPEN, *sources.settings)))
     directory = Path(prepare(tree).config.get(Core).data_directory)
 
-    def on_ready(urls: Sequence[str]) -> None:
+    def on_ready(urls: Sequence[str], missing: str) -> None:
         _greet(urls[0], directory)
-        announce(urls)
+        announce(urls, missing)
 
     def on_address(address: str) -> None:
         with progress("loading the sample blog"):

@@ -26,7 +26,7 @@ from docgraph.graphql.apps.stored_definitions import (
 from docgraph.graphql.definition.definition import decode_definition, normalise_uri, spell_uri
 from docgraph.graphql.sections import Graphql
 from docgraph.observe import emit
-from docgraph.observe.events import AppInvalid, AppLoaded, AppsRefreshed
+from docgraph.observe.events import AppInvalid, AppLoaded, AppsRefreshed, BackgroundFailed
 from docgraph.plugins.kinds import Kind
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, LoadingCache, close_all, run_blocking
@@ -181,10 +181,12 @@ class Apps:
                 return
             try:
                 await self._revalidate()
-            except StoreError:
+            except StoreError as error:
                 if not self._definitions.etags():
                     raise
                 self._ask_again = time.monotonic() + _PAUSE
+                if self._store.fault is None:  # else that has been told
+                    emit(BackgroundFailed("graphql-apps", error, retry_seconds=_PAUSE))
 
     async def _load_claimants(self, uri: str) -> None:
         """The first request for an app; a newer version that came meanwhile stays."""

@@ -102,7 +102,8 @@ class AppsUpdater(Initializer):
             try:
                 await self._apps.revalidate()
             except StoreError as error:
-                emit(BackgroundFailed("graphAppsUpdater-round", error))
+                if not await self._store.outage.explains(error):
+                    emit(BackgroundFailed("graphAppsUpdater-round", error))
 
     def _open_stream(self, _: ResumeToken) -> ChangeEvents:
         return self._store.watch(

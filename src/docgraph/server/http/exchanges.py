@@ -61,6 +61,10 @@ class Application(Protocol):
     async def startup(self) -> None:
         """Make ready to answer; raises `StartupError` when that cannot be."""
 
+    async def contact_database(self) -> str:
+        """Return when the first request finds everything there, or with what is missing."""
+        ...
+
     async def shutdown(self) -> None:
         """Give everything back; also called when `startup` failed."""
 

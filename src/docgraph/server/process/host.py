@@ -6,7 +6,7 @@ The parent process owns the embedded MongoDB and the directory of the instance; 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 
@@ -15,7 +15,14 @@ from docgraph.config import Tree
 from docgraph.embedded.keeper import Keeper
 from docgraph.embedded.mongo import EmbeddedMongo
 from docgraph.observe import Event, metrics, subscribe, unsubscribe
-from docgraph.observe.events import WorkerLost
+from docgraph.observe.events import (
+    DatabaseFound,
+    DatabaseLost,
+    DatabaseRefused,
+    RightsGranted,
+    RightsMissing,
+    WorkerLost,
+)
 from docgraph.observe.log import Log, open_log
 from docgraph.observe.sections import Logging
 from docgraph.runtime import Instance, create_instance
@@ -32,13 +39,16 @@ __all__ = ["host", "open_database"]
 
 Say = Callable[[str], None]
 
+# All workers have the same database, and the same user there: one of them tells of both.
+_ONCE = (DatabaseFound, DatabaseLost, DatabaseRefused, RightsMissing, RightsGranted)
+
 
 def host(
     tree: Tree,
     *,
     say: Say = lambda text: None,
     on_address: Callable[[str], None] = lambda address: None,
-    on_ready: Callable[[Sequence[str]], None] = announce,
+    on_ready: Callable[[Sequence[str], str], None] = announce,
 ) -> int:
     """Serve a configuration until a signal; the exit code.
 
@@ -71,7 +81,7 @@ def build(tree: Tree, instance: Instance, address: str, worker: int) -> Docgraph
     prepared = prepare(tree)
     if worker:
         metrics.join_multiprocess(instance.metrics_directory)
-        _observe(prepared)
+        _observe(prepared, besides=_ONCE if worker > 1 else ())
     return Docgraph(prepared, instance.for_worker(worker), address)
 
 
@@ -143,6 +153,6 @@ def _forget_lost_worker(event: Event) -> None:
         metrics.forget_process(event.pid)
 
 
-def _observe(prepared: Prepared) -> Log:
+def _observe(prepared: Prepared, besides: Collection[type[Event]] = ()) -> Log:
     metrics.open_metrics(__version__)
-    return open_log(prepared.config.get(Logging))
+    return open_log(prepared.config.get(Logging), besides=besides)

@@ -23,12 +23,12 @@ from docgraph.server.settings import ServerSettings
 __all__ = ["announce", "serve"]
 
 MakeApplication = Callable[[int], Application]
-OnReady = Callable[[Sequence[str]], None]
+OnReady = Callable[[Sequence[str], str], None]
 
 
-def announce(urls: Sequence[str]) -> None:
-    """The line that programs wait for."""
-    print("docgraph ready", *urls, flush=True)
+def announce(urls: Sequence[str], missing: str = "") -> None:
+    """The line that programs wait for; what is `missing` stands behind the addresses."""
+    print("docgraph ready", *urls, *([f"({missing})"] if missing else ()), flush=True)
 
 
 def serve(
@@ -41,7 +41,8 @@ def serve(
 
     `make_application` gets the number of the worker, from 1, or 0 when this process serves
     alone. With several workers `forker` starts them, and it is called in each of them, and so must
-    be picklable. `on_ready` gets the addresses once all workers listen.
+    be picklable. `on_ready` gets the addresses once all workers are ready, and what is missing for
+    the first request to succeed: nothing, unless there is something wrong with the database.
     """
     if settings.https_listener.enabled:
         build_context(settings.https_listener)  # a mistake is found before anything is started
@@ -49,9 +50,9 @@ def serve(
     started = time.monotonic()
     urls = [listener.url for listener in listeners]
 
-    def emit_started() -> None:
+    def emit_started(missing: str) -> None:
         emit(ServerStarted(" ".join(urls), settings.core.workers, __version__))
-        on_ready(urls)
+        on_ready(urls, missing)
 
     try:
         if forker is not None:
@@ -70,10 +71,10 @@ async def _serve_alone(
     settings: ServerSettings,
     make_application: MakeApplication,
     listeners: Sequence[Listener],
-    on_listening: Callable[[], None],
+    on_ready: Callable[[str], None],
 ) -> None:
     stop = Stop(on_stop=lambda reason: emit(ServerStopping(reason)))
     stop.on_signals(signal.SIGTERM, signal.SIGINT)
     application = make_application(0)
     server = HttpServer(application, settings, [0])
-    await serve_process(application, server, listeners, stop, on_listening)
+    await serve_process(application, server, listeners, stop, on_ready)

@@ -1,6 +1,6 @@
 """One serving process: its connections, its clock, and how it stops.
 
-    start: sockets → protocols          every quarter of a second: sweep
+    start: sockets → protocols → ready  every quarter of a second: sweep
                                         when it is quiet: give memory back
     stop:  accept nothing new → finish what was accepted, within a bound → cut the rest
 
@@ -166,9 +166,13 @@ async def serve_process(
     server: HttpServer,
     listeners: Sequence[Listener],
     stop: Stop,
-    on_listening: Callable[[], None],
+    on_ready: Callable[[str], None],
 ) -> None:
-    """Start, serve until asked to stop, and give everything back."""
+    """Start, serve until asked to stop, and give everything back.
+
+    Requests are answered from the moment that there are sockets; ready we are, and `on_ready` is
+    called with what is missing, when the first contact with the database is over.
+    """
     try:
         if await _unless_stopped(application.startup(), stop):
             try:
@@ -176,12 +180,16 @@ async def serve_process(
                 gc.freeze()  # what the start made stays: the collector need not look at it again
                 gc.set_threshold(_COLLECT_AFTER)
                 await server.start(listeners)
-                on_listening()
-                await stop.gentle.wait()
+                if await _unless_stopped(_announce(application, on_ready), stop):
+                    await stop.gentle.wait()
             finally:
                 await server.stop(stop.at_once)
     finally:
         await _close_in_time(application, server, stop)
+
+
+async def _announce(application: Application, on_ready: Callable[[str], None]) -> None:
+    on_ready(await application.contact_database())
 
 
 async def _close_in_time(application: Application, server: HttpServer, stop: Stop) -> None:

@@ -1,7 +1,7 @@
 """Several worker processes behind the same sockets, and the parent that looks after them.
 
 The parent makes the sockets and hands them to each worker, which `forker.py` forks. A pipe joins
-them: the worker says on it that it listens, or why it cannot; the worker stops when the pipe
+them: the worker says on it that it is ready, or why it cannot; the worker stops when the pipe
 closes, because the parent is gone. A worker that exits is replaced, after a pause that doubles
 while workers exit early; one that cannot start the first time ends the whole start.
 """
@@ -35,7 +35,6 @@ from docgraph.server.settings import ServerSettings
 
 __all__ = ["Supervisor", "WorkerForker", "new_loop"]
 
-_READY = "ready"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 _STABLE_AFTER = 60.0  # seconds; a worker that ran so long did not exit because of its start
 _ORPHAN_CUTS, _ORPHAN_LEAVES = 0.5, 1.8  # seconds after the end of the parent
@@ -47,6 +46,13 @@ def new_loop() -> asyncio.AbstractEventLoop:
     import uvloop
 
     return uvloop.new_event_loop()
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What a worker says when it is ready; `missing` is what its requests will lack."""
+
+    missing: str
 
 
 class WorkerFailure(StartupError):
@@ -65,6 +71,7 @@ class _Worker:
     process: ForkedProcess | None = None
     channel: Connection | None = None
     is_ready: bool = False
+    missing: str = ""
     started: float = 0.0
     due: float = 0.0  # when the next process is to be started
     pause: float = field(default=_FIRST_PAUSE)
@@ -96,7 +103,7 @@ class Supervisor:
         self._signals: list[signal.Signals] = []
         self._is_serving = False
 
-    def run(self, on_ready: Callable[[], None]) -> None:
+    def run(self, on_ready: Callable[[str], None]) -> None:
         """Until a signal has stopped all workers. Raises what a worker could not start with."""
         with self._note_signals() as wakeup_r:
             try:
@@ -106,7 +113,7 @@ class Supervisor:
                     self._watch(wakeup_r)
                     if not self._is_serving and all(one.is_ready for one in self._workers):
                         self._is_serving = True
-                        on_ready()
+                        on_ready(next((one.missing for one in self._workers if one.missing), ""))
                 emit(ServerStopping(self._signals[0].name))
             finally:
                 self._stop(wakeup_r)
@@ -179,8 +186,8 @@ class Supervisor:
             worker.channel.close()
             worker.channel = None
             return
-        if message == _READY:
-            worker.is_ready = True
+        if isinstance(message, _Ready):
+            worker.is_ready, worker.missing = True, message.missing
             emit(WorkerStarted(worker.number, worker.process.pid))
         elif not self._is_serving:
             raise WorkerFailure(*message)
@@ -275,4 +282,8 @@ async def _serve(
     loop.add_reader(channel.fileno(), parent_is_gone)
     application = make_application(number)
     server = HttpServer(application, settings, counts, number - 1)
-    await serve_process(application, server, listeners, stop, lambda: channel.send(_READY))
+
+    def tell_parent(missing: str) -> None:
+        channel.send(_Ready(missing))
+
+    await serve_process(application, server, listeners, stop, tell_parent)

@@ -13,6 +13,7 @@ from docgraph.plugins.kinds import Service
 from docgraph.runtime import Generations
 from docgraph.server.services.sections import DatabaseProbe as DatabaseProbeConfig
 from docgraph.store import Store
+from docgraph.store.driver.contact import Lacking
 
 __all__ = ["DatabaseProbe"]
 
@@ -43,12 +44,15 @@ class DatabaseProbe(Service):
             return _report(504, "error", "no answer in time", started)
         except StoreError:
             return _report(503, "error", self._explain(), started)
+        if isinstance(fault := self._store.fault, Lacking) and fault.is_serious:
+            return _report(503, "error", fault.summary, started)
         return _report(200, "ok", "ping successful", started)
 
     def _explain(self) -> str:
         if self._generations.read("disk") % 2:
             return "disk full"
-        return "the database cannot be reached"
+        fault = self._store.fault
+        return "the database cannot be reached" if fault is None else fault.summary
 
 
 def _report(status: int, word: str, description: str, started: float) -> Body:

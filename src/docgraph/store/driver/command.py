@@ -48,6 +48,8 @@ from docgraph.store.driver.concerns import choose_preference
 from docgraph.store.driver.errors import (
     AUTHENTICATION_FAILED,
     DRIVER_ERRORS,
+    UNAUTHORIZED,
+    explain,
     no_connection,
     translate,
     unreachable,
@@ -213,7 +215,7 @@ class Commands:
 
     def _refuse_if_away(self) -> None:
         if self.waits.is_away:
-            raise unreachable()
+            raise explain(AUTHENTICATION_FAILED) if self.waits.is_refused else unreachable()
 
     def _knows_server(self, preference: _ServerMode) -> bool:
         """Whether a read is sent at once, as nearly always."""
@@ -222,6 +224,8 @@ class Commands:
     def _translate(self, error: BaseException) -> DocgraphError:
         if isinstance(error, OperationFailure) and error.code == AUTHENTICATION_FAILED:
             self.waits.is_refused = True
+        if isinstance(error, OperationFailure) and error.code == UNAUTHORIZED:
+            self.waits.note_denial(str(error))
         return translate(error)
 
     async def _under(self, deadline: Deadline, read: Awaitable[T], preference: _ServerMode) -> T:

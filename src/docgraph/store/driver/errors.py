@@ -44,16 +44,19 @@ from docgraph.exchange.errors import (
 __all__ = [
     "AUTHENTICATION_FAILED",
     "DRIVER_ERRORS",
+    "UNAUTHORIZED",
     "CollectionGone",
     "explain",
     "find_unconfirmed",
     "is_collection_gone",
+    "is_denied",
     "no_connection",
     "translate",
     "translated",
     "unreachable",
 ]
 
+UNAUTHORIZED = 13
 AUTHENTICATION_FAILED = 18
 
 # BSON is encoded inside the driver's calls: numbers that do not fit, lone surrogates and documents
@@ -73,6 +76,11 @@ class _Rule:
 
 
 _UNREACHABLE = _Rule(StoreUnavailable, "the database cannot be reached", "is it running?")
+# No fault of the caller's, so neither 401 nor 403 (decision 25).
+_REFUSED = _Rule(
+    StoreUnavailable, "the database refuses the login of docgraph", "the log says what to do"
+)
+_DENIED = _Rule(StoreError, "docgraph lacks a right at the database", "the log says which")
 _QUERY = _Rule(StoreRejected, "invalid query: the database does not understand it")
 _TRANSACTION = _Rule(StoreRejected, "the given transaction is not in progress")
 _FIELD_END = _Rule(StoreRejected, "a field path must not end with a '.'")
@@ -140,15 +148,12 @@ _RULES: dict[int, _Rule] = {
     6: _UNREACHABLE,  # HostUnreachable: a router has lost a shard
     7: _UNREACHABLE,  # HostNotFound
     9: _QUERY,  # FailedToParse
-    13: _Rule(  # Unauthorized
-        StoreForbidden,
-        "the database user does not have enough permissions to execute this operation",
-    ),
+    UNAUTHORIZED: _DENIED,
     14: _QUERY,  # TypeMismatch
     12: _QUERY,  # UnsupportedFormat
     15: _DEEP,  # Overflow
     16: _QUERY,  # InvalidLength
-    AUTHENTICATION_FAILED: _Rule(StoreForbidden, "the database does not accept its user"),
+    AUTHENTICATION_FAILED: _REFUSED,
     21: _QUERY,  # EmptyArrayOperation
     22: _BSON,  # InvalidBSON
     24: _BUSY,  # LockTimeout
@@ -346,6 +351,12 @@ def _code_of(error: OperationFailure) -> int:
             return _OTHER_COLLECTION
         return find_unconfirmed(error) or 0
     return error.code or 0
+
+
+def is_denied(error: BaseException) -> bool:
+    """Whether it stands for a right that the database user does not have."""
+    cause = error.__cause__
+    return isinstance(cause, OperationFailure) and cause.code == UNAUTHORIZED
 
 
 def is_collection_gone(error: BulkWriteError) -> bool:

@@ -14,8 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from docgraph.exchange.deadline import Deadline, Patience
+from docgraph.store.rights import Right, parse_denial
 
 __all__ = ["Waits"]
+
+_MOST_DENIED = 100
 
 
 @dataclass(slots=True, eq=False)
@@ -50,6 +53,7 @@ class Waits:
         self._entries: set[_Entry] = set()
         self.is_away = False
         self.is_refused = False  # a server has refused our login
+        self.denied: set[Right] = set()  # rights that commands did not have
 
     @contextmanager
     def bounding(
@@ -65,6 +69,12 @@ class Waits:
             self._entries.discard(entry)
             if entry.since is not None:
                 entry.settle(asyncio.get_running_loop().time())
+
+    def note_denial(self, text: str) -> None:
+        """Remember what the database says of a command for which we lack a right."""
+        right = parse_denial(text)
+        if right is not None and len(self.denied) < _MOST_DENIED:
+            self.denied.add(right)
 
     @property
     def count(self) -> int:

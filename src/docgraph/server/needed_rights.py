@@ -1,0 +1,55 @@
+"""The rights that docgraph needs at the database for its own collections, by the configuration.
+
+What requests need beyond them depends on the apps and on who may write: it is told when the first
+one fails. `docs/how-to/use-your-own-mongodb.md` explains them; a test holds both together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from docgraph.access.sections import DbAclAuthorizer
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
+from docgraph.config import Decoded
+from docgraph.graphql.sections import Graphql
+from docgraph.store.mounts import REVOCATION_STORE
+from docgraph.store.rights import Right
+
+__all__ = ["find_needed_rights"]
+
+_NEWS = "changes made elsewhere are live at once"
+
+
+def find_needed_rights(config: Decoded) -> tuple[Right, ...]:
+    """One right for each purpose and place."""
+    users, rules = config.get(DbRealmAuthenticator), config.get(DbAclAuthorizer)
+    apps = config.get(Graphql)
+    return (*_for_users(users), *_for_rules(rules), *_for_apps(apps))
+
+
+def _for_users(users: DbRealmAuthenticator) -> Iterator[Right]:
+    db, collection = users.users_db, users.users_collection
+    if users.enabled:
+        yield Right(db, collection, ("find",), "who may log in", required=True)
+        if users.create_user:
+            yield Right(db, collection, ("insert",), "the first administrator")
+    yield Right(db, REVOCATION_STORE, ("find",), "tokens that were revoked", required=True)
+    revoking = ("insert", "update", "createIndex")
+    yield Right(db, REVOCATION_STORE, revoking, "revoking tokens")
+    yield Right(db, "", ("find", "changeStream"), _NEWS)
+
+
+def _for_rules(rules: DbAclAuthorizer) -> Iterator[Right]:
+    db, collection = rules.acl_db, rules.acl_collection
+    if rules.enabled:
+        yield Right(db, collection, ("find",), "who may do what", required=True)
+        if rules.cache_enabled:
+            yield Right(db, collection, ("changeStream",), _NEWS)
+
+
+def _for_apps(apps: Graphql) -> Iterator[Right]:
+    if apps.enabled:
+        yield Right(apps.db, apps.collection, ("find",), "the GraphQL apps", required=True)
+        yield Right(apps.db, apps.collection, ("changeStream",), _NEWS)
+        yield Right(apps.db, "", ("listCollections",), "whether there are apps")
+        yield Right(apps.db, apps.collection, ("createIndex",), "no two apps have the same address")

@@ -1,0 +1,205 @@
+"""The way to the database in words for whoever runs docgraph: where it is, what is wrong with it.
+
+A `Fault` is what is wrong. Its `summary` is for everybody, callers included, and names nothing; the
+rest names the address, the user and where the connection string was set, for the log and the
+terminal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+from urllib.parse import unquote
+
+from docgraph.observe import Event
+from docgraph.observe.events import DatabaseLost, DatabaseRefused, RightsMissing
+from docgraph.store.rights import Missing, Right, render_grant, render_missing
+
+if TYPE_CHECKING:
+    from pymongo.topology_description import TopologyDescription
+
+__all__ = [
+    "GUIDE",
+    "Contact",
+    "Fault",
+    "Lacking",
+    "Lost",
+    "Refused",
+    "explain_errors",
+    "find_reason",
+]
+
+_PARTS: Final = re.compile(r"mongodb(?P<srv>\+srv)?://(?:(?P<login>.*)@)?(?P<hosts>[^/?@]*)", re.S)
+GUIDE: Final = "docs/how-to/use-your-own-mongodb.md"
+_DEFAULT_PORT: Final = "27017"
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """Where the database is, who we are there, and what we need of it."""
+
+    address: str = ""
+    user: str = ""
+    origin: str = ""
+    rights: tuple[Right, ...] = ()
+
+    @classmethod
+    def read(cls, connection_string: str, origin: str, rights: Sequence[Right] = ()) -> Contact:
+        """What a connection string says, without the password."""
+        found = _PARTS.match(connection_string)
+        if found is None:
+            return cls(origin=origin, rights=tuple(rights))
+        login = (found["login"] or "").partition(":")[0]
+        address = f"{found['hosts']} (SRV)" if found["srv"] else found["hosts"]
+        return cls(address, unquote(login), origin, tuple(rights))
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """There is no server, or none that takes writes."""
+
+    summary: ClassVar[str] = "the database cannot be reached"
+    contact: Contact
+    reason: str
+    hint: str
+
+    @property
+    def message(self) -> str:
+        """For whoever runs docgraph, on one line."""
+        return f"the database at {self.contact.address} does not answer: {self.reason}"
+
+    @property
+    def event(self) -> Event:
+        """The same for the log."""
+        contact = self.contact
+        return DatabaseLost(self.reason, contact.address, contact.origin, self.hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """There is a server, and it does not let us log in."""
+
+    summary: ClassVar[str] = "the database refuses the login of docgraph"
+    contact: Contact
+    reason: str
+    hint: str
+
+    @property
+    def message(self) -> str:
+        """For whoever runs docgraph, on one line."""
+        return f"the database at {self.contact.address} refuses the login: {self.reason}"
+
+    @property
+    def event(self) -> Event:
+        """The same for the log."""
+        contact = self.contact
+        return DatabaseRefused(
+            self.reason, contact.user, contact.address, contact.origin, self.hint
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """We are logged in, and may not do what we have to."""
+
+    summary: ClassVar[str] = "docgraph lacks rights at the database"
+    contact: Contact
+    hint: str
+    user: str
+    missing: tuple[Missing, ...]
+
+    @classmethod
+    def build(cls, contact: Contact, user: str, db: str, missing: tuple[Missing, ...]) -> Lacking:
+        """With the command that grants what is missing."""
+        grant = render_grant(user, db, missing)
+        hint = f"let an administrator of the database run: {grant} (less may do: {GUIDE})"
+        return cls(contact, hint, user, missing)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """What is missing, an entry for each collection or database."""
+        return tuple(render_missing(self.missing))
+
+    @property
+    def is_serious(self) -> bool:
+        """Whether hardly a request can be answered without it."""
+        return any(one.right.required for one in self.missing)
+
+    @property
+    def message(self) -> str:
+        """For whoever runs docgraph, on one line."""
+        return f"the database user {self.user!r} lacks rights: {'; '.join(self.places)}"
+
+    @property
+    def event(self) -> Event:
+        """The same for the log."""
+        contact = self.contact
+        return RightsMissing(self.places, self.user, contact.address, contact.origin, self.hint)
+
+
+Fault = Lost | Refused | Lacking
+
+
+# --- why nobody answers ---------------------------------------------------------------------------
+
+_SETTINGS: Final = re.compile(r"\(configured timeouts:[^)]*\)")  # the driver says them each time
+_CORRECT: Final = "correct host and port of mclient.connection-string"
+# What the driver's errors contain, what that means, and what to do.
+_REASONS: Final[tuple[tuple[str, str, str], ...]] = (
+    (r"SSL|TLS|certificate", "the TLS handshake fails", "compare tls=… with what it expects"),
+    (r"refused|Connect call failed", "nobody listens there", f"start MongoDB there, or {_CORRECT}"),
+    (
+        r"Errno -\d|getaddrinfo|nodename|resolution|DNS|Unknown host|does not exist",
+        "the host name is not found",
+        _CORRECT,
+    ),
+    (r"timed out|timeout", "no answer in time", f"look for a firewall in between, or {_CORRECT}"),
+    (
+        r"connection closed|reset|response id|Unsupported|Protocol",
+        "what listens there does not speak as MongoDB does",
+        f"{_CORRECT}; a server that wants TLS needs tls=true",
+    ),
+)
+
+
+def find_reason(known: TopologyDescription, contact: Contact) -> tuple[str, str] | None:
+    """Why no server takes writes, and what to do; None while the first look is under way."""
+    servers = known.server_descriptions()
+    errors = {str(one.error) for one in servers.values() if one.error is not None}
+    if errors:
+        return explain_errors(errors, contact, [f"{host}:{port}" for host, port in servers])
+    if any(one.is_server_type_known for one in servers.values()):
+        return "no server is primary", "wait for the election, or look at the replica set"
+    if not servers:
+        return (
+            "no server there belongs to that replica set",
+            "correct replicaSet=… in mclient.connection-string",
+        )
+    return None
+
+
+def explain_errors(
+    errors: set[str], contact: Contact, asked: Sequence[str] = ()
+) -> tuple[str, str]:
+    """The reason and the way out, from what the driver says."""
+    text = "; ".join(_SETTINGS.sub("", one) for one in sorted(errors))
+    reason, hint = next(
+        (told for pattern, *told in _REASONS if re.search(pattern, text, re.I)),
+        ("no server answers", _CORRECT),
+    )
+    strange = [one for one in asked if contact.address and not _is_named(one, contact.address)]
+    if strange and not contact.address.endswith("(SRV)"):
+        names = ", ".join(sorted(strange))
+        return (
+            f"the replica set calls its members {names}: {reason}",
+            "let these names lead to them from here, or add directConnection=true to the "
+            "connection string",
+        )
+    return reason, hint
+
+
+def _is_named(server: str, address: str) -> bool:
+    hosts = [one if ":" in one else f"{one}:{_DEFAULT_PORT}" for one in address.lower().split(",")]
+    return server.lower() in hosts
