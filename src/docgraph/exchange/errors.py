@@ -286,7 +286,7 @@ class ResumePointLost(StoreRejected):
 
 
 class StoreForbidden(StoreError):
-    """The account that docgraph uses at the database may not do this."""
+    """The database does not let anybody do this; for a right that we lack see `StoreError`."""
 
     status, code = 403, "forbidden-by-database"
 

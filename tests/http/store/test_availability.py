@@ -8,14 +8,18 @@ from collections.abc import AsyncIterator
 import pytest
 
 from docgraph.observe import Event
-from docgraph.observe.events import BackgroundFailed, DatabaseFound, DatabaseLost
+from docgraph.observe.events import BackgroundFailed, DatabaseFound, DatabaseRefused
+from docgraph.store.driver import availability as looking
 from docgraph.store.driver.availability import Availability
 from docgraph.store.driver.client import Client, build_client
+from docgraph.store.driver.contact import Contact, Refused
 from docgraph.store.driver.waiting import Waits
 from docgraph.store.sections import MClient
 from tests.http.driver import settle
 
 pytestmark = pytest.mark.anyio
+
+CONTACT = Contact("db:1", "ann", "docgraph.yml:3")
 
 
 @pytest.fixture
@@ -89,18 +93,17 @@ async def test_servers_that_refuse_our_login_are_away_after_a_second(
     """The driver's monitors do not log in: to them such a server is as good as any."""
     now = 0.0
     waits = Waits()
-    availability = Availability(own_client, waits, clock=lambda: now)
+    availability = Availability(own_client, waits, CONTACT, clock=lambda: now)
+    fault: Refused | None = None
 
-    async def refuse() -> None:
-        waits.is_refused = True
+    async def log_in(*_: object) -> Refused | None:
+        return fault
 
-    async def admit() -> None:
-        waits.is_refused = False
-
+    monkeypatch.setattr(looking, "log_in", log_in)
     availability.start()
     async with asyncio.timeout(60):
         await availability.wait()
-        monkeypatch.setattr(availability, "_ask", refuse)
+        fault = Refused(CONTACT, "wrong password", "correct it")
         waits.is_refused = True
         while availability._gone_at is None:  # noqa: ASYNC110 - the state of another task
             await asyncio.sleep(0.01)
@@ -108,12 +111,13 @@ async def test_servers_that_refuse_our_login_are_away_after_a_second(
         now = 1.0
         while not waits.is_away:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.01)
-        monkeypatch.setattr(availability, "_ask", admit)
+        fault = None
         while waits.is_away:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.01)
     await availability.stop()
 
-    told = [one for one in events if isinstance(one, DatabaseFound | DatabaseLost)]
-    assert [type(one) for one in told][:2] == [DatabaseFound, DatabaseLost]
-    assert isinstance(told[1], DatabaseLost)
-    assert told[1].reason == "the servers refuse our login"
+    told = [one for one in events if isinstance(one, DatabaseFound | DatabaseRefused)]
+    assert [type(one) for one in told][:2] == [DatabaseFound, DatabaseRefused]
+    assert told[1] == DatabaseRefused(
+        "wrong password", "ann", "db:1", "docgraph.yml:3", "correct it"
+    )

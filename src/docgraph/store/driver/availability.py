@@ -6,7 +6,7 @@ waits here; each fault is told once, and once more when it is over or another on
 A database is away when no member of it can be reached, or all refuse our login, for a second. Then
 nobody waits for it (`waiting.py`), and it is asked for all the time, so that its return is noticed
 at once: the driver by itself would look every other second. A set that has members and no primary
-is not away. One that was never there is away at once.
+is not away. One that has never let us in and refuses our login is away at once.
 
 Before the database counts as found, and whenever a command was refused, we look at our own login
 and rights (`login.py`); while something is missing there, every second.
@@ -205,13 +205,16 @@ class Availability:
         if not is_refused and not _has_lost_all(known):
             self._gone_at = None
         elif self._gone_at is None:
-            self._gone_at = now if self._first.is_set() else now - _AWAY_SECONDS
+            # What has never let us in does not do so within a second.
+            self._gone_at = now if self._first.is_set() or not is_refused else now - _AWAY_SECONDS
         if self._gone_at is not None:
-            self._ask(_LOGIN_SECONDS if is_refused else 0)
+            self._ask(_LOGIN_SECONDS if self._refusal is not None else 0)
         is_away = self._gone_at is not None and now - self._gone_at >= _AWAY_SECONDS
-        if is_away and is_refused and self._refusal is not None:
-            self._is_admitted = False
-            self._tell(self._refusal)
+        if is_refused:
+            is_away = is_away and self._refusal is not None  # else we have not asked ourselves
+            if is_away:
+                self._is_admitted = False
+                self._tell(self._refusal)
         self._waits.look(asyncio.get_running_loop().time(), is_away=is_away)
 
     def _ask(self, pause: float) -> None:
@@ -227,13 +230,13 @@ class Availability:
         try:
             fault = await log_in(self._client, self._contact, self._waits.denied)
         except DRIVER_ERRORS:
-            self._waits.is_refused = False
+            self._waits.is_refused, self._refusal = False, None
             return
         finally:
             self._login_at = time.monotonic()
-        self._waits.is_refused = isinstance(fault, Refused)
-        if isinstance(fault, Refused):
-            self._refusal = fault
+        self._refusal = fault if isinstance(fault, Refused) else None
+        self._waits.is_refused = self._refusal is not None
+        if self._refusal is not None:
             return
         self._is_admitted, self._denied = True, denied
         self._tell_lacking(fault if isinstance(fault, Lacking) else None)
