@@ -262,7 +262,7 @@ def run_server(
     try:
         line = process.stdout.readline()
         assert line.startswith("docgraph ready "), (line, server.errors)
-        server.urls = line.split()[2:]
+        server.urls = [word for word in line.split() if word.startswith("http")]
         yield server
     finally:
         if process.poll() is None:

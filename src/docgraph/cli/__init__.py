@@ -30,6 +30,7 @@ COMMANDS = (
     "users",
     "access",
     "config",
+    "doctor",
     "plugins",
     "mongod",
     "version",

@@ -1,0 +1,144 @@
+"""The checks of `docgraph doctor`: the configuration, and the database from the outside in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
+from docgraph.cli.parts import check_parts
+from docgraph.cli.workbench import open_workbench
+from docgraph.config import Sources, Tree
+from docgraph.config.locate import locating
+from docgraph.embedded.mongo import EmbeddedMongo
+from docgraph.exchange import ConfigError, Deadline, DocgraphError, Document, StartupError
+from docgraph.exchange.errors import StoreError
+from docgraph.graphql.apps.writes import URIS
+from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.sections import Graphql
+from docgraph.runtime.sections import Core
+from docgraph.server.app import Docgraph
+from docgraph.server.prepare import Prepared, load_tree, prepare, require_allower
+from docgraph.store.checkup import (
+    Finding,
+    State,
+    find_index,
+    look_at_database,
+    look_at_rights,
+)
+from docgraph.store.mounts import REVOCATION_STORE
+from docgraph.store.rights import Right
+from docgraph.store.sections import MClient
+
+__all__ = ["examine"]
+
+_CHECKS = ("address", "login", "version", "members", "clock", "rights", "indexes")
+_MOST_APPS = 10_000
+_LIMIT_MS = 10_000
+
+
+def examine(sources: Sources) -> list[Finding]:
+    """What every check found; what could not be looked at is named, too."""
+    try:
+        prepared, findings = _check_configuration(load_tree(sources))
+        findings += _examine_database(prepared)
+    except ConfigError as error:
+        findings = [
+            Finding("configuration", State.WRONG, str(problem)) for problem in error.problems
+        ]
+    seen = {one.check for one in findings}
+    skipped = "not looked at, because of the above"
+    return [
+        *findings,
+        *(Finding(one, State.SKIPPED, skipped) for one in _CHECKS if one not in seen),
+    ]
+
+
+def _check_configuration(tree: Tree) -> tuple[Prepared, list[Finding]]:
+    with locating(tree):
+        prepared = prepare(tree)
+        require_allower(prepared)
+        check_parts(prepared)
+    where = str(tree.file) if tree.file else "no file: the defaults, and what was given beside them"
+    advice = (Finding("configuration", State.ADVICE, str(one)) for one in prepared.config.warnings)
+    return prepared, [Finding("configuration", State.OK, where), *advice]
+
+
+def _examine_database(prepared: Prepared) -> list[Finding]:
+    address = prepared.config.get(MClient).connection_string
+    if address is None:
+        directory = prepared.config.get(Core).data_directory
+        address = EmbeddedMongo.find_running(directory)
+        if address is None:
+            told = f"the embedded MongoDB of {directory} does not run"
+            return [Finding("address", State.OK, told, "`docgraph serve` starts it")]
+    findings: list[Finding] = []
+    try:
+        asyncio.run(_look(prepared, address, findings))
+    except (StartupError, DocgraphError) as error:
+        check = "database" if findings else "address"
+        findings.append(Finding(check, State.WRONG, error.message, error.hint or ""))
+    return findings
+
+
+async def _look(prepared: Prepared, address: str, findings: list[Finding]) -> None:
+    """Add what is found, as far as it goes."""
+    async with open_workbench(prepared, address) as app:
+        store = app.store
+        async for one in look_at_database(store):
+            findings.append(one)
+        if any(one.check in ("address", "login") and one.state is State.WRONG for one in findings):
+            return
+        findings.append(await look_at_rights(store, await _find_rights_for_apps(app)))
+        if findings[-1].state is not State.WRONG:
+            findings.append(await _look_at_indexes(app))
+
+
+async def _find_rights_for_apps(app: Docgraph) -> list[Right]:
+    """To read what the stored apps are about; none where the apps themselves cannot be read."""
+    settings: Graphql = app.plugins.values["configuration"][Graphql.section_name]
+    try:
+        documents = await app.store.find(
+            settings.db,
+            settings.collection,
+            {},
+            limit=_MOST_APPS,
+            deadline=Deadline.after_ms(_LIMIT_MS),
+        )
+    except StoreError:
+        if app.store.fault is None:
+            raise
+        return []  # that right is missing, and told as such
+    return [
+        Right(db, collection, ("find",), f"the app {document['_id']}")
+        for document in documents
+        for db, collection in sorted(set(_find_sources(document)))
+    ]
+
+
+def _find_sources(document: Document) -> Iterator[tuple[str, str]]:
+    """The database and the collection of each mapped field."""
+    for fields in decode_definition(document).mappings.values():
+        for mapping in fields.values() if isinstance(fields, dict) else ():
+            if isinstance(mapping, dict) and "collection" in mapping and "db" in mapping:
+                yield str(mapping["db"]), str(mapping["collection"])
+
+
+async def _look_at_indexes(app: Docgraph) -> Finding:
+    sections = app.plugins.values["configuration"]
+    apps: Graphql = sections[Graphql.section_name]
+    users: DbRealmAuthenticator = sections[DbRealmAuthenticator.section_name]
+    wanted = (
+        (apps.db, apps.collection, (URIS,)),
+        (users.users_db, REVOCATION_STORE, ("until",)),
+        (users.users_db, REVOCATION_STORE, ("written", "_id")),
+    )
+    missing = tuple(
+        f"{db}.{collection}: {', '.join(keys)}"
+        for db, collection, keys in wanted
+        if await find_index(app.store, db, collection, keys) is False
+    )
+    if missing:
+        advice = "`docgraph serve` makes them when it starts"
+        return Finding("indexes", State.ADVICE, "some are missing", advice, missing)
+    return Finding("indexes", State.OK, "those of docgraph are there, or not needed yet")
