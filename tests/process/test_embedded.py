@@ -30,7 +30,8 @@ from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 from docgraph.embedded.node import Node
 from docgraph.embedded.process import await_end
 from docgraph.exchange.errors import StartupError
-from docgraph.observe.events import DiskFull, Event
+from docgraph.observe import Event
+from docgraph.observe.events import DiskFull
 from tests.process.harness import eventually
 from tests.replica_set import ReplicaSet, kill
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 from docgraph.cli.terminal import notice
 from docgraph.embedded.mongo import EmbeddedMongo
 from docgraph.exchange import DocgraphError, StartupError
+from docgraph.exchange.errors import StoreError
 from docgraph.runtime import create_instance
 from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
@@ -24,6 +25,7 @@ from docgraph.store.sections import MClient
 __all__ = ["find_database", "open_workbench", "work_on"]
 
 _T = TypeVar("_T")
+_SERVER_ERROR = 500
 
 
 def work_on(prepared: Prepared, work: Callable[[Docgraph], Awaitable[_T]]) -> _T:
@@ -31,7 +33,15 @@ def work_on(prepared: Prepared, work: Callable[[Docgraph], Awaitable[_T]]) -> _T
 
     async def run(address: str) -> _T:
         async with open_workbench(prepared, address) as app:
-            return await work(app)
+            try:
+                return await work(app)
+            except StoreError as error:
+                await app.store.outage.explains(error)  # it takes a moment until it is known
+                fault = app.store.fault
+                if fault is None or error.status < _SERVER_ERROR:
+                    raise
+                hint = f"{fault.hint}\n  mclient.connection-string: {fault.contact.origin}"
+                raise StartupError(fault.message, hint=hint) from error
 
     with find_database(prepared) as address:
         try:

@@ -6,6 +6,6 @@ second reads the environment that `prepare_multiprocess` sets when it is importe
 """
 
 from docgraph.observe.bus import Listener, emit, subscribe, unsubscribe
-from docgraph.observe.events import Event, Level
+from docgraph.observe.event import Event, Level
 
 __all__ = ["Event", "Level", "Listener", "emit", "subscribe", "unsubscribe"]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from docgraph.observe.events import Event, ObserverFailed
+from docgraph.observe.event import Event
+from docgraph.observe.events import ObserverFailed
 
 __all__ = ["Listener", "emit", "subscribe", "unsubscribe"]
 

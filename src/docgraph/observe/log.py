@@ -21,7 +21,8 @@ import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
 from docgraph.observe.bus import subscribe, unsubscribe
-from docgraph.observe.events import Event, Level, RequestFinished, RequestRefused
+from docgraph.observe.event import Event, Level
+from docgraph.observe.events import RequestFinished, RequestRefused
 from docgraph.observe.exclusion import Exclusion
 from docgraph.observe.faults import render_error, render_traceback
 from docgraph.observe.sections import Logging

@@ -25,6 +25,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from docgraph.observe import events
 from docgraph.observe.bus import subscribe, unsubscribe
+from docgraph.observe.event import Event
 from docgraph.observe.tallies import Labels, Tallies, Tally
 
 __all__ = ["METRICS", "Meters", "mark_process_dead"]
@@ -248,7 +249,7 @@ class Meters:
         self._rare["docgraph_info"].of(version, platform.python_version()).set(1)
         subscribe(self.count, wants=self._handlers.__contains__)
 
-    def count(self, event: events.Event) -> None:
+    def count(self, event: Event) -> None:
         """Count one event of those that are measured."""
         self._handlers[type(event)](event)
 
@@ -262,7 +263,7 @@ class Meters:
         unsubscribe(self.count)
         self._flush()
 
-    def _build_handlers(self) -> dict[type[events.Event], Callable[[Any], None]]:
+    def _build_handlers(self) -> dict[type[Event], Callable[[Any], None]]:
         return {
             events.RequestStarted: self._count_arrival,
             events.BodyAwaited: self._count_upload,

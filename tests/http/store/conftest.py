@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from docgraph.observe import subscribe, unsubscribe
-from docgraph.observe.events import Event
+from docgraph.observe import Event, subscribe, unsubscribe
 from docgraph.store import Client, Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
 from tests.http.driver import settle

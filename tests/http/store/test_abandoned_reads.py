@@ -15,7 +15,8 @@ from uuid import uuid4
 import pytest
 
 from docgraph.exchange import Deadline
-from docgraph.observe.events import Event, UnattendedFailed
+from docgraph.observe import Event
+from docgraph.observe.events import UnattendedFailed
 from docgraph.store import Store
 from tests.http.harness import Document, Mongo, eventually, failing, listening
 from tests.http.proxy import Proxy, proxying

@@ -36,7 +36,8 @@ from docgraph.exchange.errors import (
     StoreRejected,
     TimeLimitExceeded,
 )
-from docgraph.observe.events import CommandFinished, Event
+from docgraph.observe import Event
+from docgraph.observe.events import CommandFinished
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.store import Client, Store
 from tests.http.harness import failing, idle_cursors, profiled

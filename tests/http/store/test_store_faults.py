@@ -14,7 +14,8 @@ from pymongo import MongoClient
 
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import OutcomeUnknown, StoreUnavailable, TimeLimitExceeded
-from docgraph.observe.events import CommandFinished, DatabaseFound, DatabaseLost, Event
+from docgraph.observe import Event
+from docgraph.observe.events import CommandFinished, DatabaseFound, DatabaseLost
 from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
 from tests.http import harness

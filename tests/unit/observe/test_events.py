@@ -6,8 +6,8 @@ import inspect
 
 import pytest
 
-from docgraph.observe import events
-from docgraph.observe.events import EVENTS, Event, Level
+from docgraph.observe import Event, Level, events
+from docgraph.observe.events import EVENTS
 
 
 def test_the_list_holds_every_event_of_the_module() -> None:

@@ -90,7 +90,7 @@ class Availability:
     @property
     def fault(self) -> Fault | None:
         """What is wrong, as far as it is known."""
-        return self._absence or self._lacking
+        return self._absence or self._refusal or self._lacking
 
     async def wait(self) -> None:
         """Return when the database has let us in for the first time, or at once if it has."""

@@ -133,12 +133,12 @@ async def _look_at_indexes(app: Docgraph) -> Finding:
         (users.users_db, REVOCATION_STORE, ("until",)),
         (users.users_db, REVOCATION_STORE, ("written", "_id")),
     )
-    missing = tuple(
+    missing = [
         f"{db}.{collection}: {', '.join(keys)}"
         for db, collection, keys in wanted
         if await find_index(app.store, db, collection, keys) is False
-    )
+    ]
     if missing:
         advice = "`docgraph serve` makes them when it starts"
-        return Finding("indexes", State.ADVICE, "some are missing", advice, missing)
+        return Finding("indexes", State.ADVICE, "some are missing", advice, tuple(missing))
     return Finding("indexes", State.OK, "those of docgraph are there, or not needed yet")

@@ -1,14 +1,15 @@
-"""`docgraph doctor`: whether everything is there for a server to work, and what to do if not."""
+"""The command `docgraph doctor`: what the checks found, for people and for machines."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from docgraph.cli.options import configured
-from docgraph.cli.terminal import print_table
+from docgraph.cli.terminal import escape_unprintable, print_table
 from docgraph.config import Sources
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def doctor(sources: Sources, as_json: bool) -> None:
     Looks at address, login, rights, version, members, clock and indexes, and changes nothing. The
     exit code is 1 if something is wrong, and 0 if there is only advice.
     """
-    from docgraph.cli.examine import examine
+    from docgraph.cli.doctor.examine import examine
     from docgraph.store.checkup import State
 
     findings = examine(sources)
@@ -34,12 +35,17 @@ def doctor(sources: Sources, as_json: bool) -> None:
         print_table([_describe(one) for one in findings], as_json=True)
     else:
         for one in findings:
-            click.echo(f"{one.state:<8} {one.check:<14} {one.found}")
-            for detail in one.details:
-                click.echo(f"{'':<26}{detail}")
-            if one.advice:
-                click.echo(f"{'':<24}→ {one.advice}")
+            for line in _render(one):
+                click.echo(escape_unprintable(line, ascii))
     sys.exit(1 if any(one.state is State.WRONG for one in findings) else 0)
+
+
+def _render(finding: Finding) -> Iterator[str]:
+    yield f"{finding.state:<8} {finding.check:<14} {finding.found}"
+    for detail in finding.details:
+        yield f"{'':<26}{detail}"
+    if finding.advice:
+        yield f"{'':<24}→ {finding.advice}"
 
 
 def _describe(finding: Finding) -> dict[str, Any]:
