@@ -10,6 +10,7 @@ import tempfile
 import traceback
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ from hypothesis import settings
 from pymongo import MongoClient
 
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
+from tests.guarded_mongo import GuardedMongo, guarding
 from tests.http.driver import closing_connected, collecting_sockets
 from tests.leaks import Snapshot
 from tests.process.commands import start_preloaded, stop_preloaded
@@ -55,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not _SLOW & set(item.path.parts))
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
-        if "mongo_uri" in fixtures or _SLOW & set(item.path.parts):
+        if {"mongo_uri", "guarded_mongo"} & set(fixtures) or _SLOW & set(item.path.parts):
             item.add_marker("server")
 
 
@@ -154,6 +156,16 @@ def replica_set(mongod_options: MongodOptions) -> Iterator[ReplicaSet]:
         ReplicaSet(directory, mongod_options) as members,
     ):
         yield members
+
+
+@pytest.fixture(scope="session")
+def guarded_mongo(mongod_options: MongodOptions) -> Iterator[GuardedMongo]:
+    """A mongod that lets nobody in without a login; a user for a test goes with the test."""
+    with (
+        tempfile.TemporaryDirectory(prefix="docgraph-tests-") as directory,
+        guarding(Path(directory), mongod_options) as mongo,
+    ):
+        yield mongo
 
 
 @pytest.fixture(scope="session")

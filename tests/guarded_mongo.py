@@ -1,0 +1,106 @@
+"""A `mongod` with authentication: a replica set of one that lets nobody in without a login."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pymongo import MongoClient
+from pymongo.errors import PyMongoError
+
+from docgraph.embedded.binary import (
+    SET_NAME,
+    MongodOptions,
+    build_command,
+    find_binary,
+    tie_to_owner,
+)
+
+Document = dict[str, Any]
+
+_ROOT = "root"
+_SECONDS = 60.0
+_POLL_SECONDS = 0.05
+
+
+class GuardedMongo:
+    """Where it is, and an administrator's client; users are made for a test and go with it."""
+
+    def __init__(self, port: int, password: str) -> None:
+        self.host = f"127.0.0.1:{port}"
+        # Polling needs one connection, opened at once: no test sees another one appear later.
+        self.admin: MongoClient[Document] = MongoClient(
+            self.render_uri(_ROOT, password), serverMonitoringMode="poll"
+        )
+        self.admin.admin.command("ping")
+
+    def render_uri(self, user: str, password: str) -> str:
+        """The connection string of a user."""
+        return f"mongodb://{user}:{password}@{self.host}/?directConnection=true"
+
+    @contextmanager
+    def user(self, roles: Sequence[Any], password: str = "secret") -> Iterator[str]:
+        """The name of a user with these roles, for a while."""
+        name = f"user-{uuid4().hex[:8]}"
+        self.admin.admin.command("createUser", name, pwd=password, roles=list(roles))
+        try:
+            yield name
+        finally:
+            self.admin.admin.command("dropUser", name)
+
+
+@contextmanager
+def guarding(directory: Path, options: MongodOptions) -> Iterator[GuardedMongo]:
+    """It, started, with its first user."""
+    key, data, password = directory / "key", directory / "db", secrets.token_hex(16)
+    key.write_text(secrets.token_hex(32))
+    key.chmod(0o600)
+    data.mkdir()
+    port = _find_port()
+    command = build_command(find_binary(), data, directory / "log", port, options)
+    process = subprocess.Popen(
+        tie_to_owner([*command, "--auth", "--keyFile", str(key)]), stdout=subprocess.DEVNULL
+    )
+    try:
+        _configure(port, password)
+        mongo = GuardedMongo(port, password)
+        with mongo.admin:
+            yield mongo
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(_SECONDS)
+
+
+def _find_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _configure(port: int, password: str) -> None:
+    """From this machine the first user may be made, and nothing else."""
+    host = f"127.0.0.1:{port}"
+    deadline = time.monotonic() + _SECONDS
+    members = [{"_id": 0, "host": host}]
+    with MongoClient[Document](host, directConnection=True) as client:
+        client.admin.command("replSetInitiate", {"_id": SET_NAME, "members": members})
+        while not client.admin.command("hello")["isWritablePrimary"]:
+            assert time.monotonic() < deadline
+            time.sleep(_POLL_SECONDS)
+        while True:
+            try:
+                client.admin.command("createUser", _ROOT, pwd=password, roles=["root"])
+            except PyMongoError:  # an election may not be over
+                assert time.monotonic() < deadline
+                time.sleep(_POLL_SECONDS)
+            else:
+                return

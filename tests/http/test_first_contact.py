@@ -1,0 +1,312 @@
+"""The first contact with somebody's own database: what is told, and what callers get (25, 45)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import pytest
+
+from docgraph.observe import Event
+from docgraph.observe.events import (
+    BackgroundFailed,
+    DatabaseFound,
+    DatabaseLost,
+    DatabaseRefused,
+    QueryFailed,
+    RightsGranted,
+    RightsMissing,
+)
+from tests.guarded_mongo import GuardedMongo
+from tests.http.harness import Document, Service, eventually, listening, running
+from tests.http.proxy import Proxy, proxying
+from tests.http.realms import hashed, render_basic
+
+pytestmark = pytest.mark.anyio
+
+E = TypeVar("E", bound=Event)
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-your-own-mongodb.md"
+TOLD = (
+    BackgroundFailed,
+    DatabaseFound,
+    DatabaseLost,
+    DatabaseRefused,
+    RightsMissing,
+    RightsGranted,
+)
+ANN = {"authorization": render_basic("ann", "secret")}
+
+
+@pytest.fixture
+def seen() -> Iterator[list[Event]]:
+    """Everything that is told while the test runs."""
+    with listening(Event) as events:
+        yield events
+
+
+@pytest.fixture
+def own_db(guarded_mongo: GuardedMongo) -> Iterator[str]:
+    """A database of the guarded server."""
+    name = f"test_{uuid4().hex[:16]}"
+    yield name
+    guarded_mongo.admin.drop_database(name)
+
+
+@pytest.fixture
+def proxy(mongo_uri: str) -> Iterator[Proxy]:
+    """A way to a database without authentication, which is closed at first."""
+    with proxying(mongo_uri) as proxy:
+        yield proxy
+
+
+def names(events: Sequence[Event]) -> list[str]:
+    """What whoever runs the server is told of the database."""
+    return [one.name for one in events if isinstance(one, TOLD)]
+
+
+def only(events: Sequence[Event], kind: type[E]) -> E:
+    """The one event of that kind."""
+    (found,) = [one for one in events if isinstance(one, kind)]
+    return found
+
+
+def sections(db: str) -> Document:
+    """Rules, users and apps in one database; the first user is ann, an administrator."""
+    ann = {"_id": "ann", "password": hashed("secret"), "roles": ["admin"]}
+    return {
+        "fullAuthorizer": {"enabled": False},
+        "dbRealmAuthenticator": {
+            "users-db": db,
+            "bcrypt-hashed-password": True,
+            "create-user-document": json.dumps(ann),
+        },
+        "dbAclAuthorizer": {"acl-db": db},
+        "mongo": {"mongo-mounts": [{"what": f"/{db}", "where": "/"}]},
+    }
+
+
+@asynccontextmanager
+async def contacting(mongo: GuardedMongo, uri: str, db: str) -> AsyncIterator[Service]:
+    """A server on that database, whatever comes of it."""
+    options: Document = {"db": db, "drop": False, "ready": False}
+    async with running(mongo.admin, uri, sections(db), **options) as service:
+        yield service
+
+
+async def ask_all(service: Service) -> list[int]:
+    """The statuses of GraphQL and REST, for a caller with credentials and for one without."""
+    replies = [
+        await service.request("GET", path, headers=headers)
+        for path, headers in (
+            ("/graphql/app", ANN),
+            ("/graphql/app", {}),
+            ("/users", ANN),
+            ("/users", {}),
+            ("/tokens/ann", ANN),
+        )
+    ]
+    for one in replies:
+        assert not re.search(r"127\.0\.0\.1|user-|not authorized|mongod", one.response.text)
+    return [one.status for one in replies]
+
+
+async def probe(service: Service) -> tuple[int, str]:
+    reply = await service.request("GET", "/health/db")
+    return reply.status, reply.json["description"]
+
+
+async def test_a_wrong_password_is_told_once_and_callers_get_500(
+    guarded_mongo: GuardedMongo, own_db: str, seen: list[Event]
+) -> None:
+    """Decision 25. The right password, set later, needs no restart."""
+    with guarded_mongo.user(["root"]) as user:
+        uri = guarded_mongo.render_uri(user, "wr0ng%40")
+        async with contacting(guarded_mongo, uri, own_db) as service:
+            summary = await service.app.contact_database()
+
+            assert summary == "the database refuses the login of docgraph"
+            assert set(await ask_all(service)) == {500}
+            assert await probe(service) == (503, summary)
+            assert names(seen) == ["database-refused"]
+            refused = only(seen, DatabaseRefused)
+            assert (refused.user, refused.address) == (user, guarded_mongo.host)
+            assert refused.origin == "--set"
+            assert "mclient.connection-string" in refused.hint
+            assert "wr0ng" not in repr(refused)
+
+            guarded_mongo.admin.admin.command("updateUser", user, pwd="wr0ng@")
+            await eventually(lambda: names(seen) == ["database-refused", "database-found"])
+            assert await service.app.contact_database() == ""
+            assert (await service.request("GET", "/tokens/ann", headers=ANN)).status == 200
+            assert (await probe(service))[0] == 200
+
+
+async def test_a_server_that_wants_a_login_says_that_there_is_none(
+    guarded_mongo: GuardedMongo, own_db: str, seen: list[Event]
+) -> None:
+    uri = f"mongodb://{guarded_mongo.host}/?directConnection=true"
+    async with contacting(guarded_mongo, uri, own_db) as service:
+        await service.app.contact_database()
+
+        assert set(await ask_all(service)) == {500}
+    assert names(seen) == ["database-refused"]
+    assert only(seen, DatabaseRefused).reason == "it wants a login, and none is configured"
+    assert "db.createUser" in only(seen, DatabaseRefused).hint
+
+
+async def test_missing_rights_are_told_once_with_the_command_that_grants_them(
+    guarded_mongo: GuardedMongo, own_db: str, seen: list[Event]
+) -> None:
+    """Decision 25. What was granted needs no restart."""
+    with guarded_mongo.user([{"role": "read", "db": "elsewhere"}]) as user:
+        uri = guarded_mongo.render_uri(user, "secret")
+        async with contacting(guarded_mongo, uri, own_db) as service:
+            summary = await service.app.contact_database()
+
+            assert summary == "docgraph lacks rights at the database"
+            assert set(await ask_all(service)) == {500}
+            assert await probe(service) == (503, summary)
+            assert names(seen) == ["rights-missing", "database-found"]
+            missing = only(seen, RightsMissing)
+            assert (missing.user, missing.address) == (user, guarded_mongo.host)
+            listed = {place.partition(":")[0] for place in missing.missing}
+            collections = ("users", "acl", "gql-apps", "_revocations")
+            assert listed == {own_db, *(f"{own_db}.{one}" for one in collections)}
+
+            granted = re.search(r"grantRolesToUser\((\".*?\"), (\[.*?\])\)", missing.hint)
+            assert granted is not None
+            name, roles = map(json.loads, granted.groups())
+            guarded_mongo.admin.admin.command("grantRolesToUser", name, roles=roles)
+            await eventually(lambda: "rights-granted" in names(seen))
+            await eventually(lambda: guarded_mongo.admin[own_db]["users"].count_documents({}) == 1)
+            assert (await service.request("GET", "/tokens/ann", headers=ANN)).status == 200
+            assert (await probe(service))[0] == 200
+            assert names(seen) == ["rights-missing", "database-found", "rights-granted"]
+
+
+async def test_a_right_that_a_request_lacks_is_told_when_it_fails(
+    guarded_mongo: GuardedMongo, own_db: str, seen: list[Event]
+) -> None:
+    with guarded_mongo.user([{"role": "readWrite", "db": own_db}]) as user:
+        uri = guarded_mongo.render_uri(user, "secret")
+        async with contacting(guarded_mongo, uri, own_db) as service:
+            assert await service.app.contact_database() == ""
+            mapping = {"db": "shop", "collection": "items", "find": {}}
+            definition = {
+                "_id": "app",
+                "schema": "type Query { items: [Item] } type Item { n: Int }",
+                "mappings": {"Query": {"items": mapping}},
+            }
+            guarded_mongo.admin[own_db]["gql-apps"].insert_one(definition)
+            for _ in range(2):
+                await eventually_served(service)
+
+            await eventually(lambda: "rights-missing" in names(seen))
+            missing = only(seen, RightsMissing).missing
+            assert "shop.items: find (asked for by a request)" in missing
+            assert (await probe(service))[0] == 200  # everything else works
+
+
+async def eventually_served(service: Service) -> None:
+    """The app is there, and its field fails without a word about the reason."""
+    reply = await service.request(
+        "POST", "/graphql/app", json={"query": "{ items { n } }"}, headers=ANN
+    )
+    assert reply.json["data"] in (None, {"items": None})
+    assert "not authorized" not in reply.response.text
+
+
+async def test_a_database_that_appears_later_is_told_and_used(
+    proxy: Proxy, guarded_mongo: GuardedMongo, database: str, seen: list[Event]
+) -> None:
+    """Decision 45."""
+    await proxy.close()
+    async with contacting(guarded_mongo, proxy.uri, database) as service:
+        summary = await service.app.contact_database()
+
+        assert summary == "the database cannot be reached"
+        assert set(await ask_all(service)) == {500}
+        assert await probe(service) == (503, summary)
+        assert names(seen) == ["database-lost"]
+        lost = only(seen, DatabaseLost)
+        assert lost.address == f"127.0.0.1:{proxy.port}"
+        assert lost.origin == "--set"
+        assert "mclient.connection-string" in lost.hint
+
+        await proxy.open()
+        await eventually(lambda: "database-found" in names(seen))
+        assert await service.app.contact_database() == ""
+        assert (await service.request("GET", "/tokens/ann", headers=ANN)).status == 200
+        await proxy.close()
+        await eventually(lambda: names(seen).count("database-lost") == 2)
+    assert names(seen) == ["database-lost", "database-found", "database-lost"]
+
+
+def read_role() -> Document:
+    """The role of the page, as the command of the database wants it."""
+    found = re.search(r"createRole\((\{.*?\n\})\)", PAGE.read_text(), re.S)
+    assert found is not None
+    role: Document = json.loads(found[1])
+    return role
+
+
+async def test_the_rights_of_the_page_are_enough(
+    guarded_mongo: GuardedMongo, seen: list[Event]
+) -> None:
+    """To serve, to log in and out, and to manage users, rules and apps."""
+    role = read_role()
+    databases = guarded_mongo.admin
+    databases.admin.command("createRole", role.pop("role"), **role)
+    databases["shop"]["items"].insert_many([{"n": n} for n in range(3)])
+    try:
+        with guarded_mongo.user(["docgraph"]) as user:
+            uri = guarded_mongo.render_uri(user, "secret")
+            async with contacting(guarded_mongo, uri, "docgraph") as service:
+                assert await service.app.contact_database() == ""
+                await use_everything(service)
+        assert [one for one in seen if isinstance(one, (*TOLD, QueryFailed))] == [
+            only(seen, DatabaseFound)
+        ]
+    finally:
+        databases.drop_database("docgraph")
+        databases.drop_database("shop")
+        databases.admin.command("dropRole", "docgraph")
+
+
+async def use_everything(service: Service) -> None:
+    """As an administrator would on the first day."""
+
+    async def send(method: str, path: str, body: Any = None, expected: int = 200) -> Any:
+        reply = await service.request(method, path, json=body, headers=ANN)
+        assert reply.status == expected, (method, path, reply.response.text)
+        return reply
+
+    mapping = {"db": "shop", "collection": "items", "find": {}, "sort": {"n": 1}}
+    definition = {
+        "schema": "type Query { items: [Item] } type Item { n: Int }",
+        "mappings": {"Query": {"items": mapping}},
+    }
+    for collection in ("gql-apps", "acl"):
+        await send("PUT", f"/{collection}", {}, 201)
+    await send("PUT", "/gql-apps/app?wm=upsert", definition, 201)
+    answer = await send("POST", "/graphql/app", {"query": "{ items { n } }"})
+    assert answer.json["data"] == {"items": [{"n": 0}, {"n": 1}, {"n": 2}]}
+    rule = {"roles": ["reader"], "predicate": "path-prefix('/graphql')", "priority": 1}
+    await send("PUT", "/acl/readers?wm=upsert", rule, 201)
+    bob = {"password": "a longer secret", "roles": ["reader"]}
+    await send("PUT", "/users/bob?wm=upsert", bob, 201)
+    reader = {"authorization": render_basic("bob", "a longer secret")}
+    query = {"query": "{ items { n } }"}
+    reply = await service.request("POST", "/graphql/app", json=query, headers=reader)
+    assert reply.status == 200
+    await send("PATCH", "/users/bob", {"password": "another secret"})
+    reply = await service.request("POST", "/graphql/app", json=query, headers=reader)
+    assert reply.status == 401
+    await send("DELETE", "/tokens/ann", expected=204)
+    await send("DELETE", "/users/bob", expected=204)
