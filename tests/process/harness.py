@@ -180,6 +180,7 @@ class Server:
 
     process: Process
     urls: list[str]
+    ready: str = ""  # the line that says that it is
     errors: list[str] = field(default_factory=list)
 
     @property
@@ -262,6 +263,7 @@ def run_server(
     try:
         line = process.stdout.readline()
         assert line.startswith("docgraph ready "), (line, server.errors)
+        server.ready = line
         server.urls = [word for word in line.split() if word.startswith("http")]
         yield server
     finally:

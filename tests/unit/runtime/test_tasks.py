@@ -279,3 +279,36 @@ async def test_a_loop_that_is_held_up_is_noticed(heard: list[Event]) -> None:
 
     assert isinstance(heard[0], LoopLagged)
     assert heard[0].seconds > 0.05
+
+
+class Away:
+    """An outage that explains errors of the operating system."""
+
+    def __init__(self) -> None:
+        self.asked: list[BaseException] = []
+
+    async def explains(self, error: BaseException) -> bool:
+        self.asked.append(error)
+        return isinstance(error, OSError)
+
+    async def over(self) -> None:
+        """It is over at once."""
+
+
+async def test_what_an_outage_explains_is_tried_again_and_not_told(heard: list[Event]) -> None:
+    errors: list[Exception] = [OSError("away"), ValueError("a fault of its own"), OSError("away")]
+    done = asyncio.Event()
+
+    async def work() -> None:
+        if errors:
+            raise errors.pop(0)
+        done.set()
+
+    away = Away()
+    async with Tasks(first_pause=0.001, outage=away) as tasks:
+        tasks.start("watch", work)
+        await asyncio.wait_for(done.wait(), 30)
+
+    failures = [event for event in heard if isinstance(event, BackgroundFailed)]
+    assert [(one.task, str(one.error)) for one in failures] == [("watch", "a fault of its own")]
+    assert len(away.asked) == 3

@@ -77,7 +77,7 @@ class Availability:
         self._lacking: Lacking | None = None
         self._refusal: Refused | None = None  # the latest
         self._available: bool | None = None  # None: not known yet
-        self._lost_at = 0.0
+        self._lost_at = self._found_at = 0.0
         self._gone_at: float | None = None  # since when there is no member
         self._is_admitted = False  # since it was last there
         self._denied = 0  # how many refused commands were looked at
@@ -119,15 +119,19 @@ class Availability:
         """Whether a failure comes of a fault that is told here, so that nobody tells it again."""
         if not isinstance(error, StoreError):
             return False
+        asked = time.monotonic()
         await self._sleep(2 * _INTERVAL)  # it may have been noticed there before it is here
         if self._probe is not None and not self._probe.done():
             await asyncio.wait((self._probe,), timeout=_LOGIN_SECONDS)
         if is_denied(error):
             return self._lacking is not None
-        return self._absence is not None or self._waits.is_refused
+        was_away = self._absence is not None or self._found_at >= asked
+        return was_away or self._waits.is_refused
 
     async def over(self) -> None:
         """Return when it is worth another try: something has changed, or it has been a while."""
+        if self.fault is None:
+            return
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 await self._news.wait()
@@ -170,7 +174,7 @@ class Availability:
         """Tell of a change, and only of a change."""
         if absence is None and not self._available:
             down = 0.0 if self._available is None else time.monotonic() - self._lost_at
-            self._available = True
+            self._available, self._found_at = True, time.monotonic()
             self._first.set()
             emit(DatabaseFound(down_seconds=round(down, 3)))
         elif absence is not None and type(absence) is not type(self._absence):

@@ -1,0 +1,130 @@
+"""`docgraph ready` is the truth, and `docgraph doctor` says what to do (25, 45)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.guarded_mongo import GuardedMongo
+from tests.http.realms import hashed, render_basic
+from tests.process.commands import run
+from tests.process.harness import run_server
+
+Checks = dict[str, dict[str, Any]]
+
+NOBODY = "mongodb://127.0.0.1:9/"
+ANN = {"_id": "ann", "password": hashed("secret"), "roles": ["admin"]}
+
+
+def sections(uri: str, db: str) -> dict[str, Any]:
+    """Users, rules and apps in one database, with a first user; events from information up."""
+    return {
+        "mclient": {"connection-string": uri},
+        "graphql": {"db": db},
+        "dbAclAuthorizer": {"acl-db": db},
+        "dbRealmAuthenticator": {
+            "users-db": db,
+            "bcrypt-hashed-password": True,
+            "create-user-document": json.dumps(ANN),
+        },
+        "logging": {"level": "info", "format": "json"},
+    }
+
+
+def examine(*settings: str, cwd: Path) -> tuple[int, Checks]:
+    """The exit code of the doctor, and its findings by their check."""
+    options = [f"--set={one}" for one in settings]
+    done = run("doctor", "--json", *options, cwd=cwd)
+    return done.returncode, {one["check"]: one for one in json.loads(done.stdout)}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_first_request_after_ready_finds_the_first_administrator(
+    mongo_uri: str, database: str, workers: int
+) -> None:
+    with run_server(sections(mongo_uri, database), workers=workers) as server:
+        header = {"authorization": render_basic("ann", "secret")}
+        assert [server.get("/tokens/ann", **header).status for _ in range(4)] == 4 * [200]
+        assert server.ready == f"docgraph ready {server.urls[0]}\n"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_without_a_database_ready_says_so_and_the_log_says_it_once(workers: int) -> None:
+    with run_server(sections(NOBODY, "nowhere"), workers=workers) as server:
+        assert server.ready == f"docgraph ready {server.urls[0]} (the database cannot be reached)\n"
+        assert server.get("/graphql/app").status == 500
+        assert server.get("/health/db").status == 503
+        assert server.stop() == 0
+    # The sample plugin writes lines of its own, without a level.
+    told = [one for one in server.events if one.get("level") in ("warning", "error")]
+    assert {one["event"] for one in told} == {"database-lost", "query-failed"}
+    (lost,) = [one for one in told if one["event"] == "database-lost"]
+    assert lost["address"] == "127.0.0.1:9"
+    assert lost["reason"] == "nobody listens there"
+
+
+def test_a_wrong_password_names_the_line_of_the_file(
+    guarded_mongo: GuardedMongo, tmp_path: Path
+) -> None:
+    uri = guarded_mongo.render_uri("nobody", "wrong")
+    (tmp_path / "docgraph.yml").write_text(f"mclient:\n\n  connection-string: {uri}\n")
+
+    code, checks = examine(cwd=tmp_path)
+    listed = run("users", "list", cwd=tmp_path)
+
+    assert code == 1
+    assert checks["address"]["found"] == f"{guarded_mongo.host} answers, set at docgraph.yml:3:3"
+    assert checks["login"]["state"] == "wrong"
+    assert checks["rights"]["state"] == "skipped"
+    assert listed.returncode == 1
+    assert "refuses the login" in listed.stderr
+    assert "docgraph.yml:3:3" in listed.stderr
+    assert "wrong@" not in listed.stderr
+
+
+def test_the_doctor_finds_the_rights_that_an_app_needs(
+    guarded_mongo: GuardedMongo, tmp_path: Path
+) -> None:
+    apps = guarded_mongo.admin["docgraph"]["gql-apps"]
+    mapping = {"db": "shop", "collection": "items", "find": {}}
+    apps.insert_one({"_id": "app", "schema": "", "mappings": {"Query": {"items": mapping}}})
+    try:
+        with guarded_mongo.user([{"role": "readWrite", "db": "docgraph"}]) as user:
+            uri = guarded_mongo.render_uri(user, "secret")
+            code, checks = examine(f"/mclient/connection-string={uri}", cwd=tmp_path)
+    finally:
+        guarded_mongo.admin.drop_database("docgraph")
+
+    assert (code, checks["login"]["found"]) == (0, f"as '{user}' of admin")
+    assert checks["rights"]["state"] == "advice"
+    assert checks["rights"]["details"] == ["shop.items: find (the app app)"]
+    assert (
+        f'grantRolesToUser("{user}", [{{"role":"read","db":"shop"}}])'
+        in (checks["rights"]["advice"])
+    )
+    assert checks["members"]["found"] == "the replica set docgraph with 1 member"
+    assert checks["indexes"]["details"] == ["docgraph.gql-apps: _uris"]
+    assert {checks[one]["state"] for one in ("version", "clock", "configuration")} == {"ok"}
+
+
+def test_the_doctor_tells_a_wrong_address_and_a_wrong_configuration(tmp_path: Path) -> None:
+    code, checks = examine(f"/mclient/connection-string={NOBODY}", cwd=tmp_path)
+    assert code == 1
+    assert checks["address"]["found"] == "127.0.0.1:9, set at --set: nobody listens there"
+    assert checks["address"]["advice"]
+
+    code, checks = examine("/core/workerz=2", cwd=tmp_path)
+    assert code == 1
+    assert "did you mean 'workers'?" in checks["configuration"]["found"]
+    assert checks["address"]["state"] == "skipped"
+
+
+def test_the_doctor_starts_no_database(tmp_path: Path) -> None:
+    done = run("doctor", cwd=tmp_path)
+
+    assert done.returncode == 0
+    assert "does not run" in done.stdout
+    assert list(tmp_path.iterdir()) == []

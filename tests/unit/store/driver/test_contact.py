@@ -1,0 +1,80 @@
+"""What is wrong with the way to the database, in words for whoever runs docgraph."""
+
+from __future__ import annotations
+
+import pytest
+from pymongo.errors import AutoReconnect
+from pymongo.server_description import ServerDescription
+from pymongo.topology_description import TOPOLOGY_TYPE, TopologyDescription
+
+from docgraph.store.driver.contact import Contact, explain_errors, find_reason
+
+CONTACT = Contact("db:27017", "ann", "docgraph.yml:3:3")
+
+
+@pytest.mark.parametrize(
+    ("connection_string", "address", "user"),
+    [
+        ("mongodb://db", "db", ""),
+        ("mongodb://ann:s3cret@db:1,other:2/shop?x=y", "db:1,other:2", "ann"),
+        ("mongodb://an%40n:s3cret@db/", "db", "an@n"),
+        ("mongodb://ann:s3c@ret@db/", "db", "ann"),
+        ("mongodb+srv://ann:s3cret@cluster.example.com/?a=b", "cluster.example.com (SRV)", "ann"),
+        ("nonsense", "", ""),
+    ],
+)
+def test_address_and_user_are_read_without_the_password(
+    connection_string: str, address: str, user: str
+) -> None:
+    contact = Contact.read(connection_string, "--set")
+
+    assert (contact.address, contact.user, contact.origin) == (address, user, "--set")
+    assert "s3c" not in repr(contact)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("db:27017: [Errno 111] Connect call failed ('10.0.0.1', 27017)", "nobody listens there"),
+        ("db:27017: [Errno 111] Connection refused", "nobody listens there"),
+        ("db:27017: [Errno -2] Name or service not known", "the host name is not found"),
+        ("The DNS query name does not exist: _mongodb._tcp.db", "the host name is not found"),
+        ("db:27017: timed out", "no answer in time"),
+        ("SSL handshake failed: db:27017: EOF", "the TLS handshake fails"),
+        (
+            "db:27017: connection closed",
+            "what listens there does not speak as MongoDB does",
+        ),
+        ("something new", "no server answers"),
+    ],
+)
+def test_the_words_of_the_driver_become_a_reason_and_a_way_out(text: str, reason: str) -> None:
+    said = f"{text} (configured timeouts: socketTimeoutMS: 20000.0ms, connectTimeoutMS: 2000.0ms)"
+
+    found, hint = explain_errors({said}, CONTACT, ["db:27017"])
+
+    assert found == reason
+    assert hint
+
+
+def test_members_that_have_other_names_than_were_configured_are_named() -> None:
+    reason, hint = explain_errors({"[Errno -2] unknown"}, CONTACT, ["mongo1:27017"])
+
+    assert reason == "the replica set calls its members mongo1:27017: the host name is not found"
+    assert "directConnection=true" in hint
+
+
+def describe(servers: dict[tuple[str, int | None], ServerDescription]) -> TopologyDescription:
+    return TopologyDescription(TOPOLOGY_TYPE.Unknown, servers, None, None, None, None)  # type: ignore[arg-type]
+
+
+def test_no_reason_is_given_before_the_first_look_is_over() -> None:
+    place = ("db", 27017)
+
+    assert find_reason(describe({place: ServerDescription(place)}), CONTACT) is None
+    failed = ServerDescription(place, error=AutoReconnect("refused"))
+    assert find_reason(describe({place: failed}), CONTACT) is not None
+    assert find_reason(describe({}), CONTACT) == (
+        "no server there belongs to that replica set",
+        "correct replicaSet=… in mclient.connection-string",
+    )
