@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import pytest
+import yaml
 
 from docgraph.observe import Event
 from docgraph.observe.events import (
@@ -179,9 +180,9 @@ async def test_missing_rights_are_told_once_with_the_command_that_grants_them(
             collections = ("users", "acl", "gql-apps", "_revocations")
             assert listed == {own_db, *(f"{own_db}.{one}" for one in collections)}
 
-            granted = re.search(r"grantRolesToUser\((\".*?\"), (\[.*?\])\)", missing.hint)
+            granted = re.search(r"grantRolesToUser\(('.*?'), (\[.*?\])\)", missing.hint)
             assert granted is not None
-            name, roles = map(json.loads, granted.groups())
+            name, roles = map(yaml.safe_load, granted.groups())  # which reads JavaScript so far
             guarded_mongo.admin.admin.command("grantRolesToUser", name, roles=roles)
             await eventually(lambda: "rights-granted" in names(seen))
             await eventually(lambda: guarded_mongo.admin[own_db]["users"].count_documents({}) == 1)

@@ -142,13 +142,12 @@ def render_grant(user: str, db: str, missing: Sequence[Missing]) -> str:
     needed: dict[str, set[str]] = {}
     for one in missing:
         needed.setdefault(one.right.db, set()).update(one.actions)
-    roles = [
-        {"role": role, "db": name}
+    roles = ", ".join(
+        f"{{role: {_quote(role)}, db: {_quote(name)}}}"
         for name, actions in sorted(needed.items())
         for role in _choose_roles(actions)
-    ]
-    listed = orjson.dumps(roles).decode()
-    return f"db.getSiblingDB({_quote(db)}).grantRolesToUser({_quote(user)}, {listed})"
+    )
+    return f"db.getSiblingDB({_quote(db)}).grantRolesToUser({_quote(user)}, [{roles}])"
 
 
 def _choose_roles(actions: set[str]) -> Iterator[str]:
@@ -172,4 +171,6 @@ def merge_rights(rights: Iterable[Right], more: Iterable[Right]) -> tuple[Right,
 
 
 def _quote(text: str) -> str:
-    return orjson.dumps(text).decode()
+    """A text of JavaScript in single quotes: the log has double ones around the whole."""
+    inner = orjson.dumps(text).decode()[1:-1].replace('\\"', '"')
+    return "'" + inner.replace("'", "\\'") + "'"

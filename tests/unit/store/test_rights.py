@@ -106,19 +106,20 @@ def test_other_words_of_the_database_say_nothing_of_a_right(text: str) -> None:
 @pytest.mark.parametrize(
     ("actions", "roles"),
     [
-        (("find", "changeStream"), '[{"role":"read","db":"docgraph"}]'),
-        (("find", "insert"), '[{"role":"readWrite","db":"docgraph"}]'),
-        (("collMod",), '[{"role":"dbAdmin","db":"docgraph"}]'),
+        (("find", "changeStream"), "{role: 'read', db: 'docgraph'}"),
+        (("find", "insert"), "{role: 'readWrite', db: 'docgraph'}"),
+        (("collMod",), "{role: 'dbAdmin', db: 'docgraph'}"),
         (
             ("find", "collMod"),
-            '[{"role":"read","db":"docgraph"},{"role":"dbAdmin","db":"docgraph"}]',
+            "{role: 'read', db: 'docgraph'}, {role: 'dbAdmin', db: 'docgraph'}",
         ),
     ],
 )
 def test_the_grant_names_the_smallest_roles_that_help(actions: tuple[str, ...], roles: str) -> None:
-    grant = render_grant('o"hara', "admin", [Missing(USERS, actions)])
+    grant = render_grant("o'h\"ara", "admin", [Missing(USERS, actions)])
 
-    assert grant == f'db.getSiblingDB("admin").grantRolesToUser("o\\"hara", {roles})'
+    user = "'o\\'h\"ara'"
+    assert grant == f"db.getSiblingDB('admin').grantRolesToUser({user}, [{roles}])"
 
 
 def test_what_is_missing_is_listed_by_place() -> None:

@@ -157,7 +157,7 @@ _REASONS: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     (r"timed out|timeout", "no answer in time", f"look for a firewall in between, or {_CORRECT}"),
     (
-        r"connection (is )?closed|reset|response id|Unsupported|Protocol",
+        r"connection (is )?closed|reset|response id|Message length|Unsupported|Protocol",
         "what listens there does not speak as MongoDB does",
         f"{_CORRECT}; a server that wants TLS needs tls=true",
     ),
