@@ -148,6 +148,26 @@ async def test_a_wrong_password_is_told_once_and_callers_get_500(
             assert (await probe(service))[0] == 200
 
 
+async def test_a_user_that_is_dropped_and_made_again_needs_no_restart(
+    guarded_mongo: GuardedMongo, own_db: str, seen: list[Event]
+) -> None:
+    """The database takes the login away from connections that are open."""
+    commands = guarded_mongo.admin.admin
+    with guarded_mongo.user(["root"]) as user:
+        uri = guarded_mongo.render_uri(user, "secret")
+        async with contacting(guarded_mongo, uri, own_db) as service:
+            assert await service.app.contact_database() == ""
+            commands.command("dropUser", user)
+            assert (await service.request("GET", "/tokens/ann", headers=ANN)).status == 500
+            await eventually(lambda: "database-refused" in names(seen))
+            assert set(await ask_all(service)) == {500}
+
+            commands.command("createUser", user, pwd="secret", roles=["root"])
+            await eventually(lambda: names(seen).count("database-found") == 2)
+            assert (await service.request("GET", "/tokens/ann", headers=ANN)).status == 200
+            assert names(seen) == ["database-found", "database-refused", "database-found"]
+
+
 async def test_a_server_that_wants_a_login_says_that_there_is_none(
     guarded_mongo: GuardedMongo, own_db: str, seen: list[Event]
 ) -> None:

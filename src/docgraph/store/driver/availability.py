@@ -22,6 +22,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from pymongo.errors import OperationFailure
+
 from docgraph.exchange.errors import StoreError
 from docgraph.observe import emit
 from docgraph.observe.events import DatabaseFound, RightsGranted
@@ -36,7 +38,7 @@ from docgraph.store.driver.contact import (
     explain_errors,
     find_reason,
 )
-from docgraph.store.driver.errors import DRIVER_ERRORS, is_denied
+from docgraph.store.driver.errors import AUTHENTICATION_FAILED, DRIVER_ERRORS, is_denied
 from docgraph.store.driver.login import log_in
 from docgraph.store.driver.waiting import Waits
 
@@ -123,8 +125,8 @@ class Availability:
         await self._sleep(2 * _INTERVAL)  # it may have been noticed there before it is here
         if self._probe is not None and not self._probe.done():
             await asyncio.wait((self._probe,), timeout=_LOGIN_SECONDS)
-        if is_denied(error):
-            return self._lacking is not None
+        if is_denied(error) and self._lacking is not None:
+            return True
         was_away = self._absence is not None or self._found_at >= asked
         return was_away or self._waits.is_refused
 
@@ -160,6 +162,8 @@ class Availability:
             if self._is_admitted and len(self._waits.denied) == self._denied:
                 self._tell(None)
             self._check_login()
+        elif _is_refusing(known):
+            self._waits.is_refused = True
         elif reason := find_reason(known, self._contact):
             self._is_admitted = False
             self._tell(Lost(self._contact, *reason))
@@ -244,6 +248,15 @@ class Availability:
             return
         self._is_admitted, self._denied = True, denied
         self._tell_lacking(fault if isinstance(fault, Lacking) else None)
+
+
+def _is_refusing(known: TopologyDescription) -> bool:
+    """Whether the driver has given up a server because it did not let us in."""
+    errors = (one.error for one in known.server_descriptions().values())
+    return any(
+        isinstance(error, OperationFailure) and error.code == AUTHENTICATION_FAILED
+        for error in errors
+    )
 
 
 def _has_lost_all(known: TopologyDescription) -> bool:

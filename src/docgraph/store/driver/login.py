@@ -43,8 +43,10 @@ async def log_in(client: Client, contact: Contact, more: Iterable[Right] = ()) -
     `more` are rights beyond those of the contact. Raises the driver's errors where nobody answers.
     """
     try:
-        reply = await client.admin.command({"connectionStatus": 1, "showPrivileges": True})
-        known: Document = reply["authInfo"]
+        known = await _look(client)
+        if not known["authenticatedUsers"] and contact.user:
+            await _forget_connections(client)
+            known = await _look(client)
         if not known["authenticatedUsers"]:
             await client.admin.command({"listDatabases": 1, "nameOnly": True})
             return None  # it asks nobody who they are
@@ -62,3 +64,18 @@ async def log_in(client: Client, contact: Contact, more: Iterable[Right] = ()) -
         return None
     user = known["authenticatedUsers"][0]
     return Lacking.build(contact, user["user"], user["db"], missing)
+
+
+async def _look(client: Client) -> Document:
+    reply = await client.admin.command({"connectionStatus": 1, "showPrivileges": True})
+    known: Document = reply["authInfo"]
+    return known
+
+
+async def _forget_connections(client: Client) -> None:
+    """Let new ones log in: those that we have lost their login when their user was dropped.
+
+    The driver takes them for good as long as they are open, whoever is made under that name again.
+    """
+    for server in list(client._topology._servers.values()):
+        await server.pool.reset()

@@ -19,6 +19,7 @@ from docgraph.store.rights import Right, parse_denial
 __all__ = ["Waits"]
 
 _MOST_DENIED = 100
+_NO_LOGIN = "requires authentication"  # the user of the connection is not there any more
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +72,9 @@ class Waits:
                 entry.settle(asyncio.get_running_loop().time())
 
     def note_denial(self, text: str) -> None:
-        """Remember what the database says of a command for which we lack a right."""
+        """Remember what the database says of a command for which we lack a right, or a login."""
+        if _NO_LOGIN in text:
+            self.is_refused = True
         right = parse_denial(text)
         if right is not None and len(self.denied) < _MOST_DENIED:
             self.denied.add(right)
