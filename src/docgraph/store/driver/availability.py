@@ -22,7 +22,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from pymongo.errors import OperationFailure
+from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
 
 from docgraph.exchange.errors import StoreError
 from docgraph.observe import emit
@@ -122,6 +122,8 @@ class Availability:
         if not isinstance(error, StoreError):
             return False
         asked = time.monotonic()
+        if is_denied(error):
+            self._waits.note_denial(str(error.__cause__))
         await self._sleep(2 * _INTERVAL)  # it may have been noticed there before it is here
         if self._probe is not None and not self._probe.done():
             await asyncio.wait((self._probe,), timeout=_LOGIN_SECONDS)
@@ -237,9 +239,11 @@ class Availability:
         denied = len(self._waits.denied)
         try:
             fault = await log_in(self._client, self._contact, self._waits.denied)
-        except DRIVER_ERRORS:
-            self._waits.is_refused, self._refusal = False, None
+        except ServerSelectionTimeoutError:
+            self._waits.is_refused, self._refusal = False, None  # there is nobody to refuse us
             return
+        except DRIVER_ERRORS:
+            return  # it tells nothing of our login: the driver closes connections when it fails
         finally:
             self._login_at = time.monotonic()
         self._refusal = fault if isinstance(fault, Refused) else None

@@ -78,4 +78,4 @@ async def _forget_connections(client: Client) -> None:
     The driver takes them for good as long as they are open, whoever is made under that name again.
     """
     for server in list(client._topology._servers.values()):
-        await server.pool.reset()
+        await server.pool.reset_without_pause()
