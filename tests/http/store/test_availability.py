@@ -16,6 +16,7 @@ from docgraph.store.driver.contact import Contact, Refused
 from docgraph.store.driver.waiting import Waits
 from docgraph.store.sections import MClient
 from tests.http.driver import settle
+from tests.http.harness import Mongo, failing
 
 pytestmark = pytest.mark.anyio
 
@@ -72,6 +73,21 @@ async def test_an_unexpected_error_is_told_and_it_is_looked_again(
 
     told = [one for one in events if isinstance(one, BackgroundFailed | DatabaseFound)]
     assert [type(one) for one in told] == [BackgroundFailed, DatabaseFound]
+
+
+async def test_a_server_that_cannot_tell_our_rights_is_as_good_as_any(
+    own_client: Client, mongo_client: Mongo, events: list[Event]
+) -> None:
+    command_not_found = 59
+    availability = Availability(own_client)
+    with failing(mongo_client, "connectionStatus", errorCode=command_not_found):
+        availability.start()
+        async with asyncio.timeout(60):
+            await availability.wait()
+    await availability.stop()
+
+    assert availability.fault is None
+    assert [type(one) for one in events if isinstance(one, DatabaseFound)] == [DatabaseFound]
 
 
 async def test_no_task_is_left_when_it_is_stopped(own_client: Client) -> None:
