@@ -21,7 +21,7 @@ from docgraph.store.driver.login import log_in
 from docgraph.store.rights import Right
 from docgraph.store.store import Store
 
-__all__ = ["Finding", "State", "find_index", "look_at_database", "look_at_rights"]
+__all__ = ["Finding", "State", "has_index", "look_at_database", "look_at_rights"]
 
 _SECONDS: Final = 20.0
 _OLDEST: Final = (5, 0)
@@ -139,9 +139,9 @@ def _judge_clock(hello: Document, asked: float, answered: float) -> Finding:
     )
 
 
-async def find_index(store: Store, db: str, collection: str, keys: Sequence[str]) -> bool | None:
-    """Whether the collection has an index on these keys; None where there is no collection."""
+async def has_index(store: Store, db: str, collection: str, keys: Sequence[str]) -> bool | None:
+    """Whether there is an index on these keys, or no collection; None if nobody can say."""
     indexes = await store.facts.indexes(db, collection)
     if not indexes:
-        return None
+        return None if indexes is None else True
     return any([name for name, _ in one.keys] == list(keys) for one in indexes)

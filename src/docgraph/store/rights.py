@@ -78,8 +78,8 @@ class Right:
 
     @property
     def place(self) -> str:
-        """`db.collection`, or the name of the database."""
-        return f"{self.db}.{self.collection}" if self.collection else self.db
+        """`db.collection`, or `db.*` for all of them."""
+        return f"{self.db}.{self.collection or '*'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from docgraph.server.prepare import Prepared, load_tree, prepare, require_allowe
 from docgraph.store.checkup import (
     Finding,
     State,
-    find_index,
+    has_index,
     look_at_database,
     look_at_rights,
 )
@@ -133,12 +133,14 @@ async def _look_at_indexes(app: Docgraph) -> Finding:
         (users.users_db, REVOCATION_STORE, ("until",)),
         (users.users_db, REVOCATION_STORE, ("written", "_id")),
     )
-    missing = [
-        f"{db}.{collection}: {', '.join(keys)}"
+    found = {
+        f"{db}.{collection}: {', '.join(keys)}": await has_index(app.store, db, collection, keys)
         for db, collection, keys in wanted
-        if await find_index(app.store, db, collection, keys) is False
-    ]
-    if missing:
+    }
+    if missing := [name for name, is_there in found.items() if is_there is False]:
         advice = "`docgraph serve` makes them when it starts"
         return Finding("indexes", State.ADVICE, "some are missing", advice, tuple(missing))
+    if None in found.values():
+        advice = "grant listIndexes to have them looked at"
+        return Finding("indexes", State.ADVICE, "the database does not tell them", advice)
     return Finding("indexes", State.OK, "those of docgraph are there, or not needed yet")
