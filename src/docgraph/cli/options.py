@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from docgraph.config import Sources
-
 if TYPE_CHECKING:
+    from docgraph.config import Sources
     from docgraph.server.prepare import Prepared
 
 __all__ = ["configured", "prepare_sources"]
@@ -40,6 +39,8 @@ def configured(command: _F) -> Callable[..., Any]:
     def with_sources(
         config: Path | None, overrides: Path | None, settings: tuple[str, ...], **others: Any
     ) -> Any:
+        from docgraph.config import Sources
+
         return command(Sources(config, overrides, settings), **others)
 
     return with_sources

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
-from docgraph.exchange import ConfigError, StartupError
+if TYPE_CHECKING:
+    from docgraph.exchange import StartupError
 
 __all__ = [
     "escape_unprintable",
@@ -39,6 +39,8 @@ def print_table(
 ) -> None:
     """Rows of equal keys on stdout: a table for people, or JSON for machines."""
     if as_json:
+        import msgspec
+
         click.echo(msgspec.json.format(msgspec.json.encode(list(rows))).decode())
         return
     if not rows and if_empty is not None:
@@ -79,6 +81,8 @@ def own_command() -> str:
 
 def report_failure(error: StartupError) -> int:
     """Print why something could not start and what to do; the result is the exit code."""
+    from docgraph.exchange import ConfigError
+
     if isinstance(error, ConfigError):
         count = len(error.problems)
         notice(_red(f"docgraph: {count} mistake{'s' if count > 1 else ''} in the configuration"))
