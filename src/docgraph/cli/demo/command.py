@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
-from docgraph.cli.options import configured
+from docgraph.cli.options import configured, listening
 from docgraph.cli.terminal import notice, own_command, progress
 from docgraph.config import Sources, Tree
 from docgraph.config.locate import locating
@@ -38,6 +38,7 @@ _SECONDS = 60
 
 @click.command()
 @configured
+@listening
 def demo(sources: Sources) -> None:
     """Serve a sample blog on an embedded MongoDB.
 
