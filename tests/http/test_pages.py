@@ -115,6 +115,16 @@ async def test_the_front_page_names_the_apps_that_the_caller_may_ask(service: Se
     assert "root" in whole.text
 
 
+async def test_a_stranger_does_not_have_every_app_of_thousands_judged(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("docgraph.server.pages.front._MOST_JUDGED", 1)
+    reply = await browse(service, "/")  # the first app by uri is not the open one
+
+    assert find_apps(reply) == []
+    assert "none that you may ask" in reply.text
+
+
 async def test_a_hostile_name_is_text_on_the_front_page(service: Service) -> None:
     reply = await browse(service, "/", caller(HOSTILE, HOSTILE))
 
@@ -193,6 +203,7 @@ async def test_a_front_page_of_a_plugin_stays_in_its_place(
         ("GET", "/nothing?page=x", ADMIN, 400),
         ("DELETE", "/ping", NOBODY, 405),
         ("GET", "/%ff", NOBODY, 400),
+        pytest.param("GET", f"/{'x' * 10_000}", NOBODY, 414, id="too long to be a request"),
     ],
 )
 async def test_an_error_keeps_its_status_and_its_headers_and_has_a_page(
@@ -246,7 +257,7 @@ async def test_head_is_like_get_without_the_content(service: Service) -> None:
         get, head = await browse(service, path), await browse(service, path, method="HEAD")
         assert (head.status, head.text) == (get.status, "")
         assert head.headers["content-type"] == get.headers["content-type"]
-        if path == "/":  # the others show the way to log in, or the method
+        if get.status != 405:  # which names the method
             assert head.headers["content-length"] == get.headers["content-length"]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from itertools import count
 from typing import Any, ClassVar, Final
 
 from docgraph.auth.authenticate import Authenticator
@@ -23,7 +24,8 @@ from docgraph.server.pages.refusal import PAGE_HEADERS, STYLE, asks_for_password
 
 __all__ = ["FrontPage"]
 
-_MOST_APPS: Final = 100
+_MOST_APPS: Final = 100  # that are named
+_MOST_JUDGED: Final = 300  # each is a look at the rules, which strangers can ask for, too
 _LONGEST_MS: Final = 10_000
 _LOGIN: Final = "login"
 # What is worth a look, by the name of the service.
@@ -104,9 +106,12 @@ class FrontPage(Service):
 
 
 async def _find_apps(desk: Desk, exchange: Exchange) -> tuple[Sequence[Entry], bool]:
-    """The first apps that are there for the caller, and whether there are more."""
+    """The first apps that are there for the caller, and whether there are more for him."""
+    judged = count(1)
     found: list[Entry] = []
-    async for entry in desk.find_apps(Call(exchange)):
+    async for entry in desk.find_apps(
+        Call(exchange), wanted=lambda _: next(judged) <= _MOST_JUDGED
+    ):
         if len(found) == _MOST_APPS:
             return found, True
         found.append(entry)

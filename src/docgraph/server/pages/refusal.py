@@ -32,6 +32,7 @@ li:last-child{border-bottom:1px solid var(--line)}
 # Another caller, or another program, gets another answer at the same address.
 PAGE_HEADERS: Final = (*STYLE.headers, ("Vary", "Accept"), ("Cache-Control", "no-store"))
 _OURS: Final = frozenset(name.lower() for name, _ in PAGE_HEADERS) - {"vary"}
+_LOOKING: Final = ("GET", "HEAD")
 _ASKING: Final = ("basic ", "digest ")
 _GRAPHQL: Final = "graphql"
 _EXAMPLE: Final = '{"query": "{ __typename }"}'
@@ -59,7 +60,7 @@ def _render(error: DocgraphError, exchange: Exchange, status: int) -> Iterator[s
     yield f"<h1><b>{status}</b> {escape(phrase_of(status))}</h1>"
     if isinstance(error, Unauthenticated):
         yield "<p>Only callers who are known may go on here.</p>"
-        if asks_for_password(error) and exchange.request.method == "GET":
+        if asks_for_password(error) and exchange.request.method in _LOOKING:
             yield f"<p>{link('', 'Log in')}</p>"  # the same address again: the browser asks
     elif isinstance(error, Forbidden):
         yield from _render_denial(exchange)
