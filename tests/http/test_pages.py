@@ -233,15 +233,17 @@ async def test_unknown_callers_read_the_same_page_whatever_there_is(service: Ser
 
 async def test_known_callers_who_may_not_are_told_who_can_find_out_why(service: Service) -> None:
     path = "/graphql/" + quote(f"$(id) {HOSTILE}", safe="")
-    reply = await browse(service, path, caller("ri ta';", "reader"))
+    reply = await browse(service, f"{path}?page=1&x='<b>", caller("ri ta';", "reader"))
 
     assert reply.status == 403
     check_is_page(reply)
     found = re.search(r"<pre>(.*)</pre>", reply.text)
     assert found is not None
-    words = shlex.split(unescape(found[1]))
-    expected = ["docgraph", "access", "explain", "--user=ri ta';", "--method=GET", f"--path={path}"]
-    assert words == expected
+    command, subject, verb, *options = shlex.split(unescape(found[1]))
+    assert (command, subject, verb) == ("docgraph", "access", "explain")
+    user, method, place, query = options
+    assert (user, method, place) == ("--user=ri ta';", "--method=GET", f"--path={path}")
+    assert query.startswith("--query=page=1&x=")
 
 
 async def test_the_page_of_an_endpoint_says_how_to_ask_it(service: Service) -> None:

@@ -90,6 +90,8 @@ def _explaining_command(exchange: Exchange) -> str:
         f"--method={request.method}",
         f"--path={encode_path(request.segments) or '/'}",
     ]
+    if request.query_string:  # rules may look at it
+        words.append(f"--query={request.query_string.decode('latin-1')}")
     return " ".join(shlex.quote(_printable(word)) for word in words)
 
 
