@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from docgraph import __version__
+from docgraph.cli.leaving import leave
 from docgraph.cli.signals import end_start_by_signals
 from docgraph.cli.stdio import replace_closed_streams
 from docgraph.cli.terminal import notice, report_failure
@@ -88,7 +89,9 @@ def main() -> None:
         end_start_by_signals()
     try:
         docgraph.main(prog_name="docgraph", standalone_mode=False)
-    except SystemExit:
+    except SystemExit as stop:
+        if sys.argv[1:2] and sys.argv[1] in SERVERS and isinstance(stop.code, int):
+            leave(stop.code)
         raise
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
