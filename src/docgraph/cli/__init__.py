@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import click
 
 from docgraph import __version__
-from docgraph.cli.leaving import leave
-from docgraph.cli.signals import end_start_by_signals
-from docgraph.cli.stdio import replace_closed_streams
+from docgraph.cli.process.leaving import leave
+from docgraph.cli.process.signals import end_start_by_signals
+from docgraph.cli.process.stdio import replace_closed_streams
 from docgraph.cli.terminal import notice, report_failure
 
 if TYPE_CHECKING:

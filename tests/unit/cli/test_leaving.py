@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import atexit, sys, threading
-from docgraph.cli.leaving import leave
+from docgraph.cli.process.leaving import leave
 
 begun, never = threading.Event(), threading.Event()
 
