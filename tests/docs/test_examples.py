@@ -15,6 +15,7 @@ from docgraph.cli.definition_sources import find_definitions
 from docgraph.cli.demo.data import build_blog
 from docgraph.codec import decode
 from docgraph.graphql.definition.check import check_definition
+from docgraph.graphql.definition.scalars import BSON_SCALARS
 from docgraph.graphql.sections import Graphql
 from tests.http.harness import Mongo, Reply, Service, running
 from tests.http.hosts import module_application
@@ -160,6 +161,32 @@ async def test_the_explain_command_of_the_tutorial_fits_its_app(service: Service
         await service.store(adapt(definition, service.db))
 
     assert (await service.query(app, query)).status == 200
+
+
+# --- clients --------------------------------------------------------------------------------------
+
+CLIENTS = "docs/how-to/clients.md"
+
+
+@pytest.mark.parametrize(
+    ("language", "count"), [("js", 2), ("ts", 1), ("python", 1)], ids=["js", "ts", "python"]
+)
+async def test_the_queries_of_clients_give_data(
+    service: Service, language: str, count: int
+) -> None:
+    queries = re.findall(r"^ +query \w+.*?^ +}$", "".join(fenced(CLIENTS, language)), re.M | re.S)
+
+    assert len(queries) == count
+    for query in queries:
+        reply = await service.query("blog", query, {"limit": 2})
+        assert len(reply.data["posts"]) == 2
+
+
+@pytest.mark.parametrize("page", [CLIENTS, "docs/tutorial/your-own-data.md"])
+async def test_a_generator_of_types_is_told_of_every_scalar(page: str) -> None:
+    (scalars,) = re.findall(r"scalars: {(.*?)}", "".join(fenced(page, "ts")), re.DOTALL)
+
+    assert set(re.findall(r"(\w+):", scalars)) == set(BSON_SCALARS)
 
 
 # --- links ----------------------------------------------------------------------------------------
