@@ -11,7 +11,7 @@ TESTERS ?= 3
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run chat test test-fast test-pythons conformance drill drill-long drill-bare drill-browser drill-slow-upload check format bench bench-rivals clean
+.PHONY: help setup run chat test test-fast test-pythons conformance drill drill-long drill-bare drill-browser drill-slow-upload check format docs bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -97,6 +97,14 @@ format: $(VENV)/.dev ## format the code and mend what can be mended
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+docs: $(VENV)/.docs ## build the site of the documentation in build/docs, and check its links
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python tools/site.py
+
+$(VENV)/.docs: $(VENV)/.run pyproject.toml constraints.txt
+	@echo "installing what builds the site"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,docs]'
+	@touch $@
+
 bench: $(VENV)/.bench ## measure docgraph beside a hand-written twin (ARGS="--only W1 W3")
 	@$(BIN)/python -m bench.run $(ARGS)
 
@@ -109,4 +117,4 @@ bench-rivals: $(VENV)/.bench ## measure docgraph beside other GraphQL servers (N
 	@$(BIN)/python -m bench.rivals.run $(ARGS)
 
 clean: ## remove what the targets above made (the data directory stays)
-	@rm -rf $(VENV) .venv-*/ .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/rivals/*/node_modules tests/conformance/*/node_modules
+	@rm -rf $(VENV) .venv-*/ build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/rivals/*/node_modules tests/conformance/*/node_modules
