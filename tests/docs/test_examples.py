@@ -27,7 +27,7 @@ EXAMPLES = ROOT / "examples"
 DEFINITIONS = sorted(EXAMPLES.glob("*/app.json"))
 IN_FILES = {
     found.document["_id"]: found.document
-    for found in find_definitions([EXAMPLES / "shop", EXAMPLES / "paging"]).definitions
+    for found in find_definitions([EXAMPLES / "shop", EXAMPLES / "paging" / "app"]).definitions
 }
 QUERIES = sorted(EXAMPLES.glob("*/queries/*.graphql"))
 

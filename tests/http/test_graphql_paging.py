@@ -18,7 +18,7 @@ from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "paging"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "paging" / "app"
 (DEFINITION,) = find_definitions([EXAMPLE]).definitions
 START = datetime(2024, 1, 1)
 # Three posts of each moment, so that every page but the smallest ends among equals.
