@@ -98,7 +98,7 @@ def main() -> int:
     ]
     code = subprocess.run(command, check=False).returncode
     if code == 0:
-        print(f"built {(build / 'docs' / 'index.html').relative_to(ROOT)}")
+        print("built build/docs; to see it: python3 -m http.server -d build/docs")
     return code
 
 
