@@ -94,7 +94,7 @@ def test_add_reads_the_password_from_the_first_line_of_a_file(
         (("add", "ada", "--password-file", "/nonexistent"), "", "cannot be read: No such file"),
         (("passwd", "eve"), "new", "there is no user 'eve'"),
         (("remove", "eve", "--yes"), "", "there is no user 'eve'"),
-        (("remove", "ada"), "", "Remove the user 'ada'?"),
+        (("remove", "eve"), "y\n", "there is no user 'eve'"),
     ],
 )
 def test_what_cannot_be_done_is_one_message_and_exit_code_1(

@@ -2,7 +2,8 @@
 
 The rules are read in one query and kept for `cache-ttl`. A write of this instance is in force at
 once on all its workers (a generation counter), one of another instance when the change stream tells
-of it, within two seconds by the version that it raises, or when the time is over. A rule that cannot be read grants nothing and is reported once.
+of it, within two seconds by the version that it raises, or when the time is over. A rule that
+cannot be read grants nothing and is reported once.
 """
 
 from __future__ import annotations

@@ -109,9 +109,7 @@ class Rules:
     def __init__(self, app: Docgraph, settings: DbAclAuthorizer) -> None:
         self.app = app
         self.versions = Versions(app.store, settings.acl_db, settings.acl_collection)
-        self._resource = Resource(
-            ResourceType.COLLECTION, settings.acl_db, settings.acl_collection
-        )
+        self._resource = Resource(ResourceType.COLLECTION, settings.acl_db, settings.acl_collection)
 
     async def read_all(self) -> list[Document]:
         """Every stored rule; those with a higher priority first."""

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 from docgraph.cli.terminal import notice
+from docgraph.embedded.directory import DataDirectory
 from docgraph.embedded.mongo import EmbeddedMongo
 from docgraph.exchange import DocgraphError, StartupError
 from docgraph.runtime import create_instance
@@ -50,8 +51,20 @@ def find_database(prepared: Prepared) -> Iterator[str]:
         if running is not None:
             yield running
             return
+        _require_data(prepared)
     with open_database(prepared, notice) as address:
         yield address
+
+
+def _require_data(prepared: Prepared) -> None:
+    """Only a server makes a database: a command that made one would look at an empty one."""
+    directory = DataDirectory(prepared.config.get(Core).data_directory)
+    if not directory.data.is_dir():
+        raise StartupError(
+            f"there is no database in {directory.path}",
+            hint="`docgraph serve` makes one there; mclient.connection-string names one of yours, "
+            "core.data-directory another directory",
+        )
 
 
 @asynccontextmanager
