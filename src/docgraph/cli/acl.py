@@ -17,6 +17,7 @@ from docgraph.exchange import Document, StartupError
 if TYPE_CHECKING:
     from docgraph.access.reading import Knowledge
     from docgraph.access.rule import Rule
+    from docgraph.access.rulebook import RuleBook
     from docgraph.cli.rules import Rules
 
 __all__ = ["acl"]
@@ -75,12 +76,12 @@ def add(sources: Sources, *, file: Path | None, replace: bool, **parts: Any) -> 
 @configured
 def list_(sources: Sources, as_json: bool) -> None:
     """List the rules, those of the database and those of fileAclAuthorizer."""
+    from docgraph.access.rule import Source
 
     async def read_all(rules: Rules) -> list[dict[str, Any]]:
-        knowledge = rules.app.plugins.values["acl-rules"].knowledge
-        stored = [_summarise(one, knowledge, as_json) for one in await rules.read_all()]
-        authorizer = rules.app.plugins.find("fileAclAuthorizer")
-        written = authorizer.find().rules if authorizer is not None else ()
+        book: RuleBook = rules.app.plugins.values["acl-rules"]
+        stored = [_summarise(one, book.knowledge, as_json) for one in await rules.read_all()]
+        written = [one for one in await book.find_all() if one.source is Source.FILE]
         return [*stored, *(_summarise_file(one, as_json) for one in written)]
 
     rows = _run(sources, read_all)
