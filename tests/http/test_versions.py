@@ -217,12 +217,13 @@ async def waiting(
 async def test_who_has_not_taken_up_a_change_within_five_seconds_is_named(
     waiting: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    versions, _ = waiting
-    clock = Clock()
-    await await_served(versions, clock=clock, sleep=clock.sleep)
+    versions, collection = waiting
+    old = {"$set": {"instances.0.seen": datetime.now(UTC) - timedelta(seconds=20)}}
+    clock = Clock(lambda: collection.update_one({"_id": "things"}, old))  # it hangs
+    await await_served("things", versions, clock=clock, sleep=clock.sleep)
     assert 5 <= clock.now < 6
     assert capsys.readouterr().err == (
-        "not yet live on web1 (process 12): it has not taken up the change within 5 s\n"
+        "things: not live on web1 (process 12), which has not taken up the change in 5 s\n"
     )
 
 
@@ -232,9 +233,9 @@ async def test_waiting_ends_when_all_have_taken_it_up(
     versions, collection = waiting
     taken = {"$set": {"instances.0.version": 2}}
     clock = Clock(lambda: collection.update_one({"_id": "things"}, taken))
-    await await_served(versions, clock=clock, sleep=clock.sleep)
+    await await_served("things", versions, clock=clock, sleep=clock.sleep)
     assert clock.now < 1
-    assert capsys.readouterr().err == "live on 1 instance\n"
+    assert capsys.readouterr().err == "things: live on 1 instance\n"
 
 
 async def test_nobody_waits_for_an_instance_that_was_not_seen_of_late(
@@ -244,6 +245,6 @@ async def test_nobody_waits_for_an_instance_that_was_not_seen_of_late(
     old = datetime.now(UTC) - timedelta(seconds=30)
     collection.update_one({"_id": "things"}, {"$set": {"instances.0.seen": old}})
     clock = Clock()
-    await await_served(versions, clock=clock, sleep=clock.sleep)
+    await await_served("things", versions, clock=clock, sleep=clock.sleep)
     assert clock.now == 0
     assert capsys.readouterr().err == ""

@@ -66,7 +66,7 @@ def add(sources: Sources, *, file: Path | None, replace: bool, **parts: Any) -> 
         for one in documents:
             roles = one.get("roles") or [one["role"]]
             notice(f"stored the rule {one['_id']!s} for {describe_roles(roles)}")
-        await await_served(rules.versions)
+        await await_served("rules", rules.versions)
 
     _run(sources, store)
 
@@ -115,7 +115,7 @@ def remove(sources: Sources, id: str, yes: bool) -> None:
     async def delete(rules: Rules) -> None:
         await rules.remove(rule["_id"])
         notice(f"removed the rule {id}")
-        await await_served(rules.versions)
+        await await_served("rules", rules.versions)
 
     _run(sources, delete)
 

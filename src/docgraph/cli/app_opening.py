@@ -61,7 +61,7 @@ class Opening:
         await self._rules.add(self._wanted, replace=True)
         for rule in self._wanted:
             notice(f"opened {self._describe(rule)}")
-        await await_served(self._rules.versions)
+        await await_served("rules", self._rules.versions)
 
     def _build(self, definition: Document) -> Document:
         path = f"{self._base}/{decode_definition(definition).uri}"

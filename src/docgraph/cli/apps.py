@@ -255,7 +255,7 @@ class _Definitions:
         from docgraph.store.versions import Versions
 
         settings = self.settings
-        await await_served(Versions(self.app.store, settings.db, settings.collection))
+        await await_served("apps", Versions(self.app.store, settings.db, settings.collection))
 
     async def read_all(self) -> list[Document]:
         """Every stored definition, by id."""

@@ -31,12 +31,12 @@ from docgraph.runtime.clock import elapsed
 from docgraph.store.mounts import VERSION_STORE
 from docgraph.store.store import Store
 
-__all__ = ["RECENT_SECONDS", "Served", "VersionFollower", "Versions"]
+__all__ = ["KEPT_SECONDS", "Served", "VersionFollower", "Versions"]
 
 RECENT_SECONDS: Final = 10  # an instance that was seen within them counts as running
+KEPT_SECONDS: Final = 60
 _LOOK_EVERY: Final = 1.0
 _NOTE_EVERY: Final = 4.0
-_KEPT_SECONDS: Final = 60
 _MOST_NOTES: Final = 200
 _LOOK_MS: Final = 2_000
 _LEAVE_MS: Final = 1_000
@@ -44,8 +44,9 @@ _LEAVE_MS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """An instance that runs, and the version that it serves."""
+    """An instance, and the version that it serves."""
 
+    instance: str
     host: str
     process: int
     version: int
@@ -80,9 +81,9 @@ class Versions:
         )
         return _number(found or {})
 
-    async def find_served(self) -> list[Served]:
-        """What the instances serve that were seen of late."""
-        recent = _filter_notes(_is_younger(RECENT_SECONDS))
+    async def find_served(self, seconds: int = RECENT_SECONDS) -> list[Served]:
+        """What the instances serve that were seen within the last `seconds`."""
+        recent = _filter_notes(_is_younger(seconds))
         found = await self._store.aggregate(
             self._db,
             VERSION_STORE,
@@ -91,7 +92,10 @@ class Versions:
             deadline=Deadline.after_ms(_LOOK_MS),
         )
         notes = found[0]["recent"] if found else []
-        return [Served(str(one["host"]), int(one["process"]), _number(one)) for one in notes]
+        return [
+            Served(str(one["instance"]), str(one["host"]), int(one["process"]), _number(one))
+            for one in notes
+        ]
 
     async def note(self, instance: Instance, version: int) -> None:
         """Say that the instance serves that version now."""
@@ -103,7 +107,7 @@ class Versions:
             "seen": "$$NOW",
         }
         is_other = {"$ne": ["$$this.instance", instance.id]}
-        others = _filter_notes({"$and": [is_other, _is_younger(_KEPT_SECONDS)]})
+        others = _filter_notes({"$and": [is_other, _is_younger(KEPT_SECONDS)]})
         notes = {"$slice": [{"$concatArrays": [others, [mine]]}, -_MOST_NOTES]}
         await self._update(pipeline=({"$set": {"instances": notes}},), upsert=True)
 
@@ -142,6 +146,7 @@ class VersionFollower:
         self._take = take
         self._served: int | None = None
         self._noted: float | None = None
+        self._is_known = False  # others may have read of this instance
         self._failing: set[str] = set()
 
     async def run(self) -> None:
@@ -160,7 +165,7 @@ class VersionFollower:
 
     async def close(self) -> None:
         """Let nobody wait for this instance. What cannot be said ends by itself, a little later."""
-        if self._noted is not None and self._store.is_available:
+        if self._is_known and self._store.is_available:
             with suppress(DocgraphError):
                 await self._versions.leave(self._instance)
 
@@ -172,6 +177,7 @@ class VersionFollower:
 
     async def _note(self) -> None:
         assert self._served is not None  # noqa: S101 - see `look`
+        self._is_known = True  # also when this is cancelled: the write goes on
         await self._versions.note(self._instance, self._served)
         self._noted = elapsed()
 
