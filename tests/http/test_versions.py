@@ -30,6 +30,7 @@ from tests.http.harness import (
     running,
     until,
 )
+from tests.http.realms import COST, render_basic
 
 pytestmark = pytest.mark.anyio
 
@@ -106,6 +107,26 @@ async def test_a_rule_of_another_instance_is_in_force_without_change_streams(
 
         await one.write("acl", Write(WriteKind.DELETE, filter={"_id": "r"}))
         await until(lambda: ask(other, "a"), 401)
+
+
+async def test_a_user_of_another_instance_has_his_new_roles_without_change_streams(
+    start: Any, standalone: None, database: str
+) -> None:
+    realm = {"users-db": database, "create-user": False, "bcrypt-complexity": COST}
+    kept = {"dbRealmAuthenticator": {**realm, "cache-enabled": True, "cache-ttl": 86_400_000}}
+    login = {"authorization": render_basic("ada", "secret")}
+
+    async def roles(service: Service) -> list[str]:
+        reply = await service.request("GET", "/whoami", headers=login)
+        return list(reply.json["roles"])
+
+    async with start(kept) as one, start(kept) as other:
+        ada = {"_id": "ada", "password": "secret", "roles": ["user"]}
+        await one.write("users", Write(WriteKind.INSERT, (ada,)))
+        await until(lambda: roles(other), ["user"])
+        change = Write(WriteKind.UPDATE, update={"$set": {"roles": ["editor"]}}, filter={})
+        await one.write("users", change)
+        await until(lambda: roles(other), ["editor"])
 
 
 async def test_an_instance_without_cache_says_what_it_serves_too(start: Any) -> None:
@@ -201,9 +222,7 @@ class Clock:
 
 
 @pytest.fixture
-async def waiting(
-    start: Any, capsys: pytest.CaptureFixture[str]
-) -> AsyncIterator[tuple[Versions, Any]]:
+async def waiting(start: Any) -> AsyncIterator[tuple[Versions, Any]]:
     """The versions of a collection, in which an instance has an older one than the present."""
     async with start() as service:
         late = {"host": "web1", "process": 12, "version": 1, "instance": "x"}
@@ -215,36 +234,39 @@ async def waiting(
 
 
 async def test_who_has_not_taken_up_a_change_within_five_seconds_is_named(
-    waiting: Any, capsys: pytest.CaptureFixture[str]
+    waiting: Any,
 ) -> None:
+    said: list[str] = []
     versions, collection = waiting
     old = {"$set": {"instances.0.seen": datetime.now(UTC) - timedelta(seconds=20)}}
     clock = Clock(lambda: collection.update_one({"_id": "things"}, old))  # it hangs
-    await await_served("things", versions, clock=clock, sleep=clock.sleep)
+    await await_served("things", versions, say=said.append, clock=clock, sleep=clock.sleep)
     assert 5 <= clock.now < 6
-    assert capsys.readouterr().err == (
-        "things: not live on web1 (process 12), which has not taken up the change in 5 s\n"
-    )
+    assert said == [
+        "things: not live on web1 (process 12), which has not taken up the change in 5 s"
+    ]
 
 
 async def test_waiting_ends_when_all_have_taken_it_up(
-    waiting: Any, capsys: pytest.CaptureFixture[str]
+    waiting: Any,
 ) -> None:
+    said: list[str] = []
     versions, collection = waiting
     taken = {"$set": {"instances.0.version": 2}}
     clock = Clock(lambda: collection.update_one({"_id": "things"}, taken))
-    await await_served("things", versions, clock=clock, sleep=clock.sleep)
+    await await_served("things", versions, say=said.append, clock=clock, sleep=clock.sleep)
     assert clock.now < 1
-    assert capsys.readouterr().err == "things: live on 1 instance\n"
+    assert said == ["things: live on 1 instance"]
 
 
 async def test_nobody_waits_for_an_instance_that_was_not_seen_of_late(
-    waiting: Any, capsys: pytest.CaptureFixture[str]
+    waiting: Any,
 ) -> None:
+    said: list[str] = []
     versions, collection = waiting
     old = datetime.now(UTC) - timedelta(seconds=30)
     collection.update_one({"_id": "things"}, {"$set": {"instances.0.seen": old}})
     clock = Clock()
-    await await_served("things", versions, clock=clock, sleep=clock.sleep)
+    await await_served("things", versions, say=said.append, clock=clock, sleep=clock.sleep)
     assert clock.now == 0
-    assert capsys.readouterr().err == ""
+    assert said == []

@@ -19,6 +19,7 @@ async def await_served(
     what: str,
     versions: Versions,
     *,
+    say: Callable[[str], None] = notice,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
@@ -37,6 +38,6 @@ async def await_served(
         served = [one for one in found if one.instance in running]
     count = len(served) - len(late)
     if count:
-        notice(f"{what}: live on {count} instance{'s' if count > 1 else ''}")
+        say(f"{what}: live on {count} instance{'s' if count > 1 else ''}")
     for one in late:
-        notice(f"{what}: not live on {one}, which has not taken up the change in {_PATIENCE:g} s")
+        say(f"{what}: not live on {one}, which has not taken up the change in {_PATIENCE:g} s")
