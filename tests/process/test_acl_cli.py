@@ -223,8 +223,10 @@ def test_applied_apps_are_opened_at_their_address_and_nowhere_else(
     assert "opened blog to everybody, editor by the rule app-blog" in done.stderr
     rule = {"roles": ["$unauthenticated", "editor"], "predicate": "path('/graphql/v1/blog')"}
     assert commands.stored == {"app-blog": rule}
+    save(tmp_path, "blog.json", definition("blog", descriptor={"uri": "it's"}))
     commands.run("apps", "apply", blog, "--open-to", "editor")
-    assert commands.stored == {"app-blog": {**rule, "roles": ["editor"]}}
+    moved = {"roles": ["editor"], "predicate": 'path("/graphql/it\'s")'}
+    assert commands.stored == {"app-blog": moved}
 
 
 def test_opening_never_replaces_a_rule_with_conditions(commands: Commands, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import click
@@ -19,6 +20,7 @@ from docgraph.server.prepare import Prepared
 __all__ = ["Opening"]
 
 _OURS = frozenset({"_id", "_etag", "roles", "predicate"})
+_ADDRESS = re.compile(r"""path\((?:'[^']*'|"[^"]*")\)""")
 
 
 class Opening:
@@ -42,7 +44,7 @@ class Opening:
         self._wanted = [self._build(one) for one in definitions]
         for rule in self._wanted:
             found = await self._rules.find(rule["_id"])
-            if found is not None and not _is_ours(found, rule):
+            if found is not None and not _is_ours(found):
                 raise StartupError(
                     f"there is a rule {rule['_id']} with conditions of its own",
                     hint=f"change it with `docgraph acl add {rule['_id']} --replace`, "
@@ -76,6 +78,6 @@ class Opening:
         return f"{app} to {describe_roles(rule['roles'])} by the rule {rule['_id']}"
 
 
-def _is_ours(found: Document, wanted: Document) -> bool:
-    """Whether nobody has given it conditions that would be lost."""
-    return found.keys() <= _OURS and found["predicate"] == wanted["predicate"]
+def _is_ours(found: Document) -> bool:
+    """Whether it opens an address and no more: nobody's conditions would be lost."""
+    return found.keys() <= _OURS and bool(_ADDRESS.fullmatch(str(found.get("predicate"))))
