@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from docgraph.cli.served import await_served
 from docgraph.exchange import Write, WriteKind
 from docgraph.observe.events import BackgroundFailed
 from docgraph.runtime import Instance
@@ -236,37 +235,32 @@ async def waiting(start: Any) -> AsyncIterator[tuple[Versions, Any]]:
 async def test_who_has_not_taken_up_a_change_within_five_seconds_is_named(
     waiting: Any,
 ) -> None:
-    said: list[str] = []
     versions, collection = waiting
     old = {"$set": {"instances.0.seen": datetime.now(UTC) - timedelta(seconds=20)}}
     clock = Clock(lambda: collection.update_one({"_id": "things"}, old))  # it hangs
-    await await_served("things", versions, say=said.append, clock=clock, sleep=clock.sleep)
+    spread = await versions.await_served(clock=clock, sleep=clock.sleep)
     assert 5 <= clock.now < 6
-    assert said == [
-        "things: not live on web1 (process 12), which has not taken up the change in 5 s"
-    ]
+    assert (list(map(str, spread.late)), spread.live) == (["web1 (process 12)"], [])
 
 
 async def test_waiting_ends_when_all_have_taken_it_up(
     waiting: Any,
 ) -> None:
-    said: list[str] = []
     versions, collection = waiting
     taken = {"$set": {"instances.0.version": 2}}
     clock = Clock(lambda: collection.update_one({"_id": "things"}, taken))
-    await await_served("things", versions, say=said.append, clock=clock, sleep=clock.sleep)
+    spread = await versions.await_served(clock=clock, sleep=clock.sleep)
     assert clock.now < 1
-    assert said == ["things: live on 1 instance"]
+    assert (list(map(str, spread.live)), spread.late) == (["web1 (process 12)"], [])
 
 
 async def test_nobody_waits_for_an_instance_that_was_not_seen_of_late(
     waiting: Any,
 ) -> None:
-    said: list[str] = []
     versions, collection = waiting
     old = datetime.now(UTC) - timedelta(seconds=30)
     collection.update_one({"_id": "things"}, {"$set": {"instances.0.seen": old}})
     clock = Clock()
-    await await_served("things", versions, say=said.append, clock=clock, sleep=clock.sleep)
+    spread = await versions.await_served(clock=clock, sleep=clock.sleep)
     assert clock.now == 0
-    assert said == []
+    assert (spread.live, spread.late) == ([], [])

@@ -97,8 +97,8 @@ def apply(
     See `docgraph apps check --help` for what a definition is. Waits until all instances that run
     have them, for 5 s at most.
     """
+    from docgraph.cli.acl.opening import Opening
     from docgraph.cli.app_changes import claims_of
-    from docgraph.cli.app_opening import Opening
     from docgraph.cli.definitions import check_paths, report, settle_all, settle_alone
     from docgraph.graphql.apps.cache_plugins import ensure_index
 
@@ -133,7 +133,7 @@ def apply(
             notice(f"stored {document['_id']!s}")
         await bench.delete(one for one in gone if not claims & claims_of(one))
         await opening.store()
-        await bench.await_served()
+        await bench.tell_served()
 
     _run(sources, store_all)
 
@@ -222,7 +222,7 @@ def delete(sources: Sources, app: str) -> None:
         document = await bench.require(app)
         await bench.write(Write(WriteKind.DELETE, filter={"_id": document["_id"]}))
         notice(f"deleted {app!r}")
-        await bench.await_served()
+        await bench.tell_served()
 
     _run(sources, remove)
 
@@ -249,13 +249,13 @@ class _Definitions:
                 result.failures[0].message, hint="somebody else wrote at the same time"
             )
 
-    async def await_served(self) -> None:
+    async def tell_served(self) -> None:
         """Wait until the instances that run serve what is stored now, or say which do not."""
-        from docgraph.cli.served import await_served
+        from docgraph.cli.workbench import tell_served
         from docgraph.store.versions import Versions
 
         settings = self.settings
-        await await_served("apps", Versions(self.app.store, settings.db, settings.collection))
+        await tell_served("apps", Versions(self.app.store, settings.db, settings.collection))
 
     async def read_all(self) -> list[Document]:
         """Every stored definition, by id."""

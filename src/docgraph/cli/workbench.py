@@ -21,8 +21,9 @@ from docgraph.server.app import Docgraph
 from docgraph.server.prepare import Prepared
 from docgraph.server.process.host import open_database
 from docgraph.store.sections import MClient
+from docgraph.store.versions import PATIENCE, Versions
 
-__all__ = ["find_database", "open_workbench", "work_on"]
+__all__ = ["find_database", "open_workbench", "tell_served", "work_on"]
 
 _T = TypeVar("_T")
 
@@ -77,3 +78,13 @@ async def open_workbench(prepared: Prepared, address: str) -> AsyncIterator[Docg
             yield app
         finally:
             await app.shutdown()
+
+
+async def tell_served(what: str, versions: Versions) -> None:
+    """Wait a little for the instances that run to take up a change, and say who has it."""
+    spread = await versions.await_served()
+    if spread.live:
+        count = len(spread.live)
+        notice(f"{what}: live on {count} instance{'s' if count > 1 else ''}")
+    for one in spread.late:
+        notice(f"{what}: not live on {one}, which has not taken up the change in {PATIENCE:g} s")

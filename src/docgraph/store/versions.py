@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -31,10 +31,12 @@ from docgraph.runtime.clock import elapsed
 from docgraph.store.mounts import VERSION_STORE
 from docgraph.store.store import Store
 
-__all__ = ["KEPT_SECONDS", "Served", "VersionFollower", "Versions"]
+__all__ = ["PATIENCE", "Served", "Spread", "VersionFollower", "Versions"]
 
-RECENT_SECONDS: Final = 10  # an instance that was seen within them counts as running
-KEPT_SECONDS: Final = 60
+PATIENCE: Final = 5.0  # seconds that somebody who has written waits for the instances
+_PAUSE: Final = 0.1
+_RECENT_SECONDS: Final = 10  # an instance that was seen within them counts as running
+_KEPT_SECONDS: Final = 60
 _LOOK_EVERY: Final = 1.0
 _NOTE_EVERY: Final = 4.0
 _MOST_NOTES: Final = 200
@@ -53,6 +55,14 @@ class Served:
 
     def __str__(self) -> str:
         return f"{self.host} (process {self.process})"
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The instances that run: those that serve a change, and those that do not yet."""
+
+    live: Sequence[Served]
+    late: Sequence[Served]
 
 
 class Versions:
@@ -81,7 +91,7 @@ class Versions:
         )
         return _number(found or {})
 
-    async def find_served(self, seconds: int = RECENT_SECONDS) -> list[Served]:
+    async def find_served(self, seconds: int = _RECENT_SECONDS) -> list[Served]:
         """What the instances serve that were seen within the last `seconds`."""
         recent = _filter_notes(_is_younger(seconds))
         found = await self._store.aggregate(
@@ -97,6 +107,30 @@ class Versions:
             for one in notes
         ]
 
+    async def await_served(
+        self,
+        *,
+        clock: Callable[[], float] = elapsed,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> Spread:
+        """Wait until every instance that runs serves the present version; `PATIENCE` at most.
+
+        One that ends is not waited for.
+        """
+        wanted = await self.read()
+        served = await self.find_served()
+        running = {one.instance for one in served}
+        end = clock() + PATIENCE
+        while any(one.version < wanted for one in served) and clock() < end:
+            await sleep(_PAUSE)
+            # One that hangs is not seen any more, and still to be named.
+            found = await self.find_served(_KEPT_SECONDS)
+            served = [one for one in found if one.instance in running]
+        return Spread(
+            [one for one in served if one.version >= wanted],
+            [one for one in served if one.version < wanted],
+        )
+
     async def note(self, instance: Instance, version: int) -> None:
         """Say that the instance serves that version now."""
         mine = {
@@ -107,7 +141,7 @@ class Versions:
             "seen": "$$NOW",
         }
         is_other = {"$ne": ["$$this.instance", instance.id]}
-        others = _filter_notes({"$and": [is_other, _is_younger(KEPT_SECONDS)]})
+        others = _filter_notes({"$and": [is_other, _is_younger(_KEPT_SECONDS)]})
         notes = {"$slice": [{"$concatArrays": [others, [mine]]}, -_MOST_NOTES]}
         await self._update(pipeline=({"$set": {"instances": notes}},), upsert=True)
 

@@ -1,4 +1,4 @@
-"""`docgraph acl`: add, list, show, remove and check permission rules."""
+"""The commands `docgraph acl add`, `list`, `show`, `remove` and `check`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from docgraph.access.reading import Knowledge
     from docgraph.access.rule import Rule
     from docgraph.access.rulebook import RuleBook
-    from docgraph.cli.rules import Rules
+    from docgraph.cli.acl.rules import Rules
 
 __all__ = ["acl"]
 
@@ -47,8 +47,8 @@ def add(sources: Sources, *, file: Path | None, replace: bool, **parts: Any) -> 
 
     docgraph acl add notes "path-prefix('/notes')" --role user
     """
-    from docgraph.cli.rules import describe_roles, load_rules
-    from docgraph.cli.served import await_served
+    from docgraph.cli.acl.rules import describe_roles, load_rules
+    from docgraph.cli.workbench import tell_served
     from docgraph.codec.types import ObjectId
 
     if file is None:
@@ -66,7 +66,7 @@ def add(sources: Sources, *, file: Path | None, replace: bool, **parts: Any) -> 
         for one in documents:
             roles = one.get("roles") or [one["role"]]
             notice(f"stored the rule {one['_id']!s} for {describe_roles(roles)}")
-        await await_served("rules", rules.versions)
+        await tell_served("rules", rules.versions)
 
     _run(sources, store)
 
@@ -103,8 +103,8 @@ def show(sources: Sources, id: str) -> None:
 @configured
 def remove(sources: Sources, id: str, yes: bool) -> None:
     """Remove a rule of the database; what only it allowed is refused from then on."""
-    from docgraph.cli.rules import describe_roles
-    from docgraph.cli.served import await_served
+    from docgraph.cli.acl.rules import describe_roles
+    from docgraph.cli.workbench import tell_served
 
     rule = _run(sources, lambda rules: rules.require(id))
     if not yes:
@@ -115,7 +115,7 @@ def remove(sources: Sources, id: str, yes: bool) -> None:
     async def delete(rules: Rules) -> None:
         await rules.remove(rule["_id"])
         notice(f"removed the rule {id}")
-        await await_served("rules", rules.versions)
+        await tell_served("rules", rules.versions)
 
     _run(sources, delete)
 
@@ -130,7 +130,7 @@ def check(sources: Sources, predicate: str | None, file: Path | None, as_json: b
 
     Only the last needs a database. Exit code 1 when a rule cannot work, which then allows nothing.
     """
-    from docgraph.cli.rules import build_knowledge, load_rules
+    from docgraph.cli.acl.rules import build_knowledge, load_rules
 
     if predicate is not None and file is not None:
         raise click.UsageError("give a predicate or --file, not both")
@@ -226,7 +226,7 @@ def _name(document: Document, place: int) -> str:
 
 def _check(name: str, document: Document, knowledge: Knowledge) -> dict[str, Any]:
     from docgraph.access.reading import describe_flaw
-    from docgraph.cli.rules import find_flaws
+    from docgraph.cli.acl.rules import find_flaws
 
     flaws = find_flaws(document, knowledge)
     errors = [{"what": describe_flaw(flaw), "hint": flaw.hint} for flaw in flaws]
@@ -245,7 +245,7 @@ def _report(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _summarise(document: Document, knowledge: Knowledge, as_json: bool) -> dict[str, Any]:
-    from docgraph.cli.rules import find_flaws
+    from docgraph.cli.acl.rules import find_flaws
 
     roles = document.get("roles", document.get("role"))
     listed = [str(one) for one in (roles if isinstance(roles, list) else [roles])]
@@ -297,7 +297,7 @@ def _render(document: Document) -> str:
 
 def _run(sources: Sources, work: Callable[[Rules], Awaitable[_T]]) -> _T:
     """Do something with the rules of the configured database."""
-    from docgraph.cli.rules import Rules, require_authorizer
+    from docgraph.cli.acl.rules import Rules, require_authorizer
     from docgraph.cli.workbench import work_on
 
     prepared = prepare_sources(sources)

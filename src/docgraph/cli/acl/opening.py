@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import click
 
 from docgraph.access.rule import UNAUTHENTICATED
-from docgraph.cli.rules import EVERYBODY, Rules, describe_roles, quote_text, require_authorizer
-from docgraph.cli.served import await_served
+from docgraph.cli.acl.rules import EVERYBODY, Rules, describe_roles, quote_text, require_authorizer
 from docgraph.cli.terminal import notice
+from docgraph.cli.workbench import tell_served
 from docgraph.exchange import Document, StartupError
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.sections import Graphql
@@ -63,7 +63,7 @@ class Opening:
         await self._rules.add(self._wanted, replace=True)
         for rule in self._wanted:
             notice(f"opened {self._describe(rule)}")
-        await await_served("rules", self._rules.versions)
+        await tell_served("rules", self._rules.versions)
 
     def _build(self, definition: Document) -> Document:
         path = f"{self._base}/{decode_definition(definition).uri}"
