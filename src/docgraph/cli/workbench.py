@@ -82,7 +82,11 @@ async def open_workbench(prepared: Prepared, address: str) -> AsyncIterator[Docg
 
 async def tell_served(what: str, versions: Versions) -> None:
     """Wait a little for the instances that run to take up a change, and say who has it."""
-    spread = await versions.await_served()
+    try:
+        spread = await versions.await_served()
+    except DocgraphError as error:  # what was written is written
+        notice(f"{what}: nobody can say which instances have the change: {error.message}")
+        return
     if spread.live:
         count = len(spread.live)
         notice(f"{what}: live on {count} instance{'s' if count > 1 else ''}")

@@ -212,8 +212,8 @@ class VersionFollower:
     async def _note(self) -> None:
         assert self._served is not None  # noqa: S101 - see `look`
         self._is_known = True  # also when this is cancelled: the write goes on
+        self._noted = elapsed()  # also when it fails, so that nobody is asked in vain every second
         await self._versions.note(self._instance, self._served)
-        self._noted = elapsed()
 
     def _is_note_due(self) -> bool:
         return self._noted is None or elapsed() - self._noted >= _NOTE_EVERY

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from docgraph.cli.workbench import tell_served
+from docgraph.exchange.errors import StoreUnavailable
 from docgraph.store.versions import Served, Spread
 
 pytestmark = pytest.mark.anyio
@@ -24,6 +25,25 @@ class Told:
 
 def _build(host: str, count: int) -> list[Served]:
     return [Served(f"{host}{number}", host, number, 1) for number in range(count)]
+
+
+class Silent:
+    """Versions that cannot be read."""
+
+    async def await_served(self) -> Spread:
+        raise StoreUnavailable("the database cannot be reached")
+
+
+async def test_a_write_that_is_done_stays_done_when_nobody_can_say_who_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("docgraph.cli.workbench.notice", said.append)
+    versions: Any = Silent()
+    await tell_served("apps", versions)
+    assert said == [
+        "apps: nobody can say which instances have the change: the database cannot be reached"
+    ]
 
 
 @pytest.mark.parametrize(
