@@ -4,8 +4,8 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 # The newest Python from 3.11 on that is here; PYTHON=... names another.
-PYTHON ?= $(shell for v in python3 python3.14 python3.13 python3.12 python3.11; do \
-	$$v -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$v && break; done)
+IS_USABLE := -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+PYTHON ?= $(shell for v in python3 python3.14 python3.13 python3.12 python3.11; do $$v $(IS_USABLE) && echo $$v && break; done)
 # Processes of `make test`: three keep two cores busy, for tests also wait.
 TESTERS ?= 3
 # Byte code makes the second start several times faster; some machines switch it off.
@@ -17,9 +17,11 @@ help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/.created:
-	@test -n "$(PYTHON)" || { echo "docgraph needs Python 3.11 or newer with the venv module (Debian: apt-get install python3-venv)"; exit 1; }
+	@test -n "$(PYTHON)" && $(PYTHON) $(IS_USABLE) || { \
+		echo "docgraph needs Python 3.11 or newer with the venv module (Debian: apt-get install python3-venv)"; \
+		test -z "$(PYTHON)" || echo "PYTHON=$(PYTHON) is not that"; exit 1; }
 	@echo "creating $(VENV) with $(PYTHON)"
-	@$(PYTHON) -m venv $(VENV)
+	@if test -e $(VENV); then $(PYTHON) -m venv $(VENV); else $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }; fi
 	@touch $@
 
 $(VENV)/.run: $(VENV)/.created pyproject.toml constraints.txt
