@@ -99,6 +99,7 @@ async def result(
     """The result of a message that is answered with one."""
     reply = await ask(service, method, params, who)
     assert reply.status == 200, (reply.status, reply.text)
+    assert "result" in reply.json, reply.text
     found: Document = reply.json["result"]
     return found
 

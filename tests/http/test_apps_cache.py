@@ -263,6 +263,20 @@ async def test_a_write_that_could_not_be_looked_at_is_looked_at_later(
         await until(lambda: status(service, "a"), 404)
 
 
+async def test_an_app_that_is_written_after_a_failure_is_live_at_once(
+    start: Any, mongo_client: Mongo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pause after a failed look is for what was looked for then, not for what came later."""
+    monkeypatch.setattr("docgraph.graphql.apps.apps._PAUSE", 3_600)
+    async with start([app_of("a")], NO_UPDATER) as service:
+        assert await status(service, "a") == 200
+        service.apps._generations.bump("apps")
+        with failing(mongo_client, "find", errorCode=11601):
+            assert await status(service, "a") == 200
+        await service.define("b", "type Query { a: Int }")
+        assert await status(service, "b") == 200
+
+
 async def test_a_first_load_that_fails_is_500_and_recovers(start: Any, mongo_client: Mongo) -> None:
     """Decision 25."""
     async with start([app_of("a")], LAZY) as service:

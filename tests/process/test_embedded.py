@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import signal
@@ -31,6 +32,7 @@ from docgraph.embedded.node import Node
 from docgraph.embedded.process import await_end
 from docgraph.exchange.errors import StartupError
 from docgraph.observe.events import DiskFull, Event
+from docgraph.runtime import LoadingCache
 from tests.process.harness import eventually
 from tests.replica_set import ReplicaSet, kill
 
@@ -628,6 +630,17 @@ async def test_suite_notices_blocking_calls_in_the_event_loop(
 
     assert blocking_calls
     blocking_calls.clear()
+
+
+@pytest.mark.anyio
+async def test_suite_lets_libraries_log_below_our_code(blocking_calls: list[str]) -> None:
+    """pytest keeps what they log in files of its own, and calls that are ours were below."""
+
+    async def load(_: str) -> None:
+        logging.getLogger("a.library").error("failed")
+
+    await LoadingCache[str, None](1).get("x", load)
+    assert not blocking_calls
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at the threads of a process in /proc")

@@ -35,6 +35,7 @@ COMMANDS = {
     "streams": "Follow the change streams of collections.",
     "mcp": "Offer the apps to an agent on stdin and stdout, under the rules of a user.",
     "users": "Add, list and remove the users of dbRealmAuthenticator.",
+    "acl": "Add, list, check and remove permission rules: who may do what.",
     "access": "Explain what callers may do and see.",
     "config": "Show, check and start configurations.",
     "plugins": "List the plugins: name, kind, enabled or not, origin.",

@@ -95,7 +95,7 @@ def test_completing_the_name_of_a_command_needs_no_more(tmp_path: Path) -> None:
         env={
             **os.environ,
             "_DOCGRAPH_COMPLETE": "bash_complete",
-            "COMP_WORDS": "docgraph ac",
+            "COMP_WORDS": "docgraph acc",
             "COMP_CWORD": "1",
         },
         capture_output=True,

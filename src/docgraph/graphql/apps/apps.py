@@ -79,7 +79,8 @@ class Apps:
         self._definitions = StoredDefinitions()
         self._complete = False
         self._seen = -1  # the generation that the definitions are of
-        self._ask_again = 0.0  # when, after the database failed
+        self._failed = -1  # the generation that the database did not tell …
+        self._ask_again = 0.0  # … and when it is asked for that one again
         self._emitted: dict[str, str] = {}  # collisions that were emitted
         self._refreshing = asyncio.Lock()
         self._catching_up: LoadingCache[int, None] = LoadingCache(0)
@@ -166,9 +167,10 @@ class Apps:
         return self._definitions
 
     async def _follow(self) -> None:
-        """Know what other workers have written."""
+        """Know what other workers have written; a later write is looked for at once."""
         generation = self._generations.read("apps")
-        if generation != self._seen and time.monotonic() >= self._ask_again:
+        is_due = generation != self._failed or time.monotonic() >= self._ask_again
+        if generation != self._seen and is_due:
             await self._catching_up.get(generation, self._catch_up)
 
     async def _catch_up(self, generation: int) -> None:
@@ -184,7 +186,7 @@ class Apps:
             except StoreError:
                 if not self._definitions.etags():
                     raise
-                self._ask_again = time.monotonic() + _PAUSE
+                self._failed, self._ask_again = generation, time.monotonic() + _PAUSE
 
     async def _load_claimants(self, uri: str) -> None:
         """The first request for an app; a newer version that came meanwhile stays."""
