@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from docgraph.cli.terminal import print_table
+from docgraph.cli.terminal import Colour, paint, print_table
 from docgraph.codec import JsonMode, encode, to_json
 from docgraph.config.render import render_block
 from docgraph.exchange import Document
@@ -21,6 +21,7 @@ from docgraph.graphql.definition.definition import decode_definition
 __all__ = ["Change", "Kind", "claims_of", "find_changes", "find_collisions", "print_changes"]
 
 _PARTS = ("schema", "mappings")
+_DIFFERENT: dict[str, Colour] = {"+": "green", "-": "red"}
 
 
 class Kind(StrEnum):
@@ -116,7 +117,8 @@ def print_changes(changes: Sequence[Change], *, as_json: bool) -> None:
         click.echo(f"{_MARKS[change.kind]} {change.app}: {_describe(change)}")
         for effect in change.effects:
             mark = effect.severity.upper() if effect.severity is Severity.BREAKING else None
-            click.echo(f"    {mark or effect.severity}: {effect.what}")
+            colour: Colour = "yellow" if mark is None else "red"
+            click.echo(f"    {paint(mark or effect.severity, colour)}: {effect.what}")
         if change.kind is Kind.CHANGED:
             click.echo("".join(_diff(change)), nl=False)
 
@@ -137,4 +139,11 @@ def _diff(change: Change) -> Iterator[str]:
     for part, text in before.items():
         old, new = text.splitlines(), after[part].splitlines()
         names = f"{change.app}/{part} (stored)", f"{change.app}/{part}"
-        yield from (f"    {line}\n" for line in unified_diff(old, new, *names, lineterm="", n=2))
+        lines = unified_diff(old, new, *names, lineterm="", n=2)
+        yield from (f"    {_paint_line(line)}\n" for line in lines)
+
+
+def _paint_line(line: str) -> str:
+    if line.startswith(("+++", "---")) or line[:1] not in _DIFFERENT:
+        return line
+    return paint(line, _DIFFERENT[line[:1]])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from docgraph.cli.definition_sources import SCHEMA_FILE, Found, find_definitions
-from docgraph.cli.terminal import notice, print_table
+from docgraph.cli.terminal import Colour, notice, paint, print_table
 from docgraph.exchange import Document, StartupError
 from docgraph.graphql.apps.questions import settle
 from docgraph.graphql.definition.check import Report, inspect_definition
@@ -24,11 +24,14 @@ __all__ = [
     "Checked",
     "check_paths",
     "check_stored",
+    "find_variables",
     "read_paths",
     "report",
     "settle_all",
     "settle_alone",
 ]
+
+_COLOURS: dict[str, Colour] = {"error": "red", "warning": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +100,20 @@ def _check(prepared: Prepared, found: Found) -> Checked:
     return Checked(found.name, found.document, report)
 
 
-def _inspect(prepared: Prepared, document: Document) -> Report:
+def find_variables(prepared: Prepared) -> frozenset[str]:
+    """The predefined variables and those of plugins, without their @."""
     plugins: list[Any] = [
         one.plugin for one in prepared.found if one.plugin.kind is Kind.VARIABLE_RESOLVER
     ]
+    return frozenset((*BUILT_IN, *(plugin.variable for plugin in plugins)))
+
+
+def _inspect(prepared: Prepared, document: Document) -> Report:
     return inspect_definition(
         document,
         settings=prepared.config.get(Graphql),
         policy=Policy.from_section(prepared.config.get(AggregationSecurity)),
-        variables={*BUILT_IN, *(plugin.variable for plugin in plugins)},
+        variables=find_variables(prepared),
     )
 
 
@@ -134,11 +142,11 @@ def report(checked: Sequence[Checked], *, as_json: bool) -> None:
         for kind, findings in (("error", one.errors), ("warning", one.warnings)):
             for finding in findings:
                 hint = f" ({finding.hint})" if finding.hint else ""
-                notice(f"{one.name}: {kind}: {finding}{hint}")
+                notice(f"{one.name}: {paint(kind, _COLOURS[kind], err=True)}: {finding}{hint}")
         if not one.errors and one.warnings:
             notice(f"{one.name}: works, but look at the warnings")
         elif not one.errors:
-            notice(f"{one.name}: fine")
+            notice(f"{one.name}: {paint('fine', 'green', err=True)}")
 
 
 def _as_row(one: Checked) -> dict[str, Any]:
