@@ -12,19 +12,23 @@ from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.config import Decoded
 from docgraph.graphql.sections import Graphql
-from docgraph.store.mounts import REVOCATION_STORE
+from docgraph.store.mounts import REVOCATION_STORE, VERSION_STORE
 from docgraph.store.rights import Right
 
 __all__ = ["find_needed_rights"]
 
 _NEWS = "changes made elsewhere are live at once"
+_NOTING = ("find", "insert", "update")
+_WHO_SERVES = "which instance serves what"
 
 
 def find_needed_rights(config: Decoded) -> tuple[Right, ...]:
     """One right for each purpose and place."""
     users, rules = config.get(DbRealmAuthenticator), config.get(DbAclAuthorizer)
     apps = config.get(Graphql)
-    return (*_for_users(users), *_for_rules(rules), *_for_apps(apps))
+    own = (*_for_users(users), *_for_rules(rules), *_for_apps(apps))
+    noted = dict.fromkeys(right.db for right in own)
+    return (*own, *(Right(db, VERSION_STORE, _NOTING, _WHO_SERVES) for db in noted))
 
 
 def _for_users(users: DbRealmAuthenticator) -> Iterator[Right]:

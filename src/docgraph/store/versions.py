@@ -78,7 +78,8 @@ class Versions:
         try:
             await self._update(update={"$inc": {"version": 1}}, upsert=True)
         except DocgraphError as error:
-            emit(BackgroundFailed(f"announce {self._collection}", error))
+            if self._store.fault is None:  # else that has been told
+                emit(BackgroundFailed(f"announce {self._collection}", error))
 
     async def read(self) -> int:
         """The present version: 0 before the first write."""
@@ -224,9 +225,10 @@ class VersionFollower:
             await work()
             self._failing.discard(what)
         except DocgraphError as error:
-            if what not in self._failing:
-                self._failing.add(what)
-                emit(BackgroundFailed(f"{self._name}-{what}", error))
+            if what in self._failing or await self._store.outage.explains(error):
+                return
+            self._failing.add(what)
+            emit(BackgroundFailed(f"{self._name}-{what}", error))
 
 
 def _filter_notes(condition: Document) -> Document:
