@@ -12,8 +12,8 @@ from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.config import Decoded
 from docgraph.graphql.sections import Graphql
+from docgraph.store.driver.rights import Right
 from docgraph.store.mounts import REVOCATION_STORE, VERSION_STORE
-from docgraph.store.rights import Right
 
 __all__ = ["find_needed_rights"]
 

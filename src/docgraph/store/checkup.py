@@ -18,7 +18,7 @@ from docgraph.exchange.data import Document
 from docgraph.store.driver.contact import Lacking, Lost
 from docgraph.store.driver.errors import translated
 from docgraph.store.driver.login import log_in
-from docgraph.store.rights import Right
+from docgraph.store.driver.rights import Right
 from docgraph.store.store import Store
 
 __all__ = ["Finding", "State", "has_index", "look_at_database", "look_at_rights"]

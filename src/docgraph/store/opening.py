@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from docgraph.store.driver.client import build_client
 from docgraph.store.driver.contact import Contact
+from docgraph.store.driver.rights import Right
 from docgraph.store.guard.stages import Policy
-from docgraph.store.rights import Right
 from docgraph.store.sections import AggregationSecurity, MClient
 from docgraph.store.store import Store
 

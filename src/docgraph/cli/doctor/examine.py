@@ -26,8 +26,8 @@ from docgraph.store.checkup import (
     look_at_database,
     look_at_rights,
 )
+from docgraph.store.driver.rights import Right
 from docgraph.store.mounts import REVOCATION_STORE
-from docgraph.store.rights import Right
 from docgraph.store.sections import MClient
 
 __all__ = ["examine"]

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from docgraph.observe import Event
 from docgraph.observe.events import DatabaseLost, DatabaseRefused, RightsMissing
-from docgraph.store.rights import Missing, Right, render_grant, render_missing
+from docgraph.store.driver.rights import Missing, Right, render_grant, render_missing
 
 if TYPE_CHECKING:
     from pymongo.topology_description import TopologyDescription

@@ -15,7 +15,7 @@ from docgraph.exchange.data import Document
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.contact import GUIDE, Contact, Fault, Lacking, Refused
 from docgraph.store.driver.errors import AUTHENTICATION_FAILED, UNAUTHORIZED
-from docgraph.store.rights import Privileges, Right, merge_rights
+from docgraph.store.driver.rights import Privileges, Right, merge_rights
 
 __all__ = ["log_in"]
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from docgraph.exchange.deadline import Deadline, Patience
-from docgraph.store.rights import Right, parse_denial
+from docgraph.store.driver.rights import Right, parse_denial
 
 __all__ = ["Waits"]
 

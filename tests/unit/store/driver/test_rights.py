@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.store.rights import (
+from docgraph.store.driver.rights import (
     Missing,
     Privileges,
     Right,
