@@ -22,7 +22,7 @@ __all__ = ["BUILT_IN_COMMANDS", "check_plugin", "is_async", "methods_of"]
 # Those of `docgraph.cli`, which would be run in place of one of a plugin.
 BUILT_IN_COMMANDS: Final = frozenset(
     (
-        "serve demo apps explain mcp streams users acl access config plugins mongod "
+        "serve demo apps explain mcp streams users acl access config doctor plugins mongod "
         "completion version"
     ).split()
 )
