@@ -24,7 +24,7 @@ from docgraph.observe.events import (
     RightsMissing,
 )
 from tests.guarded_mongo import GuardedMongo
-from tests.http.harness import Document, Service, eventually, listening, running
+from tests.http.harness import Document, Service, eventually, listening, running, until
 from tests.http.proxy import Proxy, proxying
 from tests.http.realms import hashed, render_basic
 
@@ -166,6 +166,15 @@ async def test_a_user_that_is_dropped_and_made_again_needs_no_restart(
             await eventually(lambda: names(seen).count("database-found") == 2)
             assert (await service.request("GET", "/tokens/ann", headers=ANN)).status == 200
             assert names(seen) == ["database-found", "database-refused", "database-found"]
+
+            commands.command("dropUser", user)
+            commands.command("createUser", user, pwd="secret", roles=["root"])
+
+            async def ask() -> int:
+                return (await service.request("GET", "/tokens/ann", headers=ANN)).status
+
+            await until(ask, 200)
+            assert [await ask() for _ in range(5)] == 5 * [200]
 
 
 async def test_a_server_that_wants_a_login_says_that_there_is_none(

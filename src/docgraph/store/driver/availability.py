@@ -39,7 +39,7 @@ from docgraph.store.driver.contact import (
     find_reason,
 )
 from docgraph.store.driver.errors import AUTHENTICATION_FAILED, DRIVER_ERRORS, is_denied
-from docgraph.store.driver.login import log_in
+from docgraph.store.driver.login import forget_connections, log_in
 from docgraph.store.driver.waiting import Waits
 
 if TYPE_CHECKING:
@@ -238,6 +238,9 @@ class Availability:
         """As long as this waits for a server, the driver looks for one all the time."""
         denied = len(self._waits.denied)
         try:
+            if self._waits.has_lost_login:
+                self._waits.has_lost_login = False
+                await forget_connections(self._client)  # all of them, whichever we would get
             fault = await log_in(self._client, self._contact, self._waits.denied)
         except ServerSelectionTimeoutError:
             self._waits.is_refused, self._refusal = False, None  # there is nobody to refuse us

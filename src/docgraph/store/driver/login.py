@@ -17,7 +17,7 @@ from docgraph.store.driver.contact import GUIDE, Contact, Fault, Lacking, Refuse
 from docgraph.store.driver.errors import AUTHENTICATION_FAILED, UNAUTHORIZED
 from docgraph.store.driver.rights import Privileges, Right, merge_rights
 
-__all__ = ["log_in"]
+__all__ = ["forget_connections", "log_in"]
 
 _REFUSALS: Final = frozenset(
     {
@@ -45,7 +45,7 @@ async def log_in(client: Client, contact: Contact, more: Iterable[Right] = ()) -
     try:
         known = await _look(client)
         if not known["authenticatedUsers"] and contact.user:
-            await _forget_connections(client)
+            await forget_connections(client)
             known = await _look(client)
         if not known["authenticatedUsers"]:
             await client.admin.command({"listDatabases": 1, "nameOnly": True})
@@ -72,7 +72,7 @@ async def _look(client: Client) -> Document:
     return known
 
 
-async def _forget_connections(client: Client) -> None:
+async def forget_connections(client: Client) -> None:
     """Let new ones log in: those that we have lost their login when their user was dropped.
 
     The driver takes them for good as long as they are open, whoever is made under that name again.

@@ -19,7 +19,7 @@ from docgraph.store.driver.rights import Right, parse_denial
 __all__ = ["Waits"]
 
 _MOST_DENIED = 100
-_NO_LOGIN = "requires authentication"  # the user of the connection is not there any more
+_NO_LOGIN = "requires authentication"
 
 
 @dataclass(slots=True, eq=False)
@@ -54,6 +54,7 @@ class Waits:
         self._entries: set[_Entry] = set()
         self.is_away = False
         self.is_refused = False  # a server has refused our login
+        self.has_lost_login = False  # a connection is open, and its user is not there any more
         self.denied: set[Right] = set()  # rights that commands did not have
 
     @contextmanager
@@ -74,7 +75,7 @@ class Waits:
     def note_denial(self, text: str) -> None:
         """Remember what the database says of a command for which we lack a right, or a login."""
         if _NO_LOGIN in text:
-            self.is_refused = True
+            self.is_refused = self.has_lost_login = True
         right = parse_denial(text)
         if right is not None and len(self.denied) < _MOST_DENIED:
             self.denied.add(right)
