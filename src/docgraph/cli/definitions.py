@@ -145,10 +145,6 @@ def _as_row(one: Checked) -> dict[str, Any]:
     return {
         one.source: one.name,
         "valid": not one.errors,
-        "errors": [_as_dict(finding) for finding in one.errors],
-        "warnings": [_as_dict(finding) for finding in one.warnings],
+        "errors": [finding.as_dict() for finding in one.errors],
+        "warnings": [finding.as_dict() for finding in one.warnings],
     }
-
-
-def _as_dict(finding: Finding) -> dict[str, Any]:
-    return {"where": finding.where, "what": finding.what, "hint": finding.hint}

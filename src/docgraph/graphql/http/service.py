@@ -17,8 +17,10 @@ from docgraph.access.sections import DbAclAuthorizer
 from docgraph.codec import decode
 from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange, Parsed
 from docgraph.exchange.errors import NotFound, StoreError, TimeLimitExceeded
+from docgraph.exchange.path import encode_path, parse_path
 from docgraph.graphql.apps.app import App, VisibleApp
 from docgraph.graphql.apps.apps import Apps
+from docgraph.graphql.definition.definition import normalise_uri
 from docgraph.graphql.execute.answers import Answers
 from docgraph.graphql.execute.execute import Result, execute
 from docgraph.graphql.execute.foresee import Outlook, foresee
@@ -105,7 +107,7 @@ class GraphqlService(Service):
         self._operations = Operations(self._lane)
         self._answers = Answers()
         self._patrol = Patrol()
-        self._base = len(bound_path(self, config))
+        self._base = bound_path(self, config)
         self._root_role = acl.root_role
 
     async def provision(self) -> None:
@@ -121,7 +123,17 @@ class GraphqlService(Service):
     def parse(self, exchange: Exchange) -> AppRequest:
         """Which app; the body is read when somebody asks for it, in one way for all."""
         exchange.request.parser = read_content
-        return _find_app(exchange.request.segments[self._base :])
+        return _find_app(exchange.request.segments[len(self._base) :])
+
+    def find_path(self, uri: str) -> str | None:
+        """The encoded path of the app with this uri; None when no request could mean it."""
+        segments = (*self._base, *normalise_uri(uri).split("/"))
+        try:
+            path = encode_path(segments)
+            # `..` would lead elsewhere than the rules look
+            return path if parse_path(path.encode()) == segments else None
+        except (ValueError, DocgraphError):
+            return None
 
     def time_limit_ms(self, exchange: Exchange) -> int:
         """That of queries."""
