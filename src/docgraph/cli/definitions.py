@@ -11,7 +11,7 @@ from docgraph.cli.definition_sources import SCHEMA_FILE, Found, find_definitions
 from docgraph.cli.terminal import notice, print_table
 from docgraph.exchange import Document, StartupError
 from docgraph.graphql.apps.questions import settle
-from docgraph.graphql.definition.check import Report, inspect_definition
+from docgraph.graphql.definition.check import Report, inspect_definition, require_id
 from docgraph.graphql.definition.definition import Finding, decode_definition
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import Kind
@@ -90,10 +90,7 @@ def settle_alone(checked: Sequence[Checked]) -> list[Checked]:
 def _check(prepared: Prepared, found: Found) -> Checked:
     if found.flaw is not None:
         return Checked(found.name, report=Report((found.flaw,)))
-    report = _inspect(prepared, found.document)
-    if "_id" not in found.document:
-        missing = Finding("_id", "missing", "give the app a name")
-        report = replace(report, errors=(*report.errors, missing))
+    report = require_id(_inspect(prepared, found.document), found.document)
     return Checked(found.name, found.document, report)
 
 

@@ -13,13 +13,21 @@ from typing import Any, ClassVar, Final
 
 from docgraph.access.authorize import LOGIN_DEMANDED, Authorization
 from docgraph.config.section import PluginConfig, Section
-from docgraph.exchange import Account, Exchange, Headers, Permission, Request
+from docgraph.exchange import (
+    Account,
+    DocgraphError,
+    Exchange,
+    Headers,
+    Parsed,
+    Permission,
+    Request,
+)
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.plugins.binding import bound_path, is_secured
 from docgraph.plugins.kinds import Decision, Kind, Provider, Service
 from docgraph.plugins.registry import PluginRegistry
 
-__all__ = ["Imagination", "ImaginationProvider", "combine", "find_service"]
+__all__ = ["Imagination", "ImaginationProvider", "combine", "find_service", "parse"]
 
 _MOST_BYTES: Final = 1 << 30  # of a body that is here already
 
@@ -36,6 +44,14 @@ def find_service(
         if fits and length > found[0]:
             found = (length, service)
     return found[1]
+
+
+def parse(exchange: Exchange, service: Service) -> Parsed | None:
+    """What the service makes of the request, or its refusal, which nobody hears before rules do."""
+    try:
+        return service.parse(exchange)
+    except DocgraphError as error:
+        return Parsed(error)
 
 
 @dataclass(frozen=True)
@@ -96,7 +112,7 @@ class Imagination:
         exchange.account = request.account = account
         service = find_service(request.segments, self.registry, self.configuration)
         if service is not None:
-            exchange.service, exchange.parsed = service.name, service.parse(exchange)
+            exchange.service, exchange.parsed = service.name, parse(exchange, service)
         return exchange
 
     async def judge(self, exchange: Exchange) -> Decision:

@@ -7,6 +7,7 @@ no document has stands for their keys.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -55,6 +56,47 @@ class FetchOutlook:
             return "unknown"
         return "scan" if self.plan.is_scan else "index"
 
+    @property
+    def warning(self) -> str:
+        """What an index would mend; empty where nothing is wrong."""
+        if not self.wanted_keys:
+            return ""
+        if not self.plan.is_scan:
+            return f"{self.field} sorts all that it finds in {self.namespace} in memory"
+        stored = "" if self.stored is None else f", which has about {self.stored} documents"
+        return f"{self.field} scans {self.namespace}{stored}: no index serves it"
+
+    def as_dict(self, *, privileged: bool) -> dict[str, Any]:
+        """The outlook for JSON; names of the storage and counts only for the privileged."""
+        content: dict[str, Any] = {
+            "field": self.field,
+            "way": self.way,
+            "limit": self.limit,
+            "access": self.access,
+        }
+        if self.wanted_keys:
+            content["advice"] = "no index serves this: ask for less of it, or by other arguments"
+        if not privileged:
+            return content
+        content |= {
+            "collection": self.namespace,
+            "documents": self.stored,
+            "examined": self.examined,
+            "indexes": list(self.plan.indexes),
+            "sortsInMemory": self.plan.sorts,
+        }
+        if self.wanted_keys:
+            content["missingIndex"] = dict(self.wanted_keys)
+            content["createIndex"] = _render_command(self.namespace, self.wanted_keys)
+        return content
+
+
+def _render_command(namespace: str, keys: Mapping[str, int]) -> str:
+    """What makes the index, for the shell of MongoDB."""
+    db, _, collection = namespace.partition(".")
+    names = (json.dumps(one, ensure_ascii=False) for one in (db, collection, dict(keys)))
+    return "db.getSiblingDB({}).getCollection({}).createIndex({})".format(*names)
+
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
@@ -63,6 +105,18 @@ class Outlook:
     fetches: tuple[FetchOutlook, ...]
     by_limits: int
     by_counts: int
+    limit: int  # more than so many documents by counts, and the query is refused
+
+    def as_dict(self, *, privileged: bool) -> dict[str, Any]:
+        """The outlook for JSON; names of the storage and counts only for the privileged."""
+        estimated: dict[str, Any] = {"byLimits": self.by_limits}
+        if privileged:
+            estimated["byCounts"] = self.by_counts
+        return {
+            "estimatedDocuments": estimated,
+            "wouldBeRefused": self.by_counts > self.limit,
+            "fetches": [one.as_dict(privileged=privileged) for one in self.fetches],
+        }
 
 
 async def foresee(run: Run, variables_resolver: Resolvers) -> Outlook:
@@ -70,7 +124,8 @@ async def foresee(run: Run, variables_resolver: Resolvers) -> Outlook:
     tree = await prepare(run, variables_resolver)
     by_limits, by_counts = await estimate_documents(tree, run)
     fetches = await concurrently([_foresee(fetch, run) for fetch in tree.fetches])
-    return Outlook(tuple(fetches), by_limits, by_counts)
+    limit = run.limits.estimated_documents
+    return Outlook(tuple(fetches), by_limits, by_counts, limit)
 
 
 async def _foresee(fetch: Fetch, run: Run) -> FetchOutlook:

@@ -25,6 +25,7 @@ from docgraph.graphql.execute.answers import Answers
 from docgraph.graphql.execute.execute import Result, execute
 from docgraph.graphql.execute.foresee import Outlook, foresee
 from docgraph.graphql.execute.report import report_failure
+from docgraph.graphql.execute.result import CommandRecord
 from docgraph.graphql.execute.run import Run
 from docgraph.graphql.http.body import GraphqlRequest, parse_body, read_content
 from docgraph.graphql.http.operations import Operations, may_introspect
@@ -54,12 +55,17 @@ class Ran(NamedTuple):
     result: Result
     kept: bool
 
+    @property
+    def commands(self) -> list[CommandRecord]:
+        """What was asked of the database, in the order of asking."""
+        return sorted(self.result.commands, key=lambda command: command.started)
+
     def explain(self) -> dict[str, Any]:
         """What `graphql.verbose` shows to administrators, and `docgraph explain` to people."""
         return {
             "plan": self.plan.explain(),
             "planCached": self.kept,
-            "commands": [command.as_dict() for command in self.result.commands],
+            "commands": [command.as_dict() for command in self.commands],
             "documents": self.result.documents,
         }
 
@@ -154,12 +160,15 @@ class GraphqlService(Service):
         request: GraphqlRequest,
         exchange: Exchange,
         limits: GraphqlLimits | None = None,
+        *,
+        is_draft: bool = False,
     ) -> Ran:
         """Plan and execute an operation of an app for the caller of the exchange.
 
-        `limits` take the place of those of the app.
+        `limits` take the place of those of the app. Nothing is kept of an app that is a draft.
         """
-        return await self._in_time(exchange, self._run(app, request, exchange, limits))
+        answers = None if is_draft else self._answers
+        return await self._in_time(exchange, self._run(app, request, exchange, limits, answers))
 
     async def view(self, app: App, exchange: Exchange) -> VisibleApp:
         """The app as the caller of the exchange sees it."""
@@ -197,7 +206,7 @@ class GraphqlService(Service):
         exchange.app = str(app.definition.id)
         body = await exchange.request.read_body()
         request = parse_body(body, exchange.request.content_type)
-        ran = await self._run(app, request, exchange)
+        ran = await self._run(app, request, exchange, None, self._answers)
         extensions = None
         if self.config.verbose and self._is_administrator(exchange.account):
             extensions = ran.explain()
@@ -208,7 +217,8 @@ class GraphqlService(Service):
         app: App,
         request: GraphqlRequest,
         exchange: Exchange,
-        limits: GraphqlLimits | None = None,
+        limits: GraphqlLimits | None,
+        answers: Answers | None,
     ) -> Ran:
         plan, kept = await self._find(app, request, exchange)
         result = await execute(
@@ -220,7 +230,7 @@ class GraphqlService(Service):
             settings=self.config,
             limits=limits or plan.app.limits,
             lane=self._lane,
-            answers=self._answers,
+            answers=answers,
         )
         return Ran(plan, result, kept)
 
