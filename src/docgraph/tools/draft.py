@@ -77,7 +77,7 @@ def _read_problem(part: str, problem: Problem) -> Finding:
     """A mistake of the text; its origin is written as `:line:column`."""
     numbers = [int(one) for one in problem.origin.split(":") if one.isdigit()]
     place = Place(numbers[0], numbers[1]) if len(numbers) > 1 else None
-    where = part + problem.path.replace("/", ".")
+    where = (part + problem.path.replace("/", ".")).rstrip(".")
     return Finding(where, problem.message, problem.hint, place)
 
 
