@@ -462,6 +462,20 @@ async def test_a_scan_is_warned_of_with_the_index_that_would_help(service: Servi
     assert warning.startswith(f"Query.hired scans {service.db}.people")
 
 
+async def test_an_index_that_only_orders_what_is_looked_through_is_a_scan(
+    service: Service,
+) -> None:
+    mappings = {"Query": {"people": service.find("people", {"team": "red"}, sort={"_id": 1})}}
+    definition = build_definition(
+        "a", "type Query { people: [P] } type P { _id: String }", mappings
+    )
+    plan = await get(service, "plan", definition=definition, query="{ people { _id } }")
+
+    (fetch,) = plan["fetches"]
+    assert (fetch["indexes"], fetch["access"]) == (["_id_"], "scan")
+    assert fetch["missingIndex"] == {"team": 1, "_id": 1}
+
+
 async def test_a_plan_without_a_run_asks_for_no_document(service: Service) -> None:
     plan = await get(service, "plan", definition=build(service), query=ASK, run=False)
     assert "commands" not in plan

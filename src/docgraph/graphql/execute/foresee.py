@@ -36,6 +36,7 @@ class FetchOutlook:
     """One field that the database would be asked for.
 
     `limit` is how many documents a parent gets at most, `stored` how many the collection has.
+    `is_scan`: documents are looked at one after the other, in the order of an index perhaps.
     `wanted_keys` are those of an index that would serve what none does.
     """
 
@@ -45,6 +46,7 @@ class FetchOutlook:
     limit: int
     namespace: str
     plan: QueryPlan
+    is_scan: bool
     stored: int | None
     examined: int | None  # documents that are looked at for one command
     wanted_keys: Mapping[str, int]
@@ -54,14 +56,14 @@ class FetchOutlook:
         """`index`, `scan`, or `unknown` where that depends on values that nobody has yet."""
         if not self.plan.is_known:
             return "unknown"
-        return "scan" if self.plan.is_scan else "index"
+        return "scan" if self.is_scan else "index"
 
     @property
     def warning(self) -> str:
         """What an index would mend; empty where nothing is wrong."""
         if not self.wanted_keys:
             return ""
-        if not self.plan.is_scan:
+        if not self.is_scan:
             return f"{self.field} sorts all that it finds in {self.namespace} in memory"
         stored = "" if self.stored is None else f", which has about {self.stored} documents"
         return f"{self.field} scans {self.namespace}{stored}: no index serves it"
@@ -137,10 +139,11 @@ async def _foresee(fetch: Fetch, run: Run) -> FetchOutlook:
     plan = _NO_PLAN if filter_ is None else await _ask(fetch, filter_, sort, run)
     stored = await run.store.facts.count(mapping.db, mapping.collection)
     is_bounded = not filter_ and window is not None and not plan.sorts
+    is_scan = plan.is_scan or (bool(filter_) and plan.reads_whole_index)
     examined = None
-    if plan.is_scan and stored is not None:
+    if is_scan and stored is not None:
         examined = min(window.end, stored) if is_bounded and window is not None else stored
-    needs_index = (plan.is_scan and not is_bounded) or plan.sorts
+    needs_index = (is_scan and not is_bounded) or plan.sorts
     return FetchOutlook(
         field=fetch.position.coordinates,
         kind="aggregate" if isinstance(mapping, AggregationMapping) else "find",
@@ -148,6 +151,7 @@ async def _foresee(fetch: Fetch, run: Run) -> FetchOutlook:
         limit=most_documents(fetch, run),
         namespace=f"{mapping.db}.{mapping.collection}",
         plan=plan,
+        is_scan=is_scan,
         stored=stored,
         examined=examined,
         wanted_keys=_choose_keys(filter_ or {}, sort) if needs_index else {},
