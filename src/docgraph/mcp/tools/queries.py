@@ -108,11 +108,13 @@ class QueryTools:
         graphql = self._desk.graphql
         outlook = await graphql.foresee(admission.app, wanted.request, admission.exchange)
         privileged = graphql.may_explain(admission.exchange.account)
-        content = outlook.as_dict(privileged=privileged)
-        content["budget"] = {
+        described = outlook.as_dict(privileged=privileged)
+        budget = {
             "maxDocuments": self._desk.settings.max_documents,
             "maxResultBytes": self._desk.settings.max_result_bytes,
         }
+        estimated = described.pop("estimatedDocuments")
+        content = {"estimatedDocuments": estimated, "budget": budget, **described}
         if privileged:
             plan = await graphql.plan(admission.app, wanted.request, admission.exchange)
             content["plan"] = plan.explain()
