@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import random
 from collections.abc import AsyncIterator
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 from bson import Decimal128
 
+from docgraph.graphql.apps.app import App
 from tests.http.access_harness import ADMIN, NOBODY, allow, caller, guarded, remove_rules
-from tests.http.harness import Document, Mongo, Reply, Service, build_definition
+from tests.http.harness import Document, Mongo, Reply, Service, build_definition, eventually
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -288,6 +290,24 @@ async def test_nothing_is_stored_and_no_draft_has_an_address(service: Service) -
     assert service.definitions.count_documents({}) == 0
     assert (await service.query("company", ASK, headers=ADMIN)).status == 404
     assert (await use(service, "plan", app="company", query=ASK)).status == 404
+
+
+async def test_no_compiled_draft_outlives_its_answer(service: Service) -> None:
+    def count() -> int:
+        gc.collect()
+        return sum(type(one) is App for one in gc.get_objects())
+
+    before = count()
+    for query in (ASK, "{ __schema { types { name } } }", "{ wrong }"):
+        await use(service, "draft", definition=build(service), query=query, roles=["admin"])
+    await eventually(lambda: count() <= before)
+
+
+async def test_the_tools_go_off_with_graphql(mongo_client: Mongo, mongo_uri: str) -> None:
+    async with guarded(mongo_client, mongo_uri, {"graphql": {"enabled": False}}) as off:
+        assert (await off.request("GET", "/ping")).status == 200
+        reply = await off.request("OPTIONS", "/_tools/check", headers=ADMIN)
+        assert "DELETE" in reply.headers["Allow"]  # a document of a collection of that name
 
 
 # --- draft ------------------------------------------------------------------------------------
@@ -622,13 +642,14 @@ async def test_strange_requests_are_never_our_fault(service: Service) -> None:
         "matrix": {"definition": definition, "roles": ["editor"]},
     }
     question = {"request": {"method": "GET", "path": "/a", "query": "x=1"}, "user": "ada"}
+    await allow(service, "path-prefix('/')", "author")
     for number in range(320):
         tool = TOOLS[number % 4]
         base = question if tool == "matrix" and number % 8 == 7 else bases[tool]
         members = change(base, chance)
         if chance.random() < 0.3:
             members = change(members, chance)
-        reply = await use(service, tool, **members)
+        reply = await use(service, tool, chance.choice((ADMIN, AUTHOR)), **members)
         assert reply.status < 500, (tool, members, reply.text)
         if reply.status >= 400 and reply.text:
             assert "code" in reply.text, reply.text

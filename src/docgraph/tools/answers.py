@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -13,7 +13,8 @@ from docgraph.graphql.apps.app import App
 from docgraph.graphql.apps.stored_definitions import build_entry, build_key, find_claims
 from docgraph.graphql.definition.changes import Kind
 from docgraph.graphql.definition.check import Finding, Report
-from docgraph.graphql.describe.matrix import NOBODY, Row, cross, list_fields
+from docgraph.graphql.definition.visibility import Coordinates
+from docgraph.graphql.describe.matrix import NOBODY, cross, list_fields
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.http.shape import render_result
@@ -27,6 +28,7 @@ __all__ = ["Answers"]
 _MOST_FINDINGS: Final = 1_000
 _MOST_ROLES: Final = 64
 _MOST_LINES: Final = 5_000
+_MOST_CELLS: Final = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Answers:
 
     async def _examine(self, exchange: Exchange, draft: Draft) -> Report:
         report = await self.visits.examine(draft)
+        if report.errors and not self.visits.is_root(exchange):
+            return replace(report, questions=())  # whether they may ask them is not known
         try:
             await self.visits.check_author(exchange, draft)
         except SecurityViolation as error:
@@ -65,7 +69,7 @@ class Answers:
             return report
         return replace(report, errors=tuple([one async for one in self._find_collisions(draft)]))
 
-    async def _find_collisions(self, draft: Draft) -> Any:
+    async def _find_collisions(self, draft: Draft) -> AsyncIterator[Finding]:
         """Stored apps that are served where this one would be."""
         own = build_entry(draft.document)
         claims = set(find_claims(own.id, own.uri))
@@ -152,14 +156,13 @@ class Answers:
         return await self._cross(visit.app, sorted(own), set(list_fields(view.schema)))
 
     async def _cross(
-        self, app: App, roles: Sequence[str], shown: set[tuple[str, str]] | None = None
+        self, app: App, roles: Sequence[str], shown: Collection[Coordinates] | None = None
     ) -> dict[str, Any]:
-        rows = await run_blocking(self.lane, lambda: list(cross(app, roles)))
         return {
             "app": str(app.definition.id),
             "uri": app.definition.uri,
             "roles": [NOBODY, *roles],
-            "fields": _describe_rows(row for row in rows if shown is None or row.field in shown),
+            "fields": await run_blocking(self.lane, _describe_fields, app, roles, shown),
         }
 
 
@@ -196,5 +199,16 @@ def _choose_roles(app: App, roles: Sequence[str] | None) -> Sequence[str]:
     return chosen
 
 
-def _describe_rows(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    return [{"field": ".".join(row.field), "seenBy": dict(row.seen_by)} for row in rows]
+def _describe_fields(
+    app: App, roles: Sequence[str], shown: Collection[Coordinates] | None
+) -> list[dict[str, Any]]:
+    fields = sum(1 for _ in list_fields(app.schema))
+    if fields * (len(roles) + 1) > _MOST_CELLS:
+        raise BodyError(
+            f"{fields} fields and {len(roles)} roles are too many", hint="name fewer with 'roles'"
+        )
+    return [
+        {"field": ".".join(row.field), "seenBy": dict(row.seen_by)}
+        for row in cross(app, roles)
+        if shown is None or row.field in shown
+    ]
