@@ -14,7 +14,6 @@ from typing import Final
 from docgraph.access.definitions.imagined import Imagination, combine
 from docgraph.access.definitions.limits import DefinitionLimits
 from docgraph.access.explain import Explainer, Question
-from docgraph.codec import to_stored
 from docgraph.exchange import Account, DocgraphError, Exchange
 from docgraph.exchange.errors import (
     BodyError,
@@ -127,11 +126,11 @@ class Visits:
         report = await self.drafts.settle(report)
         if report.errors:
             raise _refuse(report, draft)
-        return await self.drafts.compile(to_stored(draft.document))
+        return await self.drafts.compile(draft.document)
 
     async def examine(self, draft: Draft) -> Report:
         """What is found in a draft, as far as nobody has to be asked."""
-        report = await self.drafts.inspect(to_stored(draft.document))
+        report = await self.drafts.inspect(draft.document)
         report = require_id(report, draft.document)
         unread = {_part_of(flaw) for flaw in draft.flaws}
         return replace(

@@ -1,4 +1,4 @@
-"""Definitions that are not stored, or not yet: examined and compiled as if they were.
+"""Definitions as they were written, not stored, or not yet: examined and compiled as if they were.
 
 Nothing is kept of them. A large schema takes long, so all of it is done off the event loop, in the
 lane of whoever asks.
@@ -6,6 +6,7 @@ lane of whoever asks.
 
 from __future__ import annotations
 
+from docgraph.codec import to_stored
 from docgraph.exchange import Deadline, Document, Read, Resource, ResourceType
 from docgraph.graphql.apps.app import App, build_app
 from docgraph.graphql.apps.apps import known_variables
@@ -34,10 +35,11 @@ class Drafts:
 
     async def inspect(self, document: Document) -> Report:
         """What is wrong with a definition, and the questions that only the database can settle."""
-        return await run_blocking(
-            self._lane,
-            inspect_definition,
-            document,
+        return await run_blocking(self._lane, self._inspect, document)
+
+    def _inspect(self, document: Document) -> Report:
+        return inspect_definition(
+            to_stored(document),
             settings=self._settings,
             policy=self._store.policy,
             variables=known_variables(self._registry),
@@ -54,7 +56,7 @@ class Drafts:
 
     def _build(self, document: Document) -> App:
         return build_app(
-            decode_definition(document),
+            decode_definition(to_stored(document)),
             self._settings,
             policy=self._store.policy,
             variables=known_variables(self._registry),

@@ -105,8 +105,8 @@ class DefinitionChecker(OnDefinitions):
         return replace(write, documents=tuple(checked))
 
     async def _check(self, document: Document, place: str) -> Document:
-        stored = to_stored({key: value for key, value in document.items() if key != URIS})
-        report = await self._drafts.settle(await self._drafts.inspect(stored))
+        written = {key: value for key, value in document.items() if key != URIS}
+        report = await self._drafts.settle(await self._drafts.inspect(written))
         if report.errors:
             raise DefinitionError(
                 f"Wrong GraphQL App definition{place}: {report.errors[0].where}: "
@@ -115,6 +115,7 @@ class DefinitionChecker(OnDefinitions):
                 details=[f"{one.where}: {one.what}" for one in report.errors],
             )
         _warnings.set((*_warnings.get(), *map(_show, report.warnings)))
+        stored = to_stored(written)
         stored.setdefault("_etag", ObjectId())
         stored[URIS] = find_claims(document["_id"], decode_definition(stored).uri)
         return stored

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -16,6 +17,9 @@ from docgraph.graphql.definition.compare import Effect, Severity, compare_defini
 __all__ = ["Change", "Kind", "find_change"]
 
 _PARTS = ("schema", "mappings")
+_AROUND = 2  # lines that are shown around a difference
+_MOST_LINES = 3_000
+_RANGE = re.compile("([-+])([0-9]+)")
 
 
 class Kind(StrEnum):
@@ -48,12 +52,36 @@ class Change:
         return {"app": self.app, "change": self.kind.value, "effects": effects}
 
     def diff(self) -> Iterator[str]:
-        """The lines that differ, part by part, with two lines around them."""
+        """The lines that differ, part by part, with some lines around them."""
         before, after = _parts_of(self.before), _parts_of(self.after)
         for part, text in before.items():
-            old, new = text.splitlines(), after[part].splitlines()
             names = f"{self.app}/{part} (stored)", f"{self.app}/{part}"
-            yield from unified_diff(old, new, *names, lineterm="", n=2)
+            yield from _diff(text.splitlines(), after[part].splitlines(), names)
+
+
+def _diff(old: list[str], new: list[str], names: tuple[str, str]) -> Iterator[str]:
+    """Compared is only what lies between the first and the last difference: that takes long."""
+    pairs = zip(old, new, strict=False)
+    same = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
+    if same is None and len(old) == len(new):
+        return
+    first = max((min(len(old), len(new)) if same is None else same) - _AROUND, 0)
+    last = 0
+    while last < min(len(old), len(new)) - first and old[-1 - last] == new[-1 - last]:
+        last += 1
+    ends = [len(lines) - max(last - _AROUND, 0) for lines in (old, new)]
+    if max(ends) - first > _MOST_LINES:
+        yield from (f"--- {names[0]}", f"+++ {names[1]}", "@@ too many lines differ @@")
+        return
+    for line in unified_diff(
+        old[first : ends[0]], new[first : ends[1]], *names, lineterm="", n=_AROUND
+    ):
+        yield _RANGE.sub(lambda one: _shift(one, first), line) if line[:2] == "@@" else line
+
+
+def _shift(range_: re.Match[str], lines: int) -> str:
+    """A range of lines in the texts as a whole."""
+    return f"{range_[1]}{int(range_[2]) + lines}"
 
 
 def find_change(before: Document, after: Document, json_mode: str) -> Change:
