@@ -552,12 +552,28 @@ async def test_the_matrix_crosses_fields_and_roles(service: Service) -> None:
     assert wrong.status == 400
 
 
+async def test_the_matrix_tells_which_roles_may_ask_at_all_and_their_rows(
+    service: Service,
+) -> None:
+    rows = {f"{service.db}.people": {"team": "red"}}
+    predicate = "path-prefix('/graphql/company')"
+    await allow(service, predicate, "editor", mongo={"readFilters": rows}, _id="editors")
+    for members in ({"definition": build(service)}, {"app": "company"}):
+        nobody, editor, payroll = (await get(service, "matrix", **members))["access"]
+        assert (nobody["role"], nobody["allowed"]) == ("(nobody)", False)
+        assert (editor["role"], editor["allowed"], editor["readFilters"]) == ("editor", True, rows)
+        assert "editors" in editor["reason"]
+        assert (payroll["role"], payroll["allowed"]) == ("payroll", False)
+        await service.store(build(service))
+
+
 async def test_the_matrix_of_others_has_only_what_they_see(service: Service) -> None:
     await service.store(build(service))
     for path in ("_tools", "graphql"):
         await allow(service, f"path-prefix('/{path}')", "author", "payroll")
     reply = await use(service, "matrix", AUTHOR, app="company", roles=["editor"])
     assert reply.json["roles"] == ["(nobody)"]
+    assert "access" not in reply.json
     for hidden in ("salary", "Pay", "editor", "payroll"):
         assert hidden not in reply.text
 

@@ -144,16 +144,38 @@ class Answers:
             explanation = await self.visits.explainer.explain(wanted.question)
             document: dict[str, Any] = to_json(explanation.to_document(), JsonMode.STANDARD)
             return document
+        is_root = self.visits.is_root(exchange)
         if wanted.draft is not None:
             app = await self.visits.compile(exchange, wanted.draft)
-            return await self._cross(app, _choose_roles(app, wanted.roles))
-        roles, asked = wanted.roles, replace(wanted, roles=None, user=None)
-        visit = await self.visits.enter(exchange, asked)
-        if self.visits.is_root(exchange):
-            return await self._cross(visit.app, _choose_roles(visit.app, roles))
+            content = await self._cross(app, _choose_roles(app, wanted.roles))
+        else:
+            visit = await self.visits.enter(exchange, replace(wanted, roles=None, user=None))
+            app = visit.app
+            if not is_root:
+                return await self._cross_own(visit)
+            content = await self._cross(app, _choose_roles(app, wanted.roles))
+        if is_root:
+            content["access"] = [
+                await self._describe_access(exchange, app, role) for role in content["roles"]
+            ]
+        return content
+
+    async def _cross_own(self, visit: Visit) -> dict[str, Any]:
+        """Of a stored app, what others than the root role may know: their own fields and roles."""
         view = await self.visits.graphql.view(visit.app, visit.exchange)
-        own = visit.app.visibility.all_roles.intersection(exchange.roles)
+        own = visit.app.visibility.all_roles.intersection(visit.exchange.roles)
         return await self._cross(visit.app, sorted(own), set(list_fields(view.schema)))
+
+    async def _describe_access(self, exchange: Exchange, app: App, role: str) -> dict[str, Any]:
+        """Whether somebody with just this role may query the app, and the rows that are left."""
+        decision = await self.visits.judge(exchange, app, None if role == NOBODY else role)
+        if decision is None:
+            return {"role": role, "allowed": False}
+        content = {"role": role, "allowed": decision.allowed, "reason": decision.reason}
+        filters = decision.permission.read_filters if decision.permission else {}
+        return content | (
+            {"readFilters": to_json(dict(filters), JsonMode.STANDARD)} if filters else {}
+        )
 
     async def _cross(
         self, app: App, roles: Sequence[str], shown: Collection[Coordinates] | None = None

@@ -117,6 +117,12 @@ class Visits:
         visit.exchange.permission = combine(outer.permission, decision.permission)
         return visit
 
+    async def judge(self, outer: Exchange, app: App, role: str | None) -> Decision | None:
+        """What becomes of a query of somebody with just this role, or of an unknown caller."""
+        account = None if role is None else Account("somebody", (role,))
+        exchange = self._imagine(outer, app.definition.uri, None, account)
+        return None if exchange is None else await self.imagination.judge(exchange)
+
     async def compile(self, outer: Exchange, draft: Draft) -> App:
         """The app of a draft; raises what is wrong with it, or what its author may not read."""
         report = await self.examine(draft)
