@@ -4,22 +4,24 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 # The newest Python from 3.11 on that is here; PYTHON=... names another.
-PYTHON ?= $(shell for v in python3 python3.14 python3.13 python3.12 python3.11; do \
-	$$v -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$v && break; done)
+IS_USABLE := -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+PYTHON ?= $(shell for v in python3 python3.14 python3.13 python3.12 python3.11; do $$v $(IS_USABLE) && echo $$v && break; done)
 # Processes of `make test`: three keep two cores busy, for tests also wait.
 TESTERS ?= 3
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run chat test test-fast test-pythons conformance drill drill-long drill-bare drill-browser drill-slow-upload check format bench bench-rivals clean
+.PHONY: help setup run chat test test-fast test-pythons conformance drill drill-long drill-bare drill-browser drill-slow-upload check format docs bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/.created:
-	@test -n "$(PYTHON)" || { echo "docgraph needs Python 3.11 or newer with the venv module (Debian: apt-get install python3-venv)"; exit 1; }
+	@test -n "$(PYTHON)" && $(PYTHON) $(IS_USABLE) || { \
+		echo "docgraph needs Python 3.11 or newer with the venv module (Debian: apt-get install python3-venv)"; \
+		test -z "$(PYTHON)" || echo "PYTHON=$(PYTHON) is not that"; exit 1; }
 	@echo "creating $(VENV) with $(PYTHON)"
-	@$(PYTHON) -m venv $(VENV)
+	@if test -e $(VENV); then $(PYTHON) -m venv $(VENV); else $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }; fi
 	@touch $@
 
 $(VENV)/.run: $(VENV)/.created pyproject.toml constraints.txt
@@ -97,6 +99,14 @@ format: $(VENV)/.dev ## format the code and mend what can be mended
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+docs: $(VENV)/.docs ## build the site of the documentation in build/docs, and check its links
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python tools/site.py
+
+$(VENV)/.docs: $(VENV)/.run pyproject.toml constraints.txt
+	@echo "installing what builds the site"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,docs]'
+	@touch $@
+
 bench: $(VENV)/.bench ## measure docgraph beside a hand-written twin (ARGS="--only W1 W3")
 	@$(BIN)/python -m bench.run $(ARGS)
 
@@ -109,4 +119,4 @@ bench-rivals: $(VENV)/.bench ## measure docgraph beside other GraphQL servers (N
 	@$(BIN)/python -m bench.rivals.run $(ARGS)
 
 clean: ## remove what the targets above made (the data directory stays)
-	@rm -rf $(VENV) .venv-*/ .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/rivals/*/node_modules tests/conformance/*/node_modules
+	@rm -rf $(VENV) .venv-*/ build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/rivals/*/node_modules tests/conformance/*/node_modules

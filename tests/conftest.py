@@ -21,7 +21,7 @@ from pymongo import MongoClient
 
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 from tests.http.driver import closing_connected, collecting_sockets
-from tests.leaks import Snapshot
+from tests.leaks import Snapshot, lasting_clients
 from tests.process.commands import start_preloaded, stop_preloaded
 from tests.replica_set import ReplicaSet
 
@@ -167,7 +167,9 @@ def mongo_client(mongo_uri: str) -> Iterator[MongoClient[dict[str, Any]]]:
     # Polling needs one connection, opened at once: no test sees another one appear later.
     with MongoClient[dict[str, Any]](mongo_uri, serverMonitoringMode="poll") as client:
         client.admin.command("ping")
+        lasting_clients.add(client)
         yield client
+        lasting_clients.discard(client)
 
 
 @pytest.fixture

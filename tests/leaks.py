@@ -14,9 +14,11 @@ import re
 import threading
 import time
 from collections import Counter
+from typing import Any
 
 import psutil
 import pytest
+from pymongo import MongoClient
 
 from docgraph.observe import bus
 
@@ -32,6 +34,9 @@ _NAMELESS = re.compile(r"#\d+ \(deleted\)$")
 
 # Applications of modules: their pools and threads grow while a test talks to them.
 living_applications: set[object] = set()
+
+# Clients that live as long as the run: their connections come again when they were cut.
+lasting_clients: set[MongoClient[Any]] = set()
 
 
 class Snapshot:
@@ -56,7 +61,8 @@ class Snapshot:
         while (left := self._find_left()) and time.monotonic() < deadline:
             time.sleep(0.005)
         if left:
-            connections = [f"{one.laddr}-{one.raddr}" for one in psutil.Process().net_connections()]
+            found = psutil.Process().net_connections(kind="all")
+            connections = [f"{one.fd}: {one.laddr}-{one.raddr}" for one in found]
             pytest.fail(f"left behind: {', '.join(left)}; connections: {', '.join(connections)}")
 
     def _find_left(self) -> list[str]:
@@ -118,7 +124,10 @@ def _count_descriptors() -> Counter[str]:
     A file without a name is one of its directory: a program that was started again has another.
     """
     counts: Counter[str] = Counter()
+    lasting = _find_lasting_sockets()
     for one in _list(_DESCRIPTORS) if _HAS_PROC else ():
+        if one in lasting:
+            continue
         try:
             path = _read_link(f"{_DESCRIPTORS}/{one}")
         except OSError:  # that of the directory itself, closed again
@@ -126,3 +135,10 @@ def _count_descriptors() -> Counter[str]:
         if not path.startswith(("/dev/", "/proc/")):
             counts[_NAMELESS.sub("#", path.split(":", 1)[0])] += 1
     return counts
+
+
+def _find_lasting_sockets() -> set[str]:
+    """The descriptors of connections which clients of the whole run keep."""
+    servers = [one for client in lasting_clients for one in client._topology._servers.values()]
+    pools = [pool for one in servers for pool in (one.pool, one._monitor._pool)]
+    return {str(connection.conn.fileno()) for pool in pools for connection in list(pool.conns)}

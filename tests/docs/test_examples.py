@@ -15,8 +15,9 @@ from docgraph.cli.definition_sources import find_definitions
 from docgraph.cli.demo.data import build_blog
 from docgraph.codec import decode
 from docgraph.graphql.definition.check import check_definition
+from docgraph.graphql.definition.scalars import BSON_SCALARS
 from docgraph.graphql.sections import Graphql
-from tests.http.harness import Mongo, Service, running
+from tests.http.harness import Mongo, Reply, Service, running
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +25,10 @@ pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 DEFINITIONS = sorted(EXAMPLES.glob("*/app.json"))
-IN_FILES = find_definitions([EXAMPLES / "shop"]).definitions
+IN_FILES = {
+    found.document["_id"]: found.document
+    for found in find_definitions([EXAMPLES / "shop", EXAMPLES / "paging" / "app"]).definitions
+}
 QUERIES = sorted(EXAMPLES.glob("*/queries/*.graphql"))
 
 
@@ -45,9 +49,9 @@ async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]
         load_movies(mongo_uri, service.db)
         for name, documents in build_blog().items():
             service.insert(name, *documents)
-        service.insert("books", {"title": "On Graphs", "authorId": 7})
         for path in DEFINITIONS:
             await service.store(adapt(path.read_text(), service.db))
+        await service.store(adapt(json.dumps(IN_FILES["paging"]), service.db))
         yield service
 
 
@@ -75,11 +79,10 @@ async def test_the_definition_of_an_example_has_neither_errors_nor_warnings(path
     assert (report.errors, report.warnings) == ((), ())
 
 
-async def test_the_example_in_files_has_neither_errors_nor_warnings() -> None:
-    (found,) = IN_FILES
-    report = check_definition(found.document, settings=Graphql())
+@pytest.mark.parametrize("name", ["paging", "shop"])
+async def test_an_example_in_files_has_neither_errors_nor_warnings(name: str) -> None:
+    report = check_definition(IN_FILES[name], settings=Graphql())
 
-    assert found.document["_id"] == "shop"
     assert (report.errors, report.warnings) == ((), ())
 
 
@@ -87,14 +90,15 @@ async def test_the_example_in_files_has_neither_errors_nor_warnings() -> None:
 async def test_a_query_of_an_example_gives_the_answer_beside_it(
     service: Service, path: Path
 ) -> None:
-    uri = {"blog": "blog", "movies": "v1/movies"}[path.parents[1].name]
+    example = path.parents[1].name
+    uri = {"movies": "v1/movies"}.get(example, example)
 
     reply = await service.send(uri, path.read_text(), "application/graphql")
 
     assert reply.json == json.loads(path.with_suffix(".json").read_text())
 
 
-@pytest.mark.parametrize("example", [path.parent for path in DEFINITIONS], ids=name_of)
+@pytest.mark.parametrize("example", sorted({path.parents[1] for path in QUERIES}), ids=name_of)
 async def test_the_readme_of_an_example_links_every_query(example: Path) -> None:
     text = (example / "README.md").read_text()
 
@@ -108,31 +112,34 @@ async def test_the_readme_of_an_example_links_every_query(example: Path) -> None
 # --- README and tutorial --------------------------------------------------------------------------
 
 
-async def test_the_definition_and_query_of_the_readme_work(service: Service) -> None:
-    (definition,) = fenced("README.md", "json")
-    (query,) = fenced("README.md", "graphql")
+async def test_the_query_of_the_readme_gives_the_answer_below_it(service: Service) -> None:
+    definition, answer = fenced("README.md", "json")
+    (command,) = [text for text in fenced("README.md", "sh") if "/graphql/writers" in text]
     await service.store(adapt(definition, service.db))
 
-    reply = await service.query("library", query)
+    reply = await ask_as(command, service)
 
-    author = next(one for one in build_blog()["authors"] if one["_id"] == 7)
-    assert reply.data == {"book": {"title": "On Graphs", "author": {"name": author["name"]}}}
+    assert reply.json == json.loads(answer)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/tutorial/first-app.md"])
 async def test_the_curl_commands_of_a_page_work(service: Service, page: str) -> None:
-    for definition in fenced("docs/tutorial/first-app.md", "json"):
+    for definition in (fenced(page, "json")[0], *fenced("docs/tutorial/first-app.md", "json")):
         await service.store(adapt(definition, service.db))
     commands = [text for text in fenced(page, "sh") if "curl" in text]
     assert commands
     for command in commands:
-        found = re.search(r"(/graphql/\w+).*-d '(.*)'", command, re.DOTALL)
-        assert found is not None, command
-        path, body = found.groups()
-        reply = await service.request(
-            "POST", path, content=body, headers={"content-type": "application/json"}
-        )
+        reply = await ask_as(command, service)
         assert any(reply.data.values()), command
+
+
+async def ask_as(command: str, service: Service) -> Reply:
+    """Send what a curl command of a page would send."""
+    found = re.search(r"(/graphql/\w+).*-d '(.*)'", command, re.DOTALL)
+    assert found is not None, command
+    path, body = found.groups()
+    headers = {"content-type": "application/json"}
+    return await service.request("POST", path, content=body, headers=headers)
 
 
 async def test_the_mistake_of_the_tutorial_is_found_with_its_place() -> None:
@@ -156,6 +163,32 @@ async def test_the_explain_command_of_the_tutorial_fits_its_app(service: Service
     assert (await service.query(app, query)).status == 200
 
 
+# --- clients --------------------------------------------------------------------------------------
+
+CLIENTS = "docs/how-to/clients.md"
+
+
+@pytest.mark.parametrize(
+    ("language", "count"), [("js", 2), ("ts", 1), ("python", 1)], ids=["js", "ts", "python"]
+)
+async def test_the_queries_of_clients_give_data(
+    service: Service, language: str, count: int
+) -> None:
+    queries = re.findall(r"^ +query \w+.*?^ +}$", "".join(fenced(CLIENTS, language)), re.M | re.S)
+
+    assert len(queries) == count
+    for query in queries:
+        reply = await service.query("blog", query, {"limit": 2})
+        assert len(reply.data["posts"]) == 2
+
+
+@pytest.mark.parametrize("page", [CLIENTS, "docs/tutorial/your-own-data.md"])
+async def test_a_generator_of_types_is_told_of_every_scalar(page: str) -> None:
+    (scalars,) = re.findall(r"scalars: {(.*?)}", "".join(fenced(page, "ts")), re.DOTALL)
+
+    assert set(re.findall(r"(\w+):", scalars)) == set(BSON_SCALARS)
+
+
 # --- links ----------------------------------------------------------------------------------------
 
 
@@ -167,3 +200,32 @@ async def test_links_of_a_page_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
 
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+async def test_every_page_is_linked_from_the_list_of_pages() -> None:
+    index = ROOT / "docs/README.md"
+    linked = re.findall(r"\]\((?!https?:|#)([^)#]+)", index.read_text())
+
+    found = {(index.parent / target).resolve() for target in linked}
+
+    pages = {page for page in PAGES if page.is_relative_to(ROOT / "docs")}
+    examples = {page for page in PAGES if page.is_relative_to(EXAMPLES)}
+    assert (pages | examples) - found - {index} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+async def test_links_to_headings_lead_to_a_heading(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", without_code(page))
+    aims = [((page.parent / path) if path else page, anchor) for path, anchor in links]
+
+    assert [str(aim) for aim, anchor in aims if anchor not in anchors_of(aim)] == []
+
+
+def without_code(page: Path) -> str:
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The anchors of headings, as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", without_code(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).strip().replace(" ", "-") for one in headings}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
+
+from tools.error_codes import SOURCE, find_made
 
 from docgraph.exchange import errors
 from docgraph.exchange.errors import DocgraphError
@@ -15,8 +15,6 @@ from docgraph.variables.errors import BadValue, NotBound
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/graphql-http.md").read_text()
-CODE = re.compile(r"[a-z]+(?:-[a-z]+)+")
-MAKERS = {"FieldFailure", "because", "GraphqlError"}
 # Not made by the GraphQL endpoint: other services, the protocol layer, or without a body.
 ELSEWHERE = {
     "unauthenticated",
@@ -29,30 +27,6 @@ ELSEWHERE = {
     "headers-too-large",
     "upgrade-required",
 }
-
-
-def find_codes() -> Iterator[str]:
-    """The codes that the package `graphql` gives to errors."""
-    for path in (ROOT / "src/docgraph/graphql").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and name_of(node.func) in MAKERS:
-                for argument in (*node.args, *(one.value for one in node.keywords)):
-                    yield from read_code(argument)
-
-
-def name_of(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
-def read_code(node: ast.expr) -> Iterator[str]:
-    if isinstance(node, ast.Constant) and CODE.fullmatch(str(node.value)):
-        yield str(node.value)
-    elif isinstance(node, ast.JoinedStr):
-        text = "".join(
-            str(part.value) if isinstance(part, ast.Constant) else "*" for part in node.values
-        )
-        if re.fullmatch(r"[a-z]+-\*", text):
-            yield from (text.replace("*", name) for name in ("limit", "skip"))
 
 
 def documented_codes() -> set[str]:
@@ -68,7 +42,7 @@ def general_codes() -> set[str]:
 
 def test_every_code_is_documented_and_every_documented_code_exists() -> None:
     """Decision 22: codes are stable."""
-    own = {*find_codes(), NotBound.code, BadValue.code}
+    own = {*find_made(SOURCE / "graphql"), NotBound.code, BadValue.code}
 
     assert documented_codes() == own | (general_codes() - ELSEWHERE)
 

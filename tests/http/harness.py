@@ -442,8 +442,9 @@ def failing(mongo: Mongo, *commands: str, mode: Any = "alwaysOn", **data: Any) -
 
 
 def operations(mongo: Mongo, db: str) -> list[Document]:
-    """What the database does for queries of this test; the watch on definitions is none."""
-    mine = {"ns": {"$regex": f"^{db}\\.", "$ne": f"{db}.gql-apps"}, "active": True}
+    """What the database does for queries of this test; keeping definitions up to date is none."""
+    own = [f"{db}.gql-apps", f"{db}._versions"]
+    mine = {"ns": {"$regex": f"^{db}\\.", "$nin": own}, "active": True}
     return list(mongo.admin.aggregate([{"$currentOp": {}}, {"$match": mine}]))
 
 

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pymongo import MongoClient
 
 from docgraph.cli.demo.data import AUTHORS, COMMENTS, POSTS
 from docgraph.embedded.mongo import EmbeddedMongo
+from tests.process.commands import run
 from tests.process.harness import ROOT, eventually
 from tests.programs import require
 
@@ -119,3 +121,30 @@ def test_the_printed_query_works_and_the_data_stays(tmp_path: Path) -> None:
             assert stored["descriptor"]["description"] == "mine"
     assert demo.process.returncode == 0
     assert EmbeddedMongo.find_running(directory) is None
+
+
+@pytest.mark.parametrize("source", ["docgraph.yml:2:3", "DOCGRAPH_OVERRIDES", "--set"])
+def test_the_demo_never_touches_a_configured_database(source: str, tmp_path: Path) -> None:
+    arguments, environment = ["demo"], {}
+    if source == "--set":
+        arguments.append("--set=/mclient/connection-string=mongodb://db.example/")
+    elif source == "DOCGRAPH_OVERRIDES":
+        environment[source] = '/mclient/connection-string->"mongodb://db.example/"'
+    else:
+        text = "mclient:\n  connection-string: mongodb://db.example/\n"
+        (tmp_path / "docgraph.yml").write_text(text)
+
+    done = run(*arguments, cwd=tmp_path, environment=environment)
+
+    assert done.returncode == 2
+    assert "never into a database of yours" in done.stderr
+    assert f"({source})" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("command", ["apps list", "users list", "acl list", "access matrix"])
+def test_a_command_never_makes_a_database(command: str, tmp_path: Path) -> None:
+    done = run(*command.split(), cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"there is no database in {tmp_path / 'data'}" in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -297,9 +297,10 @@ class Count(Command):
 """
 
 
-def test_a_plugin_brings_a_command_along(tmp_path: Path) -> None:
+def test_a_plugin_brings_a_command_along(tmp_path: Path, mongo_uri: str) -> None:
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "count.py").write_text(COMMAND)
+    (tmp_path / "docgraph.yml").write_text(f"mclient: {{connection-string: '{mongo_uri}'}}\n")
     process = docgraph("count-posts", "--all", "x", cwd=tmp_path)
     output, errors = process.communicate()
     assert (process.returncode, output) == (3, "counted --all x\n"), errors

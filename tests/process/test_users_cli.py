@@ -94,7 +94,7 @@ def test_add_reads_the_password_from_the_first_line_of_a_file(
         (("add", "ada", "--password-file", "/nonexistent"), "", "cannot be read: No such file"),
         (("passwd", "eve"), "new", "there is no user 'eve'"),
         (("remove", "eve", "--yes"), "", "there is no user 'eve'"),
-        (("remove", "ada"), "", "Remove the user 'ada'?"),
+        (("remove", "eve"), "y\n", "there is no user 'eve'"),
     ],
 )
 def test_what_cannot_be_done_is_one_message_and_exit_code_1(
@@ -162,6 +162,24 @@ def test_a_weak_password_is_told_how_to_do_better(commands: Commands) -> None:
     assert "Password is too weak" in done.stderr
     assert "Add another word or two" in done.stderr
     assert "monkey123" not in done.stderr
+
+
+def test_a_weak_password_that_is_taken_is_told(commands: Commands) -> None:
+    """Nothing is refused unless the configuration says so."""
+    done = commands.run("add", "ada", typed="ada12\n")
+    assert "the password is weak: its strength is 1 of 4, 3 would be good" in done.stderr
+    assert "added 'ada'" in done.stderr
+    done = commands.run("passwd", "ada", typed="correct horse battery staple\n")
+    assert "weak" not in done.stderr
+
+
+def test_remove_says_whom_it_is_about_before_it_asks(commands: Commands) -> None:
+    commands.users.insert_one({"_id": "ada", "password": "x", "roles": ["editor"]})
+    done = commands.run("remove", "ada", typed="n\n", code=1)
+    assert "Remove the user 'ada' with the role editor?" in done.stderr
+    assert commands.users.count_documents({}) == 1
+    done = commands.run("remove", "eve", typed="y\n", code=1)
+    assert "?" not in done.stderr
 
 
 def test_without_the_realm_there_are_no_users(commands: Commands) -> None:

@@ -2,7 +2,8 @@
 
 The rules are read in one query and kept for `cache-ttl`. A write of this instance is in force at
 once on all its workers (a generation counter), one of another instance when the change stream tells
-of it, or when the time is over. A rule that cannot be read grants nothing and is reported once.
+of it, within two seconds by the version that it raises, or when the time is over. A rule that
+cannot be read grants nothing and is reported once.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import Authorizer, Decision, Initializer
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.runtime import Generations, LoadingCache, Tasks
+from docgraph.runtime import Generations, Instance, LoadingCache, Tasks
 from docgraph.runtime.cache import AFTER_READ, AFTER_WRITE
 from docgraph.store import Store
 from docgraph.store.follow import Follower, ResumeToken
+from docgraph.store.versions import VersionFollower, Versions
 from docgraph.store.watch import ChangeEvents
 
 __all__ = ["AUTHORIZER", "AclWatcher", "DbAclAuthorizer"]
@@ -143,26 +145,53 @@ class AclWatcher(Initializer):
     """Notices changes that other instances, or people at the database, make."""
 
     name: ClassVar[str] = "dbAclUpdater"
-    description: ClassVar[str] = "keeps the permission rules up to date by change stream"
+    description: ClassVar[str] = "keeps the permission rules up to date"
 
     def __init__(
-        self, config: PluginConfig, store: Store, tasks: Tasks, registry: PluginRegistry
+        self,
+        config: PluginConfig,
+        store: Store,
+        tasks: Tasks,
+        instance: Instance,
+        generations: Generations,
+        registry: PluginRegistry,
     ) -> None:
         self._store = store
         self._tasks = tasks
+        self._instance = instance
+        self._generations = generations
         self._registry = registry
         self.follower: Follower | None = None  # None where no rules are kept
+        self.versions: VersionFollower | None = None
 
     async def provision(self) -> None:
         """Find the authorizer that keeps rules, if there is one."""
         authorizer = self._registry.find(AUTHORIZER)
         if isinstance(authorizer, DbAclAuthorizer) and authorizer.config.cache_enabled:
             self.follower = self._build_follower(authorizer)
+            self.versions = self._build_version_follower(authorizer)
 
     async def initialize(self) -> None:
         """Start the watch, where there are rules to keep up to date."""
-        if self.follower is not None:
+        if self.follower is not None and self.versions is not None:
             self._tasks.start(self.name, self.follower.run)
+            self._tasks.start(f"{self.name}-version", self.versions.run)
+
+    async def close(self) -> None:
+        """Let nobody wait for what this instance serves."""
+        if self.versions is not None:
+            await self.versions.close()
+
+    def _build_version_follower(self, authorizer: DbAclAuthorizer) -> VersionFollower:
+        config = authorizer.config
+
+        async def forget_everywhere() -> None:
+            self._generations.bump("rules")
+
+        versions = Versions(self._store, config.acl_db, config.acl_collection)
+        return VersionFollower(
+            self.name, self._store, versions, self._instance, take=forget_everywhere
+        )
 
     def _build_follower(self, authorizer: DbAclAuthorizer) -> Follower:
         config = authorizer.config

@@ -25,6 +25,8 @@ from docgraph.exchange.errors import DefinitionError, NotSupported
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Generations
+from docgraph.store import Store
+from docgraph.store.versions import Versions
 
 __all__ = ["PermissionChecker", "PermissionNotifier"]
 
@@ -89,21 +91,27 @@ class PermissionChecker(_OnRules):
 
 
 class PermissionNotifier(_OnRules):
-    """Makes a committed write known to every worker: it is in force with their next request."""
+    """Makes a committed write known to every worker: it is in force with their next request.
+
+    Other instances hear of it by change stream, or by the version that is raised here.
+    """
 
     name: ClassVar[str] = "permissionTeller"
     description: ClassVar[str] = "makes written permission rules known to all workers"
     hears_uncertain: ClassVar[bool] = True
 
     def __init__(
-        self, config: PluginConfig, registry: PluginRegistry, generations: Generations
+        self, config: PluginConfig, registry: PluginRegistry, generations: Generations, store: Store
     ) -> None:
         super().__init__(config, registry)
         self._generations = generations
+        self._store = store
 
     async def after_write(
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
         """The result as it is."""
         self._generations.bump("rules")
+        if self._place is not None:
+            await Versions(self._store, *self._place).announce()
         return result

@@ -28,6 +28,7 @@ COMMANDS = (
     "streams",
     "mcp",
     "users",
+    "acl",
     "access",
     "config",
     "plugins",

@@ -81,12 +81,23 @@ def check(sources: Sources, paths: tuple[Path, ...], database: bool, as_json: bo
 @click.argument("paths", type=_FILES, nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option("--prune", is_flag=True, help="Delete the stored apps that are not among PATHS.")
+@click.option(
+    "--open-to",
+    "open_to",
+    multiple=True,
+    metavar="ROLE|everybody",
+    help="Let callers with this role ask the apps, too; repeatable.",
+)
 @configured
-def apply(sources: Sources, paths: tuple[Path, ...], dry_run: bool, prune: bool) -> None:
+def apply(
+    sources: Sources, paths: tuple[Path, ...], dry_run: bool, prune: bool, open_to: tuple[str, ...]
+) -> None:
     """Store the definitions of files and directories; none of them if one cannot work.
 
-    See `docgraph apps check --help` for what a definition is.
+    See `docgraph apps check --help` for what a definition is. Waits until all instances that run
+    have them, for 5 s at most.
     """
+    from docgraph.cli.acl.opening import Opening
     from docgraph.cli.app_changes import claims_of
     from docgraph.cli.definitions import check_paths, report, settle_all, settle_alone
     from docgraph.graphql.apps.cache_plugins import ensure_index
@@ -96,7 +107,9 @@ def apply(sources: Sources, paths: tuple[Path, ...], dry_run: bool, prune: bool)
         if any(one.errors for one in found):
             raise StartupError("nothing was stored", hint="mend the definitions named above")
 
-    checked = check_paths(prepare_sources(sources), paths)
+    prepared = prepare_sources(sources)
+    opening = Opening(prepared, open_to)
+    checked = check_paths(prepared, paths)
     if any(one.errors for one in checked):
         refuse_errors(settle_alone(checked))
 
@@ -105,8 +118,10 @@ def apply(sources: Sources, paths: tuple[Path, ...], dry_run: bool, prune: bool)
         documents = tuple(_without_etag(one.document) for one in checked)
         changes = await bench.compare(documents, prune=prune)
         _refuse_collisions(changes, prune=prune)
+        await opening.prepare(bench.app, documents)
         if dry_run:
             _announce(changes, prune=prune)
+            opening.announce()
             return
         await ensure_index(bench.app.store, bench.settings)
         claims = set[str]().union(*map(claims_of, documents))
@@ -117,6 +132,8 @@ def apply(sources: Sources, paths: tuple[Path, ...], dry_run: bool, prune: bool)
         for document in documents:
             notice(f"stored {document['_id']!s}")
         await bench.delete(one for one in gone if not claims & claims_of(one))
+        await opening.store()
+        await bench.tell_served()
 
     _run(sources, store_all)
 
@@ -205,6 +222,7 @@ def delete(sources: Sources, app: str) -> None:
         document = await bench.require(app)
         await bench.write(Write(WriteKind.DELETE, filter={"_id": document["_id"]}))
         notice(f"deleted {app!r}")
+        await bench.tell_served()
 
     _run(sources, remove)
 
@@ -230,6 +248,14 @@ class _Definitions:
             raise StartupError(
                 result.failures[0].message, hint="somebody else wrote at the same time"
             )
+
+    async def tell_served(self) -> None:
+        """Wait until the instances that run serve what is stored now, or say which do not."""
+        from docgraph.cli.workbench import tell_served
+        from docgraph.store.versions import Versions
+
+        settings = self.settings
+        await tell_served("apps", Versions(self.app.store, settings.db, settings.collection))
 
     async def read_all(self) -> list[Document]:
         """Every stored definition, by id."""

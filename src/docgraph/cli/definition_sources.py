@@ -19,7 +19,17 @@ from docgraph.exchange import DocgraphError, Document
 from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.definition.inputs import build_bson
 
-__all__ = ["APP", "MAPPINGS", "SCHEMA_FILE", "SUFFIXES", "Found", "Sources", "find_definitions"]
+__all__ = [
+    "APP",
+    "MAPPINGS",
+    "SCHEMA_FILE",
+    "SUFFIXES",
+    "Found",
+    "Sources",
+    "UnreadableError",
+    "find_definitions",
+    "read_content",
+]
 
 SCHEMA_FILE = "schema.graphql"
 APP, MAPPINGS = "app", "mappings"
@@ -46,7 +56,7 @@ class Sources:
     skipped: list[tuple[Path, str]] = field(default_factory=list)
 
 
-class _UnreadableError(Exception):
+class UnreadableError(Exception):
     """A file whose content cannot be had; the message says why."""
 
 
@@ -140,8 +150,8 @@ def _is_part(file: Path) -> bool:
 
 def _read_file(file: Path) -> Found:
     try:
-        content = _read_content(file)
-    except _UnreadableError as error:
+        content = read_content(file)
+    except UnreadableError as error:
         return Found(str(file), flaw=Finding("", str(error)))
     if not isinstance(content, dict):
         return Found(str(file), flaw=_NO_OBJECT)
@@ -154,7 +164,7 @@ def _read_directory(directory: Path) -> Found:
     try:
         schema = _read_text(directory / SCHEMA_FILE)
         parts = {part: _read_part(directory, part) for part in (APP, MAPPINGS)}
-    except _UnreadableError as error:
+    except UnreadableError as error:
         return Found(name, flaw=Finding("", str(error)))
     document: Document = {"_id": directory.resolve().name, **(parts[APP] or {})}
     own = {"schema": schema} | ({} if parts[MAPPINGS] is None else {MAPPINGS: parts[MAPPINGS]})
@@ -171,32 +181,32 @@ def _read_part(directory: Path, part: str) -> Document | None:
     if not files:
         return None
     if len(files) > 1:
-        raise _UnreadableError(f"{files[0].name} and {files[1].name}: keep one of them")
+        raise UnreadableError(f"{files[0].name} and {files[1].name}: keep one of them")
     try:
-        content = _read_content(files[0])
-    except _UnreadableError as error:
+        content = read_content(files[0])
+    except UnreadableError as error:
         is_named = files[0].name in str(error)
-        raise _UnreadableError(str(error) if is_named else f"{files[0].name}: {error}") from None
+        raise UnreadableError(str(error) if is_named else f"{files[0].name}: {error}") from None
     if not isinstance(content, dict):
-        raise _UnreadableError(f"{files[0].name} must be an object")
+        raise UnreadableError(f"{files[0].name} must be an object")
     return content
 
 
-def _read_content(file: Path) -> Any:
+def read_content(file: Path) -> Any:
     """What the file says, with extended JSON in it as the values that it stands for."""
     text = _read_text(file)
     if file.suffix not in _YAML:
         try:
             return decode(text)
         except DocgraphError as error:
-            raise _UnreadableError(f"not valid JSON: {error.message}") from None
+            raise UnreadableError(f"not valid JSON: {error.message}") from None
     parsed = parse_yaml(text, lambda line, column: Origin(file.name, line + 1, column + 1))
     if parsed.node is None or parsed.problems:
-        raise _UnreadableError("; ".join(_describe(parsed.problems)))
+        raise UnreadableError("; ".join(_describe(parsed.problems)))
     try:
         return build_bson(to_plain(parsed.node))
     except ValueError as error:
-        raise _UnreadableError(str(error)) from None
+        raise UnreadableError(str(error)) from None
 
 
 def _describe(problems: Sequence[Any]) -> Iterator[str]:
@@ -207,6 +217,6 @@ def _read_text(file: Path) -> str:
     try:
         return file.read_bytes().decode()
     except OSError as error:
-        raise _UnreadableError(f"{file.name} cannot be read: {error.strerror}") from None
+        raise UnreadableError(f"{file.name} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise _UnreadableError(f"{file.name} is not UTF-8") from None
+        raise UnreadableError(f"{file.name} is not UTF-8") from None

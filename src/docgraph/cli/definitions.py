@@ -24,6 +24,7 @@ __all__ = [
     "Checked",
     "check_paths",
     "check_stored",
+    "find_variables",
     "read_paths",
     "report",
     "settle_all",
@@ -94,15 +95,20 @@ def _check(prepared: Prepared, found: Found) -> Checked:
     return Checked(found.name, found.document, report)
 
 
-def _inspect(prepared: Prepared, document: Document) -> Report:
+def find_variables(prepared: Prepared) -> frozenset[str]:
+    """The predefined variables and those of plugins, without their @."""
     plugins: list[Any] = [
         one.plugin for one in prepared.found if one.plugin.kind is Kind.VARIABLE_RESOLVER
     ]
+    return frozenset((*BUILT_IN, *(plugin.variable for plugin in plugins)))
+
+
+def _inspect(prepared: Prepared, document: Document) -> Report:
     return inspect_definition(
         document,
         settings=prepared.config.get(Graphql),
         policy=Policy.from_section(prepared.config.get(AggregationSecurity)),
-        variables={*BUILT_IN, *(plugin.variable for plugin in plugins)},
+        variables=find_variables(prepared),
     )
 
 

@@ -52,7 +52,7 @@ def users() -> None:
 @password_file_option
 @configured
 def add(sources: Sources, user: str, roles: tuple[str, ...], password_file: Path | None) -> None:
-    """Add a user."""
+    """Add a user. A weak password is refused, or told, as the configuration has it."""
     from docgraph.auth.users.first import build_user
 
     _check_name(user)
@@ -66,6 +66,7 @@ def add(sources: Sources, user: str, roles: tuple[str, ...], password_file: Path
             await bench.write(Write(WriteKind.INSERT, (document,)))
         except Conflict:
             raise _exists(user) from None
+        _judge(password, user, bench.settings)
         notice(f"added {user!r} with {_describe(roles)}")
 
     _run(sources, insert)
@@ -86,6 +87,7 @@ def passwd(sources: Sources, user: str, password_file: Path | None) -> None:
         )
         if not result.matched:
             raise _missing(user)
+        _judge(password, user, bench.settings)
         notice(f"{user!r} has a new password")
 
     _run(sources, update)
@@ -110,8 +112,16 @@ def list_(sources: Sources, as_json: bool) -> None:
 @configured
 def remove(sources: Sources, user: str, yes: bool) -> None:
     """Remove a user; tokens of the user end."""
+
+    async def describe(bench: _Users) -> str:
+        found = await bench.find(user)
+        if not found:
+            raise _missing(user)
+        return _describe(bench.read_roles(found[0]))
+
     if not yes:
-        click.confirm(f"Remove the user {user!r}?", abort=True, err=True)
+        roles = _run(sources, describe)
+        click.confirm(f"Remove the user {user!r} with {roles}?", abort=True, err=True)
 
     async def delete(bench: _Users) -> None:
         result = await bench.write(Write(WriteKind.DELETE, filter=bench.name_filter(user)))
@@ -163,10 +173,13 @@ class _Users:
     def name_filter(self, user: str) -> Document:
         return {self.settings.prop_id: user}
 
+    def read_roles(self, document: Document) -> tuple[str, ...]:
+        return tuple(self.realm.reader.roles.read(document) or ())
+
     def summarise(self, document: Document, *, as_json: bool) -> dict[str, Any]:
         from docgraph.auth.authenticators.record import find_value
 
-        roles = self.realm.reader.roles.read(document) or ()
+        roles = self.read_roles(document)
         shown = list(roles) if as_json else ", ".join(roles)
         return {"user": str(find_value(document, self.settings.prop_id)), "roles": shown}
 
@@ -190,6 +203,20 @@ def _check_name(user: str) -> None:
             "a user id is not empty and holds no ':', which ends it in Basic authentication",
             param_hint="USER",
         )
+
+
+def _judge(password: str, user: str, settings: DbRealmAuthenticator) -> None:
+    """Tell of a weak password that was taken, by the measure that would refuse it."""
+    from docgraph.auth.users.strength import rate
+
+    rating = rate(password, [user])
+    least = settings.minimum_password_strength
+    if settings.enforce_minimum_password_strength or rating.score >= least:
+        return
+    notice(f"the password is weak: its strength is {rating.score} of 4, {least} would be good")
+    for advice in (rating.warning, *rating.suggestions):
+        if advice:
+            notice(f"  {advice}")
 
 
 def _describe(roles: tuple[str, ...]) -> str:

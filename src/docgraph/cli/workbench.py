@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 from docgraph.cli.terminal import notice
+from docgraph.embedded.directory import DataDirectory
 from docgraph.embedded.mongo import EmbeddedMongo
 from docgraph.exchange import DocgraphError, StartupError
 from docgraph.runtime import create_instance
@@ -20,8 +21,9 @@ from docgraph.server.app import Docgraph
 from docgraph.server.prepare import Prepared
 from docgraph.server.process.host import open_database
 from docgraph.store.sections import MClient
+from docgraph.store.versions import PATIENCE, Versions
 
-__all__ = ["find_database", "open_workbench", "work_on"]
+__all__ = ["find_database", "open_workbench", "tell_served", "work_on"]
 
 _T = TypeVar("_T")
 
@@ -50,8 +52,20 @@ def find_database(prepared: Prepared) -> Iterator[str]:
         if running is not None:
             yield running
             return
+        _require_data(prepared)
     with open_database(prepared, notice) as address:
         yield address
+
+
+def _require_data(prepared: Prepared) -> None:
+    """Only a server makes a database: a command that made one would look at an empty one."""
+    directory = DataDirectory(prepared.config.get(Core).data_directory)
+    if not directory.data.is_dir():
+        raise StartupError(
+            f"there is no database in {directory.path}",
+            hint="`docgraph serve` makes one there; mclient.connection-string names one of yours, "
+            "core.data-directory another directory",
+        )
 
 
 @asynccontextmanager
@@ -64,3 +78,17 @@ async def open_workbench(prepared: Prepared, address: str) -> AsyncIterator[Docg
             yield app
         finally:
             await app.shutdown()
+
+
+async def tell_served(what: str, versions: Versions) -> None:
+    """Wait a little for the instances that run to take up a change, and say who has it."""
+    try:
+        spread = await versions.await_served()
+    except DocgraphError as error:  # what was written is written
+        notice(f"{what}: nobody can say which instances have the change: {error.message}")
+        return
+    if spread.live:
+        count = len(spread.live)
+        notice(f"{what}: live on {count} instance{'s' if count > 1 else ''}")
+    for one in spread.late:
+        notice(f"{what}: not live on {one}, which has not taken up the change in {PATIENCE:g} s")

@@ -23,6 +23,7 @@ __all__ = [
     "NONCE_STORE",
     "REVOCATION_STORE",
     "SCHEMA_STORE",
+    "VERSION_STORE",
     "Mounts",
     "ReservedResource",
     "SplitMount",
@@ -40,6 +41,7 @@ METADATA_STORE = "_properties"
 REVOCATION_STORE = "_revocations"
 NONCE_STORE = "_digestNonces"
 SCHEMA_STORE = "_schemas"
+VERSION_STORE = "_versions"
 
 _SIZE, _META, _ALL = "_size", "_meta", "*"
 _LISTS = {
@@ -49,7 +51,7 @@ _LISTS = {
     "_streams": (ResourceType.STREAM, ResourceType.STREAM),
 }
 _RESERVED = frozenset({_SIZE, _META, SCHEMA_STORE, "_sessions", *_LISTS})
-_OWN_COLLECTIONS = frozenset({METADATA_STORE, REVOCATION_STORE, NONCE_STORE})
+_OWN_COLLECTIONS = frozenset({METADATA_STORE, REVOCATION_STORE, NONCE_STORE, VERSION_STORE})
 _OF_FILES = (".files", ".chunks")
 _SERVER_DATABASES = frozenset({"admin", "config", "local"})
 _DATABASE_FORBIDS = frozenset('/\\. "$\0')

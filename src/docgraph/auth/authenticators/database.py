@@ -37,6 +37,7 @@ from docgraph.runtime import AFTER_READ, AFTER_WRITE, Blocking, Generations, Ins
 from docgraph.runtime.tasks import Tasks
 from docgraph.store import ChangeEvents, Key, Store
 from docgraph.store.follow import Follower, ResumeToken
+from docgraph.store.versions import VersionFollower, Versions
 
 __all__ = ["REALM", "DatabaseRealm"]
 
@@ -84,6 +85,10 @@ class DatabaseRealm(Authenticator):
         )
         self._generation = 0
         self.follower = Follower(self._open_stream, catch_up=self._forget, take=self._forget)
+        versions = Versions(store, config.users_db, config.users_collection)
+        self.versions = VersionFollower(
+            REALM, store, versions, instance, take=self._forget_everywhere
+        )
 
     async def provision(self) -> None:
         """Hide the secrets from everybody else; follow the changes that others make."""
@@ -91,9 +96,11 @@ class DatabaseRealm(Authenticator):
         if self.config.cache_enabled:
             self._generation = self._generations.read("users")
             self._tasks.start(_WATCH, self._watch)
+            self._tasks.start(f"{_WATCH}-version", self._follow_version)
 
     async def close(self) -> None:
         """Give up looking for users and checking passwords."""
+        await self.versions.close()
         await self._users.close()
         await self.passwords.close()
 
@@ -175,7 +182,15 @@ class DatabaseRealm(Authenticator):
     async def _watch(self) -> None:
         """Forget users when other instances, or other programs, write to the collection."""
         await self._store.available()
-        await self.follower.run()  # over for a server without change streams: `cache-ttl` has to do
+        await self.follower.run()  # over for a server without change streams
+
+    async def _follow_version(self) -> None:
+        """Forget users within two seconds where there is no stream of changes."""
+        await self._store.available()
+        await self.versions.run()
+
+    async def _forget_everywhere(self) -> None:
+        self._generations.bump("users")
 
     def _open_stream(self, _: ResumeToken) -> ChangeEvents:
         return self._store.watch(

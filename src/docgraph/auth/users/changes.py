@@ -39,6 +39,7 @@ from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Generations
 from docgraph.store import Store
+from docgraph.store.versions import Versions
 
 __all__ = [
     "AffectedUsers",
@@ -202,7 +203,7 @@ class AffectedUsers(_OnUsers):
 
 
 class UserChangeNotifier(_OnUsers):
-    """Makes a committed write known to every worker, and ends the tokens of old passwords."""
+    """Makes a committed write known to all who keep users, and ends the tokens of old passwords."""
 
     name: ClassVar[str] = "userChangeTeller"
     description: ClassVar[str] = "makes written users known to all workers"
@@ -212,10 +213,12 @@ class UserChangeNotifier(_OnUsers):
         self,
         config: PluginConfig,
         registry: PluginRegistry,
+        store: Store,
         generations: Generations,
         token_revocations: Revocations | None = None,
     ) -> None:
         super().__init__(config, registry)
+        self._store = store
         self._generations = generations
         self._revocations = token_revocations
 
@@ -226,6 +229,8 @@ class UserChangeNotifier(_OnUsers):
         self._generations.bump("users")
         users = _affected.get()
         _affected.set(())
+        section = self.realm.config
+        await Versions(self._store, section.users_db, section.users_collection).announce()
         if self._revocations is None:
             return result
         if write.kind is WriteKind.DROP or (users is None and _has_effect(result)):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 import orjson
@@ -17,7 +17,15 @@ from docgraph.cli.options import configured
 from docgraph.cli.terminal import notice, own_command, progress
 from docgraph.config import Sources, Tree
 from docgraph.config.locate import locating
-from docgraph.exchange import Deadline, Document, Resource, ResourceType, Write, WriteKind
+from docgraph.exchange import (
+    Deadline,
+    Document,
+    Resource,
+    ResourceType,
+    StartupError,
+    Write,
+    WriteKind,
+)
 
 if TYPE_CHECKING:
     from docgraph.store import Store
@@ -33,7 +41,14 @@ _OPEN = (
 )
 _QUERY = "{ posts(limit: 2) { title published author { name city } } }"
 _INDEXES = {"posts": ("authorId", "published", "number"), "comments": ("postId",)}
+_CONNECTION = "/mclient/connection-string"
 _SECONDS = 60
+
+
+class _OwnDatabaseError(StartupError):
+    """The demo was started with the configuration of somebody's database."""
+
+    exit_code: ClassVar[int] = 2
 
 
 @click.command()
@@ -49,6 +64,7 @@ def demo(sources: Sources) -> None:
     from docgraph.server.process.run import announce
 
     tree = load_tree(replace(sources, settings=(*_OPEN, *sources.settings)))
+    _refuse_own_database(tree)
     directory = Path(prepare(tree).config.get(Core).data_directory)
 
     def on_ready(urls: Sequence[str]) -> None:
@@ -61,6 +77,17 @@ def demo(sources: Sources) -> None:
 
     with locating(tree):
         sys.exit(host(tree, say=notice, on_address=on_address, on_ready=on_ready))
+
+
+def _refuse_own_database(tree: Tree) -> None:
+    """The sample data is for a database that nobody else uses."""
+    if not tree.is_set(_CONNECTION):
+        return
+    raise _OwnDatabaseError(
+        "the demo writes sample data, and never into a database of yours: "
+        f"mclient.connection-string is set ({tree.origin(_CONNECTION)})",
+        hint="take it away for the demo, or serve that database with `docgraph serve`",
+    )
 
 
 async def _load_blog(tree: Tree, address: str) -> None:

@@ -15,9 +15,10 @@ from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed
 from docgraph.plugins.kinds import Initializer, Provider
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.runtime import Blocking, Generations, Tasks
+from docgraph.runtime import Blocking, Generations, Instance, Tasks
 from docgraph.store import Store
 from docgraph.store.follow import Follower, ResumeToken
+from docgraph.store.versions import VersionFollower, Versions
 from docgraph.store.watch import ChangeEvents
 
 __all__ = ["AppsIndex", "AppsInitializer", "AppsProvider", "AppsUpdater", "ensure_index"]
@@ -70,17 +71,24 @@ class AppsInitializer(Initializer):
 
 
 class AppsUpdater(Initializer):
-    """Looks for changed and deleted apps: at once by change stream, else every `app-cache-ttr`."""
+    """Looks for changed and deleted apps.
+
+    At once by change stream; within two seconds by their version, which everybody raises who writes
+    through docgraph; else every `app-cache-ttr`.
+    """
 
     name: ClassVar[str] = "graphAppsUpdater"
     description: ClassVar[str] = "keeps cached GraphQL apps up to date"
     Config = GraphAppsUpdater
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the providers and sections
         self,
         config: GraphAppsUpdater,
+        *,
         store: Store,
         tasks: Tasks,
+        instance: Instance,
+        generations: Generations,
         gql_app_definition_cache: Apps,
         graphql: Graphql,
     ) -> None:
@@ -88,10 +96,16 @@ class AppsUpdater(Initializer):
         self._tasks = tasks
         self._apps = gql_app_definition_cache
         self._settings = graphql
+        self._generations = generations
         self.follower = Follower(self._open_stream, catch_up=self._apps.revalidate, take=self._take)
+        versions = Versions(store, graphql.db, graphql.collection)
+        self.versions = VersionFollower(
+            "graphAppsUpdater", store, versions, instance, take=self._take_version
+        )
 
     async def initialize(self) -> None:
         """Start the periodic revalidation and, where there are change streams, the watch."""
+        self._tasks.start("graphAppsUpdater-version", self.versions.run)
         if self._settings.app_cache_enabled:
             self._tasks.start("graphAppsUpdater-round", self._revalidate)
             self._tasks.start("graphAppsUpdater-watch", self.follower.run)
@@ -103,6 +117,15 @@ class AppsUpdater(Initializer):
                 await self._apps.revalidate()
             except StoreError as error:
                 emit(BackgroundFailed("graphAppsUpdater-round", error))
+
+    async def close(self) -> None:
+        """Let nobody wait for what this instance serves."""
+        await self.versions.close()
+
+    async def _take_version(self) -> None:
+        if self._settings.app_cache_enabled:
+            self._generations.bump("apps")  # the other workers look at their next request
+            await self._apps.revalidate()
 
     def _open_stream(self, _: ResumeToken) -> ChangeEvents:
         return self._store.watch(

@@ -37,6 +37,7 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations
 from docgraph.store import Key, Store
 from docgraph.store.guard.marker import hide_marker
+from docgraph.store.versions import Versions
 
 __all__ = ["URIS", "DefinitionChecker", "DefinitionNotifier", "DefinitionReader", "OnDefinitions"]
 
@@ -169,7 +170,7 @@ def _hide_ours(store: Store, graphql: Graphql) -> Key:
 
 
 class DefinitionNotifier(OnDefinitions):
-    """Makes a committed write known to every worker, and gives its warnings back."""
+    """Makes a committed write known to every worker and instance, and gives its warnings back."""
 
     name: ClassVar[str] = "graphAppDefinitionTeller"
     description: ClassVar[str] = "makes written app definitions known to all workers"
@@ -180,15 +181,18 @@ class DefinitionNotifier(OnDefinitions):
         config: Any,
         graphql: Graphql,
         generations: Generations,
+        store: Store,
     ) -> None:
         super().__init__(config, graphql)
         self._generations = generations
+        self._versions = Versions(store, graphql.db, graphql.collection)
 
     async def after_write(
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
         """The result with the warnings of what was written."""
         self._generations.bump("apps")
+        await self._versions.announce()
         warnings = _warnings.get()
         _warnings.set(())
         return replace(result, warnings=(*result.warnings, *warnings))

@@ -1,0 +1,305 @@
+"""The commands `docgraph acl add`, `list`, `show`, `remove` and `check`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from docgraph.cli.options import configured, prepare_sources
+from docgraph.cli.terminal import notice, print_table
+from docgraph.config import Sources
+from docgraph.exchange import Document, StartupError
+
+if TYPE_CHECKING:
+    from docgraph.access.reading import Knowledge
+    from docgraph.access.rule import Rule
+    from docgraph.access.rulebook import RuleBook
+    from docgraph.cli.acl.rules import Rules
+
+__all__ = ["acl"]
+
+_T = TypeVar("_T")
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.group()
+def acl() -> None:
+    """Add, list, check and remove permission rules: who may do what."""
+
+
+@acl.command()
+@click.argument("id", required=False)
+@click.argument("predicate", required=False)
+@click.option("--role", "roles", multiple=True, help="For users with this role; repeatable.")
+@click.option("--everybody", is_flag=True, help="For everybody, also for unknown callers.")
+@click.option("--priority", type=float, help="Of rules for the same callers, the highest is first.")
+@click.option("--mongo", metavar="JSON", help="Filters and flags, such as a readFilter.")
+@click.option("--description", help="What the rule is for.")
+@click.option("--file", type=_FILE, help="Take the rule, or a list of them, from a file instead.")
+@click.option("--replace", is_flag=True, help="Put it in the place of one with the same id.")
+@configured
+def add(sources: Sources, *, file: Path | None, replace: bool, **parts: Any) -> None:
+    """Add a rule: requests for which PREDICATE is true are allowed to its roles.
+
+    docgraph acl add notes "path-prefix('/notes')" --role user
+    """
+    from docgraph.cli.acl.rules import describe_roles, load_rules
+    from docgraph.cli.workbench import tell_served
+    from docgraph.codec.types import ObjectId
+
+    if file is None:
+        documents = [_build_rule(**parts)]
+    elif any(parts.values()):
+        raise click.UsageError("a file says everything: give --file and --replace only")
+    else:
+        documents = load_rules(file)
+    documents = [{"_id": ObjectId(), **one} for one in documents]
+
+    async def store(rules: Rules) -> None:
+        if not replace:
+            await _refuse_existing(rules, documents)
+        await rules.add(documents, replace=replace)
+        for one in documents:
+            roles = one.get("roles") or [one["role"]]
+            notice(f"stored the rule {one['_id']!s} for {describe_roles(roles)}")
+        await tell_served("rules", rules.versions)
+
+    _run(sources, store)
+
+
+@acl.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@configured
+def list_(sources: Sources, as_json: bool) -> None:
+    """List the rules, those of the database and those of fileAclAuthorizer."""
+    from docgraph.access.rule import Source
+
+    async def read_all(rules: Rules) -> list[dict[str, Any]]:
+        book: RuleBook = rules.app.plugins.values["acl-rules"]
+        stored = [_summarise(one, book.knowledge, as_json) for one in await rules.read_all()]
+        written = [one for one in await book.find_all() if one.source is Source.FILE]
+        return [*stored, *(_summarise_file(one, as_json) for one in written)]
+
+    rows = _run(sources, read_all)
+    if_empty = "there are no rules: only the root role may do anything"
+    print_table(rows, as_json=as_json, if_empty=if_empty)
+
+
+@acl.command()
+@click.argument("id")
+@configured
+def show(sources: Sources, id: str) -> None:
+    """Print a rule of the database as it is stored."""
+    click.echo(_render(_run(sources, lambda rules: rules.require(id))))
+
+
+@acl.command()
+@click.argument("id")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@configured
+def remove(sources: Sources, id: str, yes: bool) -> None:
+    """Remove a rule of the database; what only it allowed is refused from then on."""
+    from docgraph.cli.acl.rules import describe_roles
+    from docgraph.cli.workbench import tell_served
+
+    rule = _run(sources, lambda rules: rules.require(id))
+    if not yes:
+        roles = rule.get("roles") or [rule.get("role")]
+        notice(f"{describe_roles([str(role) for role in roles])}: {rule.get('predicate')}")
+        click.confirm(f"Remove the rule {id!r}?", abort=True, err=True)
+
+    async def delete(rules: Rules) -> None:
+        await rules.remove(rule["_id"])
+        notice(f"removed the rule {id}")
+        await tell_served("rules", rules.versions)
+
+    _run(sources, delete)
+
+
+@acl.command()
+@click.argument("predicate", required=False)
+@click.option("--file", type=_FILE, help="Check the rule, or the list of them, in a file.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@configured
+def check(sources: Sources, predicate: str | None, file: Path | None, as_json: bool) -> None:
+    """Check a predicate, the rules of a file, or without either the stored rules.
+
+    Only the last needs a database. Exit code 1 when a rule cannot work, which then allows nothing.
+    """
+    from docgraph.cli.acl.rules import build_knowledge, load_rules
+
+    if predicate is not None and file is not None:
+        raise click.UsageError("give a predicate or --file, not both")
+    if predicate is not None:
+        documents = {predicate: _imagine(predicate)}
+    elif file is not None:
+        documents = {_name(one, place): one for place, one in enumerate(load_rules(file))}
+    else:
+        stored = _run(sources, lambda rules: rules.read_all())
+        documents = {str(one["_id"]): one for one in stored}
+    knowledge = build_knowledge(prepare_sources(sources))
+    rows = [_check(name, one, knowledge) for name, one in documents.items()]
+    if as_json:
+        print_table(rows, as_json=True)
+    else:
+        for line in _report(rows):
+            notice(line)
+    sys.exit(0 if all(row["valid"] for row in rows) else 1)
+
+
+# --- rules ----------------------------------------------------------------------------------------
+
+
+def _build_rule(  # noqa: PLR0913 - the parts of a rule
+    *,
+    id: str | None,
+    predicate: str | None,
+    roles: tuple[str, ...],
+    everybody: bool,
+    priority: float | None,
+    mongo: str | None,
+    description: str | None,
+) -> Document:
+    from docgraph.access.rule import UNAUTHENTICATED
+
+    if not id or not predicate:
+        raise click.UsageError("give an id and a predicate, or --file")
+    if not roles and not everybody:
+        raise click.UsageError("say whom it is for: --role, or --everybody")
+    for role in roles:
+        if not role:
+            raise click.BadParameter(
+                "a role is not empty; the shell has read '$…' as a variable of its own, "
+                "unless it stands in single quotes",
+                param_hint="--role",
+            )
+    rule: Document = {
+        "_id": id,
+        "roles": [*roles, *([UNAUTHENTICATED] if everybody else [])],
+        "predicate": predicate,
+        "priority": priority,
+        "mongo": None if mongo is None else _parse_object(mongo),
+        "description": description,
+    }
+    return {key: value for key, value in rule.items() if value is not None}
+
+
+def _parse_object(text: str) -> Document:
+    from docgraph.codec import decode
+    from docgraph.exchange import DocgraphError
+
+    try:
+        value = decode(text)
+    except DocgraphError as error:
+        raise click.BadParameter(error.message, param_hint="--mongo") from error
+    if not isinstance(value, dict):
+        raise click.BadParameter("it is not a JSON object", param_hint="--mongo")
+    return value
+
+
+async def _refuse_existing(rules: Rules, documents: list[Document]) -> None:
+    """Before the first of several is stored: all or nothing."""
+    for one in documents:
+        found = await rules.find(str(one["_id"]))
+        if found is not None and found["_id"] == one["_id"]:
+            raise StartupError(
+                f"there is a rule {one['_id']!s} already",
+                hint="--replace puts the new one in its place",
+            )
+
+
+def _imagine(predicate: str) -> Document:
+    """A rule with that predicate, and nothing else that could be wrong."""
+    return {"roles": ["somebody"], "predicate": predicate}
+
+
+def _name(document: Document, place: int) -> str:
+    return str(document["_id"]) if "_id" in document else f"permissions[{place}]"
+
+
+# --- what is printed ------------------------------------------------------------------------------
+
+
+def _check(name: str, document: Document, knowledge: Knowledge) -> dict[str, Any]:
+    from docgraph.access.reading import describe_flaw
+    from docgraph.cli.acl.rules import find_flaws
+
+    flaws = find_flaws(document, knowledge)
+    errors = [{"what": describe_flaw(flaw), "hint": flaw.hint} for flaw in flaws]
+    return {"rule": name, "valid": not flaws, "errors": errors}
+
+
+def _report(rows: list[dict[str, Any]]) -> Iterator[str]:
+    if not rows:
+        yield "no rules are stored"
+    for row in rows:
+        if row["valid"]:
+            yield f"{row['rule']}: fine"
+        for error in row["errors"]:
+            hint = f" ({error['hint']})" if error["hint"] else ""
+            yield f"{row['rule']}: {error['what']}{hint}"
+
+
+def _summarise(document: Document, knowledge: Knowledge, as_json: bool) -> dict[str, Any]:
+    from docgraph.cli.acl.rules import find_flaws
+
+    roles = document.get("roles", document.get("role"))
+    listed = [str(one) for one in (roles if isinstance(roles, list) else [roles])]
+    block = document.get("mongo")
+    return {
+        "rule": str(document.get("_id")),
+        "from": "database",
+        "priority": document.get("priority"),
+        "roles": listed if as_json else ", ".join(listed),
+        "predicate": document.get("predicate"),
+        "conditions": _join(block if isinstance(block, dict) else (), as_json),
+        "valid": not find_flaws(document, knowledge),
+    }
+
+
+def _summarise_file(rule: Rule, as_json: bool) -> dict[str, Any]:
+    roles, held = sorted(rule.roles), rule.conditions
+    conditions = {
+        "readFilter": held.read_filter,
+        "readFilters": held.read_filters,
+        "writeFilter": held.write_filter,
+        "mergeRequest": held.merge_request,
+        "projectResponse": held.project_response,
+    }
+    set_ = [*(name for name, value in conditions.items() if value), *sorted(held.flags)]
+    return {
+        "rule": str(rule.id if rule.id is not None else f"permissions[{rule.position}]"),
+        "from": str(rule.source),
+        "priority": rule.priority,
+        "roles": roles if as_json else ", ".join(roles),
+        "predicate": rule.predicate.text,
+        "conditions": _join(set_, as_json),
+        "valid": True,
+    }
+
+
+def _join(names: Any, as_json: bool) -> Any:
+    return list(names) if as_json else ", ".join(names)
+
+
+def _render(document: Document) -> str:
+    import orjson
+
+    from docgraph.codec import JsonMode, to_json
+
+    shown = {key: value for key, value in document.items() if key != "_etag"}
+    return orjson.dumps(to_json(shown, JsonMode.STANDARD), option=orjson.OPT_INDENT_2).decode()
+
+
+def _run(sources: Sources, work: Callable[[Rules], Awaitable[_T]]) -> _T:
+    """Do something with the rules of the configured database."""
+    from docgraph.cli.acl.rules import Rules, require_authorizer
+    from docgraph.cli.workbench import work_on
+
+    prepared = prepare_sources(sources)
+    settings = require_authorizer(prepared)
+    return work_on(prepared, lambda app: work(Rules(app, settings)))

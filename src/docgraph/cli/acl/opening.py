@@ -1,0 +1,83 @@
+"""`docgraph apps apply --open-to`: a rule for each app that lets callers ask it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import click
+
+from docgraph.access.rule import UNAUTHENTICATED
+from docgraph.cli.acl.rules import EVERYBODY, Rules, describe_roles, quote_text, require_authorizer
+from docgraph.cli.terminal import notice
+from docgraph.cli.workbench import tell_served
+from docgraph.exchange import Document, StartupError
+from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.sections import Graphql
+from docgraph.server.app import Docgraph
+from docgraph.server.prepare import Prepared
+
+__all__ = ["Opening"]
+
+_OURS = frozenset({"_id", "_etag", "roles", "predicate"})
+_ADDRESS = re.compile(r"""path\((?:'[^']*'|"[^"]*")\)""")
+
+
+class Opening:
+    """The rules for the apps that are being applied; none where nobody is named."""
+
+    def __init__(self, prepared: Prepared, names: Sequence[str]) -> None:
+        if not all(names):
+            raise click.BadParameter("a role is not empty", param_hint="--open-to")
+        roles = [UNAUTHENTICATED if name == EVERYBODY else name for name in names]
+        self._roles = list(dict.fromkeys(roles))
+        self._base = prepared.config.get(Graphql).uri.rstrip("/")
+        self._settings = require_authorizer(prepared) if names else None
+        self._rules: Rules | None = None
+        self._wanted: list[Document] = []
+
+    async def prepare(self, app: Docgraph, definitions: Sequence[Document]) -> None:
+        """Make the rules; raises for one that would take the place of somebody's own."""
+        if self._settings is None:
+            return
+        self._rules = Rules(app, self._settings)
+        self._wanted = [self._build(one) for one in definitions]
+        for rule in self._wanted:
+            found = await self._rules.find(rule["_id"])
+            if found is not None and not _is_ours(found):
+                raise StartupError(
+                    f"there is a rule {rule['_id']} with conditions of its own",
+                    hint=f"change it with `docgraph acl add {rule['_id']} --replace`, "
+                    "or leave --open-to out",
+                )
+
+    def announce(self) -> None:
+        """What a dry run would do."""
+        for rule in self._wanted:
+            notice(f"would open {self._describe(rule)}")
+
+    async def store(self) -> None:
+        """Let the callers in."""
+        if self._rules is None:
+            return
+        await self._rules.add(self._wanted, replace=True)
+        for rule in self._wanted:
+            notice(f"opened {self._describe(rule)}")
+        await tell_served("rules", self._rules.versions)
+
+    def _build(self, definition: Document) -> Document:
+        path = f"{self._base}/{decode_definition(definition).uri}"
+        return {
+            "_id": f"app-{definition['_id']!s}",
+            "roles": self._roles,
+            "predicate": f"path({quote_text(path)})",
+        }
+
+    def _describe(self, rule: Document) -> str:
+        app = rule["_id"].removeprefix("app-")
+        return f"{app} to {describe_roles(rule['roles'])} by the rule {rule['_id']}"
+
+
+def _is_ours(found: Document) -> bool:
+    """Whether it opens an address and no more: nobody's conditions would be lost."""
+    return found.keys() <= _OURS and bool(_ADDRESS.fullmatch(str(found.get("predicate"))))

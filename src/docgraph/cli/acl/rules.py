@@ -1,0 +1,167 @@
+"""Permission rules for commands: read from arguments and files, checked, stored.
+
+What a rule means is decided in one place, `access/reading.py`; commands ask it, as a server does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from docgraph.access.database import AUTHORIZER
+from docgraph.access.reading import Flaw, Knowledge, read_rule
+from docgraph.access.rule import UNAUTHENTICATED, Rule, Source
+from docgraph.access.sections import DbAclAuthorizer
+from docgraph.cli.definition_sources import UnreadableError, read_content
+from docgraph.cli.definitions import find_variables
+from docgraph.codec.types import ObjectId
+from docgraph.exchange import (
+    Deadline,
+    Document,
+    Read,
+    Resource,
+    ResourceType,
+    StartupError,
+    Write,
+    WriteKind,
+)
+from docgraph.exchange.errors import Conflict
+from docgraph.store import Policy
+from docgraph.store.sections import AggregationSecurity
+from docgraph.store.versions import Versions
+
+if TYPE_CHECKING:
+    from docgraph.server.app import Docgraph
+    from docgraph.server.prepare import Prepared
+
+__all__ = [
+    "EVERYBODY",
+    "Rules",
+    "build_knowledge",
+    "describe_roles",
+    "find_flaws",
+    "load_rules",
+    "quote_text",
+    "require_authorizer",
+]
+
+EVERYBODY = "everybody"
+_LIMIT_MS = 30_000
+_MAX_RULES = 100_000
+_WRAPPER = "permissions"
+
+
+def require_authorizer(prepared: Prepared) -> DbAclAuthorizer:
+    """The section of the rules in the database; raises when nobody would look at them."""
+    settings = prepared.config.get(DbAclAuthorizer)
+    if not settings.enabled:
+        raise StartupError(
+            f"{AUTHORIZER} is off, and knows no rules", hint=f"set /{AUTHORIZER}/enabled to true"
+        )
+    return settings
+
+
+def build_knowledge(prepared: Prepared) -> Knowledge:
+    """What rules are checked against, without a database."""
+    policy = Policy.from_section(prepared.config.get(AggregationSecurity))
+    return Knowledge(find_variables(prepared), policy)
+
+
+def find_flaws(document: Document, knowledge: Knowledge) -> Sequence[Flaw]:
+    """Everything that is wrong with a rule; nothing where a server would take it."""
+    read = read_rule(document, Source.DATABASE, knowledge)
+    return () if isinstance(read, Rule) else read
+
+
+def load_rules(file: Path) -> list[Document]:
+    """The rules of a JSON or YAML file: one, a list, or a list below `permissions`."""
+    try:
+        content = read_content(file)
+    except UnreadableError as error:
+        raise StartupError(f"{file}: {error}") from error
+    if isinstance(content, dict) and content.keys() == {_WRAPPER}:
+        content = content[_WRAPPER]
+    rules = content if isinstance(content, list) else [content]
+    if not rules or not all(isinstance(one, dict) for one in rules):
+        raise StartupError(
+            f"{file}: there are no rules in it",
+            hint="a rule is an object with roles and a predicate; several are a list",
+        )
+    return rules
+
+
+def quote_text(text: str) -> str:
+    """The text as a value of a predicate."""
+    mark = '"' if "'" in text and '"' not in text else "'"
+    return mark + text.replace(mark, f"\\{mark}") + mark
+
+
+def describe_roles(roles: Sequence[str]) -> str:
+    """The roles of a rule as people say them."""
+    shown = [EVERYBODY if role == UNAUTHENTICATED else role for role in roles]
+    return ", ".join(shown)
+
+
+class Rules:
+    """The collection of rules, read and written through the interceptors."""
+
+    def __init__(self, app: Docgraph, settings: DbAclAuthorizer) -> None:
+        self.app = app
+        self.versions = Versions(app.store, settings.acl_db, settings.acl_collection)
+        self._resource = Resource(ResourceType.COLLECTION, settings.acl_db, settings.acl_collection)
+
+    async def read_all(self) -> list[Document]:
+        """Every stored rule; those with a higher priority first."""
+        return await self._read(Read(sort=[("priority", -1), ("_id", 1)], limit=_MAX_RULES))
+
+    async def find(self, id: str) -> Document | None:
+        """The rule with that id, whether it is a text, a number or an ObjectId."""
+        found = await self._read(Read(filter={"_id": {"$in": _spell_id(id)}}, limit=1))
+        return found[0] if found else None
+
+    async def require(self, id: str) -> Document:
+        """The same; raises when there is none."""
+        found = await self.find(id)
+        if found is None:
+            raise StartupError(
+                f"there is no rule {id!r}", hint="`docgraph acl list` lists the stored ones"
+            )
+        return found
+
+    async def add(self, rules: Sequence[Document], *, replace: bool) -> None:
+        """Store rules; with `replace`, instead of those with the same ids."""
+        kind = WriteKind.REPLACE if replace else WriteKind.INSERT
+        try:
+            await self._write(Write(kind, tuple(rules), upsert=replace))
+        except Conflict:
+            raise StartupError(
+                "there is such a rule already", hint="--replace puts the new one in its place"
+            ) from None
+
+    async def remove(self, id: Any) -> bool:
+        """Remove the rule with that `_id`; whether it was there."""
+        result = await self._write(Write(WriteKind.DELETE, filter={"_id": id}))
+        return bool(result.deleted)
+
+    async def _read(self, read: Read) -> list[Document]:
+        return await self.app.store.read(
+            self._resource, read, deadline=Deadline.after_ms(_LIMIT_MS)
+        )
+
+    async def _write(self, write: Write) -> Any:
+        result = await self.app.store.write(
+            self._resource, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
+        )
+        if result.failures:
+            raise Conflict(result.failures[0].message)
+        return result
+
+
+def _spell_id(text: str) -> list[Any]:
+    spellings: list[Any] = [text]
+    if ObjectId.is_valid(text):
+        spellings.append(ObjectId(text))
+    if text.lstrip("-").isdecimal():
+        spellings.append(int(text))
+    return spellings

@@ -1,0 +1,273 @@
+"""`docgraph acl` as people and machines call it, and `docgraph apps apply --open-to`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+from tests.process.commands import run
+from tests.process.harness import eventually, request, run_server
+
+Mongo = MongoClient[dict[str, Any]]
+PREDICATE = "path-prefix('/notes')"
+
+
+@dataclass
+class Commands:
+    """The command line, on a database of this test."""
+
+    uri: str
+    db: str
+    mongo: Mongo
+
+    @property
+    def options(self) -> list[str]:
+        return [
+            f"--set=/mclient/connection-string={self.uri}",
+            f"--set=/graphql/db={self.db}",
+            f"--set=/dbAclAuthorizer/acl-db={self.db}",
+            f"--set=/dbRealmAuthenticator/users-db={self.db}",
+        ]
+
+    def run(
+        self, *arguments: str, typed: str = "", code: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        done = run(*arguments, *self.options, input=typed)
+        assert done.returncode == code, (done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        return done
+
+    def acl(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        return self.run("acl", *arguments, **options)
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        found = self.mongo[self.db]["acl"].find()
+        return {str(one.pop("_id")): one for one in found}
+
+
+@pytest.fixture
+def commands(mongo_uri: str, mongo_client: Mongo, database: str) -> Commands:
+    return Commands(mongo_uri, database, mongo_client)
+
+
+def save(directory: Path, name: str, content: Any) -> str:
+    path = directory / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return str(path)
+
+
+# --- the commands ---------------------------------------------------------------------------------
+
+
+def test_a_rule_is_added_shown_listed_replaced_and_removed(commands: Commands) -> None:
+    mongo = '{"readFilter": {"owner": "@user._id"}}'
+    options = ["--role", "user", "--priority", "3", "--mongo", mongo]
+    done = commands.acl("add", "own", PREDICATE, *options)
+    assert done.stderr == "stored the rule own for user\n"
+    rule = {
+        "roles": ["user"],
+        "predicate": PREDICATE,
+        "priority": 3,
+        "mongo": {"readFilter": {"owner": "@user._id"}},
+    }
+    assert commands.stored == {"own": rule}
+    assert json.loads(commands.acl("show", "own").stdout) == {"_id": "own", **rule}
+    (row,) = json.loads(commands.acl("list", "--json").stdout)
+    assert row == {
+        "rule": "own",
+        "from": "database",
+        "priority": 3.0,
+        "roles": ["user"],
+        "predicate": PREDICATE,
+        "conditions": ["readFilter"],
+        "valid": True,
+    }
+
+    done = commands.acl("add", "own", "true", "--everybody", code=1)
+    assert "there is a rule own already" in done.stderr
+    done = commands.acl("add", "own", "method(GET)", "--everybody", "--replace")
+    assert done.stderr == "stored the rule own for everybody\n"
+    assert commands.stored == {"own": {"roles": ["$unauthenticated"], "predicate": "method(GET)"}}
+
+    done = commands.acl("remove", "own", typed="y\n")
+    assert "everybody: method(GET)" in done.stderr
+    assert "removed the rule own" in done.stderr
+    assert commands.stored == {}
+    assert "there are no rules" in commands.acl("list").stderr
+
+
+def test_what_does_not_exist_is_told_before_anything_is_asked(commands: Commands) -> None:
+    for arguments in (("show", "x"), ("remove", "x"), ("remove", "x", "--yes")):
+        done = commands.acl(*arguments, typed="y\n", code=1)
+        assert done.stderr.startswith("docgraph: there is no rule 'x'\n")
+
+
+def test_rules_of_a_file_are_stored_all_or_none(commands: Commands, tmp_path: Path) -> None:
+    rules = f"""
+    permissions:
+      - _id: a
+        role: user
+        predicate: {PREDICATE}
+      - _id: b
+        roles: [editor]
+        predicate: {PREDICATE}
+    """
+    good = save(tmp_path, "rules.yml", rules)
+    bad = save(tmp_path, "bad.yml", rules.replace("roles:", "rols:"))
+
+    done = commands.acl("add", "--file", bad, code=1)
+    assert "Wrong permission: permissions[1].rols is not a key of a permission" in done.stderr
+    assert commands.stored == {}
+    commands.acl("add", "--file", good)
+    assert sorted(commands.stored) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["add", "a"], "give an id and a predicate"),
+        (["add", "a", "true"], "say whom it is for"),
+        (["add", "a", "true", "--role", ""], "single quotes"),
+        (["add", "a", "true", "--role", "x", "--mongo", "{"], "--mongo"),
+        (["add", "a", "true", "--role", "x", "--file", __file__], "--file"),
+        (["check", "true", "--file", __file__], "not both"),
+    ],
+)
+def test_a_wrong_call_is_exit_code_2(
+    commands: Commands, arguments: list[str], message: str
+) -> None:
+    assert message in commands.acl(*arguments, code=2).stderr
+
+
+def test_a_mistake_in_a_predicate_is_told_with_its_column(commands: Commands) -> None:
+    done = commands.acl("add", "a", "path-prefix('/x') an true", "--everybody", code=1)
+    assert "predicate cannot be read: column 19: " in done.stderr
+    assert commands.stored == {}
+
+
+def test_without_the_authorizer_there_are_no_rules(commands: Commands) -> None:
+    off = "--set=/dbAclAuthorizer/enabled=false"
+    assert "dbAclAuthorizer is off" in commands.acl("list", off, code=1).stderr
+
+
+def test_rules_of_the_configuration_are_listed_too(commands: Commands) -> None:
+    permissions = json.dumps([{"role": "x", "predicate": PREDICATE}])
+    done = commands.acl(
+        "list",
+        "--json",
+        "--set=/fileAclAuthorizer/enabled=true",
+        f"--set=/fileAclAuthorizer/permissions={permissions}",
+    )
+    (row,) = json.loads(done.stdout)
+    assert (row["rule"], row["from"], row["roles"]) == ("permissions[0]", "file", ["x"])
+
+
+# --- check ----------------------------------------------------------------------------------------
+
+
+def test_a_predicate_and_a_file_are_checked_without_a_database(tmp_path: Path) -> None:
+    done = run("acl", "check", PREDICATE, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, f"{PREDICATE}: fine\n")
+    done = run("acl", "check", "equals(@usr, 1)", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "column 1: equals: unknown variable @usr" in done.stderr
+
+    rules = [{"_id": "a", "roles": ["x"], "predicate": "true"}, {"roles": [], "predicate": "tru("}]
+    file = save(tmp_path, "rules.json", rules)
+    done = run("acl", "check", "--file", file, "--json", cwd=tmp_path)
+    assert done.returncode == 1
+    first, second = json.loads(done.stdout)
+    assert first == {"rule": "a", "valid": True, "errors": []}
+    assert second["rule"] == "permissions[1]"
+    assert len(second["errors"]) == 2
+    assert not (tmp_path / "data").exists()
+
+
+def test_stored_rules_that_cannot_work_are_found(commands: Commands) -> None:
+    commands.mongo[commands.db]["acl"].insert_many(
+        [
+            {"_id": "good", "roles": ["x"], "predicate": "true"},
+            {"_id": "bad", "roles": ["x"], "predicate": "tru"},
+        ]
+    )
+    done = commands.acl("check", code=1)
+    assert "good: fine" in done.stderr
+    assert "bad: Wrong permission: predicate cannot be read: column 1: " in done.stderr
+
+
+# --- apps apply --open-to -------------------------------------------------------------------------
+
+
+def definition(id: str, **others: Any) -> dict[str, Any]:
+    mapping = {"db": "d", "collection": "c", "find": {}}
+    schema = "type Query { items: [Item] } type Item { name: String }"
+    return {"_id": id, "schema": schema, "mappings": {"Query": {"items": mapping}}, **others}
+
+
+def test_applied_apps_are_opened_at_their_address_and_nowhere_else(
+    commands: Commands, tmp_path: Path
+) -> None:
+    blog = save(tmp_path, "blog.json", definition("blog", descriptor={"uri": "/v1/blog"}))
+    done = commands.run("apps", "apply", blog, "--open-to", "everybody", "--dry-run")
+    assert "would open blog to everybody by the rule app-blog" in done.stderr
+    assert commands.stored == {}
+
+    done = commands.run("apps", "apply", blog, "--open-to", "everybody", "--open-to", "editor")
+    assert "opened blog to everybody, editor by the rule app-blog" in done.stderr
+    rule = {"roles": ["$unauthenticated", "editor"], "predicate": "path('/graphql/v1/blog')"}
+    assert commands.stored == {"app-blog": rule}
+    save(tmp_path, "blog.json", definition("blog", descriptor={"uri": "it's"}))
+    commands.run("apps", "apply", blog, "--open-to", "editor")
+    moved = {"roles": ["editor"], "predicate": 'path("/graphql/it\'s")'}
+    assert commands.stored == {"app-blog": moved}
+
+
+def test_opening_never_replaces_a_rule_with_conditions(commands: Commands, tmp_path: Path) -> None:
+    own = {"roles": ["x"], "predicate": "path('/graphql/blog')", "mongo": {"readFilters": {}}}
+    commands.mongo[commands.db]["acl"].insert_one({"_id": "app-blog", **own})
+    blog = save(tmp_path, "blog.json", definition("blog"))
+
+    done = commands.run("apps", "apply", blog, "--open-to", "everybody", code=1)
+
+    assert "there is a rule app-blog with conditions of its own" in done.stderr
+    assert commands.stored == {"app-blog": own}
+    assert commands.mongo[commands.db]["gql-apps"].count_documents({}) == 0
+
+
+def test_a_running_server_has_what_was_applied_when_the_command_is_over(
+    commands: Commands, tmp_path: Path
+) -> None:
+    blog = save(tmp_path, "blog.json", definition("blog"))
+    settings = {
+        "mclient": {"connection-string": commands.uri},
+        "graphql": {"db": commands.db},
+        "dbAclAuthorizer": {"acl-db": commands.db},
+        "dbRealmAuthenticator": {"users-db": commands.db},
+    }
+
+    def ask() -> int:
+        body = b'{"query": "{ a: __typename }"}'
+        kind = {"content_type": "application/json"}
+        with server.connect() as wire:
+            wire.send(request("POST", "/graphql/blog", body, **kind))
+            return wire.read().status
+
+    with run_server(settings, workers=2) as server:
+        versions = commands.mongo[commands.db]["_versions"]
+        eventually(lambda: versions.count_documents({"instances": {"$size": 1}}) == 2)
+        assert ask() == 401
+
+        done = commands.run("apps", "apply", blog, "--open-to", "everybody")
+
+        assert done.stderr.splitlines()[-2:] == [
+            "rules: live on 1 instance",
+            "apps: live on 1 instance",
+        ]
+        assert {ask() for _ in range(8)} == {200}

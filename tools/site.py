@@ -1,0 +1,106 @@
+"""The site of the documentation: `make docs` builds it in `build/docs`.
+
+Pages link to each other, and to files of examples, by paths of the repository. So they are laid
+out once more under `build/pages`, as in the repository, with nothing but them and what they link
+to; the navigation is the list in `docs/README.md`. Every link and anchor is checked.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from os.path import normpath
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+__all__ = ["build_navigation", "find_pages", "lay_out"]
+
+ROOT: Final = Path(__file__).parents[1]
+INDEX: Final = "docs/README.md"
+_LINK: Final = re.compile(r"\[([^\]]+)\]\((?!https?:|#)([^)#]+)")
+_HEADING: Final = re.compile(r"## (.+)")
+# Pages of the repository that the list of pages does not have.
+_ABOUT: Final = ("CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")
+
+
+def find_pages(root: Path = ROOT) -> list[Path]:
+    """The pages of the repository."""
+    return sorted([*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("examples/**/*.md")])
+
+
+def lay_out(target: Path, root: Path = ROOT) -> None:
+    """Copy the pages, and the files that they link to, keeping their paths."""
+    if target.exists():
+        shutil.rmtree(target)
+    for page in find_pages(root):
+        for path in (page, *_find_linked(page)):
+            copy = target / path.relative_to(root)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+
+
+def _find_linked(page: Path) -> Iterator[Path]:
+    for _, link in _LINK.findall(page.read_text()):
+        path = Path(normpath(page.parent / link))  # a link of the file system keeps its name
+        if path.is_file():
+            yield path
+
+
+def build_navigation(index: str) -> list[dict[str, Any]]:
+    """The list of pages as `nav`: a section for each heading, an entry for each link."""
+    sections: dict[str, list[dict[str, str]]] = {}
+    for line in index.splitlines():
+        if heading := _HEADING.match(line):
+            entries = sections.setdefault(heading[1], [])
+        elif line.startswith("* "):
+            entries += [
+                {title.replace("`", ""): _from_root(link)} for title, link in _LINK.findall(line)
+            ]
+    about = [{Path(name).stem.capitalize(): name} for name in _ABOUT]
+    return [
+        {"docgraph": "README.md"},
+        {"All pages": INDEX},
+        *({title: entries} for title, entries in sections.items()),
+        {"About": about},
+    ]
+
+
+def _from_root(link: str) -> str:
+    path = (ROOT / INDEX).parent / link
+    return path.resolve().relative_to(ROOT).as_posix()
+
+
+def main() -> int:
+    """Lay out, write the navigation, and have MkDocs build and check it."""
+    build = ROOT / "build"
+    lay_out(build / "pages")
+    settings = {
+        "INHERIT": "../mkdocs.yml",
+        "docs_dir": "pages",
+        "site_dir": "docs",
+        "nav": build_navigation((ROOT / INDEX).read_text()),
+    }
+    configuration = build / "mkdocs.yml"
+    configuration.write_text(yaml.safe_dump(settings, sort_keys=False))
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "-f",
+        str(configuration),
+    ]
+    code = subprocess.run(command, check=False).returncode
+    if code == 0:
+        print("built build/docs; to see it: python3 -m http.server -d build/docs")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
