@@ -436,6 +436,17 @@ async def test_a_draft_of_somebody_else_shows_what_he_may_read_and_no_more(
     assert (await draft("{ people { salary } }")).code == "invalid-query"
 
 
+async def test_an_app_that_is_switched_off_is_not_run_as_a_draft(service: Service) -> None:
+    """Who knows its definition might leave it stored, but nobody is shown what it maps."""
+    for path in ("_tools", "graphql"):
+        await allow(service, f"path-prefix('/{path}')", "author")
+    for enabled in (True, False):
+        definition = build(service, descriptor={"enabled": enabled})
+        await service.store(definition)
+        reply = await use(service, "draft", AUTHOR, definition=definition, query=ASK)
+        assert reply.status == (200 if enabled else 403)
+
+
 async def test_row_filters_of_the_rule_for_the_tools_hold_in_drafts(service: Service) -> None:
     rows = {"readFilters": {f"{service.db}.people": {"team": "red"}}}
     await allow(service, "path-prefix('/_tools')", "author", mongo=rows)

@@ -115,9 +115,18 @@ class DefinitionLimits(DataInterceptor):
         return write
 
     async def check_draft(self, exchange: Exchange, document: Document) -> None:
-        """The same for an app that is not going to be stored: 403 where storing it would be."""
-        if not self._store.guard.is_trusted(exchange.account):
-            await self._check_app(exchange, as_meant(document))
+        """The same for an app that is going to be tried: 403 where storing and serving it would be.
+
+        A draft is tried whether it is enabled or not: one of an app that is switched off shows
+        what nobody is shown.
+        """
+        if self._store.guard.is_trusted(exchange.account):
+            return
+        draft = as_meant(document)
+        descriptor = draft.get("descriptor")
+        if isinstance(descriptor, dict):
+            draft["descriptor"] = {**descriptor, "enabled": True}
+        await self._check_app(exchange, draft)
 
     async def may_see_apps(self, exchange: Exchange) -> bool:
         """Whether a plain GET shows the caller all that is stored of GraphQL apps."""
