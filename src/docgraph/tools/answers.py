@@ -50,7 +50,7 @@ class Answers:
         if is_comparable and limits is not None and await limits.may_see_apps(exchange):
             content |= await self._compare(exchange, draft)
         if draft.is_text and not draft.flaws:
-            content["definition"] = to_json(draft.document, JsonMode.STANDARD)
+            content |= await run_blocking(self.lane, _render_definition, draft)
         return content
 
     async def _examine(self, exchange: Exchange, draft: Draft) -> Report:
@@ -116,15 +116,19 @@ class Answers:
             return content
         content["warnings"] = [one.warning for one in outlook.fetches if one.warning]
         if wanted.run:
-            return content | await self._run(visit, request)
+            is_draft = wanted.draft is not None
+            return content | await self._run(visit, request, is_draft=is_draft)
         plan = await graphql.plan(visit.app, request, visit.exchange)
         return content | {"plan": plan.explain()}
 
-    async def _run(self, visit: Visit, request: GraphqlRequest) -> dict[str, Any]:
+    async def _run(
+        self, visit: Visit, request: GraphqlRequest, *, is_draft: bool
+    ) -> dict[str, Any]:
+        graphql, app = self.visits.graphql, visit.app
         try:
-            ran = await self.visits.graphql.run(visit.app, request, visit.exchange)
+            ran = await graphql.run(app, request, visit.exchange, is_draft=is_draft)
         except OperationRefused as refusal:
-            plan = await self.visits.graphql.plan(visit.app, request, visit.exchange)
+            plan = await graphql.plan(app, request, visit.exchange)
             errors = [one.as_dict() for one in refusal.errors]
             return {"plan": plan.explain(), "commands": [], "errors": errors}
         return {
@@ -209,6 +213,14 @@ def _describe_report(report: Report, draft: Draft) -> dict[str, Any]:
             for name, findings in found.items()
         },
     }
+
+
+def _render_definition(draft: Draft) -> dict[str, Any]:
+    """The document that the texts stand for, to be stored."""
+    try:
+        return {"definition": to_json(draft.document, JsonMode.STANDARD)}
+    except EncodeError:
+        return {}  # a finding says so
 
 
 def _choose_roles(app: App, roles: Sequence[str] | None) -> Sequence[str]:
