@@ -1,99 +1,104 @@
 """docgraph: GraphQL APIs over MongoDB by declaration.
 
-What stands in `__all__` is what a plugin author may import; it changes only with notice.
+What stands in `__all__` is what a plugin author may import; it changes only with notice. Each name
+is fetched when somebody asks for it, so that commands which need none of them begin at once.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-from docgraph.config.section import PluginConfig, ServiceConfig
-from docgraph.exchange import (
-    Account,
-    Answer,
-    Body,
-    Connection,
-    Consistency,
-    DataParameters,
-    DataPoint,
-    DataRequest,
-    Deadline,
-    DocgraphError,
-    Document,
-    Exchange,
-    Headers,
-    Parsed,
-    Permission,
-    Read,
-    Request,
-    Resource,
-    ResourceType,
-    Socket,
-    StartupError,
-    Stream,
-    Takeover,
-    Upgrade,
-    Write,
-    WriteConcern,
-    WriteFailure,
-    WriteKind,
-    WriteMode,
-    WriteResult,
-)
-from docgraph.exchange.errors import (
-    AnswerTooLarge,
-    BodyError,
-    BodyTooLarge,
-    Conflict,
-    DefinitionError,
-    Forbidden,
-    HeadersTooLarge,
-    InternalError,
-    LoopTooLarge,
-    MethodNotAllowed,
-    NotFound,
-    NotSupported,
-    OutcomeUnknown,
-    Overloaded,
-    PreconditionFailed,
-    QueryError,
-    RequestError,
-    RequestTimeout,
-    ResumePointLost,
-    SecurityViolation,
-    StoreError,
-    StoreForbidden,
-    StoreRejected,
-    StoreUnavailable,
-    TimeLimitExceeded,
-    TooManyRequests,
-    Unauthenticated,
-    UnsupportedMediaType,
-    UpgradeRequired,
-    UrlTooLong,
-)
-from docgraph.exchange.exchange import Admission
-from docgraph.plugins.kinds import (
-    ABSENT,
-    Absent,
-    Accepted,
-    Authenticator,
-    AuthMechanism,
-    Authorizer,
-    AuthorizerRole,
-    Command,
-    DataInterceptor,
-    Decision,
-    Initializer,
-    Interceptor,
-    Kind,
-    Outcome,
-    Plugin,
-    Point,
-    Provider,
-    Rejected,
-    Service,
-    TokenManager,
-    VariableResolver,
-)
+if TYPE_CHECKING:
+    from docgraph.config.section import PluginConfig, ServiceConfig
+    from docgraph.exchange import (
+        Account,
+        Answer,
+        Body,
+        Connection,
+        Consistency,
+        DataParameters,
+        DataPoint,
+        DataRequest,
+        Deadline,
+        DocgraphError,
+        Document,
+        Exchange,
+        Headers,
+        Parsed,
+        Permission,
+        Read,
+        Request,
+        Resource,
+        ResourceType,
+        Socket,
+        StartupError,
+        Stream,
+        Takeover,
+        Upgrade,
+        Write,
+        WriteConcern,
+        WriteFailure,
+        WriteKind,
+        WriteMode,
+        WriteResult,
+    )
+    from docgraph.exchange.errors import (
+        AnswerTooLarge,
+        BodyError,
+        BodyTooLarge,
+        Conflict,
+        DefinitionError,
+        Forbidden,
+        HeadersTooLarge,
+        InternalError,
+        LoopTooLarge,
+        MethodNotAllowed,
+        NotFound,
+        NotSupported,
+        OutcomeUnknown,
+        Overloaded,
+        PreconditionFailed,
+        QueryError,
+        RequestError,
+        RequestTimeout,
+        ResumePointLost,
+        SecurityViolation,
+        StoreError,
+        StoreForbidden,
+        StoreRejected,
+        StoreUnavailable,
+        TimeLimitExceeded,
+        TooManyRequests,
+        Unauthenticated,
+        UnsupportedMediaType,
+        UpgradeRequired,
+        UrlTooLong,
+    )
+    from docgraph.exchange.exchange import Admission
+    from docgraph.plugins.kinds import (
+        ABSENT,
+        Absent,
+        Accepted,
+        Authenticator,
+        AuthMechanism,
+        Authorizer,
+        AuthorizerRole,
+        Command,
+        DataInterceptor,
+        Decision,
+        Initializer,
+        Interceptor,
+        Kind,
+        Outcome,
+        Plugin,
+        Point,
+        Provider,
+        Rejected,
+        Service,
+        TokenManager,
+        VariableResolver,
+    )
 
 __all__ = [
     "ABSENT",
@@ -182,3 +187,26 @@ __all__ = [
     "WriteResult",
     "__version__",
 ]
+
+
+_HOMES = (
+    "docgraph.exchange",
+    "docgraph.exchange.errors",
+    "docgraph.exchange.exchange",
+    "docgraph.config.section",
+    "docgraph.plugins.kinds",
+)
+
+if not TYPE_CHECKING:  # a checker of types would take any name for one of ours
+
+    def __getattr__(name):
+        """The export of that name, from the module that it is at home in."""
+        for home in _HOMES if name in __all__ else ():
+            module = import_module(home)
+            if hasattr(module, name):
+                globals()[name] = getattr(module, name)
+                return globals()[name]
+        raise AttributeError(f"module 'docgraph' has no attribute {name!r}")
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

@@ -14,9 +14,10 @@ import httpx2
 import pytest
 
 from docgraph.exchange import Account, StartupError
+from docgraph.observe.events import CookieNotSet
 from docgraph.plugins.kinds import TokenManager
 from docgraph.server.builtin import BUILTIN
-from tests.http.harness import Mongo, merge, running
+from tests.http.harness import Mongo, listening, merge, running
 from tests.http.realms import hashed
 from tests.http.tokens import (
     COOKIES,
@@ -407,15 +408,25 @@ async def test_a_secure_cookie_is_set_over_https_or_by_a_trusted_proxy_only(
     secure = {"authCookieSetter": {"secure": True, "domain": "example.org", "path": "/"}}
     proxy = {"core": {"trusted-proxies": ["127.0.0.1"]}}
     path = "/whoami?set-auth-cookie"
-    async with open_workers(mongo_client, mongo_uri, database, OPTION_SETS[3], secure) as (plain,):
-        assert "set-cookie" not in (await plain.ask(path, login="ada:secret")).headers
-        forged = await plain.ask(path, login="ada:secret", x_forwarded_proto="https")
-        assert "set-cookie" not in forged.headers
+    plain_http = open_workers(mongo_client, mongo_uri, database, OPTION_SETS[3], secure)
+    async with plain_http as (plain,):
+        with listening(CookieNotSet) as noticed:
+            refused = await plain.ask(path, login="ada:secret")
+            assert "set-cookie" not in refused.headers
+            assert "authCookieSetter.secure" in refused.headers["auth-cookie-not-set"]
+            unasked = await plain.ask("/whoami", login="ada:secret")
+            assert "auth-cookie-not-set" not in unasked.headers
+            forged = await plain.ask(path, login="ada:secret", x_forwarded_proto="https")
+            assert "set-cookie" not in forged.headers
+        (told,) = noticed  # once, however many ask
+        assert told.option == "/authCookieSetter/secure"
+        assert "core.trusted-proxies" in told.hint
     async with open_workers(mongo_client, mongo_uri, database, OPTION_SETS[3], secure, proxy) as (
         behind,
     ):
         reply = await behind.ask(path, login="ada:secret", x_forwarded_proto="https")
         _, _, attributes = read_cookie(reply)
+        assert "auth-cookie-not-set" not in reply.headers
         cleared = read_cookie(await behind.ask("/logout", method="POST"))[2]
     for one in (attributes, cleared):
         assert {"Secure", "HttpOnly"} <= one.keys()

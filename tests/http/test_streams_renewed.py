@@ -81,8 +81,15 @@ async def test_variables_of_the_moment_are_those_of_the_beginning(
         assert (await ada.next())["documentKey"] == {"_id": uri}
 
 
-async def test_a_row_filter_goes_with_the_time(service: Service, by: str) -> None:
+async def test_a_row_filter_goes_with_the_time(
+    service: Service, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its client stays, loses nothing, gets nothing twice, and no more of what is over."""
+
+    async def nobody_looks() -> None:
+        """Time passes in the filter when this test says so, and not by itself."""
+
+    monkeypatch.setattr(service.app.plugins.find("events")._renewals, "look", nobody_looks)
     rows = {"until": {"$gt": "@now"}}
     await allow(service, "path-prefix('/notes')", "user", mongo={"readFilter": rows})
     async with listen(service, ALL, ADA, by=by) as ada:

@@ -2,6 +2,8 @@
 
 Exit codes: 0 done, 1 a failure, 2 usage or configuration. Only `serve` and what was asked for
 write to stdout; notices and errors go to stderr.
+
+Help, completion and versions come at once: nothing is imported for them but what they print.
 """
 
 from __future__ import annotations
@@ -9,60 +11,74 @@ from __future__ import annotations
 import gc
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
-from docgraph.cli.signals import end_start_by_signals
-from docgraph.cli.stdio import replace_closed_streams
+from docgraph import __version__
+from docgraph.cli.process.leaving import leave
+from docgraph.cli.process.signals import end_start_by_signals
+from docgraph.cli.process.stdio import replace_closed_streams
 from docgraph.cli.terminal import notice, report_failure
-from docgraph.exchange import StartupError
+
+if TYPE_CHECKING:
+    from docgraph.exchange import StartupError
 
 __all__ = ["main"]
 
-# Each is a module of this package with a command of the same name.
-COMMANDS = (
-    "serve",
-    "demo",
-    "apps",
-    "explain",
-    "streams",
-    "mcp",
-    "users",
-    "acl",
-    "access",
-    "config",
-    "plugins",
-    "mongod",
-    "version",
-)
+# Each is a module of this package with a command of the same name, and begins its help so.
+COMMANDS = {
+    "serve": "Serve until SIGTERM or Ctrl-C.",
+    "demo": "Serve a sample blog on an embedded MongoDB.",
+    "apps": "Apply, check and look at GraphQL app definitions.",
+    "explain": "Run QUERY against the stored APP (its uri) and print its plan and commands.",
+    "streams": "Follow the change streams of collections.",
+    "mcp": "Offer the apps to an agent on stdin and stdout, under the rules of a user.",
+    "users": "Add, list and remove the users of dbRealmAuthenticator.",
+    "acl": "Add, list, check and remove permission rules: who may do what.",
+    "access": "Explain what callers may do and see.",
+    "config": "Show, check and start configurations.",
+    "plugins": "List the plugins: name, kind, enabled or not, origin.",
+    "mongod": "Run the embedded MongoDB alone, until SIGTERM or Ctrl-C.",
+    "completion": "Print what makes a shell complete commands and options.",
+    "version": "Print the version of docgraph and of Python.",
+}
 SERVERS = ("serve", "demo")
 
 
 class _Commands(click.Group):
-    """Knows the names of its commands, and imports one only to run or describe it."""
+    """Knows its commands by name and help, and imports one only to run or to complete it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         from docgraph.cli.extra import list_plugin_commands
 
         try:
             found = list_plugin_commands()
-            for name in sorted(set(found) & set(COMMANDS)):
-                notice(f"the command {name!r} of a plugin can never be run: docgraph has its own")
-            return [*COMMANDS, *(one for one in found if one not in COMMANDS)]
-        except StartupError as error:  # help has to be there when something is broken
+        except _startup_error() as error:  # help has to be there when something is broken
             notice(f"the commands of plugins are left out: {error.message}")
             return list(COMMANDS)
+        for name in sorted(COMMANDS.keys() & set(found)):
+            notice(f"the command {name!r} of a plugin can never be run: docgraph has its own")
+        return [*COMMANDS, *(one for one in found if one not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            from docgraph.cli.extra import find_plugin_command
+        if cmd_name in COMMANDS:
+            return click.Command(cmd_name, help=COMMANDS[cmd_name])
+        from docgraph.cli.extra import find_plugin_command
 
-            return find_plugin_command(cmd_name)
-        command: click.Command = getattr(import_module(f"docgraph.cli.{cmd_name}"), cmd_name)
-        return command
+        return find_plugin_command(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name in COMMANDS:
+            command = getattr(import_module(f"docgraph.cli.{name}"), name)
+        return name, command, rest
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="docgraph %(version)s")
 def docgraph() -> None:
     """GraphQL APIs over MongoDB by declaration."""
 
@@ -74,8 +90,10 @@ def main() -> None:
         end_start_by_signals()
     try:
         docgraph.main(prog_name="docgraph", standalone_mode=False)
-    except StartupError as error:
-        sys.exit(report_failure(error))
+    except SystemExit as stop:
+        if sys.argv[1:2] and sys.argv[1] in SERVERS and isinstance(stop.code, int):
+            leave(stop.code)
+        raise
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as error:
@@ -83,5 +101,14 @@ def main() -> None:
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(1)
+    except _startup_error() as error:
+        sys.exit(report_failure(error))
     finally:
         gc.freeze()  # the process ends: nobody needs a last look for garbage among all objects
+
+
+def _startup_error() -> type[StartupError]:
+    """The error that stops a command; it is imported when something has gone wrong."""
+    from docgraph.exchange import StartupError
+
+    return StartupError

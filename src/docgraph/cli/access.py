@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from docgraph.cli.options import configured, prepare_sources
-from docgraph.cli.terminal import notice, print_table
+from docgraph.cli.terminal import notice, paint, print_table
 from docgraph.config import Sources
 from docgraph.exchange import Deadline, DocgraphError
 from docgraph.graphql.sections import Graphql
@@ -123,7 +123,9 @@ def _render(explanation: Explanation) -> Iterator[str]:
         if caller
         else "an unknown caller"
     )
-    word = "ALLOWED" if explanation.status == 200 else f"DENIED ({explanation.status})"  # noqa: PLR2004
+    is_allowed = explanation.status == 200  # noqa: PLR2004
+    word = "ALLOWED" if is_allowed else f"DENIED ({explanation.status})"
+    word = paint(word, "green" if is_allowed else "red")
     query = f"?{question.query}" if question.query else ""
     yield f"{word}: {question.method} {question.path}{query} by {who}"
     yield f"  {explanation.reason}"

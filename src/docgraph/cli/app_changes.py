@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from docgraph.cli.terminal import print_table
+from docgraph.cli.terminal import Colour, paint, print_table
 from docgraph.codec import JsonMode, encode
 from docgraph.exchange import Document
 from docgraph.graphql.apps.stored_definitions import find_claims
@@ -16,6 +16,7 @@ from docgraph.graphql.definition.definition import decode_definition
 
 __all__ = ["Change", "Kind", "claims_of", "find_changes", "find_collisions", "print_changes"]
 
+_DIFFERENT: dict[str, Colour] = {"+": "green", "-": "red"}
 _MARKS = {Kind.NEW: "+", Kind.CHANGED: "~", Kind.SAME: "=", Kind.GONE: "-"}
 
 
@@ -62,12 +63,19 @@ def print_changes(changes: Sequence[Change], *, as_json: bool) -> None:
         click.echo(f"{_MARKS[change.kind]} {change.app}: {_describe(change)}")
         for effect in change.effects:
             mark = effect.severity.upper() if effect.severity is Severity.BREAKING else None
-            click.echo(f"    {mark or effect.severity}: {effect.what}")
+            colour: Colour = "yellow" if mark is None else "red"
+            click.echo(f"    {paint(mark or effect.severity, colour)}: {effect.what}")
         if change.kind is Kind.CHANGED:
-            click.echo("".join(f"    {line}\n" for line in change.diff()), nl=False)
+            click.echo("".join(f"    {_paint_line(line)}\n" for line in change.diff()), nl=False)
 
 
 def _describe(change: Change) -> str:
     if change.kind is Kind.GONE:
         return "to be deleted" if change.effects else "stored only (--prune deletes it)"
     return change.kind.value
+
+
+def _paint_line(line: str) -> str:
+    if line.startswith(("+++", "---")) or line[:1] not in _DIFFERENT:
+        return line
+    return paint(line, _DIFFERENT[line[:1]])

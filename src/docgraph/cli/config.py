@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from docgraph.cli.options import configured, prepare_sources
-from docgraph.cli.terminal import notice
-from docgraph.config import Sources
+from docgraph.cli.terminal import notice, paint, print_table
+from docgraph.config import Sources, list_values
 from docgraph.config import show as render
 from docgraph.config import template as render_template
 from docgraph.config.locate import locating
@@ -24,12 +24,17 @@ def config() -> None:
 
 
 @config.command()
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
-def show(sources: Sources) -> None:
+def show(sources: Sources, as_json: bool) -> None:
     """Print the effective configuration with the origin of each value; secrets are masked."""
-
     prepared = prepare_sources(sources)
-    click.echo(render(prepared.tree, prepared.config))
+    if as_json:
+        print_table(list_values(prepared.tree, prepared.config), as_json=True)
+        return
+    for line in render(prepared.tree, prepared.config).split("\n"):
+        value, mark, origin = line.rpartition("  # ")
+        click.echo(f"{value}{paint(mark + origin, 'bright_black')}" if mark else line)
 
 
 @config.command()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from docgraph.cli.definition_sources import SCHEMA_FILE, Found, find_definitions
-from docgraph.cli.terminal import notice, print_table
+from docgraph.cli.terminal import Colour, notice, paint, print_table
 from docgraph.exchange import Document, StartupError
 from docgraph.graphql.apps.questions import settle
 from docgraph.graphql.definition.check import Report, inspect_definition, require_id
@@ -30,6 +30,8 @@ __all__ = [
     "settle_all",
     "settle_alone",
 ]
+
+_COLOURS: dict[str, Colour] = {"error": "red", "warning": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +139,11 @@ def report(checked: Sequence[Checked], *, as_json: bool) -> None:
         for kind, findings in (("error", one.errors), ("warning", one.warnings)):
             for finding in findings:
                 hint = f" ({finding.hint})" if finding.hint else ""
-                notice(f"{one.name}: {kind}: {finding}{hint}")
+                notice(f"{one.name}: {paint(kind, _COLOURS[kind], err=True)}: {finding}{hint}")
         if not one.errors and one.warnings:
             notice(f"{one.name}: works, but look at the warnings")
         elif not one.errors:
-            notice(f"{one.name}: fine")
+            notice(f"{one.name}: {paint('fine', 'green', err=True)}")
 
 
 def _as_row(one: Checked) -> dict[str, Any]:

@@ -5,19 +5,20 @@ What can be configured is told by everything there is to import; so only command
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from docgraph.config import Sources
-
 if TYPE_CHECKING:
+    from docgraph.config import Sources
     from docgraph.server.prepare import Prepared
 
-__all__ = ["configured", "prepare_sources"]
+__all__ = ["configured", "listening", "prepare_sources"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -25,7 +26,7 @@ _PATH = click.Path(path_type=Path)
 
 
 def configured(command: _F) -> Callable[..., Any]:
-    """Add `--config`, `-o` and `--set`; the command receives them as one `Sources`."""
+    """Add `--config`, `-o`, `--set` and `--data`; the command gets them as one `Sources`."""
 
     @click.option("-c", "--config", type=_PATH, help="Configuration file (or DOCGRAPH_CONFIG).")
     @click.option("-o", "--overrides", type=_PATH, help="File with overrides.")
@@ -36,13 +37,42 @@ def configured(command: _F) -> Callable[..., Any]:
         metavar="/PATH=VALUE",
         help="Set one option, for example /graphql/max-limit=500.",
     )
+    @click.option(
+        "--data", type=_PATH, help="Directory of the embedded MongoDB (/core/data-directory)."
+    )
     @wraps(command)
     def with_sources(
-        config: Path | None, overrides: Path | None, settings: tuple[str, ...], **others: Any
+        config: Path | None,
+        overrides: Path | None,
+        settings: tuple[str, ...],
+        data: Path | None,
+        **others: Any,
     ) -> Any:
+        from docgraph.config import Sources
+
+        if data is not None:
+            settings = (*settings, f"/core/data-directory={json.dumps(str(data))}")
         return command(Sources(config, overrides, settings), **others)
 
     return with_sources
+
+
+def listening(command: _F) -> Callable[..., Any]:
+    """Add `--port` to a command that is `configured`."""
+
+    @click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        help="Port of the server (/http-listener/port); 0 takes a free one.",
+    )
+    @wraps(command)
+    def with_port(sources: Sources, port: int | None, **others: Any) -> Any:
+        if port is not None:
+            own = f"/http-listener/port={port}"
+            sources = replace(sources, settings=(*sources.settings, own))
+        return command(sources, **others)
+
+    return with_port
 
 
 def prepare_sources(sources: Sources) -> Prepared:

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from docgraph.cli.options import configured
+from docgraph.cli.options import configured, listening
 from docgraph.cli.terminal import notice
 from docgraph.config import Sources
 from docgraph.config.locate import locating
@@ -16,6 +16,7 @@ __all__ = ["serve"]
 
 @click.command()
 @configured
+@listening
 def serve(sources: Sources) -> None:
     """Serve until SIGTERM or Ctrl-C.
 

@@ -1,7 +1,12 @@
-"""What people see: errors, hints and progress, on stderr, in colour only on a terminal."""
+"""What people see: errors, hints and progress on stderr, answers on stdout.
+
+On a terminal there are colours (unless `NO_COLOR` is set) and tables in columns; elsewhere plain
+lines with tabs between their parts, which depend on nothing but what they tell.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import threading
@@ -9,24 +14,26 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import click
-import msgspec
 
-from docgraph.exchange import ConfigError, StartupError
+if TYPE_CHECKING:
+    from docgraph.exchange import StartupError
 
 __all__ = [
+    "Colour",
     "escape_unprintable",
     "notice",
     "own_command",
+    "paint",
     "print_table",
     "progress",
     "report_failure",
 ]
 
 _PATIENCE = 1.0  # seconds before a wait is explained
-_PIPE_WIDTH = 10_000  # a pipe has no edge: nothing is folded or cut
+Colour = Literal["red", "yellow", "green", "bright_black"]
 
 
 def notice(text: str = "") -> None:
@@ -37,23 +44,44 @@ def notice(text: str = "") -> None:
 def print_table(
     rows: Sequence[Mapping[str, Any]], *, as_json: bool, if_empty: str | None = None
 ) -> None:
-    """Rows of equal keys on stdout: a table for people, or JSON for machines."""
+    """Rows of equal keys on stdout: a table, lines with tabs in a pipe, or JSON for machines."""
     if as_json:
+        import msgspec
+
         click.echo(msgspec.json.format(msgspec.json.encode(list(rows))).decode())
         return
     if not rows and if_empty is not None:
         notice(if_empty)
         return
+    if sys.stdout.isatty():
+        _draw_table(rows)
+        return
+    for cells in (rows[0] if rows else {}, *(row.values() for row in rows)):
+        click.echo("\t".join(map(_cell, cells)))
+
+
+def _draw_table(rows: Sequence[Mapping[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    colours = has_colours(sys.stdout)
+    table = Table(box=None, header_style="bold" if colours else "", pad_edge=False)
     for place, name in enumerate(rows[0] if rows else ()):
         table.add_column(name, no_wrap=place == 0, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(_cell(value)) for value in row.values()))  # no markup
-    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
+    for row in rows:  # texts are no markup
+        table.add_row(*(Text(_cell(one), "dim" if one is False else "") for one in row.values()))
+    Console(no_color=not colours, color_system="auto" if colours else None).print(table)
+
+
+def paint(text: str, colour: Colour, *, err: bool = False) -> str:
+    """The text in a colour, where it goes to a terminal and somebody wants colours."""
+    return click.style(text, fg=colour) if has_colours(sys.stderr if err else sys.stdout) else text
+
+
+def has_colours(stream: IO[str]) -> bool:
+    """Whether what is written there is seen in colour (https://no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _cell(value: Any) -> str:
@@ -79,6 +107,8 @@ def own_command() -> str:
 
 def report_failure(error: StartupError) -> int:
     """Print why something could not start and what to do; the result is the exit code."""
+    from docgraph.exchange import ConfigError
+
     if isinstance(error, ConfigError):
         count = len(error.problems)
         notice(_red(f"docgraph: {count} mistake{'s' if count > 1 else ''} in the configuration"))
@@ -114,4 +144,4 @@ def progress(text: str) -> Iterator[None]:
 
 
 def _red(text: str) -> str:
-    return click.style(text, fg="red", bold=True) if sys.stderr.isatty() else text
+    return paint(text, "red", err=True)

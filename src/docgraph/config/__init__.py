@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from docgraph.config.decode import Decoded, decode, peek
 from docgraph.config.section import PluginConfig, Section, ServiceConfig
-from docgraph.config.show import show
+from docgraph.config.show import list_values, show
 from docgraph.config.sources import DEFAULT_FILE, VARIABLES, Sources, load
 from docgraph.config.template import template
 from docgraph.config.tree import Tree
@@ -24,6 +24,7 @@ __all__ = [
     "Sources",
     "Tree",
     "decode",
+    "list_values",
     "load",
     "peek",
     "show",

@@ -5,7 +5,6 @@ Whoever reads the pieces counts them: no more is ever inflated than one piece be
 
 from __future__ import annotations
 
-import asyncio
 import zlib
 from collections.abc import AsyncIterator
 from typing import Final
@@ -49,6 +48,8 @@ def _find_codings(headers: Headers) -> list[str]:
 
 async def inflate(data: bytes) -> AsyncIterator[bytes]:
     """The pieces that the data holds, in one gzip member or a few; none of none."""
+    from asyncio import sleep  # it takes long to load, and commands wait for this module
+
     member: zlib._Decompress | None = None
     members = 0
     # In slices, as the library copies what it leaves over.
@@ -62,7 +63,7 @@ async def inflate(data: bytes) -> AsyncIterator[bytes]:
             piece = _inflate(member, rest)
             while piece:
                 yield piece
-                await asyncio.sleep(0)
+                await sleep(0)
                 # Behind its end a member would add what it leaves over to it once more.
                 piece = b"" if member.eof else _inflate(member, member.unconsumed_tail)
             rest = member.unused_data

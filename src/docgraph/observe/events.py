@@ -338,6 +338,15 @@ class AuthFailed(Event, frozen=True):
     request_id: str = ""
 
 
+class CookieNotSet(Event, frozen=True):
+    """A caller asked for a cookie over plain http, where none is set; said once by each process."""
+
+    level: ClassVar[Level] = Level.WARNING
+    option: str  # "/authCookieSetter/secure"
+    hint: str
+    request_id: str = ""
+
+
 class LoginsBlocked(Event, frozen=True):
     """The brute force guard refuses further attempts for a while."""
 

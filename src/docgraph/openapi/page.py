@@ -7,37 +7,28 @@ lets a browser run nothing even so.
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
 from html import escape
 from typing import Any, Final
 
 from docgraph.exchange import Document
+from docgraph.exchange.markup import PageStyle
 
 __all__ = ["HEADERS", "render_page"]
 
-_STYLE: Final = """
-:root{color-scheme:light dark;--line:#8886;--soft:#8882}
-body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
-h1,h2{line-height:1.2}h2{margin-top:2.5rem;border-bottom:1px solid var(--line)}
-code{font:0.9em ui-monospace,monospace}nav a{margin-right:1rem;white-space:nowrap}
+_STYLE: Final = PageStyle(
+    """
+body{max-width:60rem}h2{border-bottom:1px solid var(--line)}
+nav a{margin-right:1rem;white-space:nowrap}
 details{border:1px solid var(--line);border-radius:.4rem;margin:.4rem 0;padding:.3rem .7rem}
 summary{cursor:pointer}summary b{display:inline-block;min-width:4.5rem}
 table{border-collapse:collapse;width:100%;margin:.5rem 0}
-th,td{text-align:left;vertical-align:top;padding:.25rem .6rem;border-bottom:1px solid var(--soft)}
-th{font-weight:600}.path{overflow-wrap:anywhere}
-""".strip()
-_STYLE_HASH: Final = b64encode(sha256(_STYLE.encode()).digest()).decode()
-
-HEADERS: Final = (
-    (
-        "Content-Security-Policy",
-        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; "
-        "form-action 'none'; frame-ancestors 'none'",
-    ),
-    ("Referrer-Policy", "no-referrer"),
+th,td{text-align:left;vertical-align:top;padding:.25rem .6rem;border-bottom:1px solid var(--line)}
+th{font-weight:600}
+"""
 )
+
+HEADERS: Final = _STYLE.headers
 
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
 _CODE: Final = re.compile(r"`([^`]+)`")
@@ -47,14 +38,12 @@ Found = tuple[str, str, Document, list[Document]]  # path, method, operation, pa
 
 def render_page(document: Document) -> bytes:
     """The page of an OpenAPI document."""
-    return "".join(_render(document)).encode()
+    return _STYLE.render(str(document["info"]["title"]), "".join(_render(document)))
 
 
 def _render(document: Document) -> Iterator[str]:
     title = escape(str(document["info"]["title"]))
-    yield f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<style>{_STYLE}</style></head><body><h1>{title}</h1>"
+    yield f"<h1>{title}</h1>"
     yield f"<p>{_text(document['info']['description'])}</p>"
     tags = [tag["name"] for tag in document["tags"]]
     yield "<nav>"
@@ -70,7 +59,6 @@ def _render(document: Document) -> Iterator[str]:
             if tag in found[2]["tags"]:
                 yield from _render_operation(found, document)
         yield "</section>"
-    yield "</body></html>"
 
 
 def _find_operations(document: Document) -> Iterator[Found]:
@@ -85,7 +73,7 @@ def _find_operations(document: Document) -> Iterator[Found]:
 
 def _render_operation(found: Found, document: Document) -> Iterator[str]:
     path, method, operation, parameters = found
-    yield f"<details><summary><b>{method.upper()}</b> <code class=path>{escape(path)}</code> "
+    yield f"<details><summary><b>{method.upper()}</b> <code>{escape(path)}</code> "
     yield f"– {_text(operation.get('summary', ''))}</summary>"
     if operation.get("description"):
         yield f"<p>{_text(operation['description'])}</p>"

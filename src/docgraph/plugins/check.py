@@ -21,7 +21,10 @@ __all__ = ["BUILT_IN_COMMANDS", "check_plugin", "is_async", "methods_of"]
 
 # Those of `docgraph.cli`, which would be run in place of one of a plugin.
 BUILT_IN_COMMANDS: Final = frozenset(
-    "serve demo apps explain mcp streams users acl access config plugins mongod version".split()
+    (
+        "serve demo apps explain mcp streams users acl access config plugins mongod "
+        "completion version"
+    ).split()
 )
 
 _PROTOCOLS: Final[Mapping[Kind, type[Any]]] = MappingProxyType(

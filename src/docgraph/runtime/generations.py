@@ -2,7 +2,8 @@
 
 Decision 44: after a committed write the worker bumps the counter of what it changed; each request
 compares an integer, and reads again what is behind it only when it has moved. `disk` is moved by
-the parent: it is odd while the disk of the embedded MongoDB is full.
+the parent: it is odd while the disk of the embedded MongoDB is full. `ready` is, too: it is no
+longer 0 when it was said that the instance is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from docgraph.runtime.shared import SharedFile, create_shared
 
 __all__ = ["NAMES", "Generation", "Generations", "create_generations"]
 
-Generation = Literal["apps", "users", "rules", "tokens", "logins", "collections", "disk"]
+Generation = Literal["apps", "users", "rules", "tokens", "logins", "collections", "disk", "ready"]
 NAMES: tuple[Generation, ...] = get_args(Generation)
 
 _COUNTER_BYTES = 8

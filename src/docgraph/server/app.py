@@ -7,7 +7,7 @@ What is opened is closed in the opposite order, also when the start fails half-w
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
@@ -16,18 +16,22 @@ from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Exchange
 from docgraph.exchange.pages import Pages
+from docgraph.mcp.sections import Mcp
+from docgraph.mcp.service import build_desk
 from docgraph.observe import emit
 from docgraph.observe.events import ConfigWarning, PluginLoaded
 from docgraph.plugins import PluginSet, assemble, is_enabled
 from docgraph.plugins.kinds import Initializer, Interceptor, Kind, Point
+from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, Instance, Tasks, watch_loop
 from docgraph.runtime.sections import Core, Cors
 from docgraph.server.bounds import Bounds
 from docgraph.server.content import parse_content
+from docgraph.server.pages.front import FrontPage
 from docgraph.server.pipeline import Pipeline
 from docgraph.server.plain_methods import run_plain_methods_in_threads
 from docgraph.server.prepare import Prepared
-from docgraph.server.routes import Routes, bind
+from docgraph.server.routes import Route, Routes, bind
 from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
 
@@ -119,15 +123,30 @@ class Docgraph:
             interceptors[one.point].append(one)
         bounds = Bounds(self._prepared.config.get(Core).wait_timeout_ms)
         self._stack.callback(bounds.close)
+        routes = [bind(one, self._prepared.config.sections.get(one.name)) for one in services]
+        authenticator = Authenticator(self.plugins.of_kind(Kind.AUTH_MECHANISM))
         return Pipeline(
-            Routes(bind(one, self._prepared.config.sections.get(one.name)) for one in services),
-            Authenticator(self.plugins.of_kind(Kind.AUTH_MECHANISM)),
+            Routes(routes, self._build_front(routes, authenticator)),
+            authenticator,
             Authorization(self.plugins.of_kind(Kind.AUTHORIZER)),
             interceptors,
             parse_content,
             Pages(self._prepared.config.get(Cors).allow_origins),
             bounds,
         )
+
+    def _build_front(self, routes: Sequence[Route], authenticator: Authenticator) -> Route | None:
+        """The front page, unless a plugin has one of its own."""
+        if any(not one.prefix and one.service.name != Mongo.section_name for one in routes):
+            return None
+        paths = {one.service.name: one.prefix for one in routes}
+        desk = None
+        if "graphql" in paths:
+            apps = self.plugins.values["gql-app-definition-cache"]
+            desk = build_desk(self.plugins.values["registry"], apps, Mcp())
+        title = self._prepared.config.get(Core).name
+        page = FrontPage(title, paths, desk, authenticator)  # type: ignore[abstract]
+        return Route(page, (), secured=False)
 
     async def _initialize(self, initializer: Initializer) -> None:
         """Once, when the database first answers; `Tasks` emits a failure and tries again."""

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from functools import lru_cache
 
 from docgraph.exchange.errors import RequestError
+from docgraph.server.fields import parse_weight
 
 __all__ = [
     "SMALLEST",
@@ -34,7 +35,7 @@ _COMPRESSIBLE = frozenset(
 @lru_cache(maxsize=256)
 def choose_encoding(accept_encoding: str) -> str | None:
     """The best coding that `Accept-Encoding` admits and we have (RFC 9110 12.5.3)."""
-    weights = dict(_parse_weight(item) for item in accept_encoding.split(","))
+    weights = dict(parse_weight(item) for item in accept_encoding.split(","))
     others = weights.get("*", 0.0)
     offers = {
         "gzip": max(weights.get("gzip", others), weights.get("x-gzip", 0.0)),
@@ -42,18 +43,6 @@ def choose_encoding(accept_encoding: str) -> str | None:
     }
     best = max(offers, key=lambda name: offers[name])
     return best if offers[best] > 0 else None
-
-
-def _parse_weight(item: str) -> tuple[str, float]:
-    coding, *parameters = item.split(";")
-    for parameter in parameters:
-        name, _, value = parameter.partition("=")
-        if name.strip().lower() == "q":
-            try:
-                return coding.strip().lower(), float(value)
-            except ValueError:
-                return coding.strip().lower(), 0.0  # what cannot be read is not accepted
-    return coding.strip().lower(), 1.0
 
 
 def check_accepts_compression(accept_encoding: str | None) -> None:

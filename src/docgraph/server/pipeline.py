@@ -52,12 +52,12 @@ class Pipeline:
 
     def is_probe(self, exchange: Exchange) -> bool:
         """Whether the service that is asked says how the server is."""
-        route = self._routes.match(exchange.request.segments)
+        route = self._routes.find(exchange.request)
         return route is not None and getattr(route.service, "is_probe", False)
 
     async def answer(self, exchange: Exchange) -> Answer:
         """The answer, whatever happens on the way."""
-        route = self._routes.match(exchange.request.segments)
+        route = self._routes.find(exchange.request)
         try:
             answer = await self._walk(exchange, route)
         except (Exception, SystemExit) as error:  # `sys.exit` of a plugin would end the server
@@ -85,7 +85,7 @@ class Pipeline:
     async def readmit(self, exchange: Exchange) -> Exchange:
         """The same request, judged as if it came now; raises what would refuse it."""
         again = Exchange(exchange.request, exchange.id, is_renewal=True)
-        route = self._routes.match(exchange.request.segments)
+        route = self._routes.find(exchange.request)
         self._prepare(again, route)
         await self._examine(again, route)
         return again

@@ -1,8 +1,8 @@
-"""Stage 7: an answer or an error becomes a status, header fields and bytes.
+"""Stage 8: an answer becomes a status, header fields and bytes.
 
 What every response has is added here and nowhere else: length, type with its charset, request id,
-CORS, `nosniff`, `no-store` for known callers, compression. Errors get the general JSON shape;
-services that have a shape of their own render it themselves before.
+CORS, `nosniff`, `no-store` for known callers, compression. What errors look like is decided in
+`refusals.py`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any
 
-import orjson
-
-from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Stream, Takeover, Upgrade
-from docgraph.exchange.errors import Forbidden, Overloaded, Unauthenticated
+from docgraph.exchange import Answer, Body, Exchange, Stream, Takeover, Upgrade
+from docgraph.exchange.errors import Overloaded
 from docgraph.server.answers import pass_bytes
 from docgraph.server.compress import (
     LARGE,
@@ -28,7 +25,7 @@ from docgraph.server.compress import (
 from docgraph.server.cors import CorsPolicy
 from docgraph.server.fields import RawHeaders, read_name, render_field, render_raw_field
 
-__all__ = ["Head", "Offload", "Responder", "error_body", "phrase_of"]
+__all__ = ["Head", "Offload", "Responder", "phrase_of"]
 
 Offload = Callable[[Callable[[bytes, str], bytes], bytes, str], Awaitable[bytes]]
 
@@ -38,25 +35,6 @@ _VARY_ENCODING = ("Vary", "Accept-Encoding")
 _BODILESS = frozenset((204, 304))  # and no length either: RFC 9110 8.6
 _EVENTS = "text/event-stream"
 _FRAMING = frozenset(("content-length", "transfer-encoding"))  # ours to say
-
-
-def error_body(error: DocgraphError) -> Body:
-    """The general shape of an error; 401 and 403 have no body."""
-    headers = list(error.headers)
-    if isinstance(error, Unauthenticated | Forbidden):
-        return Body(error.status, headers=headers)
-    content: dict[str, Any] = {
-        "http status code": error.status,
-        "http status description": phrase_of(error.status),
-        "message": error.message.replace('"', "'").replace("\t", "  "),
-        "code": error.code,
-        **error.fields,
-    }
-    if error.hint is not None:
-        content["hint"] = error.hint
-    if error.details is not None:
-        content["details"] = error.details
-    return Body(error.status, orjson.dumps(content, default=str), "application/json", headers)
 
 
 @lru_cache(maxsize=128)

@@ -1,4 +1,4 @@
-"""Path → service: the longest bound prefix of whole segments wins."""
+"""Path → service: the longest bound prefix of whole segments wins; `/` may be a page besides."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from docgraph.exchange import StartupError
+from docgraph.exchange import Request, StartupError
 from docgraph.plugins.binding import bound_path, is_secured
 from docgraph.plugins.kinds import Service
+from docgraph.server.pages.accept import wants_page
 
 __all__ = ["Route", "Routes", "bind"]
+
+_LOOKING = ("GET", "HEAD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,8 @@ class Route:
 class Routes:
     """A table of prefixes; a look-up costs one dictionary access per segment at most."""
 
-    def __init__(self, routes: Iterable[Route]) -> None:
+    def __init__(self, routes: Iterable[Route], front: Route | None = None) -> None:
+        self._front = front
         self._table: dict[tuple[str, ...], Route] = {}
         for route in routes:
             other = self._table.setdefault(route.prefix, route)
@@ -37,6 +41,17 @@ class Routes:
                 )
         self._longest = max((len(prefix) for prefix in self._table), default=0)
         self.match = lru_cache(maxsize=1024)(self._find)  # most requests are for few paths
+
+    def find(self, request: Request) -> Route | None:
+        """The route that serves this request; browsers that look at `/` get the front page."""
+        if (
+            not request.segments
+            and self._front is not None
+            and request.method in _LOOKING
+            and wants_page(request.headers)
+        ):
+            return self._front
+        return self.match(request.segments)
 
     def _find(self, segments: tuple[str, ...]) -> Route | None:
         """The route that serves this path."""

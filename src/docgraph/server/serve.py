@@ -19,7 +19,7 @@ from docgraph.observe.events import QueryFailed, RequestFailed
 from docgraph.plugins.kinds import Service
 from docgraph.server.answers import check_answer
 from docgraph.server.cors import preflight_headers
-from docgraph.server.respond import error_body
+from docgraph.server.refusals import render_refusal
 from docgraph.server.routes import Route
 
 __all__ = ["parse", "render", "serve"]
@@ -86,10 +86,9 @@ def render(
         error = _hide(error, exchange)
     exchange.error = _release(error).code
     own = route.service.render_error(error) if route else None
-    if route is None or own is None:
-        return error_body(error)
-    check_answer(own, route.service)
-    return own
+    if route is not None and own is not None:
+        check_answer(own, route.service)
+    return render_refusal(error, exchange, own)
 
 
 def _report(error: DocgraphError, exchange: Exchange) -> None:

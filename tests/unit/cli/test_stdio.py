@@ -9,7 +9,7 @@ import pytest
 
 CHECK = """
 import os, socket, sys
-from docgraph.cli.stdio import replace_closed_streams
+from docgraph.cli.process.stdio import replace_closed_streams
 replace_closed_streams()
 print("said", file=sys.stderr, flush=True)
 print("said", flush=True)

@@ -19,7 +19,8 @@ from docgraph.exchange.errors import (
 )
 from docgraph.server.compress import SMALLEST
 from docgraph.server.cors import CorsPolicy
-from docgraph.server.respond import Responder, error_body
+from docgraph.server.refusals import build_error_body
+from docgraph.server.respond import Responder
 
 pytestmark = pytest.mark.anyio
 
@@ -218,7 +219,7 @@ def test_an_error_has_the_general_shape() -> None:
     """Decision 41: the keys of the data service, plus code and hint."""
     error = BodyError('line 1: "x"\tis wrong', hint="write y", details={"line": 1})
 
-    body = error_body(error)
+    body = build_error_body(error)
 
     assert body.status == 400
     assert body.media_type == "application/json"
@@ -234,16 +235,16 @@ def test_an_error_has_the_general_shape() -> None:
 
 @pytest.mark.parametrize("error", [Unauthenticated("who are you"), Forbidden("not you")])
 def test_refusals_of_the_security_layer_have_no_body(error: Unauthenticated | Forbidden) -> None:
-    assert error_body(error).content == b""
+    assert build_error_body(error).content == b""
 
 
 def test_a_forbidden_stage_is_explained() -> None:
-    assert b"$out" in error_body(SecurityViolation("the stage $out is refused")).content
+    assert b"$out" in build_error_body(SecurityViolation("the stage $out is refused")).content
 
 
 def test_the_headers_of_an_error_are_kept() -> None:
-    assert error_body(MethodNotAllowed("PUT", ["GET"])).headers == [("Allow", "GET")]
-    assert error_body(Overloaded("busy")).headers == [("Retry-After", "1")]
+    assert build_error_body(MethodNotAllowed("PUT", ["GET"])).headers == [("Allow", "GET")]
+    assert build_error_body(Overloaded("busy")).headers == [("Retry-After", "1")]
 
 
 @pytest.mark.parametrize("encoding", [None, "gzip"])

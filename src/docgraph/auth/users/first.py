@@ -2,13 +2,14 @@
 
 When the collection is missing or empty, the user of `create-user-document` is stored, or else an
 `admin` with a random password, printed once on stderr and nowhere else. Workers and instances may
-race: the fixed `_id` lets one of them win, and only the winner prints a password.
+race: the fixed `_id` lets one of them win, and only the winner prints a password. On a terminal it
+waits until the server has said that it is ready, so that the password is not lost among its lines.
 """
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Final, cast
@@ -16,6 +17,7 @@ from typing import ClassVar, Final, cast
 from docgraph.auth.authenticators.database import REALM, DatabaseRealm
 from docgraph.auth.authenticators.record import find_value, put_value
 from docgraph.auth.passwords import Hashed
+from docgraph.auth.users.telling import is_watched, tell_password
 from docgraph.codec import decode
 from docgraph.config.locate import CONFIGURATION
 from docgraph.config.section import PluginConfig
@@ -33,7 +35,7 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import Conflict, RequestError
 from docgraph.plugins.kinds import Initializer
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.runtime import Blocking, run_blocking
+from docgraph.runtime import Blocking, Generations, Tasks, run_blocking
 from docgraph.store import Store
 
 __all__ = ["FirstUser", "build_user"]
@@ -41,6 +43,8 @@ __all__ = ["FirstUser", "build_user"]
 ADMIN: Final = "admin"
 _PASSWORD_BYTES: Final = 18
 _WRITE_MS: Final = 30_000
+_LOOK: Final = 0.05  # seconds between two looks whether the server is ready
+_CALM: Final = 0.3  # seconds in which the last lines of the start are written
 
 
 class FirstUser(Initializer):
@@ -51,12 +55,21 @@ class FirstUser(Initializer):
     security: ClassVar[bool] = True
 
     def __init__(
-        self, config: PluginConfig, registry: PluginRegistry, store: Store, blocking: Blocking
+        self,
+        config: PluginConfig,
+        registry: PluginRegistry,
+        store: Store,
+        blocking: Blocking,
+        generations: Generations,
+        tasks: Tasks,
     ) -> None:
         self.config = config
         self._registry = registry
         self._store = store
         self._lane = blocking.lane("terminal", 1)
+        self._generations = generations
+        self._tasks = tasks
+        self._untold: str | None = None  # a password that waits for its moment
         self._realm: DatabaseRealm | None = None
         self._configured: Document | None = None
 
@@ -81,8 +94,28 @@ class FirstUser(Initializer):
 
     async def _make_admin(self, realm: DatabaseRealm) -> None:
         password = secrets.token_urlsafe(_PASSWORD_BYTES)
-        if await self._insert(realm, _build_admin(realm, password)):
-            await run_blocking(self._lane, _announce, password)
+        if not await self._insert(realm, _build_admin(realm, password)):
+            return
+        self._untold = password
+        if is_watched():
+            self._tasks.start("first user", self._tell_when_ready)
+        else:
+            await self._tell()
+
+    async def close(self) -> None:
+        """A password that has not had its moment is told now."""
+        await self._tell()
+
+    async def _tell_when_ready(self) -> None:
+        while not self._generations.read("ready"):  # noqa: ASYNC110 - another process says it
+            await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_CALM)
+        await self._tell()
+
+    async def _tell(self) -> None:
+        password, self._untold = self._untold, None
+        if password is not None:
+            await run_blocking(self._lane, tell_password, ADMIN, password)
 
     async def _is_empty(self, realm: DatabaseRealm) -> bool:
         section = realm.config
@@ -148,13 +181,3 @@ def _read_document(realm: DatabaseRealm, text: str) -> Document:
 
 def _mistake(message: str) -> ConfigError:
     return ConfigError([Problem(CONFIGURATION, f"/{REALM}/create-user-document", message)])
-
-
-def _announce(password: str) -> None:
-    sys.stderr.write(
-        "docgraph: there were no users, and now there is one\n"
-        f"  user      {ADMIN}\n"
-        f"  password  {password}\n"
-        "  this is shown only once; 'docgraph users passwd admin' sets another password\n"
-    )
-    sys.stderr.flush()

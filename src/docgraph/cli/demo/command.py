@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import click
 import orjson
 
-from docgraph.cli.options import configured
+from docgraph.cli.options import configured, listening
 from docgraph.cli.terminal import notice, own_command, progress
 from docgraph.config import Sources, Tree
 from docgraph.config.locate import locating
@@ -53,6 +53,7 @@ class _OwnDatabaseError(StartupError):
 
 @click.command()
 @configured
+@listening
 def demo(sources: Sources) -> None:
     """Serve a sample blog on an embedded MongoDB.
 

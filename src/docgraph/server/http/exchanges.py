@@ -45,7 +45,8 @@ from docgraph.server.http.call import Call
 from docgraph.server.http.incoming import Incoming
 from docgraph.server.http.trace import RequestIds
 from docgraph.server.proxies import TrustedProxies
-from docgraph.server.respond import Responder, error_body
+from docgraph.server.refusals import render_refusal
+from docgraph.server.respond import Responder
 from docgraph.server.settings import ServerSettings
 
 __all__ = ["Application", "Exchanges"]
@@ -119,7 +120,7 @@ class Exchanges:
                 answer = await self._answer(call, exchange)
             else:
                 call.error = flaw.code
-                answer = error_body(flaw)
+                answer = render_refusal(flaw, exchange)
             await self._respond(answer, call, exchange, trace)
         except asyncio.CancelledError:
             call.close()  # unless it was the client that left
@@ -185,7 +186,7 @@ class Exchanges:
                 call.has_place = True
         except DocgraphError as error:
             call.error = error.code
-            body = error_body(error)
+            body = render_refusal(error, exchange)
             if isinstance(error, Overloaded):
                 body.headers.append(_CLOSE)
             return body
@@ -297,8 +298,8 @@ class Exchanges:
             error = InternalError("the request could not be answered", details={"id": fault})
         call.error = error.code
         if not call.status:
-            head, content = self._responder.render_body(error_body(error), exchange, trace)
-            call.send(head, content)
+            body = render_refusal(error, exchange)
+            call.send(*self._responder.render_body(body, exchange, trace))
 
     def _finish(self, exchange: Exchange, call: Call) -> None:
         request, account = exchange.request, exchange.account

@@ -1,7 +1,7 @@
 """Answers of the protocol layer itself, for what never became a request.
 
-They look like all others: JSON, request id, CORS, logged. The connection always ends with them,
-because what follows on it can no longer be trusted.
+They look like all others: JSON or a page, request id, CORS, logged. The connection always ends
+with them, because what follows on it can no longer be trusted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from docgraph.observe import emit
 from docgraph.observe.events import RequestFailed, RequestRefused
 from docgraph.server.fields import RawHeaders
 from docgraph.server.http.trace import RequestIds
-from docgraph.server.respond import Head, Responder, error_body
+from docgraph.server.refusals import render_refusal
+from docgraph.server.respond import Head, Responder
 
 __all__ = ["PartialRequest", "Refusals", "report_fault"]
 
@@ -52,7 +53,7 @@ class Refusals:
         )
         headers = Headers.of_lower_case(request.headers)
         exchange = Exchange(Request(request.method, b"/", headers=headers), id)
-        return self._responder.render_body(error_body(error), exchange, trace)
+        return self._responder.render_body(render_refusal(error, exchange), exchange, trace)
 
 
 def report_fault(error: Exception) -> DocgraphError:

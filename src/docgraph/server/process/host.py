@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from typing import Any
 
 from docgraph import __version__
 from docgraph.config import Tree
@@ -58,12 +59,13 @@ def host(
             observing(prepared),
             ending.watching(),
             sharing_disk_state(instance) as on_disk_full,
+            marking_ready(instance, on_ready) as say_ready,
             open_database(prepared, say, ending, on_disk_full) as address,
         ):
             on_address(address)
             with stopping_in_peace():
                 make_application = partial(build, tree, instance, address)
-                return serve(settings, make_application, on_ready, forker)
+                return serve(settings, make_application, say_ready, forker)
 
 
 def build(tree: Tree, instance: Instance, address: str, worker: int) -> Docgraph:
@@ -110,6 +112,23 @@ def sharing_disk_state(instance: Instance) -> Iterator[Callable[[bool], None]]:
 
     try:
         yield move
+    finally:
+        generations.close()
+
+
+@contextmanager
+def marking_ready(
+    instance: Instance, on_ready: Callable[..., None]
+) -> Iterator[Callable[..., None]]:
+    """Lets all workers know when it was said that the instance is ready."""
+    generations = instance.open_generations()
+
+    def say_and_mark(*told: Any) -> None:
+        on_ready(*told)
+        generations.bump("ready")
+
+    try:
+        yield say_and_mark
     finally:
         generations.close()
 

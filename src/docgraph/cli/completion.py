@@ -1,0 +1,31 @@
+"""`docgraph completion`: the script that makes a shell complete commands and options."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from docgraph.exchange import StartupError
+
+__all__ = ["completion"]
+
+_NAME = "docgraph"
+_VARIABLE = "_DOCGRAPH_COMPLETE"  # by which the script asks the command what there is
+_SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(_SHELLS))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print what makes a shell complete commands and options.
+
+    \b
+    bash:  eval "$(docgraph completion bash)"          in ~/.bashrc
+    zsh:   eval "$(docgraph completion zsh)"           in ~/.zshrc, after compinit
+    fish:  docgraph completion fish | source           in ~/.config/fish/config.fish
+    """
+    found = get_completion_class(shell)
+    if found is None:
+        raise StartupError(f"this version of click does not know the shell {shell!r}")
+    click.echo(found(ctx.find_root().command, {}, _NAME, _VARIABLE).source())

@@ -1,0 +1,1 @@
+"""The process of a command: its streams, the signals that come to it, its end."""

@@ -1,0 +1,43 @@
+"""The one place where a refusal becomes a body: JSON, or a page for those who want one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from docgraph.exchange import Body, DocgraphError, Exchange
+from docgraph.exchange.errors import Forbidden, Unauthenticated
+from docgraph.exchange.markup import MEDIA_TYPE
+from docgraph.server.pages.accept import wants_page
+from docgraph.server.pages.refusal import build_refusal_page
+from docgraph.server.respond import phrase_of
+
+__all__ = ["build_error_body", "render_refusal"]
+
+
+def render_refusal(error: DocgraphError, exchange: Exchange, own: Body | None = None) -> Body:
+    """The answer to a request that is refused; `own` is it in the shape of the service asked."""
+    body = build_error_body(error) if own is None else own
+    if body.media_type == MEDIA_TYPE or not wants_page(exchange.request.headers):
+        return body
+    return build_refusal_page(error, exchange, body)
+
+
+def build_error_body(error: DocgraphError) -> Body:
+    """The general shape of an error; 401 and 403 have no body."""
+    headers = list(error.headers)
+    if isinstance(error, Unauthenticated | Forbidden):
+        return Body(error.status, headers=headers)
+    content: dict[str, Any] = {
+        "http status code": error.status,
+        "http status description": phrase_of(error.status),
+        "message": error.message.replace('"', "'").replace("\t", "  "),
+        "code": error.code,
+        **error.fields,
+    }
+    if error.hint is not None:
+        content["hint"] = error.hint
+    if error.details is not None:
+        content["details"] = error.details
+    return Body(error.status, orjson.dumps(content, default=str), "application/json", headers)

@@ -1,0 +1,278 @@
+"""What a browser gets: the front page, and a page as the body of every error (decisions 22, 46)."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import AsyncIterator
+from html import unescape
+from typing import ClassVar
+from urllib.parse import quote
+
+import pytest
+
+from docgraph.exchange import Answer, Body, DocgraphError, Exchange
+from docgraph.exchange.errors import NotFound, StoreUnavailable
+from docgraph.plugins.kinds import Service as PluginService
+from docgraph.server.builtin import BUILTIN
+from tests.http.access_harness import ADMIN, NOBODY, allow, caller, guarded
+from tests.http.harness import Document, Mongo, Reply, Service, running
+from tests.http.hosts import module_application
+
+pytestmark = pytest.mark.anyio
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+PROGRAMS = ({}, {"Accept": "*/*"}, {"Accept": "application/json, text/html"})
+READER = caller("rita", "reader")
+HOSTILE = "\"'><script>alert(1)</script>"
+SCHEMA = "type Query { things: [Thing] } type Thing { _id: String }"
+PASSWORDS: Document = {"basicAuthMechanism": {"enabled": True}}
+
+
+class OwnErrors(PluginService):
+    """Has pages of its own."""
+
+    name: ClassVar[str] = "ownErrors"
+    uri: ClassVar[str] = "/own"
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        raise NotFound("nothing")
+
+    def render_error(self, error: DocgraphError) -> Body | None:
+        return Body(error.status, b"<p>mine</p>", "text/html")
+
+
+class OwnFront(PluginService):
+    """Has a front page of its own."""
+
+    name: ClassVar[str] = "ownFront"
+    uri: ClassVar[str] = "/"
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        return Body(200, b"<p>welcome</p>", "text/html")
+
+
+@module_application
+async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
+    async with guarded(mongo_client, mongo_uri, PASSWORDS, plugins=(OwnErrors,)) as one:
+        mapping = {"Query": {"things": one.find("things")}}
+        await one.define("open", SCHEMA, mapping, description=f"For {HOSTILE} all")
+        await one.define("readers", SCHEMA, mapping, uri="v1/readers")
+        await one.define("vault", SCHEMA, mapping)
+        await one.define(HOSTILE.replace("/", ""), SCHEMA, mapping)
+        await one.define("off", SCHEMA, mapping, enabled=False)
+        await allow(one, "path-prefix('/graphql/open')", "$unauthenticated")
+        await allow(one, "path-prefix('/graphql/v1/readers')", "reader")
+        await allow(one, "path-prefix('/own')", "$unauthenticated")
+        yield one
+
+
+async def browse(
+    service: Service, path: str, who: dict[str, str] = NOBODY, method: str = "GET"
+) -> Reply:
+    return await service.request(method, path, headers={**BROWSER, **who})
+
+
+def find_apps(reply: Reply) -> list[str]:
+    return re.findall(r'POST <a href="/graphql/([^"]*)"', reply.text)
+
+
+def check_is_page(reply: Reply) -> None:
+    """One page that a browser runs nothing of, for this caller and this program alone."""
+    assert reply.headers["content-type"] == "text/html; charset=utf-8"
+    policy = reply.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+    assert "Accept" in reply.headers.get_list("vary", split_commas=True)
+    assert reply.headers["cache-control"] == "no-store"
+    assert reply.text.startswith("<!doctype html>")
+    assert "<script" not in reply.text
+    assert not re.search(r"\son\w+=|https?://|javascript:", reply.text)
+
+
+# --- the front page -------------------------------------------------------------------------------
+
+
+async def test_the_front_page_needs_no_login_and_says_where_to_log_in(service: Service) -> None:
+    reply = await browse(service, "/")
+
+    assert reply.status == 200
+    check_is_page(reply)
+    assert "www-authenticate" not in reply.headers
+    links = re.findall(r'href="([^"]*)"', reply.text)
+    assert {"/?login", "/openapi", "/openapi.json", "/ping", "/health/db"} <= set(links)
+    assert "console" not in reply.text
+
+
+async def test_the_front_page_names_the_apps_that_the_caller_may_ask(service: Service) -> None:
+    assert find_apps(await browse(service, "/")) == ["open"]
+    assert find_apps(await browse(service, "/", READER)) == ["open", "v1/readers"]
+
+    whole = await browse(service, "/", ADMIN)
+    check_is_page(whole)
+    encoded = quote(HOSTILE.replace("/", ""), safe="")
+    assert set(find_apps(whole)) == {"open", "v1/readers", "vault", encoded}
+    assert "root" in whole.text
+
+
+async def test_a_stranger_does_not_have_every_app_of_thousands_judged(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("docgraph.server.pages.front._MOST_JUDGED", 1)
+    reply = await browse(service, "/")  # the first app by uri is not the open one
+
+    assert find_apps(reply) == []
+    assert "none that you may ask" in reply.text
+
+
+async def test_a_hostile_name_is_text_on_the_front_page(service: Service) -> None:
+    reply = await browse(service, "/", caller(HOSTILE, HOSTILE))
+
+    check_is_page(reply)
+    assert HOSTILE in unescape(reply.text)
+
+
+async def test_the_link_to_log_in_makes_a_browser_ask(service: Service) -> None:
+    asked = await browse(service, "/?login")
+    assert asked.status == 401
+    assert "Basic " in asked.headers["www-authenticate"]
+    check_is_page(asked)
+
+    assert (await browse(service, "/?login", READER)).status == 200
+
+
+async def test_programs_find_at_the_root_what_they_always_found(service: Service) -> None:
+    for accept in PROGRAMS:
+        unknown = await service.request("GET", "/", headers=accept)
+        assert (unknown.status, unknown.text) == (401, "")
+        assert "www-authenticate" in unknown.headers
+        known = await service.request("GET", "/", headers={**accept, **ADMIN})
+        assert isinstance(known.json, list)
+        assert "Accept" not in known.headers.get_list("vary", split_commas=True)
+
+
+async def test_only_looking_is_answered_by_the_front_page(service: Service) -> None:
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        assert (await browse(service, "/", method=method)).status == 401
+    assert (await browse(service, "/", method="OPTIONS")).text == ""
+
+
+async def test_wrong_credentials_are_refused_at_the_front_page_too(service: Service) -> None:
+    """Decision 27."""
+    reply = await browse(service, "/", {"Authorization": "Bearer nonsense"})
+
+    assert reply.status == 401
+    assert "www-authenticate" in reply.headers
+    check_is_page(reply)
+
+
+async def test_without_its_database_the_front_page_says_so(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail() -> None:
+        raise StoreUnavailable("the database cannot be reached")
+
+    monkeypatch.setattr(service.apps, "list_served", fail)
+    reply = await browse(service, "/")
+
+    assert reply.status == 200
+    assert "database does not answer" in reply.text
+
+
+async def test_a_front_page_of_a_plugin_stays_in_its_place(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    bare = {"mongo": {"enabled": False}}
+    plugins = (*BUILTIN, OwnFront)
+    async with running(mongo_client, mongo_uri, bare, plugins=plugins) as service:
+        assert (await browse(service, "/")).text == "<p>welcome</p>"
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "who", "status"),
+    [
+        ("GET", "/nothing", NOBODY, 401),
+        ("GET", "/graphql/vault", NOBODY, 401),
+        ("GET", "/graphql/vault", READER, 403),
+        ("GET", "/graphql/open", NOBODY, 405),
+        ("POST", "/graphql/open", NOBODY, 400),
+        ("GET", "/nothing", ADMIN, 404),
+        ("GET", "/nothing?page=x", ADMIN, 400),
+        ("DELETE", "/ping", NOBODY, 405),
+        ("GET", "/%ff", NOBODY, 400),
+        pytest.param("GET", f"/{'x' * 10_000}", NOBODY, 414, id="too long to be a request"),
+    ],
+)
+async def test_an_error_keeps_its_status_and_its_headers_and_has_a_page(
+    service: Service, method: str, path: str, who: dict[str, str], status: int
+) -> None:
+    program = await service.request(method, path, headers=who)
+    browser = await browse(service, path, who, method)
+
+    assert program.status == browser.status == status
+    check_is_page(browser)
+    for name in ("www-authenticate", "allow", "retry-after"):
+        assert browser.headers.get(name) == program.headers.get(name)
+    assert "json" in program.headers.get("content-type", "json")
+    if status in {401, 403}:
+        assert program.text == ""
+    else:
+        said = program.json if "message" in program.json else program.error
+        assert said["message"].lower() in unescape(browser.text).lower().replace('"', "'")
+
+
+async def test_unknown_callers_read_the_same_page_whatever_there_is(service: Service) -> None:
+    paths = ("/graphql/vault", "/graphql/off", "/graphql/nowhere", "/acl", "/nowhere", "/metrics")
+    pages = {(reply.status, reply.text) for reply in [await browse(service, p) for p in paths]}
+
+    assert len(pages) == 1
+
+
+async def test_known_callers_who_may_not_are_told_who_can_find_out_why(service: Service) -> None:
+    path = "/graphql/" + quote(f"$(id) {HOSTILE}", safe="")
+    reply = await browse(service, f"{path}?page=1&x='<b>", caller("ri ta';", "reader"))
+
+    assert reply.status == 403
+    check_is_page(reply)
+    found = re.search(r"<pre>(.*)</pre>", reply.text)
+    assert found is not None
+    command, subject, verb, *options = shlex.split(unescape(found[1]))
+    assert (command, subject, verb) == ("docgraph", "access", "explain")
+    user, method, place, query = options
+    assert (user, method, place) == ("--user=ri ta';", "--method=GET", f"--path={path}")
+    assert query.startswith("--query=page=1&x=")
+
+
+async def test_the_page_of_an_endpoint_says_how_to_ask_it(service: Service) -> None:
+    reply = await browse(service, "/graphql/open")
+
+    assert reply.status == 405
+    assert reply.headers["allow"] == "POST, OPTIONS"
+    assert "__typename" in reply.text
+
+
+async def test_head_is_like_get_without_the_content(service: Service) -> None:
+    for path in ("/", "/nothing", "/graphql/open"):
+        get, head = await browse(service, path), await browse(service, path, method="HEAD")
+        assert (head.status, head.text) == (get.status, "")
+        assert head.headers["content-type"] == get.headers["content-type"]
+        if get.status != 405:  # which names the method
+            assert head.headers["content-length"] == get.headers["content-length"]
+
+
+async def test_pages_are_compressed_for_those_who_accept_it(service: Service) -> None:
+    reply = await browse(service, "/", {"Accept-Encoding": "gzip"})
+
+    assert reply.headers["content-encoding"] == "gzip"
+    varying = {one.strip() for one in reply.headers.get_list("vary", split_commas=True)}
+    assert {"Accept", "Accept-Encoding"} <= varying
+    check_is_page(reply)
+
+
+async def test_a_service_with_pages_of_its_own_keeps_them(service: Service) -> None:
+    reply = await browse(service, "/own")
+
+    assert (reply.status, reply.text) == (404, "<p>mine</p>")
