@@ -16,13 +16,14 @@ import httpx2
 import pytest
 from graphql import get_introspection_query
 
+from docgraph.codec import as_written
 from tests.http.access_harness import (
     NOBODY,
     allow,
     caller,
     guarded,
 )
-from tests.http.harness import Reply, Service
+from tests.http.harness import Document, Reply, Service, build_definition
 from tests.http.hosts import module_application
 from tests.http.mcp_harness import AGENTS
 from tests.http.mcp_harness import ask as speak
@@ -168,6 +169,7 @@ async def fill(one: Service) -> None:
     await allow(one, "path-prefix('/graphql')", *everybody, mongo=others)
     await allow(one, "path-prefix('/teams') and method(GET)", *everybody, mongo=others)
     await allow(one, "path-prefix('/mcp')", *everybody, mongo=others)
+    await allow(one, "path-prefix('/_tools')", *everybody)
     await allow(one, "path-prefix('/users')", *everybody, mongo={"writeFilter": {"_id": None}})
 
 
@@ -252,6 +254,31 @@ def call(tool: str, **arguments: Any) -> Door:
     return knock
 
 
+def try_out(tool: str, **members: Any) -> Door:
+    """A tool for authors, with the stored app, its definition, and one that shows all of it."""
+
+    async def knock(service: Service, who: Caller) -> list[Reply]:
+        stored = service.definitions.find_one({"_id": "company"}, {"_etag": 0, "_uris": 0})
+        every = service.stages("people", {"$project": {"all": "$$ROOT"}})
+        schema = "type Query { all: [All] } type All { all: BsonDocument }"
+        own = build_definition("company", schema, {"Query": {"all": every}})
+        asked = {**members, "query": "{ all { all } }"} if "query" in members else members
+        bodies: list[Document] = [{**asked, "definition": own}]
+        if tool != "check":
+            bodies.append({**members, "definition": as_written(stored)})
+        if tool in ("plan", "matrix"):
+            bodies.append({**members, "app": "company"})
+        replies = [
+            await service.request("POST", f"/_tools/{tool}", headers=who, json=body)
+            for body in bodies
+            if tool != "matrix" or "app" in body  # what somebody sends he knows
+        ]
+        assert {401, 404}.isdisjoint(reply.status for reply in replies)
+        return replies
+
+    return knock
+
+
 DOORS: dict[str, Any] = {
     "graphql: rows": ask("{ people { _id name } }"),
     "graphql: direct": ask(f"{{ people {{ {FIELD} }} }}"),
@@ -309,6 +336,12 @@ DOORS: dict[str, Any] = {
     "mcp: search": call("search_schema", words="pay amount name"),
     "mcp: explain": call("explain_query", app="company", query="{ people { name } }"),
     "mcp: error text": call("run_query", app="company", query="{ people { sala } }"),
+    "tools: check": try_out("check"),
+    "tools: draft": try_out("draft", query="{ people { _id name boss { _id } } }"),
+    "tools: draft of a schema": try_out("draft", query=get_introspection_query()),
+    "tools: error text": try_out("draft", query="{ people { sala } }"),
+    "tools: plan": try_out("plan", query="{ people { _id name boss { _id } } }"),
+    "tools: matrix": try_out("matrix"),
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from docgraph.access.authorize import LOGIN_DEMANDED, Authorization, ask
 from docgraph.access.compare import Comparison
 from docgraph.access.conditions import find_flag
-from docgraph.access.definitions.imagined import find_service
+from docgraph.access.definitions.imagined import find_service, parse
 from docgraph.access.rule import Rule, roles_of
 from docgraph.access.rulebook import RuleBook
 from docgraph.config.section import Section
@@ -191,7 +191,7 @@ class Explainer:
         exchange = Exchange(request, "explain", account=caller)
         if service is not None:
             exchange.service = service.name
-            exchange.parsed = service.parse(exchange)
+            exchange.parsed = parse(exchange, service)
         section = self._configuration.get(exchange.service)
         return exchange, is_secured(service, section) if service else True
 

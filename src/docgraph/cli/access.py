@@ -15,7 +15,7 @@ from docgraph.graphql.sections import Graphql
 
 if TYPE_CHECKING:
     from docgraph.access.explain import Answer, Explanation
-    from docgraph.graphql.apps.app import App
+    from docgraph.graphql.describe.matrix import Row
     from docgraph.server.app import Docgraph
 
 __all__ = ["access"]
@@ -23,7 +23,6 @@ __all__ = ["access"]
 _T = TypeVar("_T")
 _MAX_APPS = 100_000
 _LIMIT_MS = 30_000
-_NOBODY = "(nobody)"  # an unknown caller, or one without roles that matter
 
 
 @click.group()
@@ -74,11 +73,16 @@ def explain(  # noqa: PLR0913 - the parts of a request
 @configured
 def matrix(sources: Sources, as_json: bool) -> None:
     """Print which roles see which fields of which apps (`@visible`)."""
+    from docgraph.graphql.describe.matrix import cross
 
     async def look(app: Docgraph) -> list[dict[str, Any]]:
         settings = app.plugins.values["configuration"]["graphql"]
-        rows = [row async for one in _apps(app, settings) for row in _cross(one)]
-        return _complete(rows)
+        rows = [
+            (str(one.definition.id), row)
+            async for one in _apps(app, settings)
+            for row in cross(one)
+        ]
+        return list(_complete(rows))
 
     print_table(_run(sources, look), as_json=as_json, if_empty="no apps are stored")
 
@@ -102,30 +106,14 @@ async def _apps(app: Docgraph, settings: Graphql) -> Any:
             notice(f"{document['_id']}: {error.message}")
 
 
-def _cross(app: App) -> Iterator[dict[str, Any]]:
-    """A row per field: what nobody in particular sees, and what each role adds."""
-    roles = [_NOBODY, *sorted(app.visibility.all_roles)]
-    seen = {role: set(_fields(app.visible_to([role]).schema)) for role in roles}
-    for type_name, field in _fields(app.schema):
-        row: dict[str, Any] = {"app": str(app.definition.id), "field": f"{type_name}.{field}"}
-        yield row | {role: (type_name, field) in seen[role] for role in roles}
-
-
-def _fields(schema: Any) -> Iterator[tuple[str, str]]:
-    """Type and field of every type that the author has written."""
-    for name, type_ in sorted(schema.type_map.items()):
-        if type_.ast_node is not None and type_.ast_node.kind.endswith("object_type_definition"):
-            yield from ((name, field) for field in type_.fields)
-
-
-def _complete(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _complete(rows: list[tuple[str, Row]]) -> Iterator[dict[str, Any]]:
     """Every row with a column for every role; a role that an app does not name adds nothing."""
-    roles = dict.fromkeys(key for row in rows for key in row if key not in ("app", "field"))
-    return [
-        {"app": row["app"], "field": row["field"]}
-        | {role: row.get(role, row[_NOBODY]) for role in roles}
-        for row in rows
-    ]
+    from docgraph.graphql.describe.matrix import NOBODY
+
+    roles = dict.fromkeys(role for _, row in rows for role in row.seen_by)
+    for app, row in rows:
+        seen = {role: row.seen_by.get(role, row.seen_by[NOBODY]) for role in roles}
+        yield {"app": app, "field": ".".join(row.field)} | seen
 
 
 def _render(explanation: Explanation) -> Iterator[str]:

@@ -11,7 +11,7 @@ from docgraph.cli.definition_sources import SCHEMA_FILE, Found, find_definitions
 from docgraph.cli.terminal import Colour, notice, paint, print_table
 from docgraph.exchange import Document, StartupError
 from docgraph.graphql.apps.questions import settle
-from docgraph.graphql.definition.check import Report, inspect_definition
+from docgraph.graphql.definition.check import Report, inspect_definition, require_id
 from docgraph.graphql.definition.definition import Finding, decode_definition
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import Kind
@@ -93,10 +93,7 @@ def settle_alone(checked: Sequence[Checked]) -> list[Checked]:
 def _check(prepared: Prepared, found: Found) -> Checked:
     if found.flaw is not None:
         return Checked(found.name, report=Report((found.flaw,)))
-    report = _inspect(prepared, found.document)
-    if "_id" not in found.document:
-        missing = Finding("_id", "missing", "give the app a name")
-        report = replace(report, errors=(*report.errors, missing))
+    report = require_id(_inspect(prepared, found.document), found.document)
     return Checked(found.name, found.document, report)
 
 
@@ -153,10 +150,6 @@ def _as_row(one: Checked) -> dict[str, Any]:
     return {
         one.source: one.name,
         "valid": not one.errors,
-        "errors": [_as_dict(finding) for finding in one.errors],
-        "warnings": [_as_dict(finding) for finding in one.warnings],
+        "errors": [finding.as_dict() for finding in one.errors],
+        "warnings": [finding.as_dict() for finding in one.warnings],
     }
-
-
-def _as_dict(finding: Finding) -> dict[str, Any]:
-    return {"where": finding.where, "what": finding.what, "hint": finding.hint}

@@ -51,7 +51,12 @@ async def _serve(bench: Docgraph, settings: Mcp, user: str) -> None:
 
     (stdio,) = load_library("stdio")
     values = bench.plugins.values
-    desk = build_desk(values["registry"], values["gql-app-definition-cache"], settings)
+    desk = build_desk(
+        values["registry"],
+        values["gql-app-definition-cache"],
+        values["imagined-requests"],
+        settings,
+    )
     if await _find_user(bench, user) is None:
         raise StartupError(f"there is no user {user!r}", hint="'docgraph users list' shows them")
     authorization = Authorization(bench.plugins.of_kind(Kind.AUTHORIZER))

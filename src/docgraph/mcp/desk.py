@@ -8,30 +8,27 @@ anybody else it is as if it had never been.
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
-from docgraph.access.authorize import Authorization
-from docgraph.exchange import DocgraphError, Exchange, Headers, Permission, Request
-from docgraph.exchange.errors import DefinitionError, NotFound, Unauthenticated
-from docgraph.exchange.path import encode_path
+from docgraph.access.authorize import LOGIN_DEMANDED
+from docgraph.access.definitions.imagined import Imagination, combine
+from docgraph.exchange import Exchange
+from docgraph.exchange.errors import DefinitionError, NotFound
 from docgraph.graphql.apps.app import App, VisibleApp
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.stored_definitions import Entry
 from docgraph.graphql.definition.definition import normalise_uri
-from docgraph.graphql.http.body import GraphqlRequest
+from docgraph.graphql.http.body import GraphqlRequest, render_body
 from docgraph.graphql.http.service import GraphqlService
 from docgraph.mcp.call import Call
 from docgraph.mcp.sections import Mcp
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
-from docgraph.plugins.binding import bound_path, is_secured
 
 __all__ = ["Admission", "Desk"]
 
-_MOST_BYTES: Final = 1 << 30  # of a body that is here already
 _AT_ONCE: Final = 16  # apps
 _NO_QUERY: Final = GraphqlRequest("{ __typename }")
 
@@ -49,14 +46,12 @@ class Desk:
     """Finds apps for callers."""
 
     def __init__(
-        self, graphql: GraphqlService, apps: Apps, authorization: Authorization, settings: Mcp
+        self, graphql: GraphqlService, apps: Apps, imagination: Imagination, settings: Mcp
     ) -> None:
         self.graphql = graphql
         self.settings = settings
         self._apps = apps
-        self._authorization = authorization
-        self._base = bound_path(graphql, graphql.config)
-        self._secured = is_secured(graphql, graphql.config)
+        self._imagination = imagination
 
     async def admit(
         self, call: Call, uri: Any, request: GraphqlRequest = _NO_QUERY, *, quietly: bool = False
@@ -101,73 +96,20 @@ class Desk:
 
     def _imagine(self, outer: Exchange, uri: Any, request: GraphqlRequest) -> Exchange | None:
         """The exchange of a request to the app; None when no request could be meant."""
-        if not isinstance(uri, str):
+        path = self.graphql.find_path(uri) if isinstance(uri, str) else None
+        if path is None:
             return None
-        segments = tuple(normalise_uri(uri).split("/"))
-        try:
-            path = encode_path((*self._base, *segments)).encode()
-            inner = _build_request(outer.request, path, _render_body(request))
-        except (ValueError, DocgraphError):
-            return None
-        if inner.segments != (*self._base, *segments):
-            return None  # `..` would lead elsewhere than the rules look
-        inner.account = outer.account
-        exchange = Exchange(
-            inner,
-            outer.id,
-            started=outer.started,
-            deadline=outer.deadline,
-            service=self.graphql.name,
-            account=outer.account,
-            attributes=outer.attributes,
-        )
-        exchange.parsed = self.graphql.parse(exchange)
-        return None if exchange.parsed.refusal is not None else exchange
+        body = render_body(request)
+        exchange = self._imagination.imagine_post(outer, path, body, outer.account)
+        is_refused = exchange.parsed is None or exchange.parsed.refusal is not None
+        return None if is_refused else exchange
 
     async def _is_allowed(self, exchange: Exchange, outer: Exchange, *, quietly: bool) -> bool:
         """Vetoers and allowers judge it as any request; the permission is part of the exchange."""
-        try:
-            decision = await self._authorization.find_veto(exchange)
-            if decision is None:
-                decision = await self._authorization.find_approval(exchange, secured=self._secured)
-        except Unauthenticated:
-            return False
+        decision = await self._imagination.judge(exchange)
         if not decision.allowed:
-            if not quietly:
+            if not quietly and decision is not LOGIN_DEMANDED:
                 emit(AccessDenied(exchange.id, decision.authorizer, decision.reason))
             return False
-        exchange.permission = _combine(outer.permission, decision.permission)
+        exchange.permission = combine(outer.permission, decision.permission)
         return True
-
-
-def _build_request(outer: Request, path: bytes, body: bytes) -> Request:
-    async def read(limit: int) -> bytes:
-        return body
-
-    kept = [(name, value) for name, value in outer.headers.raw if not name.startswith(b"content-")]
-    kept.append((b"content-type", b"application/json"))
-    request = Request("POST", path, headers=Headers(kept), body=read, connection=outer.connection)
-    request.body_limit = _MOST_BYTES
-    request.pages = outer.pages
-    return request
-
-
-def _render_body(request: GraphqlRequest) -> bytes:
-    """The body as a client of the endpoint would have sent it, for rules that look at it."""
-    content: dict[str, Any] = {"query": request.query, "variables": dict(request.variables)}
-    if request.operation_name is not None:
-        content["operationName"] = request.operation_name
-    return json.dumps(content).encode()
-
-
-def _combine(outer: Permission | None, inner: Permission | None) -> Permission | None:
-    """What the app's own rule says, and no row that the rule of the endpoint for agents hides."""
-    if outer is None or not outer.read_filters:
-        return inner
-    if inner is None:
-        return Permission(outer.rule, read_filters=outer.read_filters)
-    filters: dict[str, Mapping[str, Any]] = {**outer.read_filters}
-    for namespace, one in inner.read_filters.items():
-        other = filters.get(namespace)
-        filters[namespace] = one if other is None else {"$and": [other, one]}
-    return replace(inner, read_filters=filters)

@@ -10,7 +10,7 @@ import asyncio
 from importlib import import_module
 from typing import Any, ClassVar
 
-from docgraph.access.authorize import Authorization
+from docgraph.access.definitions.imagined import Imagination
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Parsed, StartupError
 from docgraph.graphql.apps.apps import Apps
 from docgraph.mcp.call import Call
@@ -21,7 +21,7 @@ from docgraph.mcp.rates import Rates
 from docgraph.mcp.resources import Resources
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.toolbox import Toolbox
-from docgraph.plugins.kinds import Kind, Service
+from docgraph.plugins.kinds import Service
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Instance
 from docgraph.runtime.instance import CALLS
@@ -52,16 +52,19 @@ class McpService(Service):
     def __init__(
         self,
         config: Mcp,
+        *,
         registry: PluginRegistry,
         instance: Instance,
         core: Core,
         gql_app_definition_cache: Apps,
+        imagined_requests: Imagination,
     ) -> None:
         self.config = config
         self.max_body_size = config.max_body_size
         self._registry = registry
         self._instance = instance
         self._apps = gql_app_definition_cache
+        self._imagination = imagined_requests
         self._gate = Gate(config.allowed_hosts, config.allowed_origins, core.base_url)
         self._rates: Rates | None = None
         self._server: Any = None
@@ -70,7 +73,7 @@ class McpService(Service):
     async def provision(self) -> None:
         """Load the library, in a thread: it takes a second."""
         protocol, self._transport = await asyncio.to_thread(load_library, "protocol", "transport")
-        desk = build_desk(self._registry, self._apps, self.config)
+        desk = build_desk(self._registry, self._apps, self._imagination, self.config)
         self._server = protocol.build_server(
             Toolbox(desk), Resources(desk), self._transport.find_call, _find_version()
         )
@@ -120,13 +123,14 @@ def load_library(*names: str) -> list[Any]:
         ) from error
 
 
-def build_desk(registry: PluginRegistry, apps: Apps, settings: Mcp) -> Desk:
+def build_desk(
+    registry: PluginRegistry, apps: Apps, imagination: Imagination, settings: Mcp
+) -> Desk:
     """What finds apps for callers, under the rules that are in force."""
     graphql = registry.find("graphql")
     if graphql is None:
         raise StartupError("agents ask the GraphQL apps, and 'graphql' is off")
-    authorization = Authorization(registry.of_kind(Kind.AUTHORIZER))
-    return Desk(graphql, apps, authorization, settings)
+    return Desk(graphql, apps, imagination, settings)
 
 
 def _find_version() -> str:

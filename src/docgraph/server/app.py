@@ -167,8 +167,9 @@ class Docgraph:
         paths = {one.service.name: one.prefix for one in routes}
         desk = None
         if "graphql" in paths:
-            apps = self.plugins.values["gql-app-definition-cache"]
-            desk = build_desk(self.plugins.values["registry"], apps, Mcp())
+            values = self.plugins.values
+            apps, imagination = values["gql-app-definition-cache"], values["imagined-requests"]
+            desk = build_desk(values["registry"], apps, imagination, Mcp())
         title = self._prepared.config.get(Core).name
         page = FrontPage(title, paths, desk, authenticator)  # type: ignore[abstract]
         return Route(page, (), secured=False)

@@ -76,6 +76,7 @@ from docgraph.server.services.health import DatabaseProbe
 from docgraph.server.services.metrics import MetricsService
 from docgraph.server.services.ping import Ping
 from docgraph.store import ClientProvider
+from docgraph.tools.service import ToolsService
 
 __all__ = ["BUILTIN"]
 
@@ -152,6 +153,8 @@ BUILTIN: tuple[type[Plugin], ...] = (
     McpService,
     McpMetadata,
     McpChallenge,
+    # tools for authors
+    ToolsService,
     # documents, and what happens to them
     MongoService,
     EventStreamsProvider,

@@ -38,6 +38,7 @@ from docgraph.runtime.sections import Core, Cors
 from docgraph.server.sections import ConnectionOptions, HttpListener, HttpsListener
 from docgraph.server.services.sections import DatabaseProbe, Metrics, Ping
 from docgraph.store.sections import AggregationSecurity, MClient
+from docgraph.tools.sections import Tools
 
 __all__ = ["SECTIONS"]
 
@@ -55,6 +56,7 @@ _IN_ORDER: Final[tuple[type[Section], ...]] = (
     GraphAppsInitializer,
     GraphAppsUpdater,
     Mcp,
+    Tools,
     Ping,
     DatabaseProbe,
     Metrics,

@@ -47,7 +47,9 @@ from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE, Mounts, find_pat
 from docgraph.store.names import namespace_of
 from docgraph.variables import GRAPHQL, REST, flatten_stages
 
-__all__ = ["DefinitionLimits"]
+__all__ = ["DEFINITION_LIMITS", "DefinitionLimits"]
+
+DEFINITION_LIMITS: Final = "permissionDefinitions"
 
 _PRIMARY: Final = Consistency(preference="primary")
 _REST: Final = "mongo"
@@ -63,7 +65,7 @@ Namespace = tuple[str, str]
 class DefinitionLimits(DataInterceptor):
     """Refuses definitions that would show more than their author may see."""
 
-    name: ClassVar[str] = "permissionDefinitions"
+    name: ClassVar[str] = DEFINITION_LIMITS
     description: ClassVar[str] = "refuses definitions that read more than their author may"
     security: ClassVar[bool] = True
     priority: ClassVar[int] = 950  # behind those that tell what is wrong with a definition
@@ -111,6 +113,26 @@ class DefinitionLimits(DataInterceptor):
                 self._report(exchange, error)
                 raise
         return write
+
+    async def check_draft(self, exchange: Exchange, document: Document) -> None:
+        """The same for an app that is going to be tried: 403 where storing and serving it would be.
+
+        A draft is tried whether it is enabled or not: one of an app that is switched off shows
+        what nobody is shown.
+        """
+        if self._store.guard.is_trusted(exchange.account):
+            return
+        draft = as_meant(document)
+        descriptor = draft.get("descriptor")
+        if isinstance(descriptor, dict):
+            draft["descriptor"] = {**descriptor, "enabled": True}
+        await self._check_app(exchange, draft)
+
+    async def may_see_apps(self, exchange: Exchange) -> bool:
+        """Whether a plain GET shows the caller all that is stored of GraphQL apps."""
+        if self._store.guard.is_trusted(exchange.account):
+            return True
+        return await self._may_read(exchange, (self._graphql.db, self._graphql.collection))
 
     async def _check(self, exchange: Exchange, resource: Resource, document: Document) -> None:
         db = resource.db or ""

@@ -27,15 +27,14 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
-from docgraph.graphql.apps.apps import known_variables
-from docgraph.graphql.apps.questions import settle
+from docgraph.graphql.apps.drafts import Drafts
 from docgraph.graphql.apps.stored_definitions import find_claims
-from docgraph.graphql.definition.check import Finding, Report, inspect_definition
+from docgraph.graphql.definition.check import Finding
 from docgraph.graphql.definition.definition import decode_definition, spell_uri
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.runtime import Blocking, Generations, run_blocking
+from docgraph.runtime import Blocking, Generations
 from docgraph.store import Key, Store
 from docgraph.store.guard.marker import hide_marker
 from docgraph.store.versions import Versions
@@ -79,8 +78,8 @@ class DefinitionChecker(OnDefinitions):
         super().__init__(config, graphql)
         self._store = store
         self._key = _hide_ours(store, graphql)
-        self._registry = registry
-        self._lane = blocking.lane("definitions", concurrency=1, queue=64)
+        lane = blocking.lane("definitions", concurrency=1, queue=64)
+        self._drafts = Drafts(graphql, store, registry, lane)
 
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
@@ -106,21 +105,9 @@ class DefinitionChecker(OnDefinitions):
             await self._refuse_existing([one["_id"] for one in checked])
         return replace(write, documents=tuple(checked))
 
-    async def _examine(self, document: Document) -> Report:
-        """What is wrong with a definition; off the loop, since a large schema takes long."""
-        return await run_blocking(
-            self._lane,
-            inspect_definition,
-            document,
-            settings=self.settings,
-            policy=self._store.policy,
-            variables=known_variables(self._registry),
-            hidden=self._store.guard.shield().hidden,
-        )
-
     async def _check(self, document: Document, place: str) -> Document:
-        stored = to_stored({key: value for key, value in document.items() if key != URIS})
-        report = await settle(await self._examine(stored), self._store, self.settings)
+        written = {key: value for key, value in document.items() if key != URIS}
+        report = await self._drafts.settle(await self._drafts.inspect(written))
         if report.errors:
             raise DefinitionError(
                 f"Wrong GraphQL App definition{place}: {report.errors[0].where}: "
@@ -129,6 +116,7 @@ class DefinitionChecker(OnDefinitions):
                 details=[f"{one.where}: {one.what}" for one in report.errors],
             )
         _warnings.set((*_warnings.get(), *map(_show, report.warnings)))
+        stored = to_stored(written)
         stored.setdefault("_etag", ObjectId())
         stored[URIS] = find_claims(document["_id"], decode_definition(stored).uri)
         return stored

@@ -7,7 +7,7 @@ mistake is found, not only the first.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphql import (
@@ -42,6 +42,7 @@ __all__ = [
     "check_definition",
     "examine",
     "inspect_definition",
+    "require_id",
 ]
 
 _QUERY_SHAPE = frozenset({"db", "collection", "find", "stages"})
@@ -98,6 +99,15 @@ def inspect_definition(
         limits = replace_limits(settings.limits, definition.limits)
         findings.errors += check_operations(definition.operations, parts.schema, limits)
     return findings.report()
+
+
+def require_id(report: Report, document: Mapping[str, Any]) -> Report:
+    """The report, with an error for a definition that would get an `_id` of no meaning."""
+    if "_id" in document:
+        return report
+    return replace(
+        report, errors=(*report.errors, Finding("_id", "missing", "give the app a name"))
+    )
 
 
 def _check_entrance(schema: GraphQLSchema, mappings: Mapping[str, Any], findings: Findings) -> None:

@@ -4,24 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from docgraph.exchange.errors import DefinitionError
 from docgraph.variables import Flaw, UnknownOperator
 
-__all__ = ["Finding", "Findings", "Namespace", "Question", "Report", "join_place"]
+__all__ = ["Finding", "Findings", "Namespace", "Place", "Question", "Report", "join_place"]
+
+
+class Place(NamedTuple):
+    """Where in a text: both are counted from 1."""
+
+    line: int
+    column: int
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An error or a warning: its place in the document, what is wrong, the way out."""
+    """An error or a warning: its place in the document, what is wrong, the way out.
+
+    `place` is that in the text of the part of the definition that `where` begins with.
+    """
 
     where: str
     what: str
     hint: str | None = None
+    place: Place | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}" if self.where else self.what
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding, ready for JSON."""
+        return {"where": self.where, "what": self.what, "hint": self.hint}
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ from graphql import (
 from graphql.validation.validate import validate_sdl
 
 from docgraph.codec.forms import JsonMode
-from docgraph.graphql.definition.findings import Finding
+from docgraph.graphql.definition.findings import Finding, Place
 from docgraph.graphql.definition.limits import MAX_NESTING, find_deep_nesting
 from docgraph.graphql.definition.scalars import BSON_SCALARS, PLAIN_BSON_SCALARS
 
@@ -155,8 +155,10 @@ def _finding(what: str, node: Node, hint: str | None) -> Finding:
 
 
 def _finding_at(place: tuple[int, int] | None, what: str, hint: str | None = None) -> Finding:
-    where = f"schema (line {place[0]}, column {place[1]})" if place else "schema"
-    return Finding(where, what, hint)
+    if place is None:
+        return Finding("schema", what, hint)
+    where = f"schema (line {place[0]}, column {place[1]})"
+    return Finding(where, what, hint, Place(*place))
 
 
 def _find_mistakes(document: DocumentNode) -> Iterator[_Mistake]:

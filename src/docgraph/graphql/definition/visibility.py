@@ -29,7 +29,14 @@ from docgraph.codec.forms import JsonMode
 from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.definition.schema import VISIBLE, extend_base
 
-__all__ = ["Visibility", "build_visible_schema", "check_visibility", "read_visibility"]
+__all__ = [
+    "Coordinates",
+    "Visibility",
+    "build_visible_schema",
+    "check_visibility",
+    "find_visible",
+    "read_visibility",
+]
 
 Coordinates = tuple[str, str]
 FieldedType = GraphQLObjectType | GraphQLInterfaceType
@@ -96,6 +103,17 @@ def build_visible_schema(
     definitions = [_cut(node, view) for node in document.definitions]
     kept = tuple(node for node in definitions if node is not None)
     return extend_base(DocumentNode(definitions=kept), mode, assume_valid=True)
+
+
+def find_visible(schema: GraphQLSchema, hidden: frozenset[Coordinates]) -> set[Coordinates]:
+    """The fields that are left without these and everything that goes with them."""
+    view = _View(schema, hidden)
+    return {
+        (name, field)
+        for name, type_ in schema.type_map.items()
+        if name in view.reachable
+        for field in view.fields.get(name, getattr(type_, "fields", ()))
+    }
 
 
 def _fielded_types(schema: GraphQLSchema) -> list[FieldedType]:

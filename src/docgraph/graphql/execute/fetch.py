@@ -26,6 +26,7 @@ async def fetch_values(
     prepared = run.prepared[id(fetch)]
     if prepared.failure is not None:
         return [prepared.failure] * len(parents)
+    run.parents[id(fetch)] = len(parents)
     if id(fetch) in run.folded and (answer := take_folded(fetch, parents[0])) is not None:
         answers: list[Any] = [answer]
     elif fetch.folds:

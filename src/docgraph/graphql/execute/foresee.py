@@ -7,6 +7,7 @@ no document has stands for their keys.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -35,6 +36,7 @@ class FetchOutlook:
     """One field that the database would be asked for.
 
     `limit` is how many documents a parent gets at most, `stored` how many the collection has.
+    `is_scan`: documents are looked at one after the other, in the order of an index perhaps.
     `wanted_keys` are those of an index that would serve what none does.
     """
 
@@ -44,6 +46,7 @@ class FetchOutlook:
     limit: int
     namespace: str
     plan: QueryPlan
+    is_scan: bool
     stored: int | None
     examined: int | None  # documents that are looked at for one command
     wanted_keys: Mapping[str, int]
@@ -53,7 +56,48 @@ class FetchOutlook:
         """`index`, `scan`, or `unknown` where that depends on values that nobody has yet."""
         if not self.plan.is_known:
             return "unknown"
-        return "scan" if self.plan.is_scan else "index"
+        return "scan" if self.is_scan else "index"
+
+    @property
+    def warning(self) -> str:
+        """What an index would mend; empty where nothing is wrong."""
+        if not self.wanted_keys:
+            return ""
+        if not self.is_scan:
+            return f"{self.field} sorts all that it finds in {self.namespace} in memory"
+        stored = "" if self.stored is None else f", which has about {self.stored} documents"
+        return f"{self.field} scans {self.namespace}{stored}: no index serves it"
+
+    def as_dict(self, *, privileged: bool) -> dict[str, Any]:
+        """The outlook for JSON; names of the storage and counts only for the privileged."""
+        content: dict[str, Any] = {
+            "field": self.field,
+            "way": self.way,
+            "limit": self.limit,
+            "access": self.access,
+        }
+        if self.wanted_keys:
+            content["advice"] = "no index serves this: ask for less of it, or by other arguments"
+        if not privileged:
+            return content
+        content |= {
+            "collection": self.namespace,
+            "documents": self.stored,
+            "examined": self.examined,
+            "indexes": list(self.plan.indexes),
+            "sortsInMemory": self.plan.sorts,
+        }
+        if self.wanted_keys:
+            content["missingIndex"] = dict(self.wanted_keys)
+            content["createIndex"] = _render_command(self.namespace, self.wanted_keys)
+        return content
+
+
+def _render_command(namespace: str, keys: Mapping[str, int]) -> str:
+    """What makes the index, for the shell of MongoDB."""
+    db, _, collection = namespace.partition(".")
+    names = (json.dumps(one, ensure_ascii=False) for one in (db, collection, dict(keys)))
+    return "db.getSiblingDB({}).getCollection({}).createIndex({})".format(*names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +107,18 @@ class Outlook:
     fetches: tuple[FetchOutlook, ...]
     by_limits: int
     by_counts: int
+    limit: int  # more than so many documents by counts, and the query is refused
+
+    def as_dict(self, *, privileged: bool) -> dict[str, Any]:
+        """The outlook for JSON; names of the storage and counts only for the privileged."""
+        estimated: dict[str, Any] = {"byLimits": self.by_limits}
+        if privileged:
+            estimated["byCounts"] = self.by_counts
+        return {
+            "estimatedDocuments": estimated,
+            "wouldBeRefused": self.by_counts > self.limit,
+            "fetches": [one.as_dict(privileged=privileged) for one in self.fetches],
+        }
 
 
 async def foresee(run: Run, variables_resolver: Resolvers) -> Outlook:
@@ -70,7 +126,8 @@ async def foresee(run: Run, variables_resolver: Resolvers) -> Outlook:
     tree = await prepare(run, variables_resolver)
     by_limits, by_counts = await estimate_documents(tree, run)
     fetches = await concurrently([_foresee(fetch, run) for fetch in tree.fetches])
-    return Outlook(tuple(fetches), by_limits, by_counts)
+    limit = run.limits.estimated_documents
+    return Outlook(tuple(fetches), by_limits, by_counts, limit)
 
 
 async def _foresee(fetch: Fetch, run: Run) -> FetchOutlook:
@@ -82,10 +139,11 @@ async def _foresee(fetch: Fetch, run: Run) -> FetchOutlook:
     plan = _NO_PLAN if filter_ is None else await _ask(fetch, filter_, sort, run)
     stored = await run.store.facts.count(mapping.db, mapping.collection)
     is_bounded = not filter_ and window is not None and not plan.sorts
+    is_scan = plan.is_scan or (bool(filter_) and plan.reads_whole_index)
     examined = None
-    if plan.is_scan and stored is not None:
+    if is_scan and stored is not None:
         examined = min(window.end, stored) if is_bounded and window is not None else stored
-    needs_index = (plan.is_scan and not is_bounded) or plan.sorts
+    needs_index = (is_scan and not is_bounded) or plan.sorts
     return FetchOutlook(
         field=fetch.position.coordinates,
         kind="aggregate" if isinstance(mapping, AggregationMapping) else "find",
@@ -93,6 +151,7 @@ async def _foresee(fetch: Fetch, run: Run) -> FetchOutlook:
         limit=most_documents(fetch, run),
         namespace=f"{mapping.db}.{mapping.collection}",
         plan=plan,
+        is_scan=is_scan,
         stored=stored,
         examined=examined,
         wanted_keys=_choose_keys(filter_ or {}, sort) if needs_index else {},

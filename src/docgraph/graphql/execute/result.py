@@ -14,13 +14,19 @@ _SLICE = 200  # elements of a list that are encoded at a time
 
 
 class CommandRecord(NamedTuple):
-    """One command that was sent to the database."""
+    """One command that was sent to the database.
+
+    `started` counts from the beginning of the execution on, as `milliseconds` in milliseconds;
+    `parents` are those of the field, which one command or several are for.
+    """
 
     field: str
     kind: str  # find or aggregate
     collection: str
     milliseconds: float
     documents: int
+    started: float = 0.0
+    parents: int = 1
 
     def as_dict(self) -> dict[str, Any]:
         """The record, ready for JSON."""
@@ -28,7 +34,9 @@ class CommandRecord(NamedTuple):
             "field": self.field,
             "kind": self.kind,
             "collection": self.collection,
+            "startedMs": round(self.started, 3),
             "ms": round(self.milliseconds, 3),
+            "parents": self.parents,
             "documents": self.documents,
         }
 

@@ -56,6 +56,8 @@ class Run:
     answers: Answers | None = None
     prepared: dict[int, Prepared] = field(default_factory=dict)
     folded: set[int] = field(default_factory=set)
+    parents: dict[int, int] = field(default_factory=dict)  # how many a fetch is for
+    started: float = field(default_factory=time.perf_counter)
     commands: list[CommandRecord] = field(default_factory=list)
     documents: int = 0
     _gate: asyncio.Semaphore | None = None  # made by the first command
@@ -140,7 +142,13 @@ class Run:
     def _record(
         self, fetch: Fetch, kind: str, started: float, documents: Sequence[Document]
     ) -> None:
-        elapsed = (time.perf_counter() - started) * 1000
-        name = f"{fetch.mapping.db}.{fetch.mapping.collection}"
-        record = CommandRecord(fetch.position.coordinates, kind, name, elapsed, len(documents))
+        record = CommandRecord(
+            fetch.position.coordinates,
+            kind,
+            f"{fetch.mapping.db}.{fetch.mapping.collection}",
+            (time.perf_counter() - started) * 1000,
+            len(documents),
+            (started - self.started) * 1000,
+            self.parents.get(id(fetch), 1),
+        )
         self.commands.append(record)

@@ -19,7 +19,15 @@ from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.graphql.definition.scalars import ExactFloat
 from docgraph.runtime import LruDict
 
-__all__ = ["GraphqlRequest", "check_variables", "parse_body", "parse_exactly", "read_content"]
+__all__ = [
+    "GraphqlRequest",
+    "check_variables",
+    "parse_body",
+    "parse_exactly",
+    "read_content",
+    "read_request",
+    "render_body",
+]
 
 _MAX_NESTING = 64
 _MAX_LIST = 1_000
@@ -60,7 +68,7 @@ def parse_body(body: bytes, content_type: str) -> GraphqlRequest:
             "the body must be a JSON object",
             hint='send one operation per request: {"query": "…"}',
         )
-    request = _read(content)
+    request = read_request(content)
     if not request.variables and len(body) <= _LONGEST_KEPT:
         _kept.put(body, request)
     return request
@@ -72,7 +80,16 @@ def read_content(body: bytes, content_type: str) -> Any:
     return request.query if content_type == "application/graphql" else decode(body)
 
 
-def _read(content: dict[str, Any]) -> GraphqlRequest:
+def render_body(request: GraphqlRequest) -> bytes:
+    """The body as a client of the endpoint would have sent it, for rules that look at it."""
+    content: dict[str, Any] = {"query": request.query, "variables": dict(request.variables)}
+    if request.operation_name is not None:
+        content["operationName"] = request.operation_name
+    return json.dumps(content).encode()
+
+
+def read_request(content: Mapping[str, Any]) -> GraphqlRequest:
+    """The members of a request."""
     variables = content.get("variables")
     operation_name = content.get("operationName")
     extensions = content.get("extensions")

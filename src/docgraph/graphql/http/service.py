@@ -17,12 +17,15 @@ from docgraph.access.sections import DbAclAuthorizer
 from docgraph.codec import decode
 from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange, Parsed
 from docgraph.exchange.errors import NotFound, StoreError, TimeLimitExceeded
+from docgraph.exchange.path import encode_path, parse_path
 from docgraph.graphql.apps.app import App, VisibleApp
 from docgraph.graphql.apps.apps import Apps
+from docgraph.graphql.definition.definition import normalise_uri
 from docgraph.graphql.execute.answers import Answers
 from docgraph.graphql.execute.execute import Result, execute
 from docgraph.graphql.execute.foresee import Outlook, foresee
 from docgraph.graphql.execute.report import report_failure
+from docgraph.graphql.execute.result import CommandRecord
 from docgraph.graphql.execute.run import Run
 from docgraph.graphql.http.body import GraphqlRequest, parse_body, read_content
 from docgraph.graphql.http.operations import Operations, may_introspect
@@ -52,12 +55,17 @@ class Ran(NamedTuple):
     result: Result
     kept: bool
 
+    @property
+    def commands(self) -> list[CommandRecord]:
+        """What was asked of the database, in the order of asking."""
+        return sorted(self.result.commands, key=lambda command: command.started)
+
     def explain(self) -> dict[str, Any]:
         """What `graphql.verbose` shows to administrators, and `docgraph explain` to people."""
         return {
             "plan": self.plan.explain(),
             "planCached": self.kept,
-            "commands": [command.as_dict() for command in self.result.commands],
+            "commands": [command.as_dict() for command in self.commands],
             "documents": self.result.documents,
         }
 
@@ -105,7 +113,7 @@ class GraphqlService(Service):
         self._operations = Operations(self._lane)
         self._answers = Answers()
         self._patrol = Patrol()
-        self._base = len(bound_path(self, config))
+        self._base = bound_path(self, config)
         self._root_role = acl.root_role
 
     async def provision(self) -> None:
@@ -121,7 +129,17 @@ class GraphqlService(Service):
     def parse(self, exchange: Exchange) -> AppRequest:
         """Which app; the body is read when somebody asks for it, in one way for all."""
         exchange.request.parser = read_content
-        return _find_app(exchange.request.segments[self._base :])
+        return _find_app(exchange.request.segments[len(self._base) :])
+
+    def find_path(self, uri: str) -> str | None:
+        """The encoded path of the app with this uri; None when no request could mean it."""
+        segments = (*self._base, *normalise_uri(uri).split("/"))
+        try:
+            path = encode_path(segments)
+            # `..` would lead elsewhere than the rules look
+            return path if parse_path(path.encode()) == segments else None
+        except (ValueError, DocgraphError):
+            return None
 
     def time_limit_ms(self, exchange: Exchange) -> int:
         """That of queries."""
@@ -142,12 +160,15 @@ class GraphqlService(Service):
         request: GraphqlRequest,
         exchange: Exchange,
         limits: GraphqlLimits | None = None,
+        *,
+        is_draft: bool = False,
     ) -> Ran:
         """Plan and execute an operation of an app for the caller of the exchange.
 
-        `limits` take the place of those of the app.
+        `limits` take the place of those of the app. Nothing is kept of an app that is a draft.
         """
-        return await self._in_time(exchange, self._run(app, request, exchange, limits))
+        answers = None if is_draft else self._answers
+        return await self._in_time(exchange, self._run(app, request, exchange, limits, answers))
 
     async def view(self, app: App, exchange: Exchange) -> VisibleApp:
         """The app as the caller of the exchange sees it."""
@@ -185,7 +206,7 @@ class GraphqlService(Service):
         exchange.app = str(app.definition.id)
         body = await exchange.request.read_body()
         request = parse_body(body, exchange.request.content_type)
-        ran = await self._run(app, request, exchange)
+        ran = await self._run(app, request, exchange, None, self._answers)
         extensions = None
         if self.config.verbose and self._is_administrator(exchange.account):
             extensions = ran.explain()
@@ -196,7 +217,8 @@ class GraphqlService(Service):
         app: App,
         request: GraphqlRequest,
         exchange: Exchange,
-        limits: GraphqlLimits | None = None,
+        limits: GraphqlLimits | None,
+        answers: Answers | None,
     ) -> Ran:
         plan, kept = await self._find(app, request, exchange)
         result = await execute(
@@ -208,7 +230,7 @@ class GraphqlService(Service):
             settings=self.config,
             limits=limits or plan.app.limits,
             lane=self._lane,
-            answers=self._answers,
+            answers=answers,
         )
         return Ran(plan, result, kept)
 

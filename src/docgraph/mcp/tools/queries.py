@@ -10,12 +10,11 @@ import msgspec
 import orjson
 
 from docgraph.graphql.errors import Classification, OperationRefused
-from docgraph.graphql.execute.foresee import FetchOutlook, Outlook
 from docgraph.graphql.execute.result import Result, encode_data
 from docgraph.graphql.http.body import GraphqlRequest, check_variables
 from docgraph.mcp.call import Call
 from docgraph.mcp.cut import fit, read_cursor, render_cursor
-from docgraph.mcp.desk import Admission, Desk
+from docgraph.mcp.desk import Desk
 from docgraph.mcp.tools.tool import Outcome, Schema, Tool, as_json, object_schema, text_of
 
 __all__ = ["QueryTools", "Wanted"]
@@ -109,29 +108,17 @@ class QueryTools:
         graphql = self._desk.graphql
         outlook = await graphql.foresee(admission.app, wanted.request, admission.exchange)
         privileged = graphql.may_explain(admission.exchange.account)
-        content = self._describe(outlook, admission, privileged=privileged)
+        described = outlook.as_dict(privileged=privileged)
+        budget = {
+            "maxDocuments": self._desk.settings.max_documents,
+            "maxResultBytes": self._desk.settings.max_result_bytes,
+        }
+        estimated = described.pop("estimatedDocuments")
+        content = {"estimatedDocuments": estimated, "budget": budget, **described}
         if privileged:
             plan = await graphql.plan(admission.app, wanted.request, admission.exchange)
             content["plan"] = plan.explain()
         return as_json(content)
-
-    def _describe(
-        self, outlook: Outlook, admission: Admission, *, privileged: bool
-    ) -> dict[str, Any]:
-        """What it costs; names of collections and indexes, and counts, only for the privileged."""
-        estimated: dict[str, Any] = {"byLimits": outlook.by_limits}
-        if privileged:
-            estimated["byCounts"] = outlook.by_counts
-        refused = outlook.by_counts > admission.app.limits.estimated_documents
-        return {
-            "estimatedDocuments": estimated,
-            "budget": {
-                "maxDocuments": self._desk.settings.max_documents,
-                "maxResultBytes": self._desk.settings.max_result_bytes,
-            },
-            "wouldBeRefused": refused,
-            "fetches": [_describe_fetch(one, privileged=privileged) for one in outlook.fetches],
-        }
 
     async def _run(self, call: Call, arguments: Mapping[str, Any]) -> Outcome:
         content = await self.carry_out(call, Wanted.read(arguments))
@@ -177,28 +164,6 @@ class QueryTools:
                 "one, or ask for less"
             )
         return content
-
-
-def _describe_fetch(fetch: FetchOutlook, *, privileged: bool) -> dict[str, Any]:
-    content: dict[str, Any] = {
-        "field": fetch.field,
-        "way": fetch.way,
-        "limit": fetch.limit,
-        "access": fetch.access,
-    }
-    if fetch.wanted_keys:
-        content["advice"] = "no index serves this: ask for less of it, or by other arguments"
-    if privileged:
-        content |= {
-            "collection": fetch.namespace,
-            "documents": fetch.stored,
-            "examined": fetch.examined,
-            "indexes": list(fetch.plan.indexes),
-            "sortsInMemory": fetch.plan.sorts,
-        }
-        if fetch.wanted_keys:
-            content["missingIndex"] = dict(fetch.wanted_keys)
-    return content
 
 
 def _too_large(limit: int) -> OperationRefused:

@@ -1,0 +1,76 @@
+"""Definitions as they were written, not stored, or not yet: examined and compiled as if they were.
+
+Nothing is kept of them. A large schema takes long, so all of it is done off the event loop, in the
+lane of whoever asks.
+"""
+
+from __future__ import annotations
+
+from docgraph.codec import to_stored
+from docgraph.exchange import Deadline, Document, Read, Resource, ResourceType
+from docgraph.graphql.apps.app import App, build_app
+from docgraph.graphql.apps.apps import known_variables
+from docgraph.graphql.apps.questions import settle
+from docgraph.graphql.definition.changes import Change, find_change
+from docgraph.graphql.definition.check import Report, inspect_definition
+from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.sections import Graphql
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Lane, run_blocking
+from docgraph.store import Store
+
+__all__ = ["Drafts"]
+
+
+class Drafts:
+    """What becomes of a definition under the settings, plugins and database of this instance."""
+
+    def __init__(
+        self, settings: Graphql, store: Store, registry: PluginRegistry, lane: Lane
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._registry = registry
+        self._lane = lane
+
+    async def inspect(self, document: Document) -> Report:
+        """What is wrong with a definition, and the questions that only the database can settle."""
+        return await run_blocking(self._lane, self._inspect, document)
+
+    def _inspect(self, document: Document) -> Report:
+        return inspect_definition(
+            to_stored(document),
+            settings=self._settings,
+            policy=self._store.policy,
+            variables=known_variables(self._registry),
+            hidden=self._store.guard.shield().hidden,
+        )
+
+    async def settle(self, report: Report) -> Report:
+        """The report with the answers of the database."""
+        return await settle(report, self._store, self._settings)
+
+    async def compile(self, document: Document) -> App:
+        """The app of a definition; raises `DefinitionError` for one that cannot work."""
+        return await run_blocking(self._lane, self._build, document)
+
+    def _build(self, document: Document) -> App:
+        return build_app(
+            decode_definition(to_stored(document)),
+            self._settings,
+            policy=self._store.policy,
+            variables=known_variables(self._registry),
+        )
+
+    async def compare(self, document: Document, deadline: Deadline) -> Change:
+        """What storing the definition would change, its `_etag` aside."""
+        place = Resource(ResourceType.COLLECTION, self._settings.db, self._settings.collection)
+        read = Read(filter={"_id": {"$eq": document["_id"]}}, limit=1)
+        found = await self._store.read(place, read, deadline=deadline)
+        stored, wanted = (_without_etag(one) for one in (found[0] if found else {}, document))
+        json_mode = self._settings.json_mode
+        return await run_blocking(self._lane, find_change, stored, wanted, json_mode)
+
+
+def _without_etag(document: Document) -> Document:
+    return {key: value for key, value in document.items() if key != "_etag"}

@@ -1,0 +1,107 @@
+"""A definition before and after: what its clients notice, and the lines that differ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import unified_diff
+from enum import StrEnum
+from typing import Any
+
+from docgraph.codec import JsonMode, to_json
+from docgraph.config.render import render_block
+from docgraph.exchange import Document
+from docgraph.graphql.definition.compare import Effect, Severity, compare_definitions
+
+__all__ = ["Change", "Kind", "find_change"]
+
+_PARTS = ("schema", "mappings")
+_AROUND = 2  # lines that are shown around a difference
+_MOST_LINES = 3_000
+_RANGE = re.compile("([-+])([0-9]+)")
+
+
+class Kind(StrEnum):
+    """What would happen to an app."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    SAME = "same"
+    GONE = "gone"  # stored, and not wanted any more
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An app before and after; an empty document stands for none."""
+
+    app: str
+    kind: Kind
+    before: Document
+    after: Document
+    effects: tuple[Effect, ...] = ()
+
+    @property
+    def breaking(self) -> int:
+        """How many of the effects break clients."""
+        return sum(effect.severity is Severity.BREAKING for effect in self.effects)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The change and its effects, ready for JSON."""
+        effects = [{"severity": one.severity.value, "what": one.what} for one in self.effects]
+        return {"app": self.app, "change": self.kind.value, "effects": effects}
+
+    def diff(self) -> Iterator[str]:
+        """The lines that differ, part by part, with some lines around them."""
+        before, after = _parts_of(self.before), _parts_of(self.after)
+        for part, text in before.items():
+            names = f"{self.app}/{part} (stored)", f"{self.app}/{part}"
+            yield from _diff(text.splitlines(), after[part].splitlines(), names)
+
+
+def _diff(old: list[str], new: list[str], names: tuple[str, str]) -> Iterator[str]:
+    """Compared is only what lies between the first and the last difference: that takes long."""
+    pairs = zip(old, new, strict=False)
+    same = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
+    if same is None and len(old) == len(new):
+        return
+    first = max((min(len(old), len(new)) if same is None else same) - _AROUND, 0)
+    last = 0
+    while last < min(len(old), len(new)) - first and old[-1 - last] == new[-1 - last]:
+        last += 1
+    ends = [len(lines) - max(last - _AROUND, 0) for lines in (old, new)]
+    if max(ends) - first > _MOST_LINES:
+        yield from (f"--- {names[0]}", f"+++ {names[1]}", "@@ too many lines differ @@")
+        return
+    for line in unified_diff(
+        old[first : ends[0]], new[first : ends[1]], *names, lineterm="", n=_AROUND
+    ):
+        yield _RANGE.sub(lambda one: _shift(one, first), line) if line[:2] == "@@" else line
+
+
+def _shift(range_: re.Match[str], lines: int) -> str:
+    """A range of lines in the texts as a whole."""
+    return f"{range_[1]}{int(range_[2]) + lines}"
+
+
+def find_change(before: Document, after: Document, json_mode: str) -> Change:
+    """What storing `after` would change; `json_mode` is that of definitions that name none."""
+    name = str(after["_id"])
+    if not before:
+        return Change(name, Kind.NEW, before, after)
+    if _parts_of(before) == _parts_of(after):
+        return Change(name, Kind.SAME, before, after)
+    effects = compare_definitions(before, after, json_mode)
+    return Change(name, Kind.CHANGED, before, after, tuple(effects))
+
+
+def _parts_of(document: Document) -> dict[str, str]:
+    """The parts as texts to compare: the order of keys counts in mappings, and there alone."""
+    plain = to_json(document, JsonMode.STANDARD)
+    rest = {key: plain[key] for key in sorted(plain) if key not in _PARTS}
+    schema, mappings = plain.get("schema", ""), plain.get("mappings", {})
+    return {
+        "app": render_block(rest) if rest else "",
+        "schema": schema if isinstance(schema, str) else render_block({"schema": schema}),
+        "mappings": render_block(mappings if isinstance(mappings, dict) else {"": mappings}),
+    }

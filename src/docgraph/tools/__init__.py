@@ -1,0 +1,1 @@
+"""`/_tools`: what people who write apps need to know before anything is stored."""

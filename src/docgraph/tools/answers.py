@@ -1,0 +1,248 @@
+"""What each tool answers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from docgraph.codec import EncodeError, JsonMode, to_json
+from docgraph.exchange import Body, Exchange
+from docgraph.exchange.errors import BodyError, Forbidden, SecurityViolation
+from docgraph.graphql.apps.app import App
+from docgraph.graphql.apps.stored_definitions import build_entry, build_key, find_claims
+from docgraph.graphql.definition.changes import Kind
+from docgraph.graphql.definition.check import Finding, Report
+from docgraph.graphql.definition.visibility import Coordinates
+from docgraph.graphql.describe.matrix import NOBODY, cross, list_fields
+from docgraph.graphql.errors import OperationRefused
+from docgraph.graphql.http.body import GraphqlRequest
+from docgraph.graphql.http.shape import render_result
+from docgraph.runtime import Lane, run_blocking
+from docgraph.tools.draft import Draft
+from docgraph.tools.visits import Visit, Visits
+from docgraph.tools.wanted import Wanted
+
+__all__ = ["Answers"]
+
+_MOST_FINDINGS: Final = 1_000
+_MOST_ROLES: Final = 64
+_MOST_LINES: Final = 5_000
+_MOST_CELLS: Final = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The tools; what takes long is done in the `lane`."""
+
+    visits: Visits
+    lane: Lane
+
+    # --- check ------------------------------------------------------------------------------------
+
+    async def check(self, exchange: Exchange, wanted: Wanted) -> dict[str, Any]:
+        """The findings of `docgraph apps check`, and what storing the definition would change."""
+        draft = _require_draft(wanted)
+        report = await self._examine(exchange, draft)
+        content = await run_blocking(self.lane, _describe_report, report, draft)
+        limits = self.visits.limits
+        is_comparable = "_id" in draft.document and not draft.flaws
+        if is_comparable and limits is not None and await limits.may_see_apps(exchange):
+            content |= await self._compare(exchange, draft)
+        if draft.is_text and not draft.flaws:
+            content |= await run_blocking(self.lane, _render_definition, draft)
+        return content
+
+    async def _examine(self, exchange: Exchange, draft: Draft) -> Report:
+        report = await self.visits.examine(draft)
+        if report.errors and not self.visits.is_root(exchange):
+            return replace(report, questions=())  # whether they may ask them is not known
+        try:
+            await self.visits.check_author(exchange, draft)
+        except SecurityViolation as error:
+            # What the database says of collections is for those who may read them.
+            refusal = Finding("", error.message, error.hint)
+            return replace(report, errors=(*report.errors, refusal), questions=())
+        report = await self.visits.drafts.settle(report)
+        limits = self.visits.limits
+        if report.errors or limits is None or not await limits.may_see_apps(exchange):
+            return report
+        return replace(report, errors=tuple([one async for one in self._find_collisions(draft)]))
+
+    async def _find_collisions(self, draft: Draft) -> AsyncIterator[Finding]:
+        """Stored apps that are served where this one would be."""
+        own = build_entry(draft.document)
+        claims = set(find_claims(own.id, own.uri))
+        for other in await self.visits.apps.list_served() if own.enabled else ():
+            if other.key != build_key(own.id) and claims & set(find_claims(other.id, other.uri)):
+                yield Finding(
+                    "descriptor.uri",
+                    f"the app {other.id} is served there, too",
+                    "choose another `_id` or `descriptor.uri`",
+                )
+
+    async def _compare(self, exchange: Exchange, draft: Draft) -> dict[str, Any]:
+        try:
+            change = await self.visits.drafts.compare(draft.document, exchange.deadline)
+        except EncodeError:
+            return {}  # a finding says so
+        content = {"breaking": change.breaking, **change.as_dict()}
+        if change.kind is Kind.CHANGED:
+            lines = await run_blocking(self.lane, lambda: list(change.diff()))
+            content["diff"] = "\n".join(lines[:_MOST_LINES])
+        return content
+
+    # --- draft ------------------------------------------------------------------------------------
+
+    async def draft(self, exchange: Exchange, wanted: Wanted) -> Body:
+        """What the app would answer if the definition were stored."""
+        _require_draft(wanted)
+        request = _require_request(wanted)
+        visit = await self.visits.enter(exchange, wanted)
+        ran = await self.visits.graphql.run(visit.app, request, visit.exchange, is_draft=True)
+        return render_result(ran.result, limit=visit.app.limits.response_bytes)
+
+    # --- plan -------------------------------------------------------------------------------------
+
+    async def plan(self, exchange: Exchange, wanted: Wanted) -> dict[str, Any]:
+        """The plan of a query, what it costs by the look of it, and what running it cost."""
+        request = _require_request(wanted)
+        visit = await self.visits.enter(exchange, wanted)
+        graphql = self.visits.graphql
+        privileged = graphql.may_explain(exchange.account)
+        outlook = await graphql.foresee(visit.app, request, visit.exchange)
+        content = outlook.as_dict(privileged=privileged)
+        if not privileged:
+            return content
+        content["warnings"] = [one.warning for one in outlook.fetches if one.warning]
+        if wanted.run:
+            is_draft = wanted.draft is not None
+            return content | await self._run(visit, request, is_draft=is_draft)
+        plan = await graphql.plan(visit.app, request, visit.exchange)
+        return content | {"plan": plan.explain()}
+
+    async def _run(
+        self, visit: Visit, request: GraphqlRequest, *, is_draft: bool
+    ) -> dict[str, Any]:
+        graphql, app = self.visits.graphql, visit.app
+        try:
+            ran = await graphql.run(app, request, visit.exchange, is_draft=is_draft)
+        except OperationRefused as refusal:
+            plan = await graphql.plan(app, request, visit.exchange)
+            errors = [one.as_dict() for one in refusal.errors]
+            return {"plan": plan.explain(), "commands": [], "errors": errors}
+        return {
+            "plan": ran.plan.explain(),
+            "commands": [command.as_dict() for command in ran.commands],
+            "documents": ran.result.documents,
+            "errors": [one.as_dict() for one in ran.result.errors],
+        }
+
+    # --- matrix -----------------------------------------------------------------------------------
+
+    async def matrix(self, exchange: Exchange, wanted: Wanted) -> dict[str, Any]:
+        """Which roles see which fields of an app; or, for a `request`, why it is decided so."""
+        if wanted.question is not None:
+            if not self.visits.is_root(exchange):
+                raise Forbidden("only the root role may ask for explanations")
+            explanation = await self.visits.explainer.explain(wanted.question)
+            document: dict[str, Any] = to_json(explanation.to_document(), JsonMode.STANDARD)
+            return document
+        is_root = self.visits.is_root(exchange)
+        if wanted.draft is not None:
+            app = await self.visits.compile(exchange, wanted.draft)
+            content = await self._cross(app, _choose_roles(app, wanted.roles))
+        else:
+            visit = await self.visits.enter(exchange, replace(wanted, roles=None, user=None))
+            app = visit.app
+            if not is_root:
+                return await self._cross_own(visit)
+            content = await self._cross(app, _choose_roles(app, wanted.roles))
+        if is_root:
+            content["access"] = [
+                await self._describe_access(exchange, app, role) for role in content["roles"]
+            ]
+        return content
+
+    async def _cross_own(self, visit: Visit) -> dict[str, Any]:
+        """Of a stored app, what others than the root role may know: their own fields and roles."""
+        view = await self.visits.graphql.view(visit.app, visit.exchange)
+        own = visit.app.visibility.all_roles.intersection(visit.exchange.roles)
+        return await self._cross(visit.app, sorted(own), set(list_fields(view.schema)))
+
+    async def _describe_access(self, exchange: Exchange, app: App, role: str) -> dict[str, Any]:
+        """Whether somebody with just this role may query the app, and the rows that are left."""
+        decision = await self.visits.judge(exchange, app, None if role == NOBODY else role)
+        if decision is None:
+            return {"role": role, "allowed": False}
+        content = {"role": role, "allowed": decision.allowed, "reason": decision.reason}
+        filters = decision.permission.read_filters if decision.permission else {}
+        return content | (
+            {"readFilters": to_json(dict(filters), JsonMode.STANDARD)} if filters else {}
+        )
+
+    async def _cross(
+        self, app: App, roles: Sequence[str], shown: Collection[Coordinates] | None = None
+    ) -> dict[str, Any]:
+        return {
+            "app": str(app.definition.id),
+            "uri": app.definition.uri,
+            "roles": [NOBODY, *roles],
+            "fields": await run_blocking(self.lane, _describe_fields, app, roles, shown),
+        }
+
+
+def _require_draft(wanted: Wanted) -> Draft:
+    if wanted.draft is None:
+        raise BodyError("'definition' is missing", hint="give the definition of an app")
+    return wanted.draft
+
+
+def _require_request(wanted: Wanted) -> GraphqlRequest:
+    if wanted.request is None:
+        raise BodyError("'query' is missing", hint="give the text of a GraphQL query")
+    return wanted.request
+
+
+def _describe_report(report: Report, draft: Draft) -> dict[str, Any]:
+    found = {"errors": report.errors, "warnings": report.warnings}
+    return {
+        "valid": not report.errors,
+        **{
+            name: [draft.describe(one) for one in findings[:_MOST_FINDINGS]]
+            for name, findings in found.items()
+        },
+    }
+
+
+def _render_definition(draft: Draft) -> dict[str, Any]:
+    """The document that the texts stand for, to be stored."""
+    try:
+        return {"definition": to_json(draft.document, JsonMode.STANDARD)}
+    except EncodeError:
+        return {}  # a finding says so
+
+
+def _choose_roles(app: App, roles: Sequence[str] | None) -> Sequence[str]:
+    """Those that are asked for, else all that make a difference, unless there are very many."""
+    chosen = sorted(app.visibility.all_roles) if roles is None else roles
+    if len(chosen) > _MOST_ROLES:
+        raise BodyError(
+            f"the app names {len(chosen)} roles", hint=f"name up to {_MOST_ROLES} with 'roles'"
+        )
+    return chosen
+
+
+def _describe_fields(
+    app: App, roles: Sequence[str], shown: Collection[Coordinates] | None
+) -> list[dict[str, Any]]:
+    fields = sum(1 for _ in list_fields(app.schema))
+    if fields * (len(roles) + 1) > _MOST_CELLS:
+        raise BodyError(
+            f"{fields} fields and {len(roles)} roles are too many", hint="name fewer with 'roles'"
+        )
+    return [
+        {"field": ".".join(row.field), "seenBy": dict(row.seen_by)}
+        for row in cross(app, roles)
+        if shown is None or row.field in shown
+    ]

@@ -1,0 +1,23 @@
+"""The tools for authors of apps: `tools`."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from docgraph.config.section import ServiceConfig, Size, Uri
+
+__all__ = ["Tools"]
+
+
+class Tools(ServiceConfig, frozen=True):
+    """Checks, tries and explains app definitions; stores nothing. Goes off with `graphql`."""
+
+    section_name: ClassVar[str] = "tools"
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="path above the tools")] = "/_tools"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
+    max_body_size: Annotated[Size, Meta(description="largest request body; more is 413")] = (
+        4_194_304
+    )

@@ -1,0 +1,157 @@
+"""`/_tools/{check,draft,plan,matrix}`: a definition checked, tried, explained; nothing is stored.
+
+A service like any other: the root role may use it, and whom a rule lets in. What such a caller may
+not see elsewhere he does not see here either (`visits`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import orjson
+
+from docgraph.access.compare import Comparison
+from docgraph.access.definitions.imagined import Imagination
+from docgraph.access.definitions.limits import DEFINITION_LIMITS
+from docgraph.access.explain import Explainer
+from docgraph.access.rulebook import RuleBook
+from docgraph.config.section import Section
+from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Parsed
+from docgraph.exchange.errors import NotFound
+from docgraph.graphql.apps.apps import Apps
+from docgraph.graphql.apps.drafts import Drafts
+from docgraph.graphql.errors import OperationRefused
+from docgraph.graphql.http.shape import render_error
+from docgraph.graphql.sections import Graphql
+from docgraph.plugins.binding import bound_path
+from docgraph.plugins.kinds import Service
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.rest.sections import Mongo
+from docgraph.runtime import Blocking, run_blocking
+from docgraph.store import Store
+from docgraph.tools.answers import Answers
+from docgraph.tools.sections import Tools
+from docgraph.tools.visits import Visits
+from docgraph.tools.wanted import Wanted, read_body, read_parameters, read_wanted
+
+__all__ = ["ToolsService"]
+
+_SHORT: Final = 16_384  # bytes of a body that is read at once
+_ASKING: Final = ("query", "variables", "operationName")
+_LOOKING: Final = ("roles", "user")
+_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "check": ("definition",),
+    "draft": ("definition", *_ASKING, *_LOOKING),
+    "plan": ("app", "definition", *_ASKING, *_LOOKING, "run"),
+    "matrix": ("app", "definition", *_LOOKING, "request"),
+}
+_POST: Final = ("POST",)
+_METHODS: Final[Mapping[str, tuple[str, ...]]] = {"matrix": ("GET", "POST")}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRequest(Parsed):
+    """A request to the tool of that name; what it is about, its body says."""
+
+    tool: str = ""
+
+
+class ToolsService(Service):
+    """The tools for authors of apps."""
+
+    name: ClassVar[str] = "tools"
+    description: ClassVar[str] = "checks, tries and explains app definitions"
+    part_of: ClassVar[str] = "graphql"
+    uri: ClassVar[str] = "/_tools"
+    methods: ClassVar[tuple[str, ...]] = _POST
+    Config = Tools
+
+    def __init__(  # noqa: PLR0913 - the providers and sections
+        self,
+        config: Tools,
+        *,
+        registry: PluginRegistry,
+        configuration: Mapping[str, Section],
+        graphql: Graphql,
+        mongo: Mongo,
+        store: Store,
+        blocking: Blocking,
+        acl_rules: RuleBook,
+        gql_app_definition_cache: Apps,
+        imagined_requests: Imagination,
+    ) -> None:
+        self.config = config
+        self.max_body_size = config.max_body_size
+        self._base = len(bound_path(self, config))
+        self._graphql = graphql
+        self._registry = registry
+        self._store = store
+        self._apps = gql_app_definition_cache
+        self._imagination = imagined_requests
+        self._lane = blocking.lane("tools", concurrency=1, queue=16)
+        comparison = Comparison(graphql, mongo, store, acl_rules, registry)
+        self._explainer = Explainer(registry, configuration, acl_rules, comparison)
+
+    async def provision(self) -> None:
+        """Find the services that the tools look through."""
+        visits = Visits(
+            graphql=self._registry.find("graphql"),  # type: ignore[arg-type]
+            apps=self._apps,
+            drafts=Drafts(self._graphql, self._store, self._registry, self._lane),
+            limits=self._registry.find(DEFINITION_LIMITS),
+            imagination=self._imagination,
+            explainer=self._explainer,
+            store=self._store,
+        )
+        answers = Answers(visits, self._lane)
+        self._answers: Mapping[str, Callable[[Exchange, Wanted], Awaitable[Any]]] = {
+            "check": answers.check,
+            "draft": answers.draft,
+            "plan": answers.plan,
+            "matrix": answers.matrix,
+        }
+
+    def parse(self, exchange: Exchange) -> ToolRequest:
+        """Which tool."""
+        below = exchange.request.segments[self._base :]
+        if len(below) != 1 or below[0] not in _MEMBERS:
+            tools = ", ".join(_MEMBERS)
+            raise NotFound("there is no such tool", hint=f"there are {tools}")
+        return ToolRequest(tool=below[0])
+
+    def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
+        """POST, where there is a tool; the matrix of a stored app can be read."""
+        parsed = exchange.parsed
+        tool = parsed.tool if isinstance(parsed, ToolRequest) else ""
+        return _METHODS.get(tool, _POST)
+
+    def time_limit_ms(self, exchange: Exchange) -> int:
+        """That of queries."""
+        return self._graphql.query_time_limit
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        """Use the tool."""
+        parsed = exchange.parsed
+        assert isinstance(parsed, ToolRequest)  # noqa: S101 - `parse` made it
+        wanted = await self._read(exchange, _MEMBERS[parsed.tool])
+        answer = await self._answers[parsed.tool](exchange, wanted)
+        if isinstance(answer, Body):
+            return answer
+        return Body(200, orjson.dumps(answer), "application/json")
+
+    async def _read(self, exchange: Exchange, known: Sequence[str]) -> Wanted:
+        request = exchange.request
+        if request.method in ("GET", "HEAD"):
+            return read_wanted(read_parameters(request, known), known)
+        body = await request.read_body()
+
+        def read() -> Wanted:
+            return read_wanted(read_body(body, request.content_type), known)
+
+        return read() if len(body) <= _SHORT else await run_blocking(self._lane, read)
+
+    def render_error(self, error: DocgraphError) -> Body | None:
+        """As the endpoint of the app, where a query is wrong; the general shape otherwise."""
+        return render_error(error) if isinstance(error, OperationRefused) else None

@@ -1,0 +1,184 @@
+"""What a request to a tool asks for: its members, read strictly; nothing is looked up here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from docgraph.access.explain import Question
+from docgraph.exchange import Request
+from docgraph.exchange.errors import BodyError, RequestError, UnsupportedMediaType
+from docgraph.graphql.http.body import (
+    GraphqlRequest,
+    check_variables,
+    parse_exactly,
+    read_request,
+)
+from docgraph.tools.draft import Draft, read_draft
+
+__all__ = ["Wanted", "read_body", "read_parameters", "read_wanted"]
+
+_MOST_LEVELS: Final = 100  # of a document of the database
+_MOST_VALUES: Final = 200_000
+_MOST_ROLES: Final = 64
+_LONGEST_NAME: Final = 1_024
+_QUERY: Final = ("query", "variables", "operationName")
+_QUESTION: Final = ("method", "path", "query")
+_NOUNS: Final[Mapping[type, str]] = {
+    str: "a string",
+    dict: "an object",
+    bool: "true or false",
+    list: "a list of strings",
+}
+_MEMBERS: Final[Mapping[str, type]] = {
+    "app": str,
+    "definition": dict,
+    "query": str,
+    "variables": dict,
+    "operationName": str,
+    "roles": list,
+    "user": str,
+    "run": bool,
+    "request": dict,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked; None where the request does not say it.
+
+    `roles` and `user` are those of somebody else, in whose place the caller asks.
+    """
+
+    app: str | None = None
+    draft: Draft | None = None
+    request: GraphqlRequest | None = None
+    roles: tuple[str, ...] | None = None
+    user: str | None = None
+    run: bool = True
+    question: Question | None = None
+
+    @property
+    def is_for_another(self) -> bool:
+        """Whether somebody else is to be looked as."""
+        return self.roles is not None or self.user is not None
+
+
+def read_body(body: bytes, content_type: str) -> dict[str, Any]:
+    """The members of a body of JSON, no digit lost; bounded in depth and number of values."""
+    if content_type != "application/json":
+        raise UnsupportedMediaType(
+            "the body must be JSON", hint="send it with Content-Type: application/json"
+        )
+    try:
+        content = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BodyError(
+            f"the body is not valid JSON: line {error.lineno}, column {error.colno}"
+        ) from None
+    if not isinstance(content, dict):
+        raise BodyError("the body must be a JSON object", hint='such as {"definition": {…}}')
+    _check_size(content)
+    members: dict[str, Any] = parse_exactly(body)
+    return members
+
+
+def _check_size(content: Any) -> None:
+    """Without recursion, before anything goes through it with."""
+    level, count = [content], 0
+    for _ in range(_MOST_LEVELS + 1):
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                below.extend(value.values())
+            elif isinstance(value, list):
+                below.extend(value)
+        count += len(below)
+        if count > _MOST_VALUES:
+            raise BodyError(f"the body has more than {_MOST_VALUES} values")
+        if not below:
+            return
+        level = below
+    raise BodyError(f"the body is nested more than {_MOST_LEVELS} levels deep")
+
+
+def read_parameters(request: Request, known: Collection[str]) -> dict[str, Any]:
+    """The same members as parameters of a GET: `role` may be repeated."""
+    query = request.query
+    content: dict[str, Any] = {}
+    for name in sorted(query.names()):
+        member = "roles" if name == "role" else name
+        if member not in known or _MEMBERS[member] not in (str, list):
+            takes = ", ".join("role" if one == "roles" else one for one in known)
+            raise RequestError(f"unknown parameter {name[:100]!r}", hint=f"there are: {takes}")
+        content[member] = query.get_list(name) if member == "roles" else query.get(name)
+    return content
+
+
+def read_wanted(content: Mapping[str, Any], known: Collection[str]) -> Wanted:
+    """What the members of a request mean; null counts as not given."""
+    given = {name: value for name, value in content.items() if value is not None}
+    for name, value in given.items():
+        if name not in known:
+            raise BodyError(f"unknown member {name[:100]!r}", hint=f"there are: {', '.join(known)}")
+        if not isinstance(value, _MEMBERS[name]):
+            raise BodyError(f"{name!r} must be {_NOUNS[_MEMBERS[name]]}")
+    roles = _read_roles(given)
+    return Wanted(
+        app=_read_name(given, "app"),
+        draft=read_draft(given["definition"]) if "definition" in given else None,
+        request=_read_request(given),
+        roles=roles,
+        user=_read_name(given, "user"),
+        run=given.get("run", True),
+        question=_read_question(given, roles or ()),
+    )
+
+
+def _read_request(given: Mapping[str, Any]) -> GraphqlRequest | None:
+    members = {name: given[name] for name in _QUERY if name in given}
+    if not members:
+        return None
+    check_variables(members.get("variables") or {})
+    return read_request(members)
+
+
+def _read_roles(given: Mapping[str, Any]) -> tuple[str, ...] | None:
+    roles = given.get("roles")
+    if roles is None:
+        return None
+    if not all(isinstance(role, str) and len(role) <= _LONGEST_NAME for role in roles):
+        raise BodyError("'roles' must be a list of strings")
+    if len(roles) > _MOST_ROLES:
+        raise BodyError(f"'roles' has more than {_MOST_ROLES} elements")
+    return tuple(dict.fromkeys(roles))
+
+
+def _read_name(given: Mapping[str, Any], member: str) -> str | None:
+    name: str | None = given.get(member)
+    if name is not None and len(name) > _LONGEST_NAME:
+        raise BodyError(f"{member!r} is longer than {_LONGEST_NAME} characters")
+    return name
+
+
+def _read_question(given: Mapping[str, Any], roles: tuple[str, ...]) -> Question | None:
+    """`request`: the method, path and parameters of a request that somebody might make."""
+    request = given.get("request")
+    if request is None:
+        return None
+    for name, value in request.items():
+        if name not in _QUESTION or not isinstance(value, str):
+            raise BodyError(
+                f"'request' has no text {name[:100]!r}", hint=f"it has {', '.join(_QUESTION)}"
+            )
+    path, method = request.get("path", ""), request.get("method", "GET")
+    if not path.startswith("/") or "?" in path:
+        raise BodyError("'request.path' must begin with a slash", hint="parameters go to 'query'")
+    if not method.isascii() or not method.isalpha():
+        raise BodyError("'request.method' must be a method such as GET")
+    return Question(
+        method.upper(), path, request.get("query", ""), _read_name(given, "user"), roles
+    )
