@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from pymongo.errors import AutoReconnect
 
 from docgraph.observe import Event
 from docgraph.observe.events import BackgroundFailed, DatabaseFound, DatabaseRefused
@@ -137,3 +138,38 @@ async def test_servers_that_refuse_our_login_are_away_after_a_second(
     assert told[1] == DatabaseRefused(
         "wrong password", "ann", "db:1", "docgraph.yml:3", "correct it"
     )
+
+
+async def test_a_database_that_answers_between_two_looks_is_not_away(
+    own_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands whose connections are cut make the driver doubt a server that is there."""
+    now, answers = 0.0, True
+    seen: list[bool] = []
+    waits = Waits()
+
+    async def log_in(*_: object) -> None:
+        if not answers:
+            raise AutoReconnect("cut")
+
+    async def sleep(_: float) -> None:
+        nonlocal now
+        now += 0.6
+        await asyncio.sleep(0.001)
+        seen.append(waits.is_away)
+
+    monkeypatch.setattr(looking, "_has_lost_all", lambda _: True)
+    monkeypatch.setattr(looking, "log_in", log_in)
+    availability = Availability(own_client, waits, clock=lambda: now, sleep=sleep)
+    availability.start()
+    async with asyncio.timeout(60):
+        while len(seen) < 20:  # noqa: ASYNC110 - the state of another task
+            await asyncio.sleep(0.001)
+        assert not any(seen)
+        answers = False
+        while not waits.is_away:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.001)
+        answers = True
+        while waits.is_away:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.001)
+    await availability.stop()

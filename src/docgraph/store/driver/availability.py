@@ -254,6 +254,7 @@ class Availability:
         if self._refusal is not None:
             return
         self._is_admitted, self._denied = True, denied
+        self._gone_at, self._waits.is_away = None, False  # whatever else the driver has seen
         self._tell_lacking(fault if isinstance(fault, Lacking) else None)
 
 
