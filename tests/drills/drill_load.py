@@ -8,6 +8,7 @@ A canary asks ten times a second on a connection of its own: it is always answer
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from base64 import b64encode
 from collections import Counter
@@ -57,6 +58,14 @@ def check(seen: Seen, name: str, longest: float = 1.0) -> None:
     print(f"\n{name}: canary {seen.describe()}")
     assert set(seen.answers) == {"200"}
     assert seen.p99 < longest
+
+
+def count_clients(process: psutil.Process, port: int) -> int:
+    """How many connections the server has; those to its database are others."""
+    return sum(
+        one.status == psutil.CONN_ESTABLISHED and one.laddr.port == port
+        for one in process.net_connections("tcp")
+    )
 
 
 async def connect(port: int) -> Streams:
@@ -114,6 +123,43 @@ async def test_l09_heads_that_drip(server: DrillServer) -> None:
         times = await asyncio.gather(*(drip() for _ in range(500)))
     check(seen, f"l09, 500 slow heads, the last one is closed after {max(times):.1f} s")
     assert max(times) < 15
+
+
+async def test_l11_readers_that_dawdle(server: DrillServer) -> None:
+    """200 ask for 4 answers of a megabyte in one packet, and read 5 bytes a second."""
+    process = psutil.Process(server.process.pid)
+    base, peak = process.memory_info().rss, 0
+    request = get("/drill/things?pagesize=1000") * 4
+
+    async def dawdle() -> None:
+        loop = asyncio.get_running_loop()
+        with socket.socket() as client:
+            client.setblocking(False)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            await loop.sock_connect(client, ("127.0.0.1", server.port))
+            await loop.sock_sendall(client, request)
+            while True:
+                await loop.sock_recv(client, 5)
+                await asyncio.sleep(1)
+
+    async with canary(server.port) as seen:
+        begun = time.monotonic()
+        readers = []
+        for _ in range(200):
+            readers.append(asyncio.create_task(dawdle()))
+            await asyncio.sleep(0.02)
+        while (left := count_clients(process, server.port)) > 1:  # the canary
+            assert time.monotonic() - begun < 120, left
+            peak = max(peak, process.memory_info().rss)
+            await asyncio.sleep(0.1)
+        dropped = time.monotonic() - begun
+    for reader in readers:
+        reader.cancel()
+    await asyncio.wait(readers)
+    grown = (peak - base) / 2**20
+    check(seen, f"l11, 200 that do not read: dropped after {dropped:.0f} s, +{grown:.0f} MiB")
+    assert dropped < 90  # when they have asked, 20 s; 30 s where the kernel takes all answers
+    assert grown < 300
 
 
 async def test_l14_large_pages_at_once(server: DrillServer) -> None:
