@@ -181,6 +181,7 @@ async def test_l14_large_pages_at_once(server: DrillServer) -> None:
 async def test_l12_wrong_passwords(mongo_uri: str, tmp_path: Path) -> None:
     hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(12)).decode()
     with MongoClient[dict[str, Any]](mongo_uri) as mongo:
+        mongo["drill"]["things"].insert_one({"n": 0})
         mongo["drill"]["users"].drop()
         mongo["drill"]["users"].insert_one({"_id": "ada", "password": hashed, "roles": ["a"]})
     options = {
@@ -203,9 +204,12 @@ async def test_l12_wrong_passwords(mongo_uri: str, tmp_path: Path) -> None:
             for number in range(1000):
                 group.create_task(fail_to_log_in(server.port, number, seen, surplus))
                 await asyncio.sleep(0.02)
-    late = max(surplus, default=0.0) * 1000
-    check(one, f"l12, 50 wrong passwords a second, {dict(seen)}, refused within {late:.0f} ms", 0.5)
+    surplus.sort()
+    most, last = surplus[int(len(surplus) * 0.95)], surplus[-1]
+    told = f"refused: p95 {most * 1000:.0f} ms, longest {last * 1000:.0f} ms"
+    check(one, f"l12, 50 wrong passwords a second, {dict(seen)}, {told}", 0.5)
     assert set(seen) <= {"401", "429", "503"}
+    assert most < 0.5  # 200 ms on a quiet machine
 
 
 def basic(name: str, password: str) -> str:
