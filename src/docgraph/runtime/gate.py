@@ -95,9 +95,16 @@ class Gate:
             self._waiting.remove(turn)
             raise Overloaded(self._refusal)
 
+    def resize(self, capacity: int) -> None:
+        """Let so many in from now on; those who wait come first, and nobody inside is sent away."""
+        self._capacity = capacity
+        while self._waiting and self.inside < capacity:
+            self.inside += 1
+            self.leave()
+
     def leave(self) -> None:
         """Go, and let the next one in."""
-        while self._waiting:
+        while self._waiting and self.inside <= self._capacity:
             turn = self._waiting.popleft()
             if not turn.done():
                 self._note_turn()

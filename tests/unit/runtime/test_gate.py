@@ -185,3 +185,24 @@ async def test_draining_ends_when_the_last_one_is_cancelled_in_the_tick_of_its_t
 
     await asyncio.wait_for(draining, 30)
     assert gate.inside == 0
+
+
+async def test_a_gate_that_grows_lets_in_who_waits_and_one_that_shrinks_sends_nobody_away() -> None:
+    gate = Gate(1, 9, "full")
+    gate.try_enter()
+    waiting = [asyncio.create_task(gate.enter()) for _ in range(3)]
+    await _settle()
+
+    gate.resize(3)
+    assert (gate.inside, gate.waiting) == (3, 1)
+    gate.resize(1)
+    assert gate.inside == 3
+    gate.leave()
+    gate.leave()
+    assert (gate.inside, gate.waiting) == (1, 1)
+    gate.leave()
+    assert (gate.inside, gate.waiting) == (1, 0)
+
+    await asyncio.wait(waiting)
+    gate.leave()
+    assert gate.inside == 0
