@@ -7,7 +7,7 @@ from typing import Any
 
 from pymongo import MongoClient
 
-__all__ = ["AGGREGATION", "INTROSPECTION", "NESTED", "OPTIONS", "POSTS", "fill", "query"]
+__all__ = ["AGGREGATION", "INTROSPECTION", "NESTED", "OPTIONS", "POSTS", "WRITE", "fill", "query"]
 
 DB = "blog"
 OPTIONS = {"graphql__db": DB, "mongo__mongo_mounts": '[{"what": "/blog", "where": "/blog"}]'}
@@ -64,6 +64,7 @@ def fill(mongo: MongoClient[dict[str, Any]]) -> None:
         {"_id": n, "text": f"comment {n}", "postId": n % _POSTS} for n in range(_COMMENTS)
     )
     db["comments"].create_index("postId")
+    db["visits"].insert_one({})
     app = {
         "_id": "blog",
         "descriptor": {"uri": "blog", "name": "blog", "enabled": True},
@@ -75,9 +76,13 @@ def fill(mongo: MongoClient[dict[str, Any]]) -> None:
 
 def query(text: str, *headers: str) -> bytes:
     """A request to the app."""
-    body = json.dumps({"query": text})
+    return _post("/graphql/blog", {"query": text}, *headers)
+
+
+def _post(path: str, content: Any, *headers: str) -> bytes:
+    body = json.dumps(content)
     head = [
-        *("POST /graphql/blog HTTP/1.1", "Host: a", "Content-Type: application/json"),
+        *(f"POST {path} HTTP/1.1", "Host: a", "Content-Type: application/json"),
         *(f"Content-Length: {len(body)}", *headers),
     ]
     return ("\r\n".join(head) + "\r\n\r\n" + body).encode()
@@ -87,3 +92,4 @@ POSTS = query("{posts(limit: 20) {id title score kind}}")
 NESTED = query("{posts(limit: 20) {id title author {name} comments {text}}}")
 AGGREGATION = query("{totals {kind posts}}")
 INTROSPECTION = query("{__schema {types {name fields {name type {name}}}}}")
+WRITE = _post("/blog/visits", {"page": "posts"})
