@@ -9,23 +9,27 @@ pause; everything else is measured against that, on the same server in the same 
 from __future__ import annotations
 
 import asyncio
+import random
 import signal
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import bcrypt
 import pytest
 from pymongo import MongoClient
 
 from tests.drills import blog
-from tests.drills.clients import Seen, ask, call
+from tests.drills.clients import Seen, ask, call, get
 from tests.drills.server import DrillServer, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 CALLERS = 8
+USERS = 500
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +130,56 @@ async def test_l06_a_mix_needs_one_command_per_level(
     assert set(seen.answers) == {"200"}
     assert seen.p99 < 0.5
     assert commands < 3.5
+
+
+async def test_l13_many_users_are_never_taken_for_each_other(
+    mongo: MongoClient[dict[str, Any]], mongo_uri: str, tmp_path: Path
+) -> None:
+    """After the first login of each, passwords cost little, and everybody is who he is."""
+    names = [f"u{number}" for number in range(USERS)]
+    mongo["blog"]["users-of-drill"].insert_many(
+        {"_id": name, "password": hash_cheaply(name), "roles": [f"role-{name}"]} for name in names
+    )
+    options = {
+        **blog.OPTIONS,
+        "mclient__connection_string": mongo_uri,
+        "fullAuthorizer__authentication_required": "true",
+        "basicAuthMechanism__enabled": "true",
+        "dbRealmAuthenticator__enabled": "true",
+        "dbRealmAuthenticator__users_db": "blog",
+        "dbRealmAuthenticator__users_collection": "users-of-drill",
+        "dbRealmAuthenticator__create_user": "false",
+        "dbRealmAuthenticator__cache_enabled": "true",
+        "tokenBasicAuthMechanism__enabled": "false",
+    }
+    wrong: list[str] = []
+
+    async def visit(port: int, chosen: list[str]) -> int:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for name in chosen:
+            credentials = b64encode(f"{name}:{name}".encode()).decode()
+            writer.write(get(f"/roles/{name}", f"Authorization: Basic {credentials}"))
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+            length = int(head.partition("content-length: ")[2].partition("\r\n")[0])
+            content = (await reader.readexactly(length)).decode()
+            if " 200 " not in head or f'"role-{name}"' not in content:
+                wrong.append(f"{name}: {head[:20]} {content}")
+        writer.close()
+        return len(chosen)
+
+    with serving(tmp_path, **options) as server:
+        await asyncio.gather(*(visit(server.port, names[part::CALLERS]) for part in range(CALLERS)))
+        begun = time.monotonic()
+        chosen = [random.Random(part).choices(names, k=1000) for part in range(CALLERS)]
+        count = sum(await asyncio.gather(*(visit(server.port, one) for one in chosen)))
+        pace = count / (time.monotonic() - begun)
+    print(f"\nl13, {USERS} users: {pace:.0f} logins a second, {len(wrong)} wrong")
+    assert not wrong[:3]
+    assert pace > 200
+
+
+def hash_cheaply(password: str) -> str:
+    return bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()
 
 
 async def test_l16_a_stop_answers_what_it_has_accepted(

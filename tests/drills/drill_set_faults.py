@@ -89,6 +89,28 @@ def test_f02_the_primary_is_killed(members: RelayedSet, server: DrillServer) -> 
     check(callers, begun, "f02, the primary is killed 2 times", LONGEST_STALL)
 
 
+def test_f03_reads_of_those_who_take_a_secondary_ride_a_dead_primary(
+    members: RelayedSet, tmp_path: Path
+) -> None:
+    options = {
+        "mclient__connection_string": members.uri + "&readPreference=primaryPreferred",
+        "mongo__mongo_mounts": '[{"what": "/drill", "where": "/drill"}]',
+    }
+    with serving(tmp_path, **options) as server:
+        wait_until(lambda: server.ask("POST", "/drill/things", {"n": 1})[0] == 201)
+        with calling(server) as callers:
+            time.sleep(1)
+            begun = time.monotonic()
+            kill(members.await_primary())
+            time.sleep(16)
+    reads = [one for one in callers.since(begun) if one.kind == "read"]
+    longest = max(one.seconds for one in reads)
+    print(f"\nf03, the primary is killed, primaryPreferred: {len(reads)} reads", end="")
+    print(f", longest {longest:.2f} s; {callers.describe(begun)}")
+    assert {one.status for one in callers.since(begun)} <= GOOD
+    assert longest < 2.0
+
+
 def test_f04_a_secondary_is_killed(members: RelayedSet, server: DrillServer) -> None:
     with calling(server) as callers:
         time.sleep(1)
