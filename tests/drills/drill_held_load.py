@@ -94,7 +94,7 @@ async def test_l04_a_burst_is_refused_in_time_and_forgotten(
     print(f"refused: p99 {late * 1000:.0f} ms; 5 s later {after.describe()}")
     assert set(burst.answers) <= {"200", "503"}
     assert goodput > 0.3 * capacity  # the callers, who connect anew, take their part of the cores
-    assert late < 1.0  # 200 ms on a quiet machine
+    assert late < 1.5  # 200 ms on a quiet machine
     assert set(after.answers) == {"200"}
     assert after.p99 < 1.0
 
