@@ -23,6 +23,7 @@ import struct
 from itertools import count
 from math import inf
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import bson
 from pymongo import version, version_tuple
@@ -33,7 +34,6 @@ from pymongo.errors import DocumentTooLarge, ProtocolError
 from pymongo.helpers_shared import _check_command_response
 from pymongo.read_preferences import _ServerMode
 from pymongo.topology_description import TopologyDescription
-from pymongo.typings import _Address
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import Overloaded
@@ -101,7 +101,7 @@ class FastPath:
         self._waiting: dict[int, AsyncConnection] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._turn = asyncio.Lock()  # of those who make objects of a large answer
-        self._gates: dict[_Address, Gate] = {}  # by server
+        self._gates: WeakKeyDictionary[Pool, Gate] = WeakKeyDictionary()
 
     @classmethod
     def find(cls, client: AsyncMongoClient[Document]) -> FastPath | None:
@@ -135,12 +135,12 @@ class FastPath:
     ) -> Document:
         """The answer of that server; a large batch in it is a `Batch`."""
         pool = server.pool
-        gate = self._gates.get(pool.address) or self._open_gate(pool)
+        gate = self._gates.get(pool) or self._open_gate(pool)
         gate.resize(_count_usable(pool))
         if not gate.try_enter():
             await _await_turn(gate)
         try:
-            return await self._ask(server, db, command, preference)
+            return await self._ask(server, gate, db, command, preference)
         finally:
             gate.resize(_count_usable(pool))
             gate.leave()
@@ -148,14 +148,16 @@ class FastPath:
     def _open_gate(self, pool: Pool) -> Gate:
         """The way to the connections of a server."""
         longest = self._client.options.pool_options.wait_queue_timeout
-        gate = self._gates[pool.address] = Gate(1, _UNBOUNDED, "", longest)
+        gate = self._gates[pool] = Gate(1, _UNBOUNDED, "", longest)
         return gate
 
     async def _ask(
-        self, server: Server, db: str, command: Document, preference: _ServerMode
+        self, server: Server, gate: Gate, db: str, command: Document, preference: _ServerMode
     ) -> Document:
         checkout = self._client._conn_from_server(preference, server, None)
         async with checkout as (connection, effective):
+            if gate.waiting:
+                gate.resize(_count_usable(server.pool))  # it may be a new one: open the next
             document = {**command, "$db": db}
             if effective.mode:  # anything but the primary
                 document["$readPreference"] = effective.document
@@ -235,4 +237,7 @@ class FastPath:
         for connection in list(self._waiting.values()):
             if connection.cancel_context.cancelled:
                 connection.conn.get_conn.close(OSError("the server does not answer any more"))
+        for pool, gate in list(self._gates.items()):
+            if gate.waiting:
+                gate.resize(_count_usable(pool))  # a write may have given a connection back
         self._watch()
