@@ -16,6 +16,7 @@ class Seen:
 
     times: list[float] = field(default_factory=list)
     answers: Counter[str] = field(default_factory=Counter)
+    refused: list[float] = field(default_factory=list)  # how long it took to hear a 503
 
     def describe(self) -> str:
         ordered = sorted(self.times) or [0.0]
@@ -49,6 +50,8 @@ async def call(
                 status, closes = type(error).__name__, True
             seen.times.append(time.monotonic() - begun)
             seen.answers[status] += 1
+            if status == "503":
+                seen.refused.append(seen.times[-1])
             if streams and (closes or not keep):
                 streams[1].close()
                 streams = None
@@ -66,8 +69,11 @@ async def ask(
         await asyncio.sleep(0)  # a packet of its own
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
     length = int(head.partition("content-length: ")[2].partition("\r\n")[0] or 0)
-    await reader.readexactly(length)
-    return head.split(" ", 2)[1], "connection: close" in head
+    content = await reader.readexactly(length)
+    status = head.split(" ", 2)[1]
+    if status == "200" and b'"errors":[{' in content:
+        status = "200 with errors"
+    return status, "connection: close" in head
 
 
 def get(path: str, *headers: str, close: bool = False) -> bytes:

@@ -8,6 +8,7 @@ A canary asks ten times a second on a connection of its own: it is always answer
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from base64 import b64encode
 from collections import Counter
@@ -57,6 +58,14 @@ def check(seen: Seen, name: str, longest: float = 1.0) -> None:
     print(f"\n{name}: canary {seen.describe()}")
     assert set(seen.answers) == {"200"}
     assert seen.p99 < longest
+
+
+def count_clients(process: psutil.Process, port: int) -> int:
+    """How many connections the server has; those to its database are others."""
+    return sum(
+        one.status == psutil.CONN_ESTABLISHED and one.laddr.port == port
+        for one in process.net_connections("tcp")
+    )
 
 
 async def connect(port: int) -> Streams:
@@ -116,6 +125,43 @@ async def test_l09_heads_that_drip(server: DrillServer) -> None:
     assert max(times) < 15
 
 
+async def test_l11_readers_that_dawdle(server: DrillServer) -> None:
+    """200 ask for 4 answers of a megabyte in one packet, and read 5 bytes a second."""
+    process = psutil.Process(server.process.pid)
+    base, peak = process.memory_info().rss, 0
+    request = get("/drill/things?pagesize=1000") * 4
+
+    async def dawdle() -> None:
+        loop = asyncio.get_running_loop()
+        with socket.socket() as client:
+            client.setblocking(False)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            await loop.sock_connect(client, ("127.0.0.1", server.port))
+            await loop.sock_sendall(client, request)
+            while True:
+                await loop.sock_recv(client, 5)
+                await asyncio.sleep(1)
+
+    async with canary(server.port) as seen:
+        begun = time.monotonic()
+        readers = []
+        for _ in range(200):
+            readers.append(asyncio.create_task(dawdle()))
+            await asyncio.sleep(0.02)
+        while (left := count_clients(process, server.port)) > 1:  # the canary
+            assert time.monotonic() - begun < 120, left
+            peak = max(peak, process.memory_info().rss)
+            await asyncio.sleep(0.1)
+        dropped = time.monotonic() - begun
+    for reader in readers:
+        reader.cancel()
+    await asyncio.wait(readers)
+    grown = (peak - base) / 2**20
+    check(seen, f"l11, 200 that do not read: dropped after {dropped:.0f} s, +{grown:.0f} MiB")
+    assert dropped < 90  # when they have asked, 20 s; 30 s where the kernel takes all answers
+    assert grown < 300
+
+
 async def test_l14_large_pages_at_once(server: DrillServer) -> None:
     process = psutil.Process(server.process.pid)
     base, peak, seen = process.memory_info().rss, 0, Seen()
@@ -135,6 +181,7 @@ async def test_l14_large_pages_at_once(server: DrillServer) -> None:
 async def test_l12_wrong_passwords(mongo_uri: str, tmp_path: Path) -> None:
     hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(12)).decode()
     with MongoClient[dict[str, Any]](mongo_uri) as mongo:
+        mongo["drill"]["things"].insert_one({"n": 0})
         mongo["drill"]["users"].drop()
         mongo["drill"]["users"].insert_one({"_id": "ada", "password": hashed, "roles": ["a"]})
     options = {
@@ -157,9 +204,12 @@ async def test_l12_wrong_passwords(mongo_uri: str, tmp_path: Path) -> None:
             for number in range(1000):
                 group.create_task(fail_to_log_in(server.port, number, seen, surplus))
                 await asyncio.sleep(0.02)
-    late = max(surplus, default=0.0) * 1000
-    check(one, f"l12, 50 wrong passwords a second, {dict(seen)}, refused within {late:.0f} ms", 0.5)
+    surplus.sort()
+    most, last = surplus[int(len(surplus) * 0.95)], surplus[-1]
+    told = f"refused: p95 {most * 1000:.0f} ms, longest {last * 1000:.0f} ms"
+    check(one, f"l12, 50 wrong passwords a second, {dict(seen)}, {told}", 0.5)
     assert set(seen) <= {"401", "429", "503"}
+    assert most < 1.0  # 200 ms on a quiet machine
 
 
 def basic(name: str, password: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import select
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -225,6 +227,22 @@ def test_a_body_that_is_too_slow_is_answered_with_408_before_its_time_is_up() ->
 def _aborted(server: Server, path: str) -> bool:
     finished = server.named("request-finished")
     return any(event["aborted"] and event["path"] == path for event in finished)
+
+
+def test_many_may_connect_while_the_server_is_busy() -> None:
+    """The system takes them, as many as it is willing to; it would make others try again."""
+    crowd = min(300, int(Path("/proc/sys/net/core/somaxconn").read_text()))
+    with run_server({}) as server, ExitStack() as stack:
+        os.kill(server.process.pid, signal.SIGSTOP)
+        stack.callback(os.kill, server.process.pid, signal.SIGCONT)
+        connecting = select.poll()
+        for _ in range(crowd):
+            client = stack.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(("127.0.0.1", server.port))
+            connecting.register(client, select.POLLOUT)
+
+        eventually(lambda: len(connecting.poll(0)) == crowd)
 
 
 def test_a_reader_that_does_not_read_is_dropped() -> None:

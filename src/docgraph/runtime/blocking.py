@@ -76,7 +76,7 @@ class Lane:
         self.queue = queue
         self.pool = pool
         refusal = f"too much work of the kind {name!r} is waiting"
-        self._gate = Gate(concurrency, queue, refusal, longest)
+        self._gate = Gate(concurrency, queue, refusal, longest, foresees=True)
 
     @property
     def waiting(self) -> int:
@@ -122,7 +122,8 @@ class Blocking:
     ) -> Lane:
         """The lane of that name, made with these bounds at the first call.
 
-        Who has waited for `longest` seconds is refused as if the queue were full.
+        Who has waited for `longest` seconds is refused as if the queue were full, and so is at once
+        who would wait for more than half of that.
         """
         if name not in self._lanes:
             width = self._parallelism if concurrency is None else concurrency

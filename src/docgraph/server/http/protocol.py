@@ -115,6 +115,8 @@ class HttpProtocol(asyncio.Protocol):
         self.is_writable = True
         if self._writable is not None:
             self._writable.set()
+        if self._active is None and self._waiting:
+            self._start_next()
 
     def _feed_slices(self, data: bytes) -> None:
         for start in range(0, len(data), SLICE):
@@ -149,7 +151,11 @@ class HttpProtocol(asyncio.Protocol):
     # --- requests, as the reader tells of them ----------------------------------------------------
 
     def on_request(self, head: RequestHead, headers: Headers, *, keep_alive: bool) -> None:
-        """A complete head: answer it, or let it wait for those before it."""
+        """A complete head: answer it, or let it wait for those before it.
+
+        An answer that its client has not read yet is one before it, too: one that asks and does not
+        read has us work out and keep one answer, and not two.
+        """
         self._phase, self._expires = Phase.WORK, inf
         self._incoming = self._held_at = None
         if head.length != 0:
@@ -157,7 +163,7 @@ class HttpProtocol(asyncio.Protocol):
                 self, self._state.bodies, head.length, expects_continue=head.expects_continue
             )
         call = self._last = Call(self, head, headers, self._incoming, keep_alive=keep_alive)
-        if self._active is None:
+        if self._active is None and self.is_writable:
             self._start(call)
         else:
             self._pause_reading()
@@ -165,7 +171,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_websocket(self, head: RequestHead, headers: Headers, rest: bytes) -> bool:
         """A handshake; behind a request that is not answered yet it is one like any other."""
-        if self._active is not None:
+        if self._is_busy:
             return False
         self._enter(Phase.WORK, inf)
         self._shakes_hands = True
@@ -250,17 +256,30 @@ class HttpProtocol(asyncio.Protocol):
         if self._phase is Phase.LINGER or self.transport.is_closing():
             return
         if self._waiting:
-            self._start(self._waiting.popleft())
-            if self._waiting:
-                return
-        elif self._deferred is not None:
+            if self.is_writable:
+                self._start_next()  # else as soon as this response is read
+            return
+        if self._deferred is not None:
             self._refuse(self._deferred)
             return
-        elif self._phase in (Phase.WORK, Phase.BODY):
+        if self._phase in (Phase.WORK, Phase.BODY):
             if self._reader.in_body:
                 self._enter(Phase.DRAIN, self._limits.header_time)
             else:
                 self._enter(Phase.IDLE, self._limits.idle_time)
+        self._read_on()
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether there are answers that are still due."""
+        return self._active is not None or bool(self._waiting)
+
+    def _start_next(self) -> None:
+        self._start(self._waiting.popleft())
+        if not self._waiting:
+            self._read_on()
+
+    def _read_on(self) -> None:
         if not self._is_reading:
             self._resume_reading()
         if self._backlog:
@@ -306,7 +325,7 @@ class HttpProtocol(asyncio.Protocol):
     def _refuse(self, error: DocgraphError) -> None:
         """Answer in place of the application, after the answers that are still due."""
         self._ignores_input = True
-        if self._active is not None:
+        if self._is_busy:
             self._deferred = error
             return
         client = self.connection.client
@@ -348,7 +367,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """Finish what was accepted, then close."""
-        if self._active is None or self._active.is_endless:
+        if not self._is_busy or (self._active is not None and self._active.is_endless):
             self.transport.close()
         elif self._last is not None:
             self._last.keep_alive = False
@@ -371,7 +390,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def _expire(self, now: float) -> None:
         if self._phase is Phase.HEAD:
-            if self._active is None:
+            if not self._is_busy:
                 self._refuse(RequestTimeout("the request head did not arrive in time"))
             else:
                 self._expires = now + 1.0  # earlier answers are due first

@@ -32,8 +32,8 @@ class StallWatch:
             self._mark = inf
         elif self._mark == inf:
             self._mark, self._pending = now, pending
+        elif self._pending - pending >= _SLOWEST * self._patience:
+            self._mark, self._pending = now, pending  # enough for as long as our patience
         elif now - self._mark >= self._patience:
-            if self._pending - pending < _SLOWEST * self._patience:
-                return True
-            self._mark, self._pending = now, pending
+            return True
         return False

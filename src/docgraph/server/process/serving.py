@@ -23,7 +23,7 @@ from docgraph.runtime.memory import MemoryKeeper
 from docgraph.server.http.exchanges import Application
 from docgraph.server.http.protocol import HttpProtocol
 from docgraph.server.http.state import build_state
-from docgraph.server.process.sockets import Listener, raise_descriptor_limit
+from docgraph.server.process.sockets import BACKLOG, Listener, raise_descriptor_limit
 from docgraph.server.process.tls import build_context
 from docgraph.server.settings import ServerSettings
 
@@ -112,6 +112,7 @@ class HttpServer:
                 await loop.create_server(
                     partial(HttpProtocol, self._state, loop),
                     sock=listener.socket,
+                    backlog=BACKLOG,  # it listens anew, and 100 is its own choice
                     **self._tls_options(listener),
                 )
             )

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from docgraph.exchange import StartupError
 from docgraph.server.settings import ServerSettings
 
-__all__ = ["LINGERING", "Listener", "open_listeners", "raise_descriptor_limit"]
+__all__ = ["BACKLOG", "LINGERING", "Listener", "open_listeners", "raise_descriptor_limit"]
 
-_BACKLOG = 2048
+BACKLOG = 2048  # connections that nobody has accepted yet
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - compared with, not bound to
 _RESERVED = 256  # descriptors for the database, the log and the like; a quarter of few
 # A peer that vanishes without a word, such as one of server-sent events, is noticed by the system:
@@ -64,7 +64,7 @@ def _listen(scheme: str, host: str, port: int) -> socket.socket:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         _watch_peers(listener)
         listener.bind(address)
-        listener.listen(_BACKLOG)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise _explain(error, scheme, host, port) from error

@@ -20,6 +20,7 @@ from pymongo.errors import PyMongoError
 from docgraph import __version__
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import StartupError
+from docgraph.store.driver.conditions import mend_waiting
 from docgraph.store.sections import MClient
 
 __all__ = ["Client", "build_client"]
@@ -29,6 +30,7 @@ Client = AsyncMongoClient[Document]
 
 def build_client(section: MClient, connection_string: str) -> Client:
     """A client that is not connected yet; a connection string that cannot work is a start error."""
+    mend_waiting()
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # an option the driver does not know
         try:

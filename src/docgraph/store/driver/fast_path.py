@@ -7,6 +7,10 @@ no use for. Both cost more than the rest of a small read together (0.26 ms of CP
 The caller limits the time (`command.py`). A timer looks for servers that the driver has given up
 meanwhile, and ends the reads that wait for them.
 
+Reads wait for a connection in the order they came: in the driver's own queue those that come later
+may be faster, so that some of many wait in vain. A tenth of the connections is left to what does
+not come by here, such as writes.
+
 What is used of the driver has no promise of stability, so all of it is in this file, and used only
 with the versions it was tried with. With others, and where an option of the client asks for what
 only the driver's normal path does, `find` returns None.
@@ -17,12 +21,14 @@ from __future__ import annotations
 import asyncio
 import struct
 from itertools import count
+from math import inf
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import bson
 from pymongo import version, version_tuple
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
-from pymongo.asynchronous.pool import AsyncConnection
+from pymongo.asynchronous.pool import AsyncConnection, Pool
 from pymongo.asynchronous.server import Server
 from pymongo.errors import DocumentTooLarge, ProtocolError
 from pymongo.helpers_shared import _check_command_response
@@ -30,8 +36,11 @@ from pymongo.read_preferences import _ServerMode
 from pymongo.topology_description import TopologyDescription
 
 from docgraph.exchange.data import Document
+from docgraph.exchange.errors import Overloaded
 from docgraph.observe import emit
 from docgraph.observe.events import FastPathOff
+from docgraph.runtime import Gate
+from docgraph.store.driver.errors import no_connection
 from docgraph.store.driver.portions import LARGE, Batch, take_apart
 from docgraph.store.driver.salvage import ResultReader, decode_reply
 
@@ -44,6 +53,8 @@ _BODY: Final = 5  # where the document begins in an answer without its header
 _OVERHEAD: Final = 16 * 1024  # what a command may have beside the largest document
 _LARGEST_ID: Final = 2**31 - 1
 _LOOK_SECONDS: Final = 0.5  # between two looks for servers that were given up
+_UNBOUNDED: Final = 2**31
+_SHARE: Final = 10  # one of so many connections is left to others
 _RENEWED: Final = "MONGODB-OIDC"  # logins that end in the middle of things
 
 
@@ -61,6 +72,23 @@ def has_free_connection(client: AsyncMongoClient[Document]) -> bool:
     return not pools or any(pool.requests < pool.max_pool_size for pool in pools)
 
 
+def _count_usable(pool: Pool) -> int:
+    """How many reads may have a connection: those that are open, and that may be opened now."""
+    room = pool._max_connecting - pool._pending
+    usable = len(pool.conns) + len(pool.active_contexts) + max(0, room)
+    most = pool.max_pool_size
+    if most != inf:
+        usable = min(usable, int(most - most // _SHARE))
+    return max(1, usable)
+
+
+async def _await_turn(gate: Gate) -> None:
+    try:
+        await gate.enter()
+    except Overloaded:
+        raise no_connection() from None
+
+
 class FastPath:
     """Sends commands that read, one message each."""
 
@@ -73,6 +101,7 @@ class FastPath:
         self._waiting: dict[int, AsyncConnection] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._turn = asyncio.Lock()  # of those who make objects of a large answer
+        self._gates: WeakKeyDictionary[Pool, Gate] = WeakKeyDictionary()
 
     @classmethod
     def find(cls, client: AsyncMongoClient[Document]) -> FastPath | None:
@@ -105,8 +134,30 @@ class FastPath:
         self, server: Server, db: str, command: Document, preference: _ServerMode
     ) -> Document:
         """The answer of that server; a large batch in it is a `Batch`."""
+        pool = server.pool
+        gate = self._gates.get(pool) or self._open_gate(pool)
+        gate.resize(_count_usable(pool))
+        if not gate.try_enter():
+            await _await_turn(gate)
+        try:
+            return await self._ask(server, gate, db, command, preference)
+        finally:
+            gate.resize(_count_usable(pool))
+            gate.leave()
+
+    def _open_gate(self, pool: Pool) -> Gate:
+        """The way to the connections of a server."""
+        longest = self._client.options.pool_options.wait_queue_timeout
+        gate = self._gates[pool] = Gate(1, _UNBOUNDED, "", longest)
+        return gate
+
+    async def _ask(
+        self, server: Server, gate: Gate, db: str, command: Document, preference: _ServerMode
+    ) -> Document:
         checkout = self._client._conn_from_server(preference, server, None)
         async with checkout as (connection, effective):
+            if gate.waiting:
+                gate.resize(_count_usable(server.pool))  # it may be a new one: open the next
             document = {**command, "$db": db}
             if effective.mode:  # anything but the primary
                 document["$readPreference"] = effective.document
@@ -186,4 +237,7 @@ class FastPath:
         for connection in list(self._waiting.values()):
             if connection.cancel_context.cancelled:
                 connection.conn.get_conn.close(OSError("the server does not answer any more"))
+        for pool, gate in list(self._gates.items()):
+            if gate.waiting:
+                gate.resize(_count_usable(pool))  # a write may have given a connection back
         self._watch()

@@ -1,0 +1,87 @@
+"""Reads on the fast path have connections in the order they came, and nobody waits in vain."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from pymongo import ReadPreference
+
+from docgraph.exchange.errors import StoreUnavailable
+from docgraph.store.driver.client import build_client
+from docgraph.store.driver.fast_path import FastPath
+from docgraph.store.sections import MClient
+from tests.http.harness import Mongo
+from tests.http.store.test_abandoned_reads import running, waiting
+
+pytestmark = pytest.mark.anyio
+
+CALLERS, READS = 12, 10
+PING = {"ping": 1}
+
+
+def joined(uri: str, *options: str) -> str:
+    return uri + ("&" if "?" in uri else "?") + "&".join(options)
+
+
+async def test_nobody_who_comes_later_is_answered_earlier(mongo_uri: str) -> None:
+    uri = joined(mongo_uri, "maxPoolSize=1")
+    overtaken: list[int] = []
+    done = 0
+
+    async with build_client(MClient(), uri) as client:
+        path = FastPath.find(client)
+        assert path is not None
+
+        async def ask() -> None:
+            nonlocal done
+            for _ in range(READS):
+                before = done
+                await path.read("admin", PING, ReadPreference.PRIMARY)
+                overtaken.append(done - before)
+                done += 1
+
+        await asyncio.gather(*(ask() for _ in range(CALLERS)))
+
+    assert done == CALLERS * READS
+    assert max(overtaken) < CALLERS  # only by those who were there before
+
+
+async def test_reads_that_last_do_not_keep_others_from_opening_connections(
+    mongo_uri: str, mongo_client: Mongo, database: str
+) -> None:
+    mongo_client[database]["items"].insert_one({"_id": 1})
+    place, command = f"{database}.items", {"find": "items", "filter": {}}
+
+    async with build_client(MClient(), mongo_uri) as client:
+        path = FastPath.find(client)
+        assert path is not None
+        with waiting(mongo_client, place):
+            reads = [
+                asyncio.create_task(path.read(database, command, ReadPreference.PRIMARY))
+                for _ in range(2 * CALLERS)
+            ]
+            async with asyncio.timeout(60):
+                while len(await asyncio.to_thread(running, mongo_client, place)) < len(reads):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+        await asyncio.gather(*reads)
+
+
+async def test_a_read_that_gets_no_connection_in_time_is_told(
+    mongo_uri: str, mongo_client: Mongo, database: str
+) -> None:
+    mongo_client[database]["items"].insert_one({"_id": 1})
+    uri = joined(mongo_uri, "maxPoolSize=1", "waitQueueTimeoutMS=50")
+    async with build_client(MClient(), uri) as client:
+        path = FastPath.find(client)
+        assert path is not None
+        await path.read("admin", PING, ReadPreference.PRIMARY)
+        with waiting(mongo_client, f"{database}.items"):
+            command = {"find": "items", "filter": {}}
+            first = asyncio.create_task(path.read(database, command, ReadPreference.PRIMARY))
+            await asyncio.sleep(0)
+            with pytest.raises(StoreUnavailable):
+                await path.read("admin", PING, ReadPreference.PRIMARY)
+        await first
+        reply, _ = await path.read("admin", PING, ReadPreference.PRIMARY)
+        assert reply["ok"] == 1
