@@ -7,10 +7,12 @@ errors, and the collector runs here, at the test that made the garbage.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import itertools
 import os
 import re
+import socket
 import threading
 import time
 from collections import Counter
@@ -61,9 +63,7 @@ class Snapshot:
         while (left := self._find_left()) and time.monotonic() < deadline:
             time.sleep(0.005)
         if left:
-            found = psutil.Process().net_connections(kind="all")
-            connections = [f"{one.fd}: {one.laddr}-{one.raddr}" for one in found]
-            pytest.fail(f"left behind: {', '.join(left)}; connections: {', '.join(connections)}")
+            pytest.fail(f"left behind: {', '.join(left)}; {_describe_connections()}")
 
     def _find_left(self) -> list[str]:
         started = _find_children() - self._children
@@ -142,3 +142,29 @@ def _find_lasting_sockets() -> set[str]:
     servers = [one for client in lasting_clients for one in client._topology._servers.values()]
     pools = [pool for one in servers for pool in (one.pool, one._monitor._pool)]
     return {str(connection.conn.fileno()) for pool in pools for connection in list(pool.conns)}
+
+
+def _describe_connections() -> str:
+    """What is connected, what clients of the whole run keep, and the objects behind the others."""
+    lasting = _find_lasting_sockets()
+    told = []
+    for one in psutil.Process().net_connections(kind="all"):
+        owner = "of the run" if str(one.fd) in lasting else _find_owner(one.fd)
+        told.append(f"{one.fd} {one.laddr}-{one.raddr} {one.status} ({owner})")
+    return f"connections: {'; '.join(told)}"
+
+
+def _find_owner(descriptor: int) -> str:
+    gc.unfreeze()
+    owners = [
+        one
+        for one in gc.get_objects()
+        if issubclass(type(one), (socket.socket, asyncio.Transport)) and _number(one) == descriptor
+    ]
+    holders = [type(holder).__name__ for one in owners for holder in gc.get_referrers(one)]
+    return f"{owners} held by {holders}"
+
+
+def _number(owner: socket.socket | asyncio.Transport) -> int:
+    used = owner if isinstance(owner, socket.socket) else owner.get_extra_info("socket")
+    return -1 if used is None else int(used.fileno())
