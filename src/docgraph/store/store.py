@@ -19,7 +19,7 @@ from docgraph.runtime.tasks import Outage
 from docgraph.runtime.units import Units
 from docgraph.store.clock import DatabaseClock
 from docgraph.store.driver.availability import Availability
-from docgraph.store.driver.client import Client
+from docgraph.store.driver.client import Client, close_client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.contact import Contact, Fault
 from docgraph.store.driver.fast_path import report_untried_version
@@ -96,7 +96,7 @@ class Store(Watching):
         await self._availability.stop()
         await self._commands.stop()
         await self.facts.close()
-        await self.client.close()
+        await close_client(self.client)
         self._commands.close()
 
     async def available(self) -> None:

@@ -8,7 +8,9 @@ is no reason not to start.
 
 from __future__ import annotations
 
+import asyncio
 import warnings
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -23,9 +25,11 @@ from docgraph.exchange.errors import StartupError
 from docgraph.store.driver.conditions import mend_waiting
 from docgraph.store.sections import MClient
 
-__all__ = ["Client", "build_client"]
+__all__ = ["Client", "build_client", "close_client"]
 
 Client = AsyncMongoClient[Document]
+
+_FAREWELL_SECONDS = 1.0  # for telling the server which sessions and cursors are over
 
 
 def build_client(section: MClient, connection_string: str) -> Client:
@@ -50,6 +54,22 @@ def build_client(section: MClient, connection_string: str) -> Client:
                 hint="it reads mongodb://user:password@host:port/?option=value, with ':', '/', '@' "
                 "and '%' in user and password percent-encoded, and options that the driver knows",
             ) from None
+
+
+async def close_client(client: Client) -> None:
+    """Close it; a server that does not listen is not told what is over: it finds out by itself.
+
+    The driver would wait for one as long as it waits for any command.
+    """
+    servers = client.topology_description.server_descriptions().values()
+    if any(one.is_server_type_known for one in servers):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FAREWELL_SECONDS):
+                await client.close()
+                return
+    client._topology.pop_all_sessions()
+    client._kill_cursors_queue.clear()
+    await client.close()
 
 
 def _defaults(section: MClient, connection_string: str) -> dict[str, Any]:
