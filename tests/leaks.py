@@ -145,13 +145,23 @@ def _find_lasting_sockets() -> set[str]:
 
 
 def _describe_connections() -> str:
-    """What is connected, what clients of the whole run keep, and the objects behind the others."""
+    """The sockets that there are, connected or not, and the objects behind them."""
     lasting = _find_lasting_sockets()
+    connected = {one.fd: one for one in psutil.Process().net_connections(kind="all")}
     told = []
-    for one in psutil.Process().net_connections(kind="all"):
-        owner = "of the run" if str(one.fd) in lasting else _find_owner(one.fd)
-        told.append(f"{one.fd} {one.laddr}-{one.raddr} {one.status} ({owner})")
-    return f"connections: {'; '.join(told)}"
+    for name in _list(_DESCRIPTORS) if _HAS_PROC else ():
+        if name not in lasting and _is_socket(name):
+            one = connected.get(int(name))
+            way = "nowhere" if one is None else f"{one.laddr}-{one.raddr} {one.status}"
+            told.append(f"{name}: {way}, {_find_owner(int(name))}")
+    return f"sockets: {'; '.join(told)}"
+
+
+def _is_socket(name: str) -> bool:
+    try:
+        return _read_link(f"{_DESCRIPTORS}/{name}").startswith("socket:")
+    except OSError:
+        return False
 
 
 def _find_owner(descriptor: int) -> str:
