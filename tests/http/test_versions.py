@@ -202,6 +202,31 @@ async def test_a_write_whose_announcement_fails_is_done(start: Any, mongo_client
         assert "announce gql-apps" in [one.task for one in failures]
 
 
+async def test_what_another_program_has_put_there_counts_as_nothing_and_does_not_stay(
+    start: Any,
+) -> None:
+    junk: list[Document] = [
+        {"version": float("nan")},
+        {"version": float("-inf"), "instances": {"a": 1}},
+        {"version": "new", "instances": "none"},
+        {"version": None, "instances": [1, {"seen": datetime.now(UTC)}, {"instance": 5}]},
+    ]
+    async with start() as service:
+        instance: Instance = service.app._instance
+        collection = service.mongo[service.db]["_versions"]
+        for number, one in enumerate(junk):
+            name = f"things{number}"
+            versions = Versions(service.app.store, service.db, name)
+            collection.insert_one({"_id": name, **one})
+            assert (await versions.read(), await versions.find_served()) == (0, [])
+
+            await versions.announce()
+            await versions.note(instance, 1)
+
+            assert await versions.read() == 1
+            assert [one.instance for one in await versions.find_served()] == [instance.id]
+
+
 # --- waiting for them -----------------------------------------------------------------------------
 
 

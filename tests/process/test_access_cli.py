@@ -55,6 +55,28 @@ def run(*arguments: str) -> str:
     return done.stdout
 
 
+STEERING = "red\x1b[31m\x1b]0;title\x07\nDENIED\u202e\x9b1m"
+
+
+def test_names_that_somebody_has_stored_do_not_steer_the_terminal(
+    options: list[str], mongo_client: Any, database: str
+) -> None:
+    db = mongo_client[database]
+    db["users"].insert_one({"_id": STEERING, "password": "x", "roles": [STEERING]})
+    db["acl"].insert_one({"_id": STEERING, "predicate": "path('/x')", "roles": [STEERING]})
+
+    printed = [
+        run("explain", "--user", STEERING, "--path", "/x", *options),
+        commands.run("users", "remove", STEERING, *options).stderr,
+        commands.run("acl", "remove", STEERING, *options).stderr,
+    ]
+
+    for text in printed:
+        assert "red" in text
+        assert all(char.isprintable() or char == "\n" for char in text), text
+        assert not any(line.startswith("DENIED") for line in text.splitlines())
+
+
 def test_explain_prints_every_answer_and_the_rule(options: list[str], database: str) -> None:
     output = run("explain", "--user", "ada", "--path", "/books", *options)
     assert "ALLOWED: GET /books by ada (roles: reader)" in output

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from docgraph.cli.options import configured, prepare_sources
-from docgraph.cli.terminal import notice, paint, print_table
+from docgraph.cli.terminal import make_printable, notice, paint, print_table
 from docgraph.config import Sources
 from docgraph.exchange import Deadline, DocgraphError
 from docgraph.graphql.sections import Graphql
@@ -64,8 +64,9 @@ def explain(  # noqa: PLR0913 - the parts of a request
     if as_json:
         click.echo(encode(explanation.to_document(), JsonMode.STANDARD).decode())
     else:
+        click.echo(f"{_judge(explanation)}: {make_printable(_name(explanation))}")
         for line in _render(explanation):
-            click.echo(line)
+            click.echo(make_printable(line))
 
 
 @access.command()
@@ -103,7 +104,7 @@ async def _apps(app: Docgraph, settings: Graphql) -> Any:
         try:
             yield await apps.get(document["_id"])
         except DocgraphError as error:
-            notice(f"{document['_id']}: {error.message}")
+            notice(make_printable(f"{document['_id']}: {error.message}"))
 
 
 def _complete(rows: list[tuple[str, Row]]) -> Iterator[dict[str, Any]]:
@@ -116,18 +117,24 @@ def _complete(rows: list[tuple[str, Row]]) -> Iterator[dict[str, Any]]:
         yield {"app": app, "field": ".".join(row.field)} | seen
 
 
-def _render(explanation: Explanation) -> Iterator[str]:
+def _judge(explanation: Explanation) -> str:
+    is_allowed = explanation.status == 200  # noqa: PLR2004
+    word = "ALLOWED" if is_allowed else f"DENIED ({explanation.status})"
+    return paint(word, "green" if is_allowed else "red")
+
+
+def _name(explanation: Explanation) -> str:
     question, caller = explanation.question, explanation.caller
     who = (
         f"{caller.name} (roles: {', '.join(caller.roles) or 'none'})"
         if caller
         else "an unknown caller"
     )
-    is_allowed = explanation.status == 200  # noqa: PLR2004
-    word = "ALLOWED" if is_allowed else f"DENIED ({explanation.status})"
-    word = paint(word, "green" if is_allowed else "red")
     query = f"?{question.query}" if question.query else ""
-    yield f"{word}: {question.method} {question.path}{query} by {who}"
+    return f"{question.method} {question.path}{query} by {who}"
+
+
+def _render(explanation: Explanation) -> Iterator[str]:
     yield f"  {explanation.reason}"
     yield from _render_answers("vetoers", explanation.vetoers, "passes", "DENIES")
     yield from _render_answers("allowers", explanation.allowers, "APPROVES", "does not")
@@ -136,7 +143,7 @@ def _render(explanation: Explanation) -> Iterator[str]:
     for rule in explanation.rules:
         priority = "no priority" if rule.priority is None else f"priority {rule.priority:g}"
         yield f"  {rule.rule}, {priority}, roles {', '.join(rule.roles)}: {rule.outcome}"
-        yield f"    {rule.predicate}"
+        yield from (f"    {line}" for line in rule.predicate.splitlines())
     yield from _render_conditions(explanation)
     for note in explanation.notes:
         yield f"note: {note}"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Colour",
     "escape_unprintable",
+    "make_printable",
     "notice",
     "own_command",
     "paint",
@@ -87,7 +88,11 @@ def has_colours(stream: IO[str]) -> bool:
 def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    text = "" if value is None else str(value)
+    return make_printable("" if value is None else str(value))
+
+
+def make_printable(text: str) -> str:
+    """A name or text that somebody has stored, on one line, and without power over the terminal."""
     return escape_unprintable(text, lambda char: "\N{REPLACEMENT CHARACTER}")
 
 

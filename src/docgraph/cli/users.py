@@ -14,7 +14,7 @@ import click
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.secrets import password_file_option, read_secret
-from docgraph.cli.terminal import notice, print_table
+from docgraph.cli.terminal import make_printable, notice, print_table
 from docgraph.config import Sources
 from docgraph.exchange import (
     Deadline,
@@ -222,7 +222,7 @@ def _judge(password: str, user: str, settings: DbRealmAuthenticator) -> None:
 def _describe(roles: tuple[str, ...]) -> str:
     if not roles:
         return "no roles"
-    return f"the role{'s' if len(roles) > 1 else ''} {', '.join(roles)}"
+    return f"the role{'s' if len(roles) > 1 else ''} {make_printable(', '.join(roles))}"
 
 
 def _exists(user: str) -> StartupError:

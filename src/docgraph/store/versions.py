@@ -14,6 +14,7 @@ are old go with the next one that is made.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -76,7 +77,7 @@ class Versions:
     async def announce(self) -> None:
         """Raise the version, after a write. A failure is told: the write itself is done."""
         try:
-            await self._update(update={"$inc": {"version": 1}}, upsert=True)
+            await self._update(pipeline=({"$set": {"version": _NEXT}},), upsert=True)
         except DocgraphError as error:
             if self._store.fault is None:  # else that has been told
                 emit(BackgroundFailed(f"announce {self._collection}", error))
@@ -104,7 +105,7 @@ class Versions:
         )
         notes = found[0]["recent"] if found else []
         return [
-            Served(str(one["instance"]), str(one["host"]), int(one["process"]), _number(one))
+            Served(one["instance"], str(one.get("host")), _number(one, "process"), _number(one))
             for one in notes
         ]
 
@@ -231,15 +232,23 @@ class VersionFollower:
             emit(BackgroundFailed(f"{self._name}-{what}", error))
 
 
+# What another program has put there counts as nothing, and does not stay.
+_NEXT: Final[Document] = {
+    "$add": [{"$convert": {"input": "$version", "to": "long", "onError": 0, "onNull": 0}}, 1]
+}
+_NOTES: Final[Document] = {"$cond": [{"$isArray": "$instances"}, "$instances", []]}
+_IS_NOTE: Final[Document] = {"$eq": [{"$type": "$$this.instance"}, "string"]}
+
+
 def _filter_notes(condition: Document) -> Document:
-    return {"$filter": {"input": {"$ifNull": ["$instances", []]}, "cond": condition}}
+    return {"$filter": {"input": _NOTES, "cond": {"$and": [_IS_NOTE, condition]}}}
 
 
 def _is_younger(seconds: int) -> Document:
     return {"$gte": ["$$this.seen", {"$subtract": ["$$NOW", seconds * 1000]}]}
 
 
-def _number(document: Document) -> int:
-    """A version that somebody else has written there counts as none."""
-    version = document.get("version")
-    return int(version) if isinstance(version, int | float) else 0
+def _number(document: Document, name: str = "version") -> int:
+    """A number that somebody else has written there counts as none where it is not whole."""
+    number = document.get(name)
+    return int(number) if isinstance(number, int | float) and math.isfinite(number) else 0

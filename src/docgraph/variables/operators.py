@@ -6,6 +6,7 @@ Whether an operator may be used is the business of the store; here only whether 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 from docgraph.config.nearest import find_nearest
@@ -26,8 +27,13 @@ class UnknownOperator:
     @property
     def hint(self) -> str | None:
         """The nearest one that it does know."""
-        nearest = find_nearest(self.name, _KNOWN[self.kind])
-        return f"did you mean {nearest}?" if nearest else None
+        return _find_hint(self.name, self.kind)
+
+
+@lru_cache(maxsize=1024)  # the same mistake stands at many places
+def _find_hint(name: str, kind: OperatorKind) -> str | None:
+    nearest = find_nearest(name, _KNOWN[kind])
+    return f"did you mean {nearest}?" if nearest else None
 
 
 def is_known(name: str, kind: OperatorKind) -> bool:

@@ -9,6 +9,7 @@ is, they may leave there: an entry of the metadata, or an app, as a whole.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, ClassVar, Final
@@ -228,13 +229,20 @@ class DefinitionLimits(DataInterceptor):
         stored = await self._find(self._graphql.db, self._graphql.collection, document.get("_id"))
         if _shows_no_more(document, stored):
             return
+        judged: set[tuple[str, Namespace]] = set()
+        readable: set[Namespace] = set()
         for place, namespace, mapping in _find_mapped(document.get("mappings")):
-            if not await self._may_read(exchange, namespace):
+            if (place, namespace) in judged:
+                continue  # stages may name a collection a thousand times
+            judged.add((place, namespace))
+            if namespace not in readable and not await self._may_read(exchange, namespace):
                 raise SecurityViolation(
                     f"{place}: the collection '{namespace_of(*namespace)}' may not be mapped by "
                     "somebody who may not read all of it",
                     hint=_HINT,
                 )
+            readable.add(namespace)
+            await asyncio.sleep(0)  # judging takes a while, and nothing in it waits
             hidden = self._hidden({namespace})
             if hidden and (name := find_named(mapping, hidden)):
                 raise _refuse_name(place, name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from docgraph.cli.options import configured, prepare_sources
-from docgraph.cli.terminal import notice, print_table
+from docgraph.cli.terminal import make_printable, notice, print_table
 from docgraph.config import Sources
 from docgraph.exchange import Document, StartupError
 
@@ -65,7 +65,7 @@ def add(sources: Sources, *, file: Path | None, replace: bool, **parts: Any) -> 
         await rules.add(documents, replace=replace)
         for one in documents:
             roles = one.get("roles") or [one["role"]]
-            notice(f"stored the rule {one['_id']!s} for {describe_roles(roles)}")
+            notice(f"stored the rule {make_printable(str(one['_id']))} for {describe_roles(roles)}")
         await tell_served("rules", rules.versions)
 
     _run(sources, store)
@@ -109,12 +109,13 @@ def remove(sources: Sources, id: str, yes: bool) -> None:
     rule = _run(sources, lambda rules: rules.require(id))
     if not yes:
         roles = rule.get("roles") or [rule.get("role")]
-        notice(f"{describe_roles([str(role) for role in roles])}: {rule.get('predicate')}")
+        predicate = make_printable(" ".join(str(rule.get("predicate")).split()))
+        notice(f"{describe_roles([str(role) for role in roles])}: {predicate}")
         click.confirm(f"Remove the rule {id!r}?", abort=True, err=True)
 
     async def delete(rules: Rules) -> None:
         await rules.remove(rule["_id"])
-        notice(f"removed the rule {id}")
+        notice(f"removed the rule {make_printable(id)}")
         await tell_served("rules", rules.versions)
 
     _run(sources, delete)

@@ -15,6 +15,7 @@ from docgraph.access.rule import UNAUTHENTICATED, Rule, Source
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.cli.definition_sources import UnreadableError, read_content
 from docgraph.cli.definitions import find_variables
+from docgraph.cli.terminal import make_printable
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import (
     Deadline,
@@ -100,7 +101,7 @@ def quote_text(text: str) -> str:
 def describe_roles(roles: Sequence[str]) -> str:
     """The roles of a rule as people say them."""
     shown = [EVERYBODY if role == UNAUTHENTICATED else role for role in roles]
-    return ", ".join(shown)
+    return make_printable(", ".join(shown))
 
 
 class Rules:

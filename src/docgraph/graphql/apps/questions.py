@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.findings import Namespace, Ordering, Question, Report
@@ -10,13 +11,28 @@ from docgraph.graphql.sections import Graphql
 from docgraph.store import Store
 from docgraph.store.order import advise_index
 
-__all__ = ["settle"]
+__all__ = ["MOST_ASKED", "settle"]
+
+MOST_ASKED: Final = 1_000
 
 
 async def settle(report: Report, store: Store, settings: Graphql) -> Report:
-    """The report with its questions answered; what the database does not say counts as fine."""
-    answers = [await _ask(question, store, settings) for question in report.questions]
-    return report.settle([answer for answer in answers if answer is not None])
+    """The report with its questions answered; what the database does not say counts as fine.
+
+    The same at another place is not asked again, and no more than `MOST_ASKED` things are.
+    """
+    refused: list[Question] = []
+    asked: dict[Question, Question | None] = {}
+    for question in report.questions:
+        thing = replace(question, where="")
+        if thing not in asked:
+            if len(asked) == MOST_ASKED:
+                continue
+            asked[thing] = await _ask(thing, store, settings)
+        answer = asked[thing]
+        if answer is not None:
+            refused.append(replace(answer, where=question.where))
+    return report.settle(refused)
 
 
 async def _ask(question: Question, store: Store, settings: Graphql) -> Question | None:

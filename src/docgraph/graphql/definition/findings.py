@@ -55,7 +55,7 @@ class Ordering:
     where: str
     db: str
     collection: str
-    sort: tuple[tuple[str, Any], ...]
+    sort: tuple[tuple[str, Any], ...] = field(hash=False)  # {"$meta": …} has none
     pinned: frozenset[str] = field(default_factory=frozenset)
     advice: str = field(default="", compare=False)
 
@@ -75,8 +75,9 @@ class Report:
     def settle(self, refused: Collection[Question]) -> Report:
         """The report with the answers of the database: what it refuses, and does not have."""
         findings = Findings([*self.errors], [*self.warnings])
+        answers = {one: one for one in refused}  # with the advice, which does not count as equal
         for question in self.questions:
-            answer = next((one for one in refused if one == question), None)
+            answer = answers.get(question)
             findings.settle(answer or question, is_refused=answer is not None)
         return findings.report()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from graphql import (
     DirectiveDefinitionNode,
@@ -39,19 +40,24 @@ from graphql import (
     parse,
     specified_directives,
     specified_scalar_types,
-    validate_schema,
 )
-from graphql.validation.validate import validate_sdl
 
 from docgraph.codec.forms import JsonMode
 from docgraph.graphql.definition.findings import Finding, Place
 from docgraph.graphql.definition.limits import MAX_NESTING, find_deep_nesting
 from docgraph.graphql.definition.scalars import BSON_SCALARS, PLAIN_BSON_SCALARS
+from docgraph.graphql.definition.schema_errors import (
+    MOST_ERRORS,
+    count_comparisons,
+    find_schema_errors,
+    find_sdl_errors,
+)
 
 __all__ = ["VISIBLE", "SchemaError", "build_schema", "extend_base", "parse_schema"]
 
 MAX_TEXT = 4 * 1024 * 1024
 MAX_TOKENS = 500_000
+MAX_COMPARISONS = 2_000_000
 
 VISIBLE = GraphQLDirective(
     "visible",
@@ -96,14 +102,16 @@ class _Mistake:
 def parse_schema(text: str) -> DocumentNode:
     """The author's definitions, checked; raises `SchemaError`."""
     document = _parse(text)
-    mistakes = _find_mistakes(document)
+    mistakes = islice(_find_mistakes(document), MOST_ERRORS)
     findings = [_finding(mistake.what, mistake.node, mistake.hint) for mistake in mistakes]
     # what is predeclared has been looked at, in words that say more
     findings += [
         _finding_of(error)
-        for error in validate_sdl(document, _BASE)
+        for error in find_sdl_errors(document, _BASE)
         if not error.message.startswith(_PREDECLARED)
     ]
+    if count_comparisons(document) > MAX_COMPARISONS:
+        findings.append(Finding("schema", "its types implement too many interfaces and fields"))
     if findings:
         raise SchemaError(findings)
     return document
@@ -111,8 +119,11 @@ def parse_schema(text: str) -> DocumentNode:
 
 def build_schema(document: DocumentNode, mode: JsonMode = JsonMode.GRAPHQL) -> GraphQLSchema:
     """The schema of checked definitions; raises `SchemaError` where it contradicts itself."""
-    schema = extend_base(document, mode)
-    errors = validate_schema(schema)
+    try:
+        schema = extend_base(document, mode)
+        errors = find_schema_errors(schema)
+    except RecursionError:
+        raise SchemaError([Finding("schema", "too many types lead from one to the next")]) from None
     if errors:
         raise SchemaError([_finding_of(error) for error in errors])
     return schema

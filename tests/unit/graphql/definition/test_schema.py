@@ -6,6 +6,7 @@ import pytest
 from graphql import GraphQLSchema, graphql_sync, is_object_type
 
 from docgraph.graphql.definition.schema import SchemaError, build_schema, parse_schema
+from docgraph.graphql.definition.schema_errors import MOST_ERRORS
 
 
 def build(text: str) -> GraphQLSchema:
@@ -185,3 +186,55 @@ def test_a_large_schema_is_built() -> None:
     schema = build(f"{description} type Query {{ a: T0 }} {types}")
 
     assert is_object_type(schema.type_map["T999"])
+
+
+_QUERY = "type Query { a: String } "
+
+
+@pytest.mark.parametrize(
+    "mistakes",
+    [
+        " ".join(f"type T{i} {{ a: Unknown{i} }}" for i in range(300)),
+        " ".join(f"extend type Unknown{i} {{ a: Int }}" for i in range(300)),
+        f"type T {{ {'a: Int ' * 300} }}",
+        f"type T {{ {' '.join(f'a{i}: Int @visible(roles: 1)' for i in range(300))} }}",
+        f"type T {{ {' '.join(f'__a{i}: Int' for i in range(300))} }}",
+        f"interface I {{ {' '.join(f'a{i}: Int' for i in range(300))} }} "
+        "type T implements I { b: Int }",
+    ],
+)
+def test_of_very_many_mistakes_the_first_are_told(mistakes: str) -> None:
+    # The line of each is looked up in the whole text: all of them would take hours.
+    assert MOST_ERRORS <= len(refuse(_QUERY + mistakes)) <= 2 * MOST_ERRORS
+
+
+def test_a_mistake_at_many_places_is_told_with_the_first() -> None:
+    members = " | ".join(["Query"] * 3)
+
+    assert refuse(f"{_QUERY} union U = {members}")[0].startswith("schema (line 1, column 37)")
+
+
+def test_names_that_might_be_meant_are_not_looked_for_in_long_texts() -> None:
+    short = f"{_QUERY} type Person {{ a: Persom }}"
+
+    assert "Did you mean 'Person'" in refuse(short)[0]
+    assert "Did you mean" not in refuse(f"{short} #{' ' * 20_000}\n type X {{ a: Int }}")[0]
+
+
+def test_types_that_implement_very_many_interfaces_are_refused() -> None:
+    names = [f"I{i}" for i in range(80)]
+    chain = " ".join(
+        f"interface {name} implements {' & '.join(names[:i])} {{ a: Int }}"
+        for i, name in enumerate(names)
+        if i
+    )
+
+    (finding,) = refuse(f"{_QUERY} interface I0 {{ a: Int }} {chain}")
+    assert finding == "schema: its types implement too many interfaces and fields"
+
+
+def test_a_circle_of_very_many_inputs_is_refused() -> None:
+    circle = " ".join(f"input A{i} {{ b: A{(i + 1) % 3000}! }}" for i in range(3000))
+
+    (finding,) = refuse(_QUERY + circle)
+    assert finding == "schema: too many types lead from one to the next"

@@ -1,0 +1,111 @@
+"""What one definition can cost those who check it: everything in it is judged and asked once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import pytest
+
+from docgraph.access.definitions import limits
+from docgraph.graphql.apps import questions
+from docgraph.store.facts import Facts
+from tests.http.access_harness import ADMIN, allow, caller, guarded
+from tests.http.harness import Document, Mongo, Service, build_definition
+from tests.http.hosts import module_application
+
+pytestmark = pytest.mark.anyio
+
+AUTHOR = caller("aug", "author")
+
+
+@module_application
+async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
+    async with guarded(mongo_client, mongo_uri) as one:
+        one.insert("users", {"_id": "ada", "password": "$2b$hashed", "roles": ["admin"]})
+        one.insert("posts", {"_id": 1})
+        for path in ("_tools", "users", "posts"):
+            await allow(one, f"path-prefix('/{path}')", "author")
+        yield one
+
+
+def build(fields: Iterable[Document]) -> Document:
+    """A definition with a field of Query for each mapping."""
+    mapped = {f"f{index}": one for index, one in enumerate(fields)}
+    schema = f"type Query {{ {' '.join(f'{name}: [T]' for name in mapped)} }} type T {{ a: Int }}"
+    return build_definition("bounds", schema, {"Query": mapped})
+
+
+async def check(
+    service: Service, definition: Document, who: dict[str, str] = ADMIN
+) -> dict[str, Any]:
+    members = {"definition": definition}
+    reply = await service.request("POST", "/_tools/check", json=members, headers=who)
+    assert reply.status == 200, reply.text
+    content: dict[str, Any] = reply.json
+    return content
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The collections whose existence the database was asked for."""
+    counter: Counter[str] = Counter()
+    exists = Facts.exists
+
+    async def count(self: Facts, db: str, collection: str) -> bool | None:
+        counter[collection] += 1
+        return await exists(self, db, collection)
+
+    monkeypatch.setattr(Facts, "exists", count)
+    return counter
+
+
+async def test_the_database_is_asked_once_for_a_collection_that_many_fields_read(
+    service: Service, asked: Counter[str]
+) -> None:
+    fields = [service.find("missing", {"a": {"$equals": 1}}) for _ in range(5)]
+
+    found = await check(service, build(fields))
+
+    assert asked == {"missing": 1}
+    assert [one["where"] for one in found["errors"]] == [
+        f"mappings.Query.f{index}.find.a.$equals" for index in range(5)
+    ]
+    assert [one["where"] for one in found["warnings"]] == [
+        f"mappings.Query.f{index}.collection" for index in range(5)
+    ]
+
+
+async def test_the_database_is_asked_about_so_many_things_and_no_more(
+    service: Service, asked: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "MOST_ASKED", 3)
+
+    found = await check(service, build([service.find(f"no{i}", {}) for i in range(9)]))
+
+    assert len(asked) == len(found["warnings"]) == 3
+
+
+async def test_a_sort_by_what_is_no_direction_is_looked_at_like_any_other(service: Service) -> None:
+    fields = [service.find("posts", {}, sort={"a": {"$meta": "textScore"}}) for _ in range(2)]
+
+    assert (await check(service, build(fields)))["valid"] is True
+
+
+async def test_what_an_author_may_not_name_is_looked_for_once_in_each_mapping(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: Counter[str] = Counter()
+    find_named = limits.find_named
+
+    def count(value: Any, hidden: Any) -> str | None:
+        looked["times"] += 1
+        return find_named(value, hidden)
+
+    monkeypatch.setattr(limits, "find_named", count)
+    stages = [{"$unionWith": "users"}] * 50
+
+    found = await check(service, build([service.stages("posts", *stages)]), AUTHOR)
+
+    assert (found["valid"], looked["times"]) == (True, 1)
