@@ -19,6 +19,7 @@ from docgraph.mcp.sections import Mcp
 from tests.docs.test_examples import EXAMPLES, ROOT, adapt, fenced
 from tests.process.commands import run
 from tests.process.harness import run_server
+from tests.programs import run_program
 
 Mongo = MongoClient[dict[str, Any]]
 
@@ -65,11 +66,9 @@ def _fill(database: Any) -> None:
 
 async def _converse(url: str) -> str:
     command = [sys.executable, str(AGENTS / "session.py"), url, f"ada:{PASSWORD}"]
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, cwd=ROOT)
-    stdout, stderr = await asyncio.wait_for(process.communicate(), 90)
-    assert process.returncode == 0, stderr.decode()
-    return stdout.decode()
+    done = await run_program(*command, cwd=ROOT)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
 
 
 def test_the_page_names_every_tool_and_every_option() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import sys
@@ -18,6 +17,7 @@ from docgraph.graphql.sections import Graphql
 from tests.docs.test_examples import fenced
 from tests.http.harness import Mongo, Reply, Service, running
 from tests.http.hosts import module_application
+from tests.programs import run_program
 
 pytestmark = pytest.mark.anyio
 
@@ -64,8 +64,8 @@ async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]
 async def fill(uri: str, db: str) -> None:
     """Run the program of the page that makes the data."""
     program = FILL.replace('client["shop"]', f'client["{db}"]')
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, uri)
-    assert await asyncio.wait_for(process.wait(), 60) == 0
+    done = await run_program(sys.executable, "-c", program, uri)
+    assert done.returncode == 0, done.stderr
 
 
 async def ask(service: Service, query: str, user: str | None) -> Reply:

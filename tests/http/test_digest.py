@@ -19,7 +19,7 @@ from docgraph.auth.mechanisms.digests import compute_response
 from tests.http.harness import Mongo, Service, eventually, failing
 from tests.http.hosts import module_application
 from tests.http.login import listening_on, read_page, serving
-from tests.programs import require
+from tests.programs import require, run_program
 
 pytestmark = pytest.mark.anyio
 
@@ -125,14 +125,8 @@ async def address(service: Service) -> AsyncIterator[str]:
 async def test_curl_logs_in(address: str, user: str, status: bytes, method: str) -> None:
     require("curl")
     arguments = ["-s", "--digest", "-u", user, "-X", method, "-o", "/dev/null"]
-    process = await asyncio.create_subprocess_exec(
-        "curl",
-        *arguments,
-        *("-w", "%{http_code}", f"{address}/whoami?x=1"),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    output, _ = await process.communicate()
-    assert output == status
+    done = await run_program("curl", *arguments, "-w", "%{http_code}", f"{address}/whoami?x=1")
+    assert done.stdout == status
 
 
 async def test_challenges_stand_in_lines_of_their_own(mongo_client: Mongo, mongo_uri: str) -> None:

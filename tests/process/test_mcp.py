@@ -20,6 +20,7 @@ from pymongo import MongoClient
 
 from tests.process.commands import ROOT, run
 from tests.process.harness import Server, run_server
+from tests.programs import run_program
 
 Mongo = MongoClient[dict[str, Any]]
 
@@ -118,18 +119,10 @@ def test_without_the_library_the_start_says_what_to_install(mongo_uri: str, db: 
     blocked = "import sys; sys.modules['mcp'] = None; from docgraph.cli import main; main()"
     command = [sys.executable, "-c", blocked, "mcp", "--user", "rita", *options(mongo_uri, db)]
 
-    async def start() -> tuple[int | None, str]:
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, cwd=ROOT
-        )
-        _, stderr = await asyncio.wait_for(process.communicate(), 60)
-        return process.returncode, stderr.decode()
+    done = asyncio.run(run_program(*command, cwd=ROOT))
 
-    code, text = asyncio.run(start())
-
-    assert code == 1
-    assert "pip install 'docgraph[mcp]'" in text
+    assert done.returncode == 1
+    assert "pip install 'docgraph[mcp]'" in done.stderr.decode()
 
 
 # --- a server -------------------------------------------------------------------------------------
@@ -195,11 +188,6 @@ def test_a_server_without_agents_never_loads_the_library(mongo_uri: str, db: str
         "print([name for name in sys.modules if name.split('.')[0] in ('mcp', 'mcp_types')])"
     )
 
-    async def look() -> str:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE, cwd=ROOT
-        )
-        stdout, _ = await asyncio.wait_for(process.communicate(), 60)
-        return stdout.decode().strip()
+    done = asyncio.run(run_program(sys.executable, "-c", code, cwd=ROOT))
 
-    assert asyncio.run(look()) == "[]"
+    assert done.stdout.decode().strip() == "[]"

@@ -33,3 +33,11 @@ def test_no_asynchronous_fixture_outlives_its_test(path: Path) -> None:
     ]
 
     assert wide == [], "use module_application of tests/http/hosts.py"
+
+
+def test_programs_are_not_started_by_an_event_loop() -> None:
+    """See `run_program` of tests/programs.py; drills have no application of their own."""
+    starting = "create_subprocess_" + "exec"
+    files = [one for one in FILES if "drills" not in one.parts]
+
+    assert [one.name for one in files if starting in one.read_text(encoding="utf-8")] == []
