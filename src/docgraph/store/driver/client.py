@@ -20,7 +20,7 @@ from pymongo.errors import PyMongoError
 from docgraph import __version__
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import StartupError
-from docgraph.store.sections import MClient
+from docgraph.store.sections import CONNECTION_STRING_FORM, MClient
 
 __all__ = ["Client", "build_client"]
 
@@ -45,8 +45,7 @@ def build_client(section: MClient, connection_string: str) -> Client:
         except (PyMongoError, UserWarning, ValueError, TypeError):
             raise StartupError(
                 "mclient.connection-string cannot be used",
-                hint="it reads mongodb://user:password@host:port/?option=value, with ':', '/', '@' "
-                "and '%' in user and password percent-encoded, and options that the driver knows",
+                hint=CONNECTION_STRING_FORM,
             ) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from docgraph.exchange.errors import StartupError
 from docgraph.store import ClientProvider, open_store
 from docgraph.store.driver.client import Client, build_client
 from docgraph.store.sections import AggregationSecurity, MClient
+from tests.unit.config.harness import problems_of
 
 LOCAL = "mongodb://127.0.0.1:1/"
 
@@ -74,6 +76,24 @@ def test_connection_string_that_cannot_work_stops_the_start_without_its_secrets(
     told = f"{caught.value.message} {caught.value.hint}"
     assert "mclient.connection-string" in told
     assert "hunter2" not in told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mongodb://ann:hunter2@x@host/",
+        "mongodb://ann:hunter2@host:hunter2/",
+        "mongodb://host/?noSuchOption=hunter2",
+    ],
+)
+def test_checking_the_configuration_finds_a_connection_string_that_cannot_work(
+    text: str, tmp_path: Path
+) -> None:
+    (problem,) = problems_of(tmp_path, f"mclient:\n  connection-string: {text}\n")
+
+    assert problem.origin.endswith("docgraph.yml:2:3")
+    assert "percent-encoded" in str(problem)
+    assert "hunter2" not in str(problem)
 
 
 def test_configured_database_wins_over_the_embedded_one() -> None:
