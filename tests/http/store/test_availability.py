@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from pymongo.errors import AutoReconnect
 
+from docgraph.exchange.errors import StoreError
 from docgraph.observe import Event
 from docgraph.observe.events import BackgroundFailed, DatabaseFound, DatabaseRefused
 from docgraph.store.driver import availability as looking
@@ -102,6 +103,26 @@ async def test_no_task_is_left_when_it_is_stopped(own_client: Client) -> None:
     await availability.stop()
 
     assert "database-availability" not in {task.get_name() for task in asyncio.all_tasks()}
+
+
+async def test_a_refusal_that_a_command_noticed_first_is_explained(
+    own_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands end with the explanation: there is no log of theirs to look into."""
+    waits = Waits()
+    availability = Availability(own_client, waits, CONTACT)  # has not looked itself yet
+    refusal = Refused(CONTACT, "wrong user, password or authSource", "correct it")
+
+    async def log_in(*_: object) -> Refused:
+        return refusal
+
+    monkeypatch.setattr(looking, "log_in", log_in)
+    waits.is_refused = True
+
+    assert await availability.explains(StoreError("the database refuses the login of docgraph"))
+
+    assert availability.fault == refusal
+    await availability.stop()
 
 
 async def test_servers_that_refuse_our_login_are_away_after_a_second(

@@ -51,6 +51,7 @@ _FIRST_LOOK = 0.01  # seconds after which it is looked again; doubled each time 
 _INTERVAL = 0.2  # … up to this
 _AWAY_SECONDS = 1.0  # without a member until the database counts as away
 _LOGIN_SECONDS = 1.0  # between two looks at our rights, and between two logins that are refused
+_PROBE_SECONDS = 5.0  # longest wait for one look, where nothing is known without it
 _PATIENCE_SECONDS = 30.0  # longest wait for news before work that failed is tried again
 _TASK = "database-availability"
 
@@ -125,8 +126,11 @@ class Availability:
         if is_denied(error):
             self._waits.note_denial(str(error.__cause__))
         await self._sleep(2 * _INTERVAL)  # it may have been noticed there before it is here
+        if self._waits.is_refused and self._refusal is None:
+            self._ask(0)  # a command has noticed it before we have asked ourselves
         if self._probe is not None and not self._probe.done():
-            await asyncio.wait((self._probe,), timeout=_LOGIN_SECONDS)
+            patience = _LOGIN_SECONDS if self.fault is not None else _PROBE_SECONDS
+            await asyncio.wait((self._probe,), timeout=patience)
         if is_denied(error) and self._lacking is not None:
             return True
         was_away = self._absence is not None or self._found_at >= asked
@@ -150,7 +154,8 @@ class Availability:
             try:
                 await self._client.aconnect()
             except DRIVER_ERRORS as error:  # a host name that is not found, for instance
-                self._tell(Lost(self._contact, *explain_errors({str(error)}, self._contact)))
+                reason = explain_errors({str(error)}, self._contact, was_there=self._first.is_set())
+                self._tell(Lost(self._contact, *reason))
             else:
                 self._look(self._client.topology_description)
             self._note_absence(self._client.topology_description)
@@ -166,7 +171,7 @@ class Availability:
             self._check_login()
         elif _is_refusing(known):
             self._waits.is_refused = True
-        elif reason := find_reason(known, self._contact):
+        elif reason := find_reason(known, self._contact, was_there=self._first.is_set()):
             self._is_admitted = False
             self._tell(Lost(self._contact, *reason))
 
