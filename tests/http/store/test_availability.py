@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -75,6 +76,8 @@ async def test_an_unexpected_error_is_told_and_it_is_looked_again(
 
     told = [one for one in events if isinstance(one, BackgroundFailed | DatabaseFound)]
     assert [type(one) for one in told] == [BackgroundFailed, DatabaseFound]
+    assert isinstance(told[1], DatabaseFound)
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", told[1].version)
 
 
 async def test_a_server_that_cannot_tell_our_rights_is_as_good_as_any(
@@ -173,6 +176,9 @@ async def test_a_database_that_answers_between_two_looks_is_not_away(
         if not answers:
             raise AutoReconnect("cut")
 
+    async def read_version(_: object) -> str:
+        return "7.0.1"
+
     async def sleep(_: float) -> None:
         nonlocal now
         now += 0.6
@@ -181,6 +187,7 @@ async def test_a_database_that_answers_between_two_looks_is_not_away(
 
     monkeypatch.setattr(looking, "_has_lost_all", lambda _: True)
     monkeypatch.setattr(looking, "log_in", log_in)
+    monkeypatch.setattr(looking, "read_version", read_version)
     availability = Availability(own_client, waits, clock=lambda: now, sleep=sleep)
     availability.start()
     async with asyncio.timeout(60):

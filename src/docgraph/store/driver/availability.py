@@ -39,7 +39,7 @@ from docgraph.store.driver.contact import (
     find_reason,
 )
 from docgraph.store.driver.errors import AUTHENTICATION_FAILED, DRIVER_ERRORS, is_denied
-from docgraph.store.driver.login import forget_connections, log_in
+from docgraph.store.driver.login import forget_connections, log_in, read_version
 from docgraph.store.driver.waiting import Waits
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class Availability:
         self._lost_at = self._found_at = 0.0
         self._gone_at: float | None = None  # since when there is no member
         self._is_admitted = False  # since it was last there
+        self._version = ""
         self._denied = 0  # how many refused commands were looked at
         self._login_at = float("-inf")  # when the last look at our login was over
         self._probe: asyncio.Task[None] | None = None
@@ -187,7 +188,7 @@ class Availability:
             down = 0.0 if self._available is None else time.monotonic() - self._lost_at
             self._available, self._found_at = True, time.monotonic()
             self._first.set()
-            emit(DatabaseFound(down_seconds=round(down, 3)))
+            emit(DatabaseFound(self._version, round(down, 3)))
         elif absence is not None and type(absence) is not type(self._absence):
             if self._available is not False:
                 self._available, self._lost_at = False, time.monotonic()
@@ -247,6 +248,8 @@ class Availability:
                 self._waits.has_lost_login = False
                 await forget_connections(self._client)  # all of them, whichever we would get
             fault = await log_in(self._client, self._contact, self._waits.denied)
+            if not self._is_admitted and not isinstance(fault, Refused):
+                self._version = await read_version(self._client)
         except ServerSelectionTimeoutError:
             self._waits.is_refused, self._refusal = False, None  # there is nobody to refuse us
             return
