@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
@@ -65,6 +65,7 @@ class MClient(Section, frozen=True):
 
 def _can_be_read(connection_string: str) -> bool:
     """Whether the driver understands it, as far as that can be told without asking anybody."""
+    from pymongo.client_options import ClientOptions
     from pymongo.errors import PyMongoError
     from pymongo.uri_parser import parse_uri
 
@@ -73,8 +74,10 @@ def _can_be_read(connection_string: str) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # an option the driver does not know
         try:
-            parse_uri(connection_string)
-        except (PyMongoError, UserWarning, ValueError, TypeError):
+            read = parse_uri(connection_string)
+            password: Any = read["password"] or None
+            ClientOptions(read["username"], password, read["database"], read["options"])
+        except (PyMongoError, UserWarning, ValueError, TypeError, OSError):
             return False
     return True
 

@@ -42,7 +42,7 @@ def build_client(section: MClient, connection_string: str) -> Client:
                 **_defaults(section, connection_string),
             )
         # The texts of the driver may hold pieces of the password, so none of them is shown.
-        except (PyMongoError, UserWarning, ValueError, TypeError):
+        except (PyMongoError, UserWarning, ValueError, TypeError, OSError):
             raise StartupError(
                 "mclient.connection-string cannot be used",
                 hint=CONNECTION_STRING_FORM,
