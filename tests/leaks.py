@@ -62,6 +62,8 @@ class Snapshot:
         deadline = time.monotonic() + _PATIENCE
         while (left := self._find_left()) and time.monotonic() < deadline:
             time.sleep(0.005)
+            gc.unfreeze()  # it may have become garbage since, or be held by what has
+            gc.collect()
         if left:
             pytest.fail(f"left behind: {', '.join(left)}; {_describe_connections()}")
 

@@ -51,7 +51,6 @@ def run_demo(directory: Path) -> Iterator[Demo]:
             "demo",
             f"--set=/core/data-directory={directory}",
             "--set=/http-listener/port=0",
-            "--set=/logging/level=error",
         ],
         cwd=directory.parent,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
@@ -94,6 +93,13 @@ def test_the_printed_query_works_and_the_data_stays(tmp_path: Path) -> None:
         posts = first["data"]["posts"]
         assert len(posts) == 2
         assert all(post["title"] and post["author"]["name"] for post in posts)
+
+        told = [line for line in list(demo.notices) if '"database-found"' in line]
+        assert len(told) == 1  # filling the database is no contact of its own
+        files = ("apps", "show", "blog", "--data", str(directory))
+        (tmp_path / "blog.json").write_text(run(*files, cwd=tmp_path).stdout)
+        checked = run("apps", "check", "blog.json", "--database", *files[-2:], cwd=tmp_path)
+        assert "warning" not in checked.stdout + checked.stderr
 
         uri = EmbeddedMongo.find_running(directory)
         assert uri is not None

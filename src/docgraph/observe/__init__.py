@@ -5,7 +5,7 @@ Everybody calls `emit` with one of `docgraph.observe.events`, and nothing else. 
 second reads the environment that `prepare_multiprocess` sets when it is imported.
 """
 
-from docgraph.observe.bus import Listener, emit, subscribe, unsubscribe
+from docgraph.observe.bus import Listener, emit, leaving_out, subscribe, unsubscribe
 from docgraph.observe.event import Event, Level
 
-__all__ = ["Event", "Level", "Listener", "emit", "subscribe", "unsubscribe"]
+__all__ = ["Event", "Level", "Listener", "emit", "leaving_out", "subscribe", "unsubscribe"]

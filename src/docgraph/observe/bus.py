@@ -7,12 +7,13 @@ because listeners must not (the log hands its lines to a thread). It may be call
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 
 from docgraph.observe.event import Event
 from docgraph.observe.events import ObserverFailed
 
-__all__ = ["Listener", "emit", "subscribe", "unsubscribe"]
+__all__ = ["Listener", "emit", "leaving_out", "subscribe", "unsubscribe"]
 
 Listener = Callable[[Event], None]
 Wants = Callable[[type[Event]], bool]
@@ -47,6 +48,22 @@ def unsubscribe(listener: Listener) -> None:
     """Undo `subscribe`; a listener that is not there is no error."""
     global _listeners  # noqa: PLW0603 - see the module's docstring
     _listeners = _Listeners(tuple(one for one in _listeners.known if one[0] != listener))
+
+
+@contextmanager
+def leaving_out(kinds: Collection[type[Event]]) -> Iterator[None]:
+    """Nobody hears of these kinds in this block: they are told by the work that comes after it."""
+    global _listeners  # noqa: PLW0603 - see the module's docstring
+    before = _listeners
+
+    def besides(wants: Wants) -> Wants:
+        return lambda kind: kind not in kinds and wants(kind)
+
+    _listeners = _Listeners(tuple((one, besides(wants)) for one, wants in before.known))
+    try:
+        yield
+    finally:
+        _listeners = before
 
 
 def emit(event: Event) -> None:

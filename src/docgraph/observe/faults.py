@@ -12,10 +12,21 @@ from collections.abc import Iterator
 from docgraph.exchange import DocgraphError
 from docgraph.observe.text import LIMIT, clean_text
 
-__all__ = ["render_error", "render_traceback"]
+__all__ = ["render_cause", "render_error", "render_traceback"]
 
 MAX_FRAMES = 40  # of each exception, the innermost ones
 MAX_CAUSES = 5
+
+
+_AGAIN = ", full error: "  # behind it the driver repeats what it said, with what is around it
+
+
+def render_cause(error: BaseException) -> str:
+    """What an error of the database says, once."""
+    text, repeated, _ = str(error).partition(_AGAIN)
+    details = getattr(error, "details", None)
+    code = details.get("codeName", "") if repeated and isinstance(details, dict) else ""
+    return f"{text} ({code})" if code else text
 
 
 def render_error(error: BaseException, limit: int = LIMIT) -> str:

@@ -186,7 +186,7 @@ class Docgraph:
         """Where the address of the database was set."""
         config = self._prepared.config
         if config.get(MClient).connection_string is None:
-            return f"embedded, in {config.get(Core).data_directory}"
+            return f"{config.get(Core).data_directory} (embedded)"
         return self._prepared.tree.origin("/mclient/connection-string")
 
     def _emit_loaded(self) -> None:

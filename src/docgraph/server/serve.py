@@ -16,6 +16,7 @@ from docgraph.exchange.errors import (
 )
 from docgraph.observe import emit
 from docgraph.observe.events import QueryFailed, RequestFailed
+from docgraph.observe.faults import render_cause
 from docgraph.plugins.kinds import Service
 from docgraph.server.answers import check_answer
 from docgraph.server.cors import preflight_headers
@@ -101,7 +102,7 @@ def _report(error: DocgraphError, exchange: Exchange) -> None:
     is_failure = isinstance(failure, StoreError) and failure.status >= _SERVER_ERROR
     if failure is None or not is_failure or error.details is not None:
         return
-    id, reason = uuid4().hex[:12], str(failure.__cause__ or failure)
+    id, reason = uuid4().hex[:12], render_cause(failure.__cause__ or failure)
     emit(QueryFailed(id, exchange.id, error.code, reason, exchange.app))
     error.details = {"id": id}
 

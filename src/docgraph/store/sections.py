@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
@@ -11,7 +12,12 @@ from msgspec import Meta
 from docgraph.config.section import ConnectionString, Milliseconds, Operator, Section, Uri, View
 from docgraph.exchange.errors import Problem
 
-__all__ = ["AggregationSecurity", "MClient", "MongoMount"]
+__all__ = ["CONNECTION_STRING_FORM", "AggregationSecurity", "MClient", "MongoMount"]
+
+CONNECTION_STRING_FORM: Final = (
+    "write it as mongodb://user:password@host:port/?option=value, with ':', '/', '@' and '%' in "
+    "user and password percent-encoded, options that the driver knows, and files that are there"
+)
 
 
 class MClient(Section, frozen=True):
@@ -50,8 +56,30 @@ class MClient(Section, frozen=True):
     ] = 15_000
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """A pool cannot keep more than it may have."""
+        """A pool cannot keep more than it may have; the driver has to understand the address."""
         yield from view.compare(self, "min-pool-size", "max-pool-size")
+        if self.connection_string is not None and not _can_be_read(self.connection_string):
+            place = "/mclient/connection-string"
+            yield view.blame(place, "the driver cannot read it", CONNECTION_STRING_FORM)
+
+
+def _can_be_read(connection_string: str) -> bool:
+    """Whether the driver understands it, as far as that can be told without asking anybody."""
+    from pymongo.client_options import ClientOptions
+    from pymongo.errors import PyMongoError
+    from pymongo.uri_parser import parse_uri
+
+    if not connection_string.startswith("mongodb://"):
+        return True  # the driver would ask the name server
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # an option the driver does not know
+        try:
+            read = parse_uri(connection_string)
+            password: Any = read["password"] or None
+            ClientOptions(read["username"], password, read["database"], read["options"])
+        except (PyMongoError, UserWarning, ValueError, TypeError, OSError):
+            return False
+    return True
 
 
 class MongoMount(Section, frozen=True):

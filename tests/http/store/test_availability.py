@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 
 import pytest
 from pymongo.errors import AutoReconnect
 
+from docgraph.exchange.errors import StoreError
 from docgraph.observe import Event
 from docgraph.observe.events import BackgroundFailed, DatabaseFound, DatabaseRefused
 from docgraph.store.driver import availability as looking
@@ -74,6 +76,8 @@ async def test_an_unexpected_error_is_told_and_it_is_looked_again(
 
     told = [one for one in events if isinstance(one, BackgroundFailed | DatabaseFound)]
     assert [type(one) for one in told] == [BackgroundFailed, DatabaseFound]
+    assert isinstance(told[1], DatabaseFound)
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", told[1].version)
 
 
 async def test_a_server_that_cannot_tell_our_rights_is_as_good_as_any(
@@ -102,6 +106,26 @@ async def test_no_task_is_left_when_it_is_stopped(own_client: Client) -> None:
     await availability.stop()
 
     assert "database-availability" not in {task.get_name() for task in asyncio.all_tasks()}
+
+
+async def test_a_refusal_that_a_command_noticed_first_is_explained(
+    own_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands end with the explanation: there is no log of theirs to look into."""
+    waits = Waits()
+    availability = Availability(own_client, waits, CONTACT)  # has not looked itself yet
+    refusal = Refused(CONTACT, "wrong user, password or authSource", "correct it")
+
+    async def log_in(*_: object) -> Refused:
+        return refusal
+
+    monkeypatch.setattr(looking, "log_in", log_in)
+    waits.is_refused = True
+
+    assert await availability.explains(StoreError("the database refuses the login of docgraph"))
+
+    assert availability.fault == refusal
+    await availability.stop()
 
 
 async def test_servers_that_refuse_our_login_are_away_after_a_second(
@@ -152,6 +176,9 @@ async def test_a_database_that_answers_between_two_looks_is_not_away(
         if not answers:
             raise AutoReconnect("cut")
 
+    async def read_version(_: object) -> str:
+        return "7.0.1"
+
     async def sleep(_: float) -> None:
         nonlocal now
         now += 0.6
@@ -160,6 +187,7 @@ async def test_a_database_that_answers_between_two_looks_is_not_away(
 
     monkeypatch.setattr(looking, "_has_lost_all", lambda _: True)
     monkeypatch.setattr(looking, "log_in", log_in)
+    monkeypatch.setattr(looking, "read_version", read_version)
     availability = Availability(own_client, waits, clock=lambda: now, sleep=sleep)
     availability.start()
     async with asyncio.timeout(60):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from docgraph.observe import Event, Listener, emit, subscribe, unsubscribe
+from docgraph.observe import Event, Listener, emit, leaving_out, subscribe, unsubscribe
 from docgraph.observe.events import LoopLagged, ObserverFailed
 
 
@@ -30,6 +30,16 @@ def broken() -> Iterator[Listener]:
 
 def test_an_event_without_listeners_is_no_error() -> None:
     emit(LoopLagged(1.0))
+
+
+def test_nobody_hears_of_the_kinds_that_a_block_leaves_out(heard: list[Event]) -> None:
+    with leaving_out((LoopLagged,)):
+        emit(LoopLagged(1.0))
+        emit(ObserverFailed(event="x", error=ValueError()))
+    emit(LoopLagged(2.0))
+
+    assert [type(one) for one in heard] == [ObserverFailed, LoopLagged]
+    assert heard[-1] == LoopLagged(2.0)
 
 
 def test_a_listener_hears_events_until_it_unsubscribes(heard: list[Event]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pymongo.errors import AutoReconnect, OperationFailure
+
 from docgraph.exchange.errors import NotFound
-from docgraph.observe.faults import MAX_FRAMES, render_error, render_traceback
+from docgraph.observe.faults import MAX_FRAMES, render_cause, render_error, render_traceback
 
 
 def _fail(depth: int) -> None:
@@ -24,6 +26,15 @@ def test_an_error_is_named_with_its_text() -> None:
     assert render_error(ValueError("bad\nnews")) == "ValueError: bad\\nnews"
     assert render_error(KeyError()) == "KeyError"
     assert render_error(NotFound("no")) == "docgraph.exchange.errors.NotFound: no"
+
+
+def test_what_the_database_says_is_said_once() -> None:
+    reply = {"ok": 0.0, "errmsg": "not authorized on shop", "code": 13, "codeName": "Unauthorized"}
+
+    assert render_cause(OperationFailure("not authorized on shop", 13, reply)) == (
+        "not authorized on shop (Unauthorized)"
+    )
+    assert render_cause(AutoReconnect("db:1: connection closed")) == "db:1: connection closed"
 
 
 def test_the_innermost_frame_is_last() -> None:

@@ -40,7 +40,10 @@ _OPEN = (
     f"/fileAclAuthorizer/permissions={orjson.dumps([_RULE]).decode()}",
 )
 _QUERY = "{ posts(limit: 2) { title published author { name city } } }"
-_INDEXES = {"posts": ("authorId", "published", "number"), "comments": ("postId",)}
+_INDEXES: dict[str, tuple[dict[str, int], ...]] = {
+    "posts": ({"authorId": 1}, {"published": 1, "_id": 1}, {"number": 1}),
+    "comments": ({"postId": 1},),
+}
 _CONNECTION = "/mclient/connection-string"
 _SECONDS = 60
 
@@ -102,9 +105,9 @@ async def _load_blog(tree: Tree, address: str) -> None:
         if all(missing.values()):
             for name, documents in build_blog().items():
                 await _insert(app.store, name, documents)
-                for field in _INDEXES.get(name, ()):
+                for keys in _INDEXES.get(name, ()):
                     deadline = Deadline.after_ms(_SECONDS * 1000)
-                    await app.store.ensure_index(DB, name, {field: 1}, deadline=deadline)
+                    await app.store.ensure_index(DB, name, keys, deadline=deadline)
         if await _is_empty(app.store, DEFINITIONS, {"_id": "blog"}):
             await _insert(app.store, DEFINITIONS, [_read_definition()])
 

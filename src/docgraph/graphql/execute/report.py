@@ -14,6 +14,7 @@ from docgraph.exchange.errors import StoreError
 from docgraph.graphql.errors import Errors, GraphqlError
 from docgraph.observe import emit
 from docgraph.observe.events import QueryFailed
+from docgraph.observe.faults import render_cause
 
 __all__ = ["report_causes", "report_failure"]
 
@@ -36,7 +37,7 @@ def report_failure(error: StoreError, exchange: Exchange) -> None:
     """Give an id to an error of the database that ends the request."""
     if error.status < _SERVER_ERROR or error.details is not None:
         return
-    id, reason = _make_id(), str(error.__cause__ or error)
+    id, reason = _make_id(), render_cause(error.__cause__ or error)
     emit(QueryFailed(id, exchange.id, error.code, reason, exchange.app))
     error.details = {"id": id}
 
@@ -44,7 +45,8 @@ def report_failure(error: StoreError, exchange: Exchange) -> None:
 def _report(error: GraphqlError, exchange: Exchange) -> str:
     id = _make_id()
     field = "/".join(map(str, error.path or ()))
-    emit(QueryFailed(id, exchange.id, error.code, str(error.cause), exchange.app, field))
+    reason = render_cause(error.cause) if error.cause is not None else error.message
+    emit(QueryFailed(id, exchange.id, error.code, reason, exchange.app, field))
     return id
 
 

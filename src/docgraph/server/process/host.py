@@ -15,7 +15,7 @@ from docgraph import __version__
 from docgraph.config import Tree
 from docgraph.embedded.keeper import Keeper
 from docgraph.embedded.mongo import EmbeddedMongo
-from docgraph.observe import Event, metrics, subscribe, unsubscribe
+from docgraph.observe import Event, leaving_out, metrics, subscribe, unsubscribe
 from docgraph.observe.events import (
     DatabaseFound,
     DatabaseLost,
@@ -72,7 +72,8 @@ def host(
             marking_ready(instance, on_ready) as say_ready,
             open_database(prepared, say, ending, on_disk_full) as address,
         ):
-            on_address(address)
+            with leaving_out(_ONCE):  # what looks at it here is not yet the server
+                on_address(address)
             with stopping_in_peace():
                 make_application = partial(build, tree, instance, address)
                 return serve(settings, make_application, say_ready, forker)

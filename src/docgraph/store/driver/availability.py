@@ -39,7 +39,7 @@ from docgraph.store.driver.contact import (
     find_reason,
 )
 from docgraph.store.driver.errors import AUTHENTICATION_FAILED, DRIVER_ERRORS, is_denied
-from docgraph.store.driver.login import forget_connections, log_in
+from docgraph.store.driver.login import forget_connections, log_in, read_version
 from docgraph.store.driver.waiting import Waits
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ _FIRST_LOOK = 0.01  # seconds after which it is looked again; doubled each time 
 _INTERVAL = 0.2  # … up to this
 _AWAY_SECONDS = 1.0  # without a member until the database counts as away
 _LOGIN_SECONDS = 1.0  # between two looks at our rights, and between two logins that are refused
+_PROBE_SECONDS = 5.0  # longest wait for one look, where nothing is known without it
 _PATIENCE_SECONDS = 30.0  # longest wait for news before work that failed is tried again
 _TASK = "database-availability"
 
@@ -82,6 +83,7 @@ class Availability:
         self._lost_at = self._found_at = 0.0
         self._gone_at: float | None = None  # since when there is no member
         self._is_admitted = False  # since it was last there
+        self._version = ""
         self._denied = 0  # how many refused commands were looked at
         self._login_at = float("-inf")  # when the last look at our login was over
         self._probe: asyncio.Task[None] | None = None
@@ -125,8 +127,11 @@ class Availability:
         if is_denied(error):
             self._waits.note_denial(str(error.__cause__))
         await self._sleep(2 * _INTERVAL)  # it may have been noticed there before it is here
+        if self._waits.is_refused and self._refusal is None:
+            self._ask(0)  # a command has noticed it before we have asked ourselves
         if self._probe is not None and not self._probe.done():
-            await asyncio.wait((self._probe,), timeout=_LOGIN_SECONDS)
+            patience = _LOGIN_SECONDS if self.fault is not None else _PROBE_SECONDS
+            await asyncio.wait((self._probe,), timeout=patience)
         if is_denied(error) and self._lacking is not None:
             return True
         was_away = self._absence is not None or self._found_at >= asked
@@ -150,7 +155,8 @@ class Availability:
             try:
                 await self._client.aconnect()
             except DRIVER_ERRORS as error:  # a host name that is not found, for instance
-                self._tell(Lost(self._contact, *explain_errors({str(error)}, self._contact)))
+                reason = explain_errors({str(error)}, self._contact, was_there=self._first.is_set())
+                self._tell(Lost(self._contact, *reason))
             else:
                 self._look(self._client.topology_description)
             self._note_absence(self._client.topology_description)
@@ -166,7 +172,7 @@ class Availability:
             self._check_login()
         elif _is_refusing(known):
             self._waits.is_refused = True
-        elif reason := find_reason(known, self._contact):
+        elif reason := find_reason(known, self._contact, was_there=self._first.is_set()):
             self._is_admitted = False
             self._tell(Lost(self._contact, *reason))
 
@@ -182,7 +188,7 @@ class Availability:
             down = 0.0 if self._available is None else time.monotonic() - self._lost_at
             self._available, self._found_at = True, time.monotonic()
             self._first.set()
-            emit(DatabaseFound(down_seconds=round(down, 3)))
+            emit(DatabaseFound(self._version, round(down, 3)))
         elif absence is not None and type(absence) is not type(self._absence):
             if self._available is not False:
                 self._available, self._lost_at = False, time.monotonic()
@@ -242,6 +248,8 @@ class Availability:
                 self._waits.has_lost_login = False
                 await forget_connections(self._client)  # all of them, whichever we would get
             fault = await log_in(self._client, self._contact, self._waits.denied)
+            if not self._is_admitted and not isinstance(fault, Refused):
+                self._version = await read_version(self._client)
         except ServerSelectionTimeoutError:
             self._waits.is_refused, self._refusal = False, None  # there is nobody to refuse us
             return

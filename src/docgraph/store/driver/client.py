@@ -23,7 +23,7 @@ from docgraph import __version__
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import StartupError
 from docgraph.store.driver.conditions import mend_waiting
-from docgraph.store.sections import MClient
+from docgraph.store.sections import CONNECTION_STRING_FORM, MClient
 
 __all__ = ["Client", "build_client", "close_client"]
 
@@ -48,11 +48,10 @@ def build_client(section: MClient, connection_string: str) -> Client:
                 **_defaults(section, connection_string),
             )
         # The texts of the driver may hold pieces of the password, so none of them is shown.
-        except (PyMongoError, UserWarning, ValueError, TypeError):
+        except (PyMongoError, UserWarning, ValueError, TypeError, OSError):
             raise StartupError(
                 "mclient.connection-string cannot be used",
-                hint="it reads mongodb://user:password@host:port/?option=value, with ':', '/', '@' "
-                "and '%' in user and password percent-encoded, and options that the driver knows",
+                hint=CONNECTION_STRING_FORM,
             ) from None
 
 

@@ -162,14 +162,33 @@ _REASONS: Final[tuple[tuple[str, str, str], ...]] = (
         f"{_CORRECT}; a server that wants TLS needs tls=true",
     ),
 )
+# The same of a server that has answered before: the address is right, and needs no correction.
+_AGAIN: Final = "docgraph finds it again by itself"
+_LATER_REASONS: Final[tuple[tuple[str, str, str], ...]] = (
+    (r"shut ?down|shutting down|quiesce", "it was shut down", f"start MongoDB there; {_AGAIN}"),
+    (r"refused|Connect call failed", "nobody listens there", f"start MongoDB there; {_AGAIN}"),
+    (
+        r"connection (is )?closed|reset",
+        "it has closed the connections",
+        f"see whether MongoDB still runs there; {_AGAIN}",
+    ),
+    (
+        r"timed out|timeout",
+        "no answer in time",
+        f"see whether MongoDB still runs there, and can be reached from here; {_AGAIN}",
+    ),
+)
 
 
-def find_reason(known: TopologyDescription, contact: Contact) -> tuple[str, str] | None:
+def find_reason(
+    known: TopologyDescription, contact: Contact, *, was_there: bool = False
+) -> tuple[str, str] | None:
     """Why no server takes writes, and what to do; None while the first look is under way."""
     servers = known.server_descriptions()
     errors = {str(one.error) for one in servers.values() if one.error is not None}
     if errors:
-        return explain_errors(errors, contact, [f"{host}:{port}" for host, port in servers])
+        asked = [f"{host}:{port}" for host, port in servers]
+        return explain_errors(errors, contact, asked, was_there=was_there)
     if any(one.is_server_type_known for one in servers.values()):
         return "no server is primary", "wait for the election, or look at the replica set"
     if not servers:
@@ -181,14 +200,21 @@ def find_reason(known: TopologyDescription, contact: Contact) -> tuple[str, str]
 
 
 def explain_errors(
-    errors: set[str], contact: Contact, asked: Sequence[str] = ()
+    errors: set[str], contact: Contact, asked: Sequence[str] = (), *, was_there: bool = False
 ) -> tuple[str, str]:
-    """The reason and the way out, from what the driver says."""
+    """The reason and the way out, from what the driver says.
+
+    A server that `was_there` has answered before.
+    """
     text = "; ".join(_SETTINGS.sub("", one) for one in sorted(errors))
+    reasons = (*_LATER_REASONS, *_REASONS) if was_there else _REASONS
+    otherwise = f"see whether MongoDB still runs there; {_AGAIN}" if was_there else _CORRECT
     reason, hint = next(
-        (told for pattern, *told in _REASONS if re.search(pattern, text, re.I)),
-        ("no server answers", _CORRECT),
+        (told for pattern, *told in reasons if re.search(pattern, text, re.I)),
+        ("no server answers", otherwise),
     )
+    if was_there:
+        return reason, hint
     strange = [one for one in asked if contact.address and not _is_named(one, contact.address)]
     if strange and not contact.address.endswith("(SRV)"):
         names = ", ".join(sorted(strange))

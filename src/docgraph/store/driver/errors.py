@@ -287,6 +287,7 @@ _RULES: dict[int, _Rule] = {
     13435: _UNREACHABLE,  # NotPrimaryNoSecondaryOk
     13436: _UNREACHABLE,  # NotPrimaryOrSecondary
     14031: _DISK,  # OutOfDiskSpace
+    15958: _Rule(StoreRejected, "a $limit must be positive"),
     15974: _SORT,
     15975: _Rule(StoreRejected, "a sort order must be 1 (ascending) or -1 (descending)"),
     15998: _Rule(StoreRejected, "a field path may not contain an empty name"),

@@ -30,6 +30,7 @@ from pymongo import version, version_tuple
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
 from pymongo.asynchronous.pool import AsyncConnection, Pool
 from pymongo.asynchronous.server import Server
+from pymongo.asynchronous.topology import Topology
 from pymongo.errors import DocumentTooLarge, ProtocolError
 from pymongo.helpers_shared import _check_command_response
 from pymongo.read_preferences import _ServerMode
@@ -65,9 +66,15 @@ def report_untried_version() -> None:
         emit(FastPathOff(version, tried))
 
 
+def _find_topology(client: AsyncMongoClient[Document]) -> Topology | None:
+    """What the driver knows of the servers; None until the name server has told them (SRV)."""
+    return client._topology
+
+
 def has_free_connection(client: AsyncMongoClient[Document]) -> bool:
     """Whether the pool of a server that takes writes has room for one more."""
-    servers = client._topology._servers.values()
+    topology = _find_topology(client)
+    servers = topology._servers.values() if topology is not None else ()
     pools = [one.pool for one in servers if one.description.is_writable]
     return not pools or any(pool.requests < pool.max_pool_size for pool in pools)
 
@@ -194,6 +201,8 @@ class FastPath:
         """The server to ask; the primary stays the same until the topology changes."""
         if self._primary is not None and self.knows_server(preference):
             return self._primary
+        if _find_topology(self._client) is None:
+            return await self._client._select_server(preference, None, name)
         known = self._client._topology.description
         server = await self._client._select_server(preference, None, name)
         if not preference.mode and known is self._client._topology.description:

@@ -17,7 +17,7 @@ from docgraph.store.driver.contact import GUIDE, Contact, Fault, Lacking, Refuse
 from docgraph.store.driver.errors import AUTHENTICATION_FAILED, UNAUTHORIZED
 from docgraph.store.driver.rights import Privileges, Right, merge_rights
 
-__all__ = ["forget_connections", "log_in"]
+__all__ = ["forget_connections", "log_in", "read_version"]
 
 _REFUSALS: Final = frozenset(
     {
@@ -64,6 +64,12 @@ async def log_in(client: Client, contact: Contact, more: Iterable[Right] = ()) -
         return None
     user = known["authenticatedUsers"][0]
     return Lacking.build(contact, user["user"], user["db"], missing)
+
+
+async def read_version(client: Client) -> str:
+    """Which MongoDB it is, which everybody may ask."""
+    reply = await client.admin.command("buildInfo")
+    return str(reply["version"])
 
 
 async def _look(client: Client) -> Document:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pymongo import ReadPreference
+from pymongo.errors import ConfigurationError
 
 from docgraph.config.section import PluginConfig
 from docgraph.exchange.errors import StartupError
 from docgraph.store import ClientProvider, open_store
 from docgraph.store.driver.client import Client, build_client
+from docgraph.store.driver.fast_path import FastPath, has_free_connection
 from docgraph.store.sections import AggregationSecurity, MClient
+from tests.unit.config.harness import problems_of
 
 LOCAL = "mongodb://127.0.0.1:1/"
 
@@ -62,6 +67,8 @@ def test_decoding_is_not_negotiable() -> None:
         "mongodb://ann:hunter2@host:hunter2/",
         "mongodb://host/?noSuchOption=hunter2",
         "mongodb://host/?maxPoolSize=hunter2",
+        "mongodb://hunter2@host/",
+        "mongodb://host/?tls=true&tlsCAFile=/hunter2.pem",
         "mongodb://",
         "http://hunter2/",
     ],
@@ -74,6 +81,44 @@ def test_connection_string_that_cannot_work_stops_the_start_without_its_secrets(
     told = f"{caught.value.message} {caught.value.hint}"
     assert "mclient.connection-string" in told
     assert "hunter2" not in told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mongodb://ann:hunter2@x@host/",
+        "mongodb://ann:hunter2@host:hunter2/",
+        "mongodb://host/?noSuchOption=hunter2",
+        "mongodb://hunter2@host/",
+        "mongodb://host/?tls=true&tlsCAFile=/hunter2.pem",
+    ],
+)
+def test_checking_the_configuration_finds_a_connection_string_that_cannot_work(
+    text: str, tmp_path: Path
+) -> None:
+    (problem,) = problems_of(tmp_path, f"mclient:\n  connection-string: {text}\n")
+
+    assert problem.origin.endswith("docgraph.yml:2:3")
+    assert "percent-encoded" in str(problem)
+    assert "hunter2" not in str(problem)
+
+
+@pytest.mark.anyio
+async def test_servers_that_the_name_server_does_not_tell_are_an_error_of_the_driver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The driver knows nothing at all of the servers of an SRV address until then."""
+    client = build_client(MClient(), "mongodb+srv://nowhere.invalid/")
+    path = FastPath(client)
+
+    async def select(*_: object) -> None:
+        raise ConfigurationError("The DNS query name does not exist")
+
+    monkeypatch.setattr(client, "_select_server", select)
+
+    assert has_free_connection(client)
+    with pytest.raises(ConfigurationError):
+        await path.read("shop", {"find": "customers"}, ReadPreference.PRIMARY)
 
 
 def test_configured_database_wins_over_the_embedded_one() -> None:

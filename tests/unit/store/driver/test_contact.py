@@ -57,6 +57,26 @@ def test_the_words_of_the_driver_become_a_reason_and_a_way_out(text: str, reason
     assert hint
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("interrupted at shutdown, full error: {'code': 11600}", "it was shut down"),
+        ("db:27017: [Errno 104] Connection reset by peer", "it has closed the connections"),
+        ("db:27017: [Errno 111] Connection refused", "nobody listens there"),
+        ("db:27017: timed out", "no answer in time"),
+        ("something new", "no server answers"),
+    ],
+)
+def test_nobody_is_asked_to_correct_an_address_that_was_right_before(
+    text: str, reason: str
+) -> None:
+    found, hint = explain_errors({text}, CONTACT, ["db:27017"], was_there=True)
+
+    assert found == reason
+    assert "correct" not in hint
+    assert "docgraph finds it again" in hint
+
+
 def test_members_that_have_other_names_than_were_configured_are_named() -> None:
     reason, hint = explain_errors({"[Errno -2] unknown"}, CONTACT, ["mongo1:27017"])
 
