@@ -186,12 +186,16 @@ class VersionFollower:
         self._failing: set[str] = set()
 
     async def run(self) -> None:
-        """Follow for as long as the process lives; one worker does it for its instance."""
+        """Follow for as long as the process lives; one worker does it for its instance.
+
+        In its first second an instance has just read everything: nobody has to wait for it.
+        """
         if self._instance.worker > 1:
             return
+        await self._try("look", self._follow)
         while True:
-            await self.look()
             await asyncio.sleep(_LOOK_EVERY)
+            await self.look()
 
     async def look(self) -> None:
         """Take up a new version, if there is one; say what is served when that is due."""

@@ -264,6 +264,7 @@ class Availability:
         self._is_admitted, self._denied = True, denied
         self._gone_at, self._waits.is_away = None, False  # whatever else the driver has seen
         self._tell_lacking(fault if isinstance(fault, Lacking) else None)
+        self._look(self._client.topology_description)  # whoever waits need not wait for the next
 
 
 def _is_refusing(known: TopologyDescription) -> bool:
