@@ -33,6 +33,7 @@ from pymongo.asynchronous.server import Server
 from pymongo.asynchronous.topology import Topology
 from pymongo.errors import DocumentTooLarge, ProtocolError
 from pymongo.helpers_shared import _check_command_response
+from pymongo.pool_shared import PoolState
 from pymongo.read_preferences import _ServerMode
 from pymongo.topology_description import TopologyDescription
 
@@ -133,24 +134,38 @@ class FastPath:
     async def read(
         self, db: str, command: Document, preference: _ServerMode
     ) -> tuple[Document, Server]:
-        """The answer to a command, and who gave it; errors are those of the driver."""
-        server = await self._select(preference, next(iter(command)))
-        return await self.ask(server, db, command, preference), server
+        """The answer to a command, and who gave it; errors are those of the driver.
+
+        A server that is given up while the read waits for its turn is not asked: it is not the
+        fault of the read, which would be tried again once only.
+        """
+        while True:
+            server = await self._select(preference, next(iter(command)))
+            has_waited = await self._enter(server.pool)
+            if not has_waited or server.pool.state == PoolState.READY:
+                return await self._ask(server, db, command, preference), server
+            self._leave(server.pool)
 
     async def ask(
         self, server: Server, db: str, command: Document, preference: _ServerMode
     ) -> Document:
         """The answer of that server; a large batch in it is a `Batch`."""
-        pool = server.pool
+        await self._enter(server.pool)
+        return await self._ask(server, db, command, preference)
+
+    async def _enter(self, pool: Pool) -> bool:
+        """Have one's turn at the connections of a server; whether that took waiting for."""
         gate = self._gates.get(pool) or self._open_gate(pool)
         gate.resize(_count_usable(pool))
-        if not gate.try_enter():
-            await _await_turn(gate)
-        try:
-            return await self._ask(server, gate, db, command, preference)
-        finally:
-            gate.resize(_count_usable(pool))
-            gate.leave()
+        if gate.try_enter():
+            return False
+        await _await_turn(gate)
+        return True
+
+    def _leave(self, pool: Pool) -> None:
+        gate = self._gates[pool]
+        gate.resize(_count_usable(pool))
+        gate.leave()
 
     def _open_gate(self, pool: Pool) -> Gate:
         """The way to the connections of a server."""
@@ -159,8 +174,24 @@ class FastPath:
         return gate
 
     async def _ask(
-        self, server: Server, gate: Gate, db: str, command: Document, preference: _ServerMode
+        self, server: Server, db: str, command: Document, preference: _ServerMode
     ) -> Document:
+        """The answer for one whose turn it is; it is over then."""
+        try:
+            reply, documents = await self._send(server, db, command, preference)
+        finally:
+            self._leave(server.pool)
+        if documents:
+            cursor: Document = reply["cursor"]
+            place = "firstBatch" if "firstBatch" in cursor else "nextBatch"
+            reader = ResultReader(self._options, db, command)
+            cursor[place] = Batch(documents, reader, self._turn)
+        return reply
+
+    async def _send(
+        self, server: Server, db: str, command: Document, preference: _ServerMode
+    ) -> tuple[Document, list[memoryview]]:
+        gate = self._gates[server.pool]
         checkout = self._client._conn_from_server(preference, server, None)
         async with checkout as (connection, effective):
             if gate.waiting:
@@ -172,12 +203,7 @@ class FastPath:
             reply, documents = self._open(payload, db, command)
             if not reply.get("ok"):
                 _check_command_response(reply, connection.max_wire_version)
-        if documents:
-            cursor: Document = reply["cursor"]
-            place = "firstBatch" if "firstBatch" in cursor else "nextBatch"
-            reader = ResultReader(self._options, db, command)
-            cursor[place] = Batch(documents, reader, self._turn)
-        return reply
+        return reply, documents
 
     def _open(
         self, payload: memoryview, db: str, command: Document
