@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["mcp"]
 
-_REALMS = ("dbRealmAuthenticator", "fileRealmAuthenticator")
-
 
 @click.command()
 @click.option("--user", required=True, help="The user whose roles and rules the agent has.")
@@ -65,9 +63,12 @@ async def _serve(bench: Docgraph, settings: Mcp, user: str) -> None:
 
 async def _find_user(bench: Docgraph, user: str) -> Account | None:
     """The first realm that knows the name tells."""
+    from docgraph.auth.authenticators.database import DatabaseRealm
+    from docgraph.auth.authenticators.file import FileRealm
+
     for realm in bench.plugins.plugins:
-        if realm.name in _REALMS:
-            account: Account | None = await realm.find(user)  # type: ignore[attr-defined]
+        if isinstance(realm, DatabaseRealm | FileRealm):
+            account = await realm.find(user)
             if account is not None:
                 return account
     return None

@@ -99,7 +99,7 @@ class Client:
         Nothing is resumed by a token: the database does not find the event of one that the other
         cursor would not tell.
         """
-        assert self._reader is not None  # noqa: S101 - it can
+        assert self._reader is not None  # noqa: S101 - whoever moves it has asked `can_move`
         reader = cursor.log.add_reader(self._condition, on_lag=self.end)
         self._reader.limit = reader.known
         reader.known = max(reader.known, self._reader.known)

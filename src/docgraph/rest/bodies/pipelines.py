@@ -8,7 +8,7 @@ it is run, and is 422 when it cannot work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -36,8 +36,8 @@ __all__ = [
     "find_doubts",
     "in_stages",
     "inspect_aggregations",
+    "inspect_entries",
     "inspect_stages",
-    "inspect_uri",
 ]
 
 _KEYS: Final = ("uri", "stages", "allowDiskUse", "type")
@@ -108,21 +108,32 @@ def _compile(entry: Mapping[str, Any]) -> Aggregation:
 
 def inspect_aggregations(entries: Any, *, db: str, policy: Policy) -> Iterator[Flaw]:
     """Every mistake in the value of `aggrs`, with its place."""
-    if not isinstance(entries, list):
-        yield Flaw("aggrs", "must be an array of aggregations")
-        return
-    seen: set[str] = set()
-    for index, entry in enumerate(entries):
-        place = f"aggrs[{index}]"
-        if not isinstance(entry, dict):
-            yield Flaw(place, "must be an object with uri and stages")
-            continue
-        yield from inspect_uri(entry.get("uri"), seen, f"{place}.uri", "aggregation")
+
+    def inspect(entry: Document, place: str) -> Iterator[Flaw]:
         yield from _inspect_options(entry, place)
         yield from inspect_stages(entry.get("stages"), place, db, policy)
 
+    return inspect_entries(entries, "aggrs", "aggregation", inspect)
 
-def inspect_uri(uri: Any, seen: set[str], place: str, kind: str) -> Iterator[Flaw]:
+
+def inspect_entries(
+    entries: Any, name: str, kind: str, inspect: Callable[[Document, str], Iterator[Flaw]]
+) -> Iterator[Flaw]:
+    """Every mistake in the list `name` of entries of a `kind`; `inspect` looks at one of them."""
+    if not isinstance(entries, list):
+        yield Flaw(name, f"must be an array of {kind}s")
+        return
+    seen: set[str] = set()
+    for index, entry in enumerate(entries):
+        place = f"{name}[{index}]"
+        if not isinstance(entry, dict):
+            yield Flaw(place, "must be an object with uri and stages")
+            continue
+        yield from _inspect_uri(entry.get("uri"), seen, f"{place}.uri", kind)
+        yield from inspect(entry, place)
+
+
+def _inspect_uri(uri: Any, seen: set[str], place: str, kind: str) -> Iterator[Flaw]:
     """What is wrong with the name of an entry, one of a `kind`; `seen` are those before it."""
     if not isinstance(uri, str) or not uri:
         yield Flaw(place, f"must be a text, the last part of the path of the {kind}")

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DefinitionError
-from docgraph.rest.bodies.pipelines import in_stages, inspect_stages, inspect_uri
+from docgraph.rest.bodies.pipelines import in_stages, inspect_entries, inspect_stages
 from docgraph.store import Policy
 from docgraph.store.guard.stages import STREAM_STAGES
 from docgraph.variables import REST, Flaw, Template, TemplateError, compile_template
@@ -88,16 +88,8 @@ def _split(key: str) -> tuple[str, ...]:
 
 def inspect_streams(entries: Any, *, db: str, policy: Policy) -> Iterator[Flaw]:
     """Every mistake in the value of `streams`, with its place."""
-    if not isinstance(entries, list):
-        yield Flaw("streams", "must be an array of change streams")
-        return
-    seen: set[str] = set()
-    for index, entry in enumerate(entries):
-        place = f"streams[{index}]"
-        if not isinstance(entry, dict):
-            yield Flaw(place, "must be an object with uri and stages")
-            continue
-        yield from inspect_uri(entry.get("uri"), seen, f"{place}.uri", "change stream")
+
+    def inspect(entry: Document, place: str) -> Iterator[Flaw]:
         for key in entry:
             if key not in _KEYS:
                 yield Flaw(f"{place}.{key}", "is not known", f"known are {', '.join(_KEYS)}")
@@ -105,6 +97,8 @@ def inspect_streams(entries: Any, *, db: str, policy: Policy) -> Iterator[Flaw]:
         yield from inspect_stages(stages, place, db, policy, allowed=STREAM_STAGES)
         yield from _inspect_identity(stages, f"{place}.stages")
         yield from _inspect_condition(entry.get("notify_when"), f"{place}.notify_when")
+
+    return inspect_entries(entries, "streams", "change stream", inspect)
 
 
 def _inspect_identity(stages: Any, place: str) -> Iterator[Flaw]:

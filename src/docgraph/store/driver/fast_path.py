@@ -97,6 +97,11 @@ async def _await_turn(gate: Gate) -> None:
         raise no_connection() from None
 
 
+def _leave(gate: Gate, pool: Pool) -> None:
+    gate.resize(_count_usable(pool))
+    gate.leave()
+
+
 class FastPath:
     """Sends commands that read, one message each."""
 
@@ -141,31 +146,26 @@ class FastPath:
         """
         while True:
             server = await self._select(preference, next(iter(command)))
-            has_waited = await self._enter(server.pool)
+            gate, has_waited = await self._enter(server.pool)
             if not has_waited or server.pool.state == PoolState.READY:
-                return await self._ask(server, db, command, preference), server
-            self._leave(server.pool)
+                return await self._ask(server, gate, db, command, preference), server
+            _leave(gate, server.pool)
 
     async def ask(
         self, server: Server, db: str, command: Document, preference: _ServerMode
     ) -> Document:
         """The answer of that server; a large batch in it is a `Batch`."""
-        await self._enter(server.pool)
-        return await self._ask(server, db, command, preference)
+        gate, _ = await self._enter(server.pool)
+        return await self._ask(server, gate, db, command, preference)
 
-    async def _enter(self, pool: Pool) -> bool:
-        """Have one's turn at the connections of a server; whether that took waiting for."""
+    async def _enter(self, pool: Pool) -> tuple[Gate, bool]:
+        """Have one's turn at the connections of a server, and know whether that took waiting."""
         gate = self._gates.get(pool) or self._open_gate(pool)
         gate.resize(_count_usable(pool))
         if gate.try_enter():
-            return False
+            return gate, False
         await _await_turn(gate)
-        return True
-
-    def _leave(self, pool: Pool) -> None:
-        gate = self._gates[pool]
-        gate.resize(_count_usable(pool))
-        gate.leave()
+        return gate, True
 
     def _open_gate(self, pool: Pool) -> Gate:
         """The way to the connections of a server."""
@@ -174,13 +174,13 @@ class FastPath:
         return gate
 
     async def _ask(
-        self, server: Server, db: str, command: Document, preference: _ServerMode
+        self, server: Server, gate: Gate, db: str, command: Document, preference: _ServerMode
     ) -> Document:
         """The answer for one whose turn it is; it is over then."""
         try:
-            reply, documents = await self._send(server, db, command, preference)
+            reply, documents = await self._send(server, gate, db, command, preference)
         finally:
-            self._leave(server.pool)
+            _leave(gate, server.pool)
         if documents:
             cursor: Document = reply["cursor"]
             place = "firstBatch" if "firstBatch" in cursor else "nextBatch"
@@ -189,9 +189,8 @@ class FastPath:
         return reply
 
     async def _send(
-        self, server: Server, db: str, command: Document, preference: _ServerMode
+        self, server: Server, gate: Gate, db: str, command: Document, preference: _ServerMode
     ) -> tuple[Document, list[memoryview]]:
-        gate = self._gates[server.pool]
         checkout = self._client._conn_from_server(preference, server, None)
         async with checkout as (connection, effective):
             if gate.waiting:
