@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,6 +13,8 @@ from tests.process.commands import ROOT
 from tests.programs import require
 
 TOO_OLD = '[ "$1" = -c ] && exit 1'  # what it is asked first is whether it is good enough
+# What a make hands down to the makes below it: `make test VENV=other` is not for those of the tests.
+HANDED_DOWN = ("MAKEFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "MFLAGS", "PYTHON", "VENV")
 BREAKS = '[ "$1" = -c ] && exit 0; mkdir -p .venv/bin; exit 3'
 
 
@@ -26,6 +29,7 @@ def test_a_python_that_cannot_make_the_environment_leaves_none(answer: str, tmp_
     done = subprocess.run(
         ["make", "run", f"PYTHON={python}"],
         cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name not in HANDED_DOWN},
         capture_output=True,
         text=True,
         timeout=60,
