@@ -135,8 +135,8 @@ def open_window(browser: Browser, place: Place, **options: Any) -> Iterator[Wind
         context.set_default_timeout(PATIENCE_MS)
         window = Window(context.new_page(), place)
         yield window
-        assert window.mistakes == []
-        assert window.page.title() != "pwned"
+        assert not window.mistakes, window.mistakes
+        assert window.page.title() != "pwned", "a value has become a script"
 
 
 @contextmanager

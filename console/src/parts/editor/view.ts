@@ -7,7 +7,7 @@ import { yaml } from "@codemirror/lang-yaml";
 import { bracketMatching, foldGutter, foldKeymap, indentOnInput } from "@codemirror/language";
 import { type Diagnostic, forceLinting, lintGutter, lintKeymap, linter } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
-import { EditorState, type Extension, Prec, type Text } from "@codemirror/state";
+import { Annotation, EditorState, type Extension, Prec, type Text } from "@codemirror/state";
 import {
   drawSelection,
   EditorView,
@@ -16,6 +16,7 @@ import {
   highlightSpecialChars,
   keymap,
   lineNumbers,
+  type ViewUpdate,
 } from "@codemirror/view";
 import { graphql, updateSchema } from "cm6-graphql";
 import type { GraphQLSchema } from "graphql";
@@ -27,16 +28,23 @@ export interface Current {
   options: EditorOptions;
 }
 
+/** Marks a change that came from the page, which need not be told of it. */
+const fromPage = Annotation.define<true>();
+
 export class CodeEditor implements EditorControl {
   private readonly view: EditorView;
   private shown: EditorOptions;
+  /** What the page was told and has not given back: an old text that comes back late is no wish of the page. */
+  private readonly told = new Set<string>();
 
   constructor(host: HTMLElement, private readonly current: Current) {
     const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
     root.replaceChildren();
     this.shown = current.options;
     const { value } = current.options;
-    this.view = new EditorView({ root, parent: root, state: EditorState.create({ doc: value, extensions: extend(current) }) });
+    const listener = EditorView.updateListener.of((update) => this.tell(update));
+    const state = EditorState.create({ doc: value, extensions: [extend(current), listener] });
+    this.view = new EditorView({ root, parent: root, state });
   }
 
   /** Take over what has changed from outside. */
@@ -44,12 +52,24 @@ export class CodeEditor implements EditorControl {
     const before = this.shown;
     const { value, findings, schema } = this.current.options;
     this.shown = this.current.options;
-    const doc = this.view.state.doc;
-    if (value !== before.value && value !== doc.toString()) {
-      this.view.dispatch({ changes: { from: 0, to: doc.length, insert: value } });
-    }
+    if (value !== before.value) this.take(value);
     if (schema !== before.schema) updateSchema(this.view, schema);
     if (findings !== before.findings || schema !== before.schema) forceLinting(this.view);
+  }
+
+  private take(value: string): void {
+    const doc = this.view.state.doc;
+    const isNow = value === doc.toString();
+    if (!isNow && this.told.has(value)) return;
+    this.told.clear();
+    if (!isNow) this.view.dispatch({ changes: { from: 0, to: doc.length, insert: value }, annotations: fromPage.of(true) });
+  }
+
+  private tell({ docChanged, transactions, state }: ViewUpdate): void {
+    if (!docChanged || transactions.every((one) => one.annotation(fromPage))) return;
+    const text = state.doc.toString();
+    this.told.add(text);
+    this.current.options.onChange?.(text);
   }
 
   focus(): void {
@@ -98,11 +118,24 @@ function extend(current: Current): Extension {
     linter((view) => (current.options.findings ?? []).map((one) => asDiagnostic(view.state.doc, one)), { delay: 0 }),
     EditorState.readOnly.of(isReadOnly),
     EditorView.contentAttributes.of(isReadOnly ? { ...describe, "aria-readonly": "true" } : describe),
-    EditorView.updateListener.of((update) => {
-      if (update.docChanged) current.options.onChange?.(update.state.doc.toString());
-    }),
+    EditorView.domEventHandlers({ beforeinput: typeOverSelection }),
     theme,
   ];
+}
+
+/**
+ * Chromium gives a text that is typed over another one the style of that one, as an attribute: the policy of the page
+ * forbids it and the browser complains. So what is typed over a selection never gets to it.
+ */
+function typeOverSelection(event: InputEvent, view: EditorView): boolean {
+  const { data: text, inputType } = event;
+  const { from, to, empty } = view.state.selection.main;
+  if (inputType !== "insertText" || !text || empty || event.isComposing || view.state.readOnly) return false;
+  const insert = () => view.state.update(view.state.replaceSelection(text), { userEvent: "input.type", scrollIntoView: true });
+  const isHandled = view.state.facet(EditorView.inputHandler).some((handle) => handle(view, from, to, text, insert));
+  if (!isHandled) view.dispatch(insert());
+  event.preventDefault();
+  return true;
 }
 
 function languageOf(language: Language, schema: GraphQLSchema | undefined, current: Current): Extension {
