@@ -129,9 +129,19 @@ function extend(current: Current): Extension {
  */
 function typeOverSelection(event: InputEvent, view: EditorView): boolean {
   const { data: text, inputType } = event;
-  const { from, to, empty } = view.state.selection.main;
-  if (inputType !== "insertText" || !text || empty || event.isComposing || view.state.readOnly) return false;
-  const insert = () => view.state.update(view.state.replaceSelection(text), { userEvent: "input.type", scrollIntoView: true });
+  // By the browser's own range: the editor may not know yet what was selected a moment ago.
+  const range = event.getTargetRanges()[0];
+  if (inputType !== "insertText" || !text || event.isComposing || view.state.readOnly) return false;
+  if (range === undefined || range.collapsed || !view.contentDOM.contains(range.startContainer)) return false;
+  const from = view.posAtDOM(range.startContainer, range.startOffset);
+  const to = view.posAtDOM(range.endContainer, range.endOffset);
+  const insert = () =>
+    view.state.update({
+      changes: { from, to, insert: text },
+      selection: { anchor: from + text.length },
+      userEvent: "input.type",
+      scrollIntoView: true,
+    });
   const isHandled = view.state.facet(EditorView.inputHandler).some((handle) => handle(view, from, to, text, insert));
   if (!isHandled) view.dispatch(insert());
   event.preventDefault();
