@@ -30,6 +30,7 @@ _LONGEST_MS: Final = 10_000
 _LOGIN: Final = "login"
 # What is worth a look, by the name of the service.
 _SIGNS: Final = {
+    "console": ("Console", "ask the apps, see how they answer, change them"),
     "openapiPage": ("API description", "everything that is served, for callers who may know"),
     "openapi": ("OpenAPI", "the same for programs"),
     "ping": ("Ping", "whether the server answers"),
@@ -57,6 +58,7 @@ class FrontPage(Service):
         self._title = title
         self._desk = desk
         self._apps_at = paths.get("graphql", ())
+        self._console_at = paths.get("console")
         self._authenticator = authenticator
         self._signs = "".join(_render_signs(paths))
 
@@ -102,7 +104,14 @@ class FrontPage(Service):
         descriptor = entry.document.get("descriptor")
         told = descriptor.get("description") if isinstance(descriptor, Mapping) else None
         about = f'<br><span class="soft">{escape(told)}</span>' if isinstance(told, str) else ""
-        return f"<li>POST {link(path, path)}{about}</li>"
+        return f"<li>POST {link(path, path)}{self._render_asking(entry)}{about}</li>"
+
+    def _render_asking(self, entry: Entry) -> str:
+        """Where people ask the app."""
+        if self._console_at is None:
+            return ""
+        path = encode_path((*self._console_at, "ask", *entry.uri.split("/")))
+        return f" · {link(path, 'ask')}"
 
 
 async def _find_apps(desk: Desk, exchange: Exchange) -> tuple[Sequence[Entry], bool]:
