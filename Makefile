@@ -53,7 +53,7 @@ console: $(VENV)/.created ## build the console (with Node 20.19+, or one from Py
 	@touch $(VENV)/.console
 
 console-check: $(VENV)/.created ## check the types of the console, and build it
-	@$(BIN)/python tools/console.py --check
+	@$(BIN)/python tools/console.py --check $(ARGS)
 	@touch $(VENV)/.console
 
 chat: $(VENV)/.run ## serve the chat of examples/chat on an embedded MongoDB
@@ -77,10 +77,10 @@ drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debo
 drill-slow-upload: $(VENV)/.dev ## attack a server with slow uploads (SLOW_UPLOADS=1000 SECONDS=20)
 	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_slow_upload.py
 
-drill-browser: $(VENV)/.browser ## try the pages in a real browser (Debian: installs chromium, as root)
+drill-browser: $(VENV)/.browser $(VENV)/.console ## try the pages in a real browser (Debian: installs chromium, as root)
 	@command -v chromium chromium-browser google-chrome-stable google-chrome >/dev/null \
 		|| apt-get install -y --no-install-recommends chromium
-	@$(BIN)/pytest -q -p no:randomly tests/process/test_chat_browser.py
+	@$(BIN)/pytest -q -p no:randomly tests/process/test_chat_browser.py tests/browser
 
 $(VENV)/.browser: $(VENV)/.dev pyproject.toml constraints.txt
 	@echo "installing what drives the browser"
