@@ -43,8 +43,11 @@ function Rail({ selected }: { selected: string | undefined }) {
       <a class="rail-home" href={address("")} aria-label="docgraph console">
         <Mark />
       </a>
-      {shown.map(({ name, title }) => (
+      {shown.map(({ name, title, sign }) => (
         <a key={name} class="rail-link" href={address(name)} aria-current={name === selected ? "page" : undefined}>
+          <svg viewBox="0 0 20 20" width="18" height="18" aria-hidden="true">
+            <path d={sign} fill="none" stroke="currentColor" stroke-width="1.5" stroke-linejoin="round" stroke-linecap="round" />
+          </svg>
           {title}
         </a>
       ))}
