@@ -82,6 +82,7 @@ def sections(db: str) -> Document:
     ann = {"_id": "ann", "password": hashed("secret"), "roles": ["admin"]}
     return {
         "fullAuthorizer": {"enabled": False},
+        "metrics": {"secured": False},
         "dbRealmAuthenticator": {
             "users-db": db,
             "bcrypt-hashed-password": True,
@@ -118,8 +119,15 @@ async def ask_all(service: Service) -> list[int]:
 
 
 async def probe(service: Service) -> tuple[int, str]:
-    reply = await service.request("GET", "/health/db")
-    return reply.status, reply.json["description"]
+    """What `/health/db` says, whoever asks; what else is for everybody is there."""
+    told = set()
+    for headers in ({}, ANN):
+        reply = await service.request("GET", "/health/db", headers=headers)
+        told.add((reply.status, reply.json["description"]))
+        for path in ("/ping", "/metrics"):
+            assert (await service.request("GET", path, headers=headers)).status == 200
+    (only_one,) = told
+    return only_one
 
 
 async def test_a_wrong_password_is_told_once_and_callers_get_500(
