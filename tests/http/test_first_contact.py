@@ -210,7 +210,7 @@ async def test_missing_rights_are_told_once_with_the_command_that_grants_them(
             assert summary == "docgraph lacks rights at the database"
             assert set(await ask_all(service)) == {500}
             assert await probe(service) == (503, summary)
-            assert names(seen) == ["rights-missing", "database-found"]
+            assert names(seen) == ["database-found", "rights-missing"]
             missing = only(seen, RightsMissing)
             assert (missing.user, missing.address) == (user, guarded_mongo.host)
             listed = {place.partition(":")[0] for place in missing.missing}
@@ -225,7 +225,7 @@ async def test_missing_rights_are_told_once_with_the_command_that_grants_them(
             await eventually(lambda: guarded_mongo.admin[own_db]["users"].count_documents({}) == 1)
             assert (await service.request("GET", "/tokens/ann", headers=ANN)).status == 200
             assert (await probe(service))[0] == 200
-            assert names(seen) == ["rights-missing", "database-found", "rights-granted"]
+            assert names(seen) == ["database-found", "rights-missing", "rights-granted"]
 
 
 async def test_a_right_that_a_request_lacks_is_told_when_it_fails(

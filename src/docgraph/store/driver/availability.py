@@ -263,8 +263,8 @@ class Availability:
             return
         self._is_admitted, self._denied = True, denied
         self._gone_at, self._waits.is_away = None, False  # whatever else the driver has seen
-        self._tell_lacking(fault if isinstance(fault, Lacking) else None)
         self._look(self._client.topology_description)  # whoever waits need not wait for the next
+        self._tell_lacking(fault if isinstance(fault, Lacking) else None)
 
 
 def _is_refusing(known: TopologyDescription) -> bool:
