@@ -18,6 +18,7 @@ from docgraph.exchange.errors import (
     Overloaded,
     QueryError,
     SecurityViolation,
+    StoreDenied,
     StoreUnavailable,
     TimeLimitExceeded,
 )
@@ -169,7 +170,14 @@ class OperationRefused(QueryError):
         return cls([GraphqlError(message, classification, code, locations)])
 
 
-_ENDS_REQUEST = (StoreUnavailable, TimeLimitExceeded, OperationRefused, InternalError, Overloaded)
+_ENDS_REQUEST = (
+    StoreUnavailable,
+    StoreDenied,
+    TimeLimitExceeded,
+    OperationRefused,
+    InternalError,
+    Overloaded,
+)
 
 
 def count_more(count: int | None = None) -> GraphqlError:
@@ -184,8 +192,8 @@ def count_more(count: int | None = None) -> GraphqlError:
 def describe_failure(error: DocgraphError) -> FieldFailure:
     """What an error of a lower layer means for the field that asked.
 
-    A database that cannot be reached and time that is used up are no field's business: they end
-    the request (decision 25), and are raised again.
+    A database that cannot be reached or refuses us, and time that is used up, are no field's
+    business: they end the request (decision 25), and are raised again.
     """
     if isinstance(error, _ENDS_REQUEST):
         raise error

@@ -128,8 +128,9 @@ class ToolsService(Service):
         return _METHODS.get(tool, _POST)
 
     def time_limit_ms(self, exchange: Exchange) -> int:
-        """That of queries."""
-        return self._graphql.query_time_limit
+        """That of queries, or its own where that is less: what is tried may be far from ready."""
+        limits = (self._graphql.query_time_limit, self.config.query_time_limit)
+        return min((limit for limit in limits if limit > 0), default=0)
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Use the tool."""

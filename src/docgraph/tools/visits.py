@@ -24,7 +24,7 @@ from docgraph.exchange.errors import (
 )
 from docgraph.graphql.apps.app import App
 from docgraph.graphql.apps.apps import Apps
-from docgraph.graphql.apps.drafts import Drafts
+from docgraph.graphql.apps.drafts import Drafts, Inspection
 from docgraph.graphql.definition.check import Finding, Report, require_id
 from docgraph.graphql.http.body import GraphqlRequest, render_body
 from docgraph.graphql.http.service import GraphqlService
@@ -125,25 +125,19 @@ class Visits:
 
     async def compile(self, outer: Exchange, draft: Draft) -> App:
         """The app of a draft; raises what is wrong with it, or what its author may not read."""
-        report = await self.examine(draft)
+        inspection = await self.drafts.inspect(draft.document)
+        report = _judge(inspection, draft)
         if report.errors:
             raise _refuse(report, draft)
         await self.check_author(outer, draft)
         report = await self.drafts.settle(report)
         if report.errors:
             raise _refuse(report, draft)
-        return await self.drafts.compile(draft.document)
+        return self.drafts.assemble(inspection)
 
     async def examine(self, draft: Draft) -> Report:
         """What is found in a draft, as far as nobody has to be asked."""
-        report = await self.drafts.inspect(draft.document)
-        report = require_id(report, draft.document)
-        unread = {_part_of(flaw) for flaw in draft.flaws}
-        return replace(
-            report,
-            errors=(*draft.flaws, *_outside(report.errors, unread)),
-            warnings=_outside(report.warnings, unread),
-        )
+        return _judge(await self.drafts.inspect(draft.document), draft)
 
     async def check_author(self, outer: Exchange, draft: Draft) -> None:
         """Raise `SecurityViolation` for a draft that the caller could not store."""
@@ -182,6 +176,17 @@ def _part_of(finding: Finding) -> str:
 def _outside(findings: Collection[Finding], parts: Collection[str]) -> tuple[Finding, ...]:
     """Those that are not about parts which nobody could read."""
     return tuple(one for one in findings if _part_of(one) not in parts)
+
+
+def _judge(inspection: Inspection, draft: Draft) -> Report:
+    """What was found, with what keeps parts of the draft from being read."""
+    report = require_id(inspection.report, draft.document)
+    unread = {_part_of(flaw) for flaw in draft.flaws}
+    return replace(
+        report,
+        errors=(*draft.flaws, *_outside(report.errors, unread)),
+        warnings=_outside(report.warnings, unread),
+    )
 
 
 def _refuse(report: Report, draft: Draft) -> DefinitionError:

@@ -11,7 +11,7 @@ from typing import Any
 from graphql import DocumentNode, GraphQLEnumType, GraphQLSchema, is_abstract_type
 
 from docgraph.codec import JsonMode
-from docgraph.graphql.definition.check import examine
+from docgraph.graphql.definition.check import Examination, examine
 from docgraph.graphql.definition.check_fields import Rules
 from docgraph.graphql.definition.definition import AppDefinition
 from docgraph.graphql.definition.limits import replace_limits
@@ -22,7 +22,7 @@ from docgraph.runtime import LruDict
 from docgraph.store.guard.stages import Policy
 from docgraph.variables import BUILT_IN
 
-__all__ = ["App", "VisibleApp", "build_app"]
+__all__ = ["App", "VisibleApp", "assemble_app", "build_app"]
 
 MAX_VIEWS = 64
 
@@ -143,7 +143,11 @@ def build_app(
 ) -> App:
     """Compile a definition; raises `DefinitionError` listing every error with its place."""
     rules = Rules(settings.max_limit, policy or Policy(), variables, settings.json_mode)
-    parts = examine(definition, rules)
+    return assemble_app(definition, examine(definition, rules), settings)
+
+
+def assemble_app(definition: AppDefinition, parts: Examination, settings: Graphql) -> App:
+    """The app of a definition that was examined; raises `DefinitionError` for its errors."""
     if parts.report.errors or parts.schema is None or parts.document is None:
         raise parts.report.as_error()
     _store_enums(parts.schema, parts.enums)

@@ -250,14 +250,15 @@ class GraphqlService(Service):
         )
 
     async def _in_time(self, exchange: Exchange, work: Awaitable[T]) -> T:
-        """`query-time-limit`, over the whole request; every command of it has what is left.
+        """The time limit over the whole request; every command of it has what is left.
 
-        It counts from the arrival of the request, where there was one.
+        It is that of the service that was asked, and counts from the arrival of the request, where
+        there was one.
         """
-        limit = self.config.query_time_limit
+        given = exchange.deadline
+        limit = self.config.query_time_limit if given.at is None else given.limit_ms
         if limit <= 0:
             return await work
-        given = exchange.deadline
         at = time.monotonic() + limit / 1000 if given.at is None else given.at
         exchange.deadline = Deadline(at, limit, enforced=True, patience=given.patience)
         bound = self._patrol.until(at + _GRACE)
