@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.cli.definition_sources import find_definitions
+from docgraph.cli.apps.sources import find_definitions
 from docgraph.cli.demo.data import build_blog
 from docgraph.codec import decode
 from docgraph.graphql.definition.check import check_definition
