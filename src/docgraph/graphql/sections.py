@@ -87,6 +87,14 @@ class Graphql(ServiceConfig, frozen=True):
         Literal["all", "authenticated", "off"] | tuple[str, ...],
         Meta(description="who may read the schema: everybody, known callers, nobody, or roles"),
     ] = "all"
+    operations_only: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="callers all of whose roles are listed run stored operations and nothing "
+            "else; `$unauthenticated` is who is unknown, `$authenticated` everybody else but the "
+            "root role"
+        ),
+    ] = ()
     explain: Annotated[
         tuple[str, ...] | None,
         Meta(

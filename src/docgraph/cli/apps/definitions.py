@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from docgraph.cli.definition_sources import SCHEMA_FILE, Found, find_definitions
+from docgraph.cli.apps.sources import SCHEMA_FILE, Found, find_definitions
 from docgraph.cli.terminal import Colour, notice, paint, print_table
 from docgraph.exchange import Document, StartupError
 from docgraph.graphql.apps.questions import settle

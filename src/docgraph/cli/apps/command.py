@@ -26,8 +26,8 @@ from docgraph.exchange import (
 from docgraph.graphql.sections import Graphql
 
 if TYPE_CHECKING:
-    from docgraph.cli.app_changes import Change
-    from docgraph.cli.definitions import Checked
+    from docgraph.cli.apps.changes import Change
+    from docgraph.cli.apps.definitions import Checked
     from docgraph.server.app import Docgraph
 
 __all__ = ["apps"]
@@ -56,7 +56,13 @@ def check(sources: Sources, paths: tuple[Path, ...], database: bool, as_json: bo
     and, unless told otherwise, without a database. Exit code 1 when one of the definitions cannot
     work.
     """
-    from docgraph.cli.definitions import check_paths, check_stored, report, settle_all, settle_alone
+    from docgraph.cli.apps.definitions import (
+        check_paths,
+        check_stored,
+        report,
+        settle_all,
+        settle_alone,
+    )
 
     prepared = prepare_sources(sources)
 
@@ -98,8 +104,8 @@ def apply(
     have them, for 5 s at most.
     """
     from docgraph.cli.acl.opening import Opening
-    from docgraph.cli.app_changes import claims_of
-    from docgraph.cli.definitions import check_paths, report, settle_all, settle_alone
+    from docgraph.cli.apps.changes import claims_of
+    from docgraph.cli.apps.definitions import check_paths, report, settle_all, settle_alone
     from docgraph.graphql.apps.cache_plugins import ensure_index
 
     def refuse_errors(found: list[Checked]) -> None:
@@ -151,8 +157,8 @@ def diff(
 
     Changes that break clients are marked, and so are those that might.
     """
-    from docgraph.cli.app_changes import print_changes
-    from docgraph.cli.definitions import read_paths
+    from docgraph.cli.apps.changes import print_changes
+    from docgraph.cli.apps.definitions import read_paths
 
     found = read_paths(paths)
     for one in found:
@@ -189,7 +195,7 @@ def list_(sources: Sources, as_json: bool) -> None:
 @configured
 def show(sources: Sources, app: str, files: Path | None) -> None:
     """Print a stored definition as it was written."""
-    from docgraph.cli.definition_export import write_definition
+    from docgraph.cli.apps.export import write_definition
     from docgraph.codec import JsonMode, to_json
 
     document = _without_etag(_run(sources, lambda bench: bench.require(app)))
@@ -263,7 +269,7 @@ class _Definitions:
 
     async def compare(self, wanted: Sequence[Document], *, prune: bool) -> list[Change]:
         """What storing these definitions would change."""
-        from docgraph.cli.app_changes import find_changes
+        from docgraph.cli.apps.changes import find_changes
 
         stored = [_without_etag(one) for one in await self.read_all()]
         return find_changes(stored, wanted, json_mode=self.settings.json_mode, prune=prune)
@@ -296,7 +302,7 @@ def _run(sources: Sources, work: Callable[[_Definitions], Awaitable[_T]]) -> _T:
 
 
 def _refuse_collisions(changes: Sequence[Change], *, prune: bool) -> None:
-    from docgraph.cli.app_changes import find_collisions
+    from docgraph.cli.apps.changes import find_collisions
 
     for app, other in find_collisions(changes, prune=prune):
         raise StartupError(
