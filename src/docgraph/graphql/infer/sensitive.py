@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Final
 
 from docgraph.graphql.infer.words import split_words
@@ -49,7 +50,7 @@ def is_secret(name: str) -> bool:
     words = split_words(name)
     if not _SECRET.isdisjoint(words) or "".join(words) in _SECRET:
         return True
-    return any(pair in _SECRET_PAIRS for pair in zip(words, words[1:], strict=False))
+    return any(pair in _SECRET_PAIRS for pair in pairwise(words))
 
 
 def looks_secret(values: Iterable[object]) -> bool:

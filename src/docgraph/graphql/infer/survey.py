@@ -21,8 +21,8 @@ from docgraph.exchange.errors import (
 from docgraph.graphql.infer.enums import find_enum_values
 from docgraph.graphql.infer.profile import Profile
 from docgraph.store import Store
+from docgraph.store.catalog import Inventory, Listed, Measure
 from docgraph.store.facts import Index
-from docgraph.store.inventory import Inventory, Listed, Measure
 from docgraph.store.mounts import is_reserved_collection
 
 __all__ = ["SMALL", "Budget", "Scope", "Surveyed", "survey"]
