@@ -15,7 +15,7 @@ from docgraph.graphql.infer.survey import Surveyed
 from docgraph.graphql.infer.types import RESERVED_TYPES, TypeBuilder
 from docgraph.graphql.infer.words import NamePool, camel, is_name, pascal, plural, split_words
 
-__all__ = ["build_model"]
+__all__ = ["KnownNames", "build_model"]
 
 _MOST_SORTS: Final = 3  # of a relation
 _IDENTIFYING: Final = frozenset({"objectId", "number", "uuid"})
@@ -31,10 +31,18 @@ class _Part:
     lists: ListBuilder = field(init=False)
 
 
+@dataclass(frozen=True, slots=True)
+class KnownNames:
+    """Types that collections have already, and those of objects and enums in them."""
+
+    collections: Mapping[str, str] = field(default_factory=dict)
+    nested: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+
 def build_model(
-    collections: Sequence[Surveyed], relations: Sequence[Relation], names: Mapping[str, str]
+    collections: Sequence[Surveyed], relations: Sequence[Relation], names: KnownNames
 ) -> Model:
-    """Everything that the sample shows; `names` are the types that collections have already."""
+    """Everything that the sample shows, under the names that it has already."""
     model = Model()
     model.types["Query"] = ObjectType("Query")
     builder = _ModelBuilder(model, relations)
@@ -55,12 +63,12 @@ class _ModelBuilder:
         self._types = NamePool(RESERVED_TYPES)
         self._parts: dict[str, _Part] = {}
 
-    def build_types(self, collections: Sequence[Surveyed], names: Mapping[str, str]) -> None:
+    def build_types(self, collections: Sequence[Surveyed], names: KnownNames) -> None:
         """The types of the collections themselves have the names that they want."""
         chosen = {
-            one.name: self._types.claim(names[one.name])
+            one.name: self._types.claim(names.collections[one.name])
             for one in collections
-            if names.get(one.name)
+            if one.name in names.collections
         }
         for one in collections:
             if one.name not in chosen:
@@ -69,7 +77,7 @@ class _ModelBuilder:
                 chosen[one.name] = self._types.claim(wish, f"{wish}Document")
         for one in collections:
             references = self._references(one)
-            known = (references, one.open_ended, one.listed.required)
+            known = (references, one.open_ended, names.nested, one.listed.required)
             builder = TypeBuilder(self.model, self._types, *known)
             builder.build(chosen[one.name], one.profile.shape)
             part = _Part(one, chosen[one.name], builder)
@@ -86,7 +94,8 @@ class _ModelBuilder:
     def _describe(self, part: _Part) -> None:
         one, type_ = part.collection, self.model.types[part.type_name]
         kind = {"view": "view", "timeseries": "time series"}.get(one.listed.kind, "collection")
-        about = "" if one.documents is None else f"about {one.documents} documents, "
+        is_known = one.documents is not None and one.is_told
+        about = f"about {one.documents} documents, " if is_known else ""
         type_.description = f"A document of {one.name}"
         type_.remarks.insert(0, f"{kind} {one.name}: {about}{one.profile.documents} looked at")
 
@@ -177,7 +186,7 @@ class _ModelBuilder:
             mapping = page_mapping(part.lists.build_mapping(find, sorts))
             arguments = [*(argument for argument, _ in sorts), *page_arguments()]
             one = Field(name, f"[{part.type_name}!]!", mapping, arguments)
-        if not relation.is_indexed:
+        if not relation.is_indexed and source.collection.is_told:
             one.remarks.append(
                 f"no index serves this: {_create_index(source.collection, source.text)}"
             )

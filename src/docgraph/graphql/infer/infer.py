@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from docgraph.config.render import render_block
 from docgraph.exchange import Document
 from docgraph.exchange.errors import NotFound
-from docgraph.graphql.infer.build import build_model
+from docgraph.graphql.infer.build import KnownNames, build_model
 from docgraph.graphql.infer.model import Model
 from docgraph.graphql.infer.relations import find_relations
 from docgraph.graphql.infer.render import build_mappings, render_schema
@@ -45,10 +44,10 @@ class Inferred:
         return render_block(self.mappings)
 
 
-async def infer(store: Store, scope: Scope, names: Mapping[str, str] | None = None) -> Inferred:
+async def infer(store: Store, scope: Scope, names: KnownNames | None = None) -> Inferred:
     """Look at the database and infer a definition; raises `NotFound` where nothing can be learned.
 
-    `names` are the types that collections have in a definition that is there already.
+    `names` are those of a definition that is there already.
     """
     notes: list[str] = []
     collections = await survey(store, scope, notes)
@@ -59,7 +58,8 @@ async def infer(store: Store, scope: Scope, names: Mapping[str, str] | None = No
         )
     budget = Budget(scope.seconds * _RELATIONS_SHARE)
     relations = await find_relations(store, collections, budget, notes)
-    model = build_model(collections, relations, names or {})
+    known = names or KnownNames()
+    model = await scope.run(lambda: build_model(collections, relations, known))
     return Inferred(model, [*notes, *model.notes])
 
 

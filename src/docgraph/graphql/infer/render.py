@@ -8,7 +8,14 @@ from typing import Any, Final
 
 from docgraph.graphql.infer.model import Argument, EnumType, Field, Model, ObjectType
 
-__all__ = ["build_mappings", "map_enum", "render_field", "render_schema", "render_type"]
+__all__ = [
+    "build_mappings",
+    "map_enum",
+    "render_field",
+    "render_left_out",
+    "render_schema",
+    "render_type",
+]
 
 _WIDTH: Final = 100
 _INDENT: Final = "  "
@@ -38,8 +45,13 @@ def _type_lines(type_: ObjectType | EnumType) -> Iterator[str]:
     for field in type_.fields.values():
         yield from render_field(field)
     for name, reason in type_.left_out:
-        yield f"{_INDENT}{_comment(f'{name}: left out, {reason}')}"
+        yield render_left_out(name, reason)
     yield "}"
+
+
+def render_left_out(name: str, reason: str) -> str:
+    """A comment in place of a field."""
+    return f"{_INDENT}{_comment(f'{name}: left out, {reason}')}"
 
 
 def render_field(field: Field) -> Iterator[str]:

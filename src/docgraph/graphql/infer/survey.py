@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from docgraph.exchange import Deadline, DocgraphError, Document
 from docgraph.exchange.errors import (
@@ -25,7 +25,9 @@ from docgraph.store.catalog import Inventory, Listed, Measure
 from docgraph.store.facts import Index
 from docgraph.store.mounts import is_reserved_collection
 
-__all__ = ["SMALL", "Budget", "Scope", "Surveyed", "survey"]
+__all__ = ["MOST_SECONDS", "SMALL", "Budget", "Scope", "Surveyed", "survey"]
+
+T = TypeVar("T")
 
 SMALL: Final = 100_000  # documents that may be gone through for one query
 _SAMPLING_SHARE: Final = 0.6  # of the budget; relations are looked for in the rest
@@ -33,7 +35,18 @@ _LONGEST_MS: Final = 6_000  # for one collection
 _SHORTEST_MS: Final = 300
 _MOST_COLLECTIONS: Final = 500
 
-Run = Callable[[Callable[[], None]], Awaitable[None]]
+MOST_SECONDS: Final = 45.0
+
+
+class Run(Protocol):
+    """Does work that takes long, perhaps elsewhere."""
+
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
+        """The result of the work."""
+
+
+async def _run_here(work: Callable[[], T]) -> T:
+    return work()
 
 
 class Budget:
@@ -55,16 +68,20 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is looked at; `own` are the collections of docgraph itself, `may_read` those allowed."""
+    """What is looked at; `own` are the collections of docgraph itself, `may_read` those allowed.
+
+    `tells`: whether indexes and counts may be told. `tell` hears of the progress.
+    """
 
     db: str
     collections: Collection[str] | None = None
     sample: int = 1000
     own: Collection[str] = ()
     may_read: Callable[[str], Awaitable[bool]] | None = None
-    seconds: float = 45.0
+    seconds: float = MOST_SECONDS
+    tells: bool = True
     tell: Callable[[int, int, str], None] = lambda number, total, name: None
-    run: Run | None = None  # does work that takes long elsewhere
+    run: Run = _run_here
 
 
 @dataclass(slots=True)
@@ -77,6 +94,7 @@ class Surveyed:
     documents: int | None = None  # about; None: more than small, for all that is known
     indexes: tuple[Index, ...] = ()
     is_fair: bool = True
+    is_told: bool = True  # indexes and counts may be
     open_ended: set[tuple[str, ...]] = field(default_factory=set)  # texts beyond the sample
 
     @property
@@ -125,12 +143,14 @@ async def _choose(inventory: Inventory, scope: Scope, notes: list[str]) -> list[
     for one in there:
         if scope.collections is not None and one.name not in scope.collections:
             continue
+        if scope.may_read is not None and not await scope.may_read(one.name):
+            continue
         if one.name in scope.own:
             notes.append(f"{one.name}: left out, it belongs to docgraph itself")
         elif is_reserved_collection(one.name):
             if not one.name.startswith("system."):
                 notes.append(f"{one.name}: left out, it is reserved")
-        elif scope.may_read is None or await scope.may_read(one.name):
+        else:
             chosen.append(one)
     _require_all(scope, [one.name for one in there], chosen)
     if len(chosen) > _MOST_COLLECTIONS:
@@ -142,8 +162,8 @@ def _require_all(scope: Scope, there: Sequence[str], chosen: Sequence[Listed]) -
     """What somebody names has to be there; whoever may not read it is told the same."""
     names = {one.name for one in chosen}
     for name in scope.collections or ():
-        is_left_out = name in there and (name in scope.own or is_reserved_collection(name))
-        if name not in names and not is_left_out:
+        is_left_out = name in scope.own or is_reserved_collection(name)
+        if name not in names and not (is_left_out and name in there and scope.may_read is None):
             raise NotFound(f"there is no collection {name!r} in the database {scope.db!r}")
 
 
@@ -166,6 +186,9 @@ async def _look_at(
         found.indexes = await store.facts.indexes(db, name) or ()
         await _look_at_ends(store, found)
         await _look_for_others(store, found)
+        found.is_told = scope.tells
+        if not scope.tells:
+            found.indexes = ()  # which what is inferred would tell of
     except StoreForbidden:
         notes.append(f"{name}: left out, the database does not let us read it")
         return None
@@ -184,10 +207,7 @@ async def _look_at(
 
 def _taker(scope: Scope, profile: Profile) -> Callable[[list[Document]], Awaitable[None]]:
     async def take(documents: list[Document]) -> None:
-        if scope.run is None:
-            profile.add_all(documents)
-        else:
-            await scope.run(lambda: profile.add_all(documents))
+        await scope.run(lambda: profile.add_all(documents))
 
     return take
 

@@ -66,6 +66,7 @@ class TypeBuilder:
     type_names: NamePool
     references: Collection[Path] = ()
     open_ended: Collection[Path] = ()
+    nested: Mapping[tuple[str, str], str] = field(default_factory=dict)  # names that are known
     required: Collection[str] = ()
     owners: dict[Path, ObjectType] = field(default_factory=dict)
     leaves: list[Leaf] = field(default_factory=list)
@@ -162,7 +163,7 @@ class TypeBuilder:
         words = split_words(path[-1]) or ["part"]
         if repeated:
             words = [*words[:-1], singular(words[-1])]
-        name = self.type_names.claim(owner + pascal(words), f"{owner}{pascal(words)}Part")
+        name = self._claim(owner, path, owner + pascal(words), f"{owner}{pascal(words)}Part")
         self.build(name, shape, path, repeated=repeated)
         if not self.model.types[name].fields:
             del self.model.types[name]
@@ -202,9 +203,14 @@ class TypeBuilder:
         self.leaves.append(Leaf(path, compared, False, repeated, *known))
         return typed
 
+    def _claim(self, owner: str, path: Path, *wishes: str) -> str:
+        """A name for a type, the one that it has already first of all."""
+        known = self.nested.get((owner, path[-1]))
+        return self.type_names.claim(*([known] if known else []), *wishes)
+
     def _type_enum(self, owner: str, path: Path, values: dict[str, str]) -> _Typed:
         wish = owner + pascal(split_words(path[-1]) or ["kind"])
-        name = self.type_names.claim(wish, f"{wish}Kind")
+        name = self._claim(owner, path, wish, f"{wish}Kind")
         self.model.enums[name] = EnumType(name, dict(values))
         return _Typed(name, name)
 
