@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import orjson
 
+from docgraph.cli.apps.infer import infer
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import notice, print_table
 from docgraph.config import Sources
@@ -41,6 +42,9 @@ _FILES = click.Path(path_type=Path, exists=True)
 @click.group()
 def apps() -> None:
     """Apply, check and look at GraphQL app definitions."""
+
+
+apps.add_command(infer)
 
 
 @apps.command()
