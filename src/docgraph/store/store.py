@@ -168,12 +168,7 @@ class Store(Watching):
             take = strip_before(take, hidden)
 
         async def send(order: Order, take: Take | None) -> list[Document]:
-            options = {
-                "projection": projection,
-                "sort": order.sort,
-                "hint": order.hint,
-                "comment": comment,
-            }
+            options = {"projection": projection, **order._asdict(), "comment": comment}
             command = build_find(collection, filter, limit=limit, skip=skip, options=options)
             return await self._commands.fetch(db, command, deadline, consistency, take=take)
 
