@@ -64,6 +64,7 @@ from docgraph.mcp.metadata import McpChallenge, McpMetadata
 from docgraph.mcp.service import McpService
 from docgraph.openapi.service import OpenApiPageService, OpenApiService
 from docgraph.plugins.kinds import Plugin
+from docgraph.rest.news import CollectionsUpdater
 from docgraph.rest.schemas.checks import (
     SchemaChecker,
     SchemaStoreChecker,
@@ -159,6 +160,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     MongoService,
     EventStreamsProvider,
     CollectionNotifier,
+    CollectionsUpdater,
     SchemaChecker,
     SchemaStoreChecker,
     SchemaStoreReader,

@@ -107,10 +107,9 @@ def apply(
     See `docgraph apps check --help` for what a definition is. Waits until all instances that run
     have them, for 5 s at most.
     """
+    from docgraph.cli.acl.closing import Closing
     from docgraph.cli.acl.opening import Opening
-    from docgraph.cli.apps.changes import claims_of
     from docgraph.cli.apps.definitions import check_paths, report, settle_all, settle_alone
-    from docgraph.graphql.apps.cache_plugins import ensure_index
 
     def refuse_errors(found: list[Checked]) -> None:
         report(found, as_json=False)
@@ -129,20 +128,18 @@ def apply(
         changes = await bench.compare(documents, prune=prune)
         _refuse_collisions(changes, prune=prune)
         await opening.prepare(bench.app, documents)
+        closing = Closing.of(prepared, bench.app)
+        gone = [one.before for one in changes if prune and not one.after]
         if dry_run:
             _announce(changes, prune=prune)
             opening.announce()
+            await closing.close(gone, dry_run=True)
             return
-        await ensure_index(bench.app.store, bench.settings)
-        claims = set[str]().union(*map(claims_of, documents))
-        gone = [one.before for one in changes if prune and not one.after]
-        # one that is in the way of a new one goes first
-        await bench.delete(one for one in gone if claims & claims_of(one))
-        await bench.write(Write(WriteKind.REPLACE, documents, upsert=True))
-        for document in documents:
-            notice(f"stored {document['_id']!s}")
-        await bench.delete(one for one in gone if not claims & claims_of(one))
+        await bench.store(documents, gone)
+        await closing.close(gone)
         await opening.store()
+        if not open_to:
+            await closing.tell_open(one.after for one in changes if not one.before)
         await bench.tell_served()
 
     _run(sources, store_all)
@@ -226,12 +223,16 @@ def schema(part: Any) -> None:
 @click.argument("app")
 @configured
 def delete(sources: Sources, app: str) -> None:
-    """Delete a stored app; it answers 404 from then on."""
+    """Delete a stored app, with the rule of `apps apply --open-to`; it answers 404 from then on."""
+    from docgraph.cli.acl.closing import Closing
+
+    prepared = prepare_sources(sources)
 
     async def remove(bench: _Definitions) -> None:
         document = await bench.require(app)
         await bench.write(Write(WriteKind.DELETE, filter={"_id": document["_id"]}))
         notice(f"deleted {app!r}")
+        await Closing.of(prepared, bench.app).close([document])
         await bench.tell_served()
 
     _run(sources, remove)
@@ -277,6 +278,19 @@ class _Definitions:
 
         stored = [_without_etag(one) for one in await self.read_all()]
         return find_changes(stored, wanted, json_mode=self.settings.json_mode, prune=prune)
+
+    async def store(self, documents: tuple[Document, ...], gone: Sequence[Document]) -> None:
+        """Store definitions in place of others; one that is in the way of a new one goes first."""
+        from docgraph.cli.apps.changes import claims_of
+        from docgraph.graphql.apps.cache_plugins import ensure_index
+
+        await ensure_index(self.app.store, self.settings)
+        claims = set[str]().union(*map(claims_of, documents))
+        await self.delete(one for one in gone if claims & claims_of(one))
+        await self.write(Write(WriteKind.REPLACE, documents, upsert=True))
+        for document in documents:
+            notice(f"stored {document['_id']!s}")
+        await self.delete(one for one in gone if not claims & claims_of(one))
 
     async def delete(self, documents: Iterable[Document]) -> None:
         """Delete stored definitions, and say so."""
