@@ -102,6 +102,17 @@ class Graphql(ServiceConfig, frozen=True):
             "without it the root role of `dbAclAuthorizer`"
         ),
     ] = None
+    history_versions: Annotated[
+        int,
+        Meta(
+            description="versions that are kept of each app definition; 0 keeps none",
+            ge=0,
+            le=10_000,
+        ),
+    ] = 50
+    history_size: Annotated[
+        Size, Meta(description="bytes of the versions of all app definitions together")
+    ] = 67_108_864
     json_mode: Annotated[
         Literal["standard", "canonical", "relaxed", "plain"],
         Meta(description="JSON form of BSON values in results; apps may have their own"),

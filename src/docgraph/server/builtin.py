@@ -58,6 +58,7 @@ from docgraph.graphql.apps.cache_plugins import (
     AppsUpdater,
 )
 from docgraph.graphql.apps.creation import AppsIndexOnCreation
+from docgraph.graphql.apps.history_plugins import DefinitionHistorian, HistoryKeeper
 from docgraph.graphql.apps.writes import DefinitionChecker, DefinitionNotifier, DefinitionReader
 from docgraph.graphql.http.service import GraphqlService
 from docgraph.mcp.metadata import McpChallenge, McpMetadata
@@ -149,7 +150,9 @@ BUILTIN: tuple[type[Plugin], ...] = (
     AppsIndexOnCreation,
     DefinitionChecker,
     DefinitionNotifier,
+    DefinitionHistorian,
     DefinitionReader,
+    HistoryKeeper,
     # agents
     McpService,
     McpMetadata,
