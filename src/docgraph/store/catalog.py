@@ -20,7 +20,7 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import (
     AnswerTooLarge,
     DocgraphError,
-    StoreForbidden,
+    StoreError,
     TimeLimitExceeded,
 )
 from docgraph.runtime import Generations
@@ -174,7 +174,7 @@ class Inventory:
         }
         try:
             found = await self._commands.fetch(db, {**command}, deadline)
-        except StoreForbidden:
+        except StoreError:  # names need fewer rights
             found = await self._commands.fetch(db, {**command, "nameOnly": True}, deadline)
         return sorted(map(_read_listed, found), key=lambda one: one.name)
 

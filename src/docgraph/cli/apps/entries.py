@@ -35,9 +35,12 @@ def add_entries(text: str, entries: Entries, file: Path) -> str:
         merged = _merge(orjson.loads(text), plain)
         return orjson.dumps(merged, option=orjson.OPT_INDENT_2).decode() + "\n"
     there = _read(text, file)
+    if there is None:
+        raise StartupError(f"{file} is not valid YAML", hint="`docgraph apps check` says where")
     merged = _merge(to_plain(there) or {}, plain)
     added = _add_lines(text, there, plain)
-    if to_plain(_read(added, file)) != merged:
+    after = _read(added, file)
+    if after is None or to_plain(after) != merged:
         raise StartupError(
             f"{file} is written in a way that nothing can be added to",
             hint="write it with one key in each line; nothing was changed",
@@ -45,11 +48,9 @@ def add_entries(text: str, entries: Entries, file: Path) -> str:
     return added
 
 
-def _read(text: str, file: Path) -> Node:
+def _read(text: str, file: Path) -> Node | None:
     parsed = parse_yaml(text, lambda line, column: Origin(file.name, line + 1, column + 1))
-    if parsed.node is None or parsed.problems:
-        raise StartupError(f"{file} is not valid YAML: {parsed.problems[0]}")
-    return parsed.node
+    return None if parsed.problems else parsed.node
 
 
 def _merge(there: dict[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,7 @@ _MOST_SAMPLED = 10_000
 @configured
 def infer(  # noqa: PLR0913, PLR0917 - the options
     sources: Sources,
+    *,
     collections: tuple[str, ...],
     db: str | None,
     out: Path | None,

@@ -47,8 +47,7 @@ def build_model(
     model.types["Query"] = ObjectType("Query")
     builder = _ModelBuilder(model, relations)
     builder.build_types(collections, names)
-    for relation in relations:
-        builder.add_forward(relation)
+    builder.add_all_forward()
     builder.add_all_backward()
     builder.build_entrances()
     return model
@@ -80,6 +79,10 @@ class _ModelBuilder:
             known = (references, one.open_ended, names.nested, one.listed.required)
             builder = TypeBuilder(self.model, self._types, *known)
             builder.build(chosen[one.name], one.profile.shape)
+            if not self.model.types[chosen[one.name]].fields:
+                del self.model.types[chosen[one.name]]
+                self.model.notes.append(f"{one.name}: left out, nothing in it can be a field")
+                continue
             part = _Part(one, chosen[one.name], builder)
             lists = (builder.leaves, builder.names, references, self.model)
             part.lists = ListBuilder(one, part.type_name, *lists)
@@ -101,8 +104,13 @@ class _ModelBuilder:
 
     # --- relations --------------------------------------------------------------------------------
 
-    def add_forward(self, relation: Relation) -> None:
-        """From the document that has the key to the one that it names."""
+    def add_all_forward(self) -> None:
+        """From documents that have keys to those that they name."""
+        self._relations = [one for one in self._relations if self._parts.keys() >= {*_ends(one)}]
+        for relation in self._relations:
+            self._add_forward(relation)
+
+    def _add_forward(self, relation: Relation) -> None:
         source, key = relation.source, relation.key
         part, target = self._parts[source.collection.name], self._parts[key.collection.name]
         owner = part.builder.owners.get(source.path[:-1])
@@ -164,8 +172,7 @@ class _ModelBuilder:
         """From a document to those that name it."""
         pairs = Counter(_ends(one) for one in self._relations)
         for relation in self._relations:
-            is_view = relation.source.collection.listed.kind == "view"  # what it shows has its own
-            if self._is_built(relation) and not is_view:
+            if self._is_built(relation) and not relation.source.collection.is_view:
                 self._add_backward(relation, is_only=pairs[_ends(relation)] == 1)
 
     def _is_built(self, relation: Relation) -> bool:
@@ -200,7 +207,6 @@ class _ModelBuilder:
         for part in self._parts.values():
             words = type_words(part.collection.name)
             single, several = camel(words), camel([*words[:-1], plural(words[-1])])
-            single, several = (f"_{one}" if one[0].isdigit() else one for one in (single, several))
             listed = part.lists.build_list(pool.claim(several, f"{several}List"))
             wishes = (f"{single}ById",) if single == several else (single, f"{single}ById")
             id_leaf = _find_id(part)

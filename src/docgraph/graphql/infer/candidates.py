@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,7 +11,17 @@ from docgraph.graphql.infer.profile import Seen
 from docgraph.graphql.infer.survey import Surveyed
 from docgraph.graphql.infer.words import singular, split_words
 
-__all__ = ["Candidate", "Key", "Source", "find_keys", "find_sources", "stem_of", "type_words"]
+__all__ = [
+    "Candidate",
+    "Key",
+    "Source",
+    "find_keys",
+    "find_sources",
+    "is_copy",
+    "judge_name",
+    "stem_of",
+    "type_words",
+]
 
 _FAMILIES: Final = {
     "objectId": "objectId",
@@ -23,16 +34,10 @@ _FAMILIES: Final = {
 _SUFFIXES: Final = frozenset(
     "id ids oid uuid guid ref refs fk key keys code codes no number slug iata icao sku isbn".split()
 )
-_KEY_WORDS: Final = _SUFFIXES - {"ids", "refs", "fk", "keys", "codes"} | {
-    "email",
-    "username",
-    "login",
-    "handle",
-    "ean",
-    "symbol",
-    "ticker",
-    "abbreviation",
-}
+_NATURAL: Final = frozenset(
+    "email username login handle iata icao sku isbn ean symbol ticker".split()
+)
+_KEY_WORDS: Final = _SUFFIXES - {"ids", "refs", "fk", "keys", "codes"} | _NATURAL
 _GENERIC: Final = frozenset("id name code type key slug number no email title label".split())
 _PEOPLE: Final = frozenset(
     "user person account member customer employee author staff player contact owner creator "
@@ -43,6 +48,7 @@ _OWN: Final = frozenset(
     "supervisor boss mentor replace sibling friend follower following referrer".split()
 )
 _SAMPLE_FOR_KEYS: Final = 5
+_STEP: Final = re.compile(r"""[^.\[\]'"()\s$\0][^.\[\]'"()\s\0]*""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +125,16 @@ def find_keys(collection: Surveyed) -> Iterator[Key]:
         family = _family_of(seen)
         if family is None or not _is_plain(name):
             continue
-        if name == "_id" or collection.is_unique(name) or _looks_unique(collection, name, seen):
+        is_key = name == "_id" or collection.is_unique(name)
+        if is_key or (not collection.is_view and _looks_unique(collection, name, seen)):
             yield Key(collection, name, family, tuple(seen.values))
+
+
+def is_copy(source: Source, key: Key) -> bool:
+    """Whether both have a property of one name that is about something else: no key of either."""
+    if source.path[-1] != key.name or not _NATURAL.isdisjoint(split_words(key.name)[-1:]):
+        return False
+    return stem_of((key.name,)) not in ([], type_words(key.collection.name))
 
 
 def judge_name(source: Source, key: Key) -> int:
@@ -144,8 +158,8 @@ def _family_of(seen: Seen) -> str | None:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether the name can be a step of a path in a filter."""
-    return bool(name) and "." not in name and not name.startswith("$") and "\0" not in name
+    """Whether the name can be a step of a path in a filter and of a foreign key."""
+    return _STEP.fullmatch(name) is not None
 
 
 def _has_suffix(name: str) -> bool:

@@ -19,6 +19,7 @@ from docgraph.store import Store
 __all__ = ["Inferred", "build_app", "infer", "name_app"]
 
 _RELATIONS_SHARE: Final = 0.4  # of the time
+_MOST_REASONS: Final = 10
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -52,15 +53,22 @@ async def infer(store: Store, scope: Scope, names: KnownNames | None = None) -> 
     notes: list[str] = []
     collections = await survey(store, scope, notes)
     if not collections:
-        raise NotFound(
-            f"there is nothing to learn from in the database {scope.db!r}",
-            hint="; ".join(notes) or "it has no collections",
-        )
+        raise _nothing(scope, notes)
     budget = Budget(scope.seconds * _RELATIONS_SHARE)
     relations = await find_relations(store, collections, budget, notes)
     known = names or KnownNames()
     model = await scope.run(lambda: build_model(collections, relations, known))
-    return Inferred(model, [*notes, *model.notes])
+    notes += model.notes
+    if not model.types["Query"].fields:
+        raise _nothing(scope, notes)
+    return Inferred(model, notes)
+
+
+def _nothing(scope: Scope, notes: list[str]) -> NotFound:
+    return NotFound(
+        f"there is nothing to learn from in the database {scope.db!r}",
+        hint="; ".join(notes[:_MOST_REASONS]) or "it has no collections that docgraph may read",
+    )
 
 
 def name_app(db: str) -> str:

@@ -116,7 +116,10 @@ class ListBuilder:
         able = [
             one
             for one in self.leaves
-            if not one.is_repeated and self._is_askable(one) and one.path not in self.references
+            if not one.is_repeated
+            and self._is_askable(one)
+            and one.path not in self.references
+            and one.type != "ObjectId"
         ]
         first = [one for one in able if self.collection.has_index(one.text)]
         others = [one for one in able if one not in first and self.collection.is_small]

@@ -18,6 +18,7 @@ from docgraph.graphql.infer.candidates import (
     Source,
     find_keys,
     find_sources,
+    is_copy,
     judge_name,
 )
 from docgraph.graphql.infer.survey import Budget, Surveyed
@@ -199,7 +200,8 @@ class _Search:
 def _find_candidates(source: Source, keys: Sequence[Key]) -> Iterator[Candidate]:
     for key in keys:
         is_same = key.collection is source.collection and source.path == (key.name,)
-        if key.family != source.family or is_same:
+        is_unsure = not key.collection.is_unique(key.name) and is_copy(source, key)
+        if key.family != source.family or is_same or is_unsure:
             continue
         strength = judge_name(source, key)
         if strength or source.family in _CHANCELESS or _is_alike(source, key):

@@ -14,7 +14,6 @@ from typing import Any, Final, Protocol, TypeVar
 from docgraph.exchange import Deadline, DocgraphError, Document
 from docgraph.exchange.errors import (
     NotFound,
-    StoreForbidden,
     StoreUnavailable,
     TimeLimitExceeded,
 )
@@ -103,6 +102,11 @@ class Surveyed:
         return self.listed.name
 
     @property
+    def is_view(self) -> bool:
+        """Whether its documents are those of other collections."""
+        return self.listed.kind == "view"
+
+    @property
     def is_small(self) -> bool:
         """Whether a query may go through all of it."""
         return self.documents is not None and self.documents <= SMALL
@@ -189,9 +193,6 @@ async def _look_at(
         found.is_told = scope.tells
         if not scope.tells:
             found.indexes = ()  # which what is inferred would tell of
-    except StoreForbidden:
-        notes.append(f"{name}: left out, the database does not let us read it")
-        return None
     except StoreUnavailable:
         raise
     except DocgraphError as error:

@@ -67,7 +67,7 @@ _IRREGULAR: Final = {
 }
 _PLURALS: Final = {one: many for many, one in _IRREGULAR.items() if many != "persons"}
 _UNCHANGED: Final = frozenset(
-    "news series species status bus gps sms dns aws ios analytics logistics physics media data "
+    "news series species gps sms dns aws ios analytics logistics physics media data "
     "metadata equipment information inventory staff software hardware sheep fish feedback "
     "traffic weather history telemetry aircraft spacecraft".split()
 )
@@ -117,7 +117,7 @@ def pascal(words: Sequence[str]) -> str:
 
 def camel(words: Sequence[str]) -> str:
     """The words as a name of a field."""
-    return "".join([*words[:1], pascal(words[1:])])
+    return safe_name("".join([*words[:1], pascal(words[1:])]))
 
 
 def upper_snake(text: str) -> str:
