@@ -46,7 +46,7 @@ _MOST_SAMPLED = 10_000
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the definition and notes as JSON.")
 @configured
-def infer(  # noqa: PLR0913, PLR0917 - the options
+def infer(  # noqa: PLR0913 - the options
     sources: Sources,
     *,
     collections: tuple[str, ...],
