@@ -39,6 +39,9 @@ _TELLING: Final = _CALLED | frozenset(
     "code slug sku status type kind category country city state language currency email username "
     "year date number brand genre tag rated".split()
 )
+_PROSE: Final = frozenset(
+    "text body content description bio plot summary message comment html markdown note".split()
+)
 _NAMING: Final = frozenset("id ids number no code zip zipcode postcode key".split())
 _SELECTIVE: Final = 0.5  # a text that is repeated as often is worth a filter
 _FOUND_BY: Final = "text"  # kind of an index
@@ -193,6 +196,8 @@ class ListBuilder:
             return 4
         if leaf.type in _COUNTS or leaf.type in _NUMBERS:
             return 6
+        if not _PROSE.isdisjoint(split_words(leaf.path[-1])):
+            return None
         is_selective = not leaf.is_varied and leaf.distinct <= leaf.filled * _SELECTIVE
         return 5 if leaf.type == "String" and is_selective else None
 
