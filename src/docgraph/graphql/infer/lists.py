@@ -1,7 +1,7 @@
 """Fields of `Query` for a collection: one document by its key, and the list that can be narrowed.
 
-Filters and sorts follow the indexes that there are. Of a small collection other telling properties
-can be asked for, too: going through all of it does not hurt there.
+Filters and sorts follow the indexes that there are. Of a collection that is not too large other
+telling properties can be asked for, too: going through all of it takes a moment.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class ListBuilder:
         return sorts
 
     def _sorted_leaves(self) -> list[Leaf]:
-        """Those with an index, and of small collections dates, numbers and names."""
+        """Those with an index, and where others do not hurt, dates, numbers and names."""
         able = [
             one
             for one in self.leaves
@@ -125,7 +125,7 @@ class ListBuilder:
             and one.type != "ObjectId"
         ]
         first = [one for one in able if self.collection.has_index(one.text)]
-        others = [one for one in able if one not in first and self.collection.is_small]
+        others = [one for one in able if one not in first and self.collection.is_scanned]
         wanted = ("DateTime", *_NUMBERS)
         telling = [
             one
@@ -158,7 +158,7 @@ class ListBuilder:
         if leaf.type not in ("DateTime", "Float", "Decimal128") or is_key:
             name = names.claim(base)
             yield Argument(name, leaf.type), {leaf.text: {"$arg": name}}
-        if leaf.type == "String" and _is_called(leaf) and self.collection.is_small:
+        if leaf.type == "String" and _is_called(leaf) and self.collection.is_scanned:
             name = names.claim(_join([base, "matches"]))
             yield Argument(name, "Regex"), {leaf.text: {"$arg": name}}
         if (leaf.type in _NUMBERS or leaf.type == "DateTime") and not is_key:
@@ -179,7 +179,7 @@ class ListBuilder:
         keys = [key for index in self.collection.indexes for key, _ in index.keys]
         if leaf.text in keys:
             return (0 if self.collection.has_index(leaf.text) else 1, keys.index(leaf.text))
-        if not self.collection.is_small or len(leaf.path) > _DEEPEST:
+        if not self.collection.is_scanned or len(leaf.path) > _DEEPEST:
             return None
         rank = self._rank_by_look(leaf)
         return None if rank is None else (rank + len(leaf.path), 0)
