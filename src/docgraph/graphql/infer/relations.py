@@ -134,7 +134,7 @@ class _Search:
                     f"{source.collection.name}.{source.text} holds ids of {meant[0]} as texts, "
                     "which never equal ObjectIds: no relation"
                 )
-        if named:
+        if named and source.path[-1] not in ("_id", "id"):  # of an object in the document itself
             key = named[0].key
             self._notes.append(
                 f"{source.collection.name}.{source.text} sounds like {key.collection.name}."
