@@ -45,7 +45,7 @@ _PEOPLE: Final = frozenset(
 )
 _OWN: Final = frozenset(
     "parent ancestor root reply previous next predecessor successor child related similar manager "
-    "supervisor boss mentor replace sibling friend follower following referrer".split()
+    "supervisor boss mentor reports replace sibling friend follower following referrer".split()
 )
 _SAMPLE_FOR_KEYS: Final = 5
 _STEP: Final = re.compile(r"""[^.\[\]'"()\s$\0][^.\[\]'"()\s\0]*""")
@@ -172,5 +172,5 @@ def _looks_unique(collection: Surveyed, name: str, seen: Seen) -> bool:
     if not words or words[-1] not in _KEY_WORDS:
         return False
     total = collection.profile.documents
-    is_everywhere = seen.filled == total and total >= _SAMPLE_FOR_KEYS
-    return is_everywhere and all(count == 1 for count in seen.values.values())
+    is_enough = total >= _SAMPLE_FOR_KEYS or (collection.is_complete and total > 1)
+    return seen.filled == total and is_enough and all(count == 1 for count in seen.values.values())

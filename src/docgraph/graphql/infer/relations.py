@@ -7,6 +7,7 @@ are never the same by chance.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -33,6 +34,7 @@ _PATIENCE_MS: Final = 2_000
 _MOST_PROBES: Final = 4_000
 _CHANCELESS: Final = frozenset({"objectId", "uuid"})
 _FEW: Final = 5
+_HEX_ID: Final = re.compile("[0-9a-f]{24}")
 _HALF, _MOST, _NEARLY_ALL = 0.5, 0.8, 0.95
 
 
@@ -114,7 +116,7 @@ class _Search:
             if relation is not None and _is_believable(relation):
                 found.append(relation)
         if not found:
-            self._remark(source, candidates)
+            self._remark(source, candidates, keys)
             return None
         best = max(found, key=lambda one: (one.strength, one.share, _weigh(one)))
         if len(found) > 1 and best.strength == 0 and source.family not in _CHANCELESS:
@@ -122,9 +124,17 @@ class _Search:
             return None
         return best
 
-    def _remark(self, source: Source, candidates: Sequence[Candidate]) -> None:
+    def _remark(self, source: Source, candidates: Sequence[Candidate], keys: Sequence[Key]) -> None:
         named = [one for one in candidates if one.strength > 1]
-        if named:
+        if _holds_ids_as_texts(source) and not named:
+            others = [one for one in keys if one.family == "objectId" and one.name == "_id"]
+            meant = [one.collection.name for one in others if judge_name(source, one) > 1]
+            if meant:
+                self._notes.append(
+                    f"{source.collection.name}.{source.text} holds ids of {meant[0]} as texts, "
+                    "which never equal ObjectIds: no relation"
+                )
+        if named and source.path[-1] not in ("_id", "id"):  # of an object in the document itself
             key = named[0].key
             self._notes.append(
                 f"{source.collection.name}.{source.text} sounds like {key.collection.name}."
@@ -233,6 +243,10 @@ def _is_believable(relation: Relation) -> bool:
     if strength == 1:
         return share >= _NEARLY_ALL
     return family == "string" and share >= _NEARLY_ALL and relation.found >= _FEW
+
+
+def _holds_ids_as_texts(source: Source) -> bool:
+    return source.family == "string" and all(_HEX_ID.fullmatch(one) for one in source.values)
 
 
 def _weigh(relation: Relation) -> tuple[bool, int]:

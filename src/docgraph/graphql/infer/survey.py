@@ -24,11 +24,12 @@ from docgraph.store.catalog import Inventory, Listed, Measure
 from docgraph.store.facts import Index
 from docgraph.store.mounts import is_reserved_collection
 
-__all__ = ["MOST_SECONDS", "SMALL", "Budget", "Scope", "Surveyed", "survey"]
+__all__ = ["MOST_SECONDS", "SCANNED", "SMALL", "Budget", "Scope", "Surveyed", "survey"]
 
 T = TypeVar("T")
 
-SMALL: Final = 100_000  # documents that may be gone through for one query
+SMALL: Final = 100_000  # documents that are gone through to learn something
+SCANNED: Final = 1_000_000  # documents that a query may go through
 _SAMPLING_SHARE: Final = 0.6  # of the budget; relations are looked for in the rest
 _LONGEST_MS: Final = 6_000  # for one collection
 _SHORTEST_MS: Final = 300
@@ -108,8 +109,13 @@ class Surveyed:
 
     @property
     def is_small(self) -> bool:
-        """Whether a query may go through all of it."""
+        """Whether it is worth going through all of it to learn something."""
         return self.documents is not None and self.documents <= SMALL
+
+    @property
+    def is_scanned(self) -> bool:
+        """Whether a query may go through all of it: about a second, where no index serves it."""
+        return self.documents is not None and self.documents <= SCANNED
 
     @property
     def is_complete(self) -> bool:
@@ -219,10 +225,10 @@ async def _count(store: Store, found: Surveyed, measure: Measure) -> int | None:
         return measure.documents
     deadline = Deadline.after_ms(_SHORTEST_MS * 3)
     try:
-        count = await store.count(found.db, found.name, {}, limit=SMALL + 1, deadline=deadline)
+        count = await store.count(found.db, found.name, {}, limit=SCANNED + 1, deadline=deadline)
     except DocgraphError:
         return None
-    return count if count <= SMALL else None
+    return count if count <= SCANNED else None
 
 
 async def _look_at_ends(store: Store, found: Surveyed) -> None:
