@@ -507,6 +507,17 @@ async def test_an_index_that_only_orders_what_is_looked_through_is_a_scan(
     assert fetch["missingIndex"] == {"team": 1, "_id": 1}
 
 
+async def test_a_plan_tells_the_limits_of_its_app(service: Service) -> None:
+    definition = build(service, descriptor={"limits": {"fetched-documents": 77}})
+    plan = await get(service, "plan", definition=definition, query=ASK)
+
+    assert plan["limits"] == {
+        "estimatedDocuments": 2_000_000,
+        "fetchedDocuments": 77,
+        "responseBytes": 16 << 20,
+    }
+
+
 async def test_a_plan_without_a_run_asks_for_no_document(service: Service) -> None:
     plan = await get(service, "plan", definition=build(service), query=ASK, run=False)
     assert "commands" not in plan

@@ -72,6 +72,7 @@ from docgraph.rest.schemas.checks import (
 )
 from docgraph.rest.service import MongoService
 from docgraph.rest.writes.collection_notifier import CollectionNotifier
+from docgraph.server.services.apps import VisibleApps
 from docgraph.server.services.health import DatabaseProbe
 from docgraph.server.services.metrics import MetricsService
 from docgraph.server.services.ping import Ping
@@ -155,6 +156,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     McpChallenge,
     # tools for authors
     ToolsService,
+    VisibleApps,
     # documents, and what happens to them
     MongoService,
     EventStreamsProvider,

@@ -115,6 +115,7 @@ class Answers:
         if not privileged:
             return content
         content["warnings"] = [one.warning for one in outlook.fetches if one.warning]
+        content["limits"] = _describe_limits(visit.app)
         if wanted.run:
             is_draft = wanted.draft is not None
             return content | await self._run(visit, request, is_draft=is_draft)
@@ -190,6 +191,16 @@ class Answers:
             "roles": [NOBODY, *roles],
             "fields": await run_blocking(self.lane, _describe_fields, app, roles, shown),
         }
+
+
+def _describe_limits(app: App) -> dict[str, int]:
+    """What bounds a query of the app, in the units of its plan."""
+    limits = app.limits
+    return {
+        "estimatedDocuments": limits.estimated_documents,
+        "fetchedDocuments": limits.fetched_documents,
+        "responseBytes": limits.response_bytes,
+    }
 
 
 def _require_draft(wanted: Wanted) -> Draft:
