@@ -6,7 +6,7 @@ where a query to it would be admitted. `/?login` asks browsers for a name and a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any, ClassVar, Final
 
