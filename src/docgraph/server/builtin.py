@@ -50,6 +50,7 @@ from docgraph.auth.users.changes import (
     UserChangeNotifier,
 )
 from docgraph.auth.users.first import FirstUser
+from docgraph.console.service import ConsoleService
 from docgraph.events.streams import EventStreamsProvider
 from docgraph.graphql.apps.cache_plugins import (
     AppsIndex,
@@ -154,9 +155,10 @@ BUILTIN: tuple[type[Plugin], ...] = (
     McpService,
     McpMetadata,
     McpChallenge,
-    # tools for authors
+    # tools for authors, and the page that uses them
     ToolsService,
     VisibleApps,
+    ConsoleService,
     # documents, and what happens to them
     MongoService,
     EventStreamsProvider,

@@ -28,6 +28,7 @@ from docgraph.auth.mechanisms.sections import (
 from docgraph.auth.sections import Roles
 from docgraph.auth.tokens.sections import AuthTokenService, JwtTokenManager, RndTokenManager
 from docgraph.config.section import Section
+from docgraph.console.sections import Console
 from docgraph.events.sections import Events
 from docgraph.graphql.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql
 from docgraph.mcp.sections import Mcp
@@ -58,6 +59,7 @@ _IN_ORDER: Final[tuple[type[Section], ...]] = (
     Mcp,
     Tools,
     VisibleApps,
+    Console,
     Ping,
     DatabaseProbe,
     Metrics,

@@ -1,0 +1,144 @@
+/** An editor of CodeMirror in a shadow root, where its styles need no exception from the page's policy. */
+
+import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { json, jsonParseLinter } from "@codemirror/lang-json";
+import { yaml } from "@codemirror/lang-yaml";
+import { bracketMatching, foldGutter, foldKeymap, indentOnInput } from "@codemirror/language";
+import { type Diagnostic, forceLinting, lintGutter, lintKeymap, linter } from "@codemirror/lint";
+import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
+import { EditorState, type Extension, Prec, type Text } from "@codemirror/state";
+import {
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  highlightActiveLineGutter,
+  highlightSpecialChars,
+  keymap,
+  lineNumbers,
+} from "@codemirror/view";
+import { graphql, updateSchema } from "cm6-graphql";
+import type { GraphQLSchema } from "graphql";
+import { theme } from "./theme.js";
+import type { EditorControl, EditorOptions, Finding, Language } from "./types.js";
+
+/** The options as they are now: what is asked late, such as keys, is always that of the last drawing. */
+export interface Current {
+  options: EditorOptions;
+}
+
+export class CodeEditor implements EditorControl {
+  private readonly view: EditorView;
+  private shown: EditorOptions;
+
+  constructor(host: HTMLElement, private readonly current: Current) {
+    const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
+    root.replaceChildren();
+    this.shown = current.options;
+    const { value } = current.options;
+    this.view = new EditorView({ root, parent: root, state: EditorState.create({ doc: value, extensions: extend(current) }) });
+  }
+
+  /** Take over what has changed from outside. */
+  update(): void {
+    const before = this.shown;
+    const { value, findings, schema } = this.current.options;
+    this.shown = this.current.options;
+    const doc = this.view.state.doc;
+    if (value !== before.value && value !== doc.toString()) {
+      this.view.dispatch({ changes: { from: 0, to: doc.length, insert: value } });
+    }
+    if (schema !== before.schema) updateSchema(this.view, schema);
+    if (findings !== before.findings || schema !== before.schema) forceLinting(this.view);
+  }
+
+  focus(): void {
+    this.view.focus();
+  }
+
+  reveal(line: number, column = 1): void {
+    const anchor = offsetOf(this.view.state.doc, line, column);
+    this.view.dispatch({ selection: { anchor }, effects: EditorView.scrollIntoView(anchor, { y: "center" }) });
+    this.view.focus();
+  }
+
+  insert(text: string): void {
+    this.view.dispatch(this.view.state.replaceSelection(text));
+    this.view.focus();
+  }
+
+  destroy(): void {
+    this.view.destroy();
+  }
+}
+
+function extend(current: Current): Extension {
+  const { label, language, schema, isReadOnly = false } = current.options;
+  const own = { key: "", any: (_: EditorView, event: KeyboardEvent) => pressOwn(current, event) };
+  const describe = { "aria-label": label, "aria-multiline": "true" };
+  return [
+    Prec.highest(keymap.of([own])),
+    lineNumbers(),
+    highlightActiveLineGutter(),
+    highlightSpecialChars(),
+    history(),
+    foldGutter(),
+    drawSelection(),
+    indentOnInput(),
+    bracketMatching(),
+    closeBrackets(),
+    autocompletion(),
+    highlightActiveLine(),
+    highlightSelectionMatches(),
+    lintGutter(),
+    // Escape, then Tab leaves the editor: keyboards alone must find the way out.
+    keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap]),
+    keymap.of([...foldKeymap, ...completionKeymap, ...lintKeymap, indentWithTab]),
+    languageOf(language, schema, current),
+    linter((view) => (current.options.findings ?? []).map((one) => asDiagnostic(view.state.doc, one)), { delay: 0 }),
+    EditorState.readOnly.of(isReadOnly),
+    EditorView.contentAttributes.of(isReadOnly ? { ...describe, "aria-readonly": "true" } : describe),
+    EditorView.updateListener.of((update) => {
+      if (update.docChanged) current.options.onChange?.(update.state.doc.toString());
+    }),
+    theme,
+  ];
+}
+
+function languageOf(language: Language, schema: GraphQLSchema | undefined, current: Current): Extension {
+  switch (language) {
+    case "graphql":
+      return graphql(schema, { onShowInDocs: (...names) => current.options.onShowDocs?.(...names) });
+    case "json":
+      return [json(), linter((view) => (view.state.doc.length === 0 ? [] : jsonParseLinter()(view)))];
+    case "yaml":
+      return yaml();
+    case "text":
+      return [];
+  }
+}
+
+/** The keys of the page come first, and are those of now. */
+function pressOwn(current: Current, event: KeyboardEvent): boolean {
+  const name = spellKey(event);
+  const found = current.options.keys?.find((one) => one.key === name);
+  return found?.run() ?? false;
+}
+
+function spellKey({ key, ctrlKey, metaKey, altKey, shiftKey }: KeyboardEvent): string {
+  const isMod = ctrlKey || metaKey;
+  return `${isMod ? "Mod-" : ""}${altKey ? "Alt-" : ""}${shiftKey ? "Shift-" : ""}${key}`;
+}
+
+function asDiagnostic(doc: Text, { line, column, endLine, endColumn, severity, message }: Finding): Diagnostic {
+  const from = offsetOf(doc, line, column ?? 1);
+  const lineEnd = doc.lineAt(from).to;
+  const to = endColumn === undefined && endLine === undefined ? lineEnd : offsetOf(doc, endLine ?? line, endColumn ?? 1);
+  return { from, to: Math.max(from, to), severity, message };
+}
+
+/** Where a line and a column are; what lies outside of the text is moved into it. */
+function offsetOf(doc: Text, line: number, column: number): number {
+  const at = doc.line(Math.min(Math.max(line, 1), doc.lines));
+  return Math.min(at.from + Math.max(column, 1) - 1, at.to);
+}
