@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from docgraph.codec import EncodeError, JsonMode, to_json
+from docgraph.config.render import render_block
 from docgraph.exchange import Body, Exchange
 from docgraph.exchange.errors import BodyError, Forbidden, SecurityViolation
 from docgraph.graphql.apps.app import App
@@ -19,7 +20,7 @@ from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.http.shape import render_result
 from docgraph.runtime import Lane, run_blocking
-from docgraph.tools.draft import Draft
+from docgraph.tools.draft import TEXT_PARTS, Draft
 from docgraph.tools.visits import Visit, Visits
 from docgraph.tools.wanted import Wanted
 
@@ -51,6 +52,8 @@ class Answers:
             content |= await self._compare(exchange, draft)
         if draft.is_text and not draft.flaws:
             content |= await run_blocking(self.lane, _render_definition, draft)
+        if wanted.texts:
+            content["texts"] = await run_blocking(self.lane, _render_texts, draft)
         return content
 
     async def _examine(self, exchange: Exchange, draft: Draft) -> Report:
@@ -232,6 +235,20 @@ def _render_definition(draft: Draft) -> dict[str, Any]:
         return {"definition": to_json(draft.document, JsonMode.STANDARD)}
     except EncodeError:
         return {}  # a finding says so
+
+
+def _render_texts(draft: Draft) -> dict[str, str]:
+    """The parts that are objects as YAML, which reads back as them."""
+    texts = {}
+    for part in TEXT_PARTS:
+        value = draft.document.get(part)
+        if not isinstance(value, Mapping):
+            continue
+        try:
+            texts[part] = render_block(to_json(value, JsonMode.STANDARD))
+        except EncodeError:
+            continue  # a finding says so
+    return texts
 
 
 def _choose_roles(app: App, roles: Sequence[str] | None) -> Sequence[str]:

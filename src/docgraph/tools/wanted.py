@@ -42,6 +42,7 @@ _MEMBERS: Final[Mapping[str, type]] = {
     "roles": list,
     "user": str,
     "run": bool,
+    "texts": bool,
     "request": dict,
 }
 
@@ -59,6 +60,7 @@ class Wanted:
     roles: tuple[str, ...] | None = None
     user: str | None = None
     run: bool = True
+    texts: bool = False
     question: Question | None = None
 
     @property
@@ -134,6 +136,7 @@ def read_wanted(content: Mapping[str, Any], known: Collection[str]) -> Wanted:
         roles=roles,
         user=_read_name(given, "user"),
         run=given.get("run", True),
+        texts=given.get("texts", False),
         question=_read_question(given, roles or ()),
     )
 
