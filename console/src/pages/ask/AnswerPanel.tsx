@@ -12,7 +12,7 @@ import { describeBytes, describeMs } from "./figures.js";
 
 export type AnswerState =
   | { readonly kind: "none" }
-  | { readonly kind: "asking"; readonly before: Answer | null }
+  | { readonly kind: "asking" }
   | { readonly kind: "ready"; readonly answer: Answer; readonly serial: number }
   | { readonly kind: "cancelled" }
   | { readonly kind: "failed"; readonly error: unknown };

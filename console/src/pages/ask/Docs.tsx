@@ -37,7 +37,7 @@ export function Docs({ schema, way, onGo }: DocsProps) {
   const spot = way.at(-1);
   return (
     <div class="docs">
-      <Field label="Search types and fields" type="search" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      <Field label="Search types and fields" value={text} onInput={setText} />
       {text.trim() ? (
         <Results schema={schema} text={text} onOpen={open} />
       ) : (

@@ -1,6 +1,13 @@
 /** An editor of CodeMirror in a shadow root, where its styles need no exception from the page's policy. */
 
-import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+import {
+  autocompletion,
+  closeBrackets,
+  closeBracketsKeymap,
+  type CompletionContext,
+  completionKeymap,
+  type CompletionResult,
+} from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { json, jsonParseLinter } from "@codemirror/lang-json";
 import { yaml } from "@codemirror/lang-yaml";
@@ -95,6 +102,7 @@ function extend(current: Current): Extension {
     keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap]),
     keymap.of([...foldKeymap, ...completionKeymap, ...lintKeymap, indentWithTab]),
     languageOf(language, schema, current),
+    EditorState.languageData.of(() => [{ autocomplete: (context: CompletionContext) => completeOwn(current, context) }]),
     linter((view) => (current.options.findings ?? []).map((one) => asDiagnostic(view.state.doc, one)), { delay: 0 }),
     EditorState.readOnly.of(isReadOnly),
     EditorView.contentAttributes.of(isReadOnly ? { ...describe, "aria-readonly": "true" } : describe),
@@ -116,6 +124,18 @@ function languageOf(language: Language, schema: GraphQLSchema | undefined, curre
     case "text":
       return [];
   }
+}
+
+/** What the page says could be typed; at the end of a word, or when it is asked for. */
+function completeOwn(current: Current, { state, pos, explicit }: CompletionContext): CompletionResult | null {
+  const found = current.options.complete?.(state.sliceDoc(0, pos)) ?? null;
+  if (found === null || (found.from === pos && !explicit)) return null;
+  return { from: found.from, to: endOfWord(state.sliceDoc(pos, pos + 1), pos), options: [...found.options] };
+}
+
+/** The quote that the editor has closed by itself belongs to what is replaced. */
+function endOfWord(next: string, pos: number): number {
+  return next === '"' ? pos + 1 : pos;
 }
 
 /** The keys of the page come first, and are those of now. */

@@ -12,7 +12,7 @@ interface HistoryProps {
 
 const longestGist = 120; // characters
 
-export function History({ entries, onOpen, onClear }: HistoryProps) {
+export function HistoryPanel({ entries, onOpen, onClear }: HistoryProps) {
   const [text, setText] = useState("");
   if (entries.length === 0) {
     return <Empty title="No queries yet"><p class="soft">What you run here is kept in this browser until you log out.</p></Empty>;
@@ -21,7 +21,7 @@ export function History({ entries, onOpen, onClear }: HistoryProps) {
   const shown = entries.filter(({ query }) => query.toLowerCase().includes(wanted));
   return (
     <div class="history">
-      <Field label="Search the history" type="search" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      <Field label="Search the history" value={text} onInput={setText} />
       <ul class="history-list" aria-label="History">
         {shown.map((entry) => (
           <li key={`${entry.at} ${entry.query.length}`}>

@@ -1,0 +1,23 @@
+/** Which app is asked. */
+
+import type { VisibleApp } from "../../api/graphql.js";
+
+interface AppChoiceProps {
+  app: string;
+  apps: readonly VisibleApp[];
+  onApp: (app: string) => void;
+}
+
+export function AppChoice({ app, apps, onApp }: AppChoiceProps) {
+  const isListed = apps.some((one) => one.app === app);
+  const description = apps.find((one) => one.app === app)?.description;
+  return (
+    <label class="ask-app" title={description}>
+      <span class="soft">App</span>
+      <select class="input" value={app} onChange={(event) => onApp(event.currentTarget.value)}>
+        {!isListed && <option value={app}>{app}</option>}
+        {apps.map((one) => <option key={one.app} value={one.app}>{one.app}</option>)}
+      </select>
+    </label>
+  );
+}
