@@ -64,15 +64,20 @@ export function appPath(uri: string): string {
 }
 
 /** Ask an app; the answer whatever its status, `ApiError` only when there is none. */
-export async function ask(uri: string, question: Question, signal?: AbortSignal): Promise<Answer> {
+export function ask(uri: string, question: Question, signal?: AbortSignal): Promise<Answer> {
+  return askAt(appPath(uri), writeQuestion(question), signal);
+}
+
+/** Ask with this body at a path that answers as apps do. */
+export async function askAt(path: string, body: string, signal?: AbortSignal): Promise<Answer> {
   const started = performance.now();
   const headers = { "Content-Type": "application/json", Accept: "application/graphql-response+json, application/json" };
-  const response = await send(appPath(uri), { method: "POST", headers, body: writeQuestion(question), ...(signal ? { signal } : {}) });
+  const response = await send(path, { method: "POST", headers, body, ...(signal ? { signal } : {}) });
   const bytes = await readBytes(response);
   const ms = performance.now() - started;
   const text = new TextDecoder().decode(bytes);
-  const body = tryParse(text);
-  return { status: response.status, ms, bytes: bytes.byteLength, text, body, errors: readErrors(body) };
+  const content = tryParse(text);
+  return { status: response.status, ms, bytes: bytes.byteLength, text, body: content, errors: readErrors(content) };
 }
 
 /** The body of a question; `more` are further members of it. */

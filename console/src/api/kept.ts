@@ -32,6 +32,26 @@ export function writeKept(key: string, value: unknown): boolean {
   }
 }
 
+/** Forget one thing. */
+export function dropKept(key: string): void {
+  try {
+    localStorage.removeItem(key);
+  } catch {
+    // A browser that keeps nothing has nothing to forget.
+  }
+}
+
+/** The last names of all things of a user that are kept under this name. */
+export function listKept(user: string | null, name: string): readonly string[] {
+  const before = `${keptKey(user, name).slice(0, -1)},`;
+  try {
+    const own = Object.keys(localStorage).filter((key) => key.startsWith(before));
+    return own.map((key) => JSON.parse(`[${key.slice(before.length)}`) as unknown[]).map(([last]) => String(last));
+  } catch {
+    return [];
+  }
+}
+
 /** Forget everything of a user. */
 export function forgetKept(user: string | null): void {
   const own = prefix + JSON.stringify([user]).slice(0, -1);

@@ -27,6 +27,7 @@ from docgraph.tools.wanted import Wanted
 __all__ = ["Answers"]
 
 _MOST_FINDINGS: Final = 1_000
+_NARROW: Final = 56  # columns: such texts are edited beside others
 _MOST_ROLES: Final = 64
 _MOST_LINES: Final = 5_000
 _MOST_CELLS: Final = 500_000
@@ -245,7 +246,7 @@ def _render_texts(draft: Draft) -> dict[str, str]:
         if not isinstance(value, Mapping):
             continue
         try:
-            texts[part] = render_block(to_json(value, JsonMode.STANDARD))
+            texts[part] = render_block(to_json(value, JsonMode.STANDARD), _NARROW)
         except EncodeError:
             continue  # a finding says so
     return texts

@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { type VisibleApp, listApps } from "../../api/graphql.js";
+import { useOwner } from "../../api/owner.js";
 import { sessionState } from "../../api/session.js";
 import { useStore } from "../../api/store.js";
 import { Button, Empty, ErrorNotice, Loading } from "../../parts/basic.js";
@@ -38,15 +39,6 @@ export default function AskPage({ rest, hash }: PageProps) {
       <Desk key={app} app={app} apps={apps} owner={owner} hash={hash} onApp={(uri) => go(address("ask", ...uri.split("/")))} />
     </div>
   );
-}
-
-/** Whose work it is: when a login ends, the page stays that of its user until it is known how he goes on. */
-function useOwner(): string | null {
-  const { login, hasExpired } = useStore(sessionState);
-  const [owner, setOwner] = useState(login?.name ?? null);
-  const next = hasExpired ? owner : (login?.name ?? null);
-  if (next !== owner) setOwner(next);
-  return next;
 }
 
 function NoApps({ isLoggedIn }: { isLoggedIn: boolean }) {
