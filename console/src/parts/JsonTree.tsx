@@ -1,7 +1,7 @@
 /** JSON as a tree that opens level by level; large lists are shown in portions. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Numeral } from "./json.js";
+import { Numeral, Scalar } from "./json.js";
 
 const portion = 100;
 const longestText = 2000; // characters of a value that are shown at once
@@ -44,7 +44,7 @@ function levelsThatFit(value: unknown, wanted: number): number {
   let level: readonly unknown[] = [value];
   let count = 0;
   for (let depth = 0; depth < wanted; depth += 1) {
-    level = level.flatMap((one) => (isBranch(one) ? Object.values(one).slice(0, portion) : []));
+    level = level.flatMap((one) => (isBranch(one) ? [...valuesOf(one)].slice(0, portion) : []));
     count += level.length;
     if (count > mostOpened) return Math.max(depth, 1);
   }
@@ -52,7 +52,16 @@ function levelsThatFit(value: unknown, wanted: number): number {
 }
 
 function isBranch(value: unknown): value is object {
-  return typeof value === "object" && value !== null && !(value instanceof Numeral);
+  return typeof value === "object" && value !== null && !(value instanceof Numeral) && !(value instanceof Scalar);
+}
+
+/** A map is an object whose names keep their order, whatever they are. */
+function namesOf(value: object): readonly string[] {
+  return value instanceof Map ? [...(value as Map<string, unknown>).keys()] : Object.keys(value);
+}
+
+function valuesOf(value: object): Iterable<unknown> {
+  return value instanceof Map ? (value as Map<string, unknown>).values() : Object.values(value);
 }
 
 function Node({ name, value, openLevels, reveal }: NodeProps) {
@@ -63,7 +72,7 @@ function Node({ name, value, openLevels, reveal }: NodeProps) {
   useEffect(() => {
     if (reveal === undefined) return;
     if (step === undefined || !isBranch(value)) return showLine(line.current);
-    const index = Array.isArray(value) ? Number(step) : Object.keys(value).indexOf(String(step));
+    const index = Array.isArray(value) ? Number(step) : namesOf(value).indexOf(String(step));
     setOpen(true);
     if (index >= end || index < first) setShown([Math.floor(index / portion) * portion, (Math.floor(index / portion) + 1) * portion]);
   }, [reveal?.serial]);
@@ -71,11 +80,11 @@ function Node({ name, value, openLevels, reveal }: NodeProps) {
     return <li class="json-leaf"><span ref={line} tabIndex={-1}>{name !== null && <Name name={name} />}<Leaf value={value} /></span></li>;
   }
   const isList = Array.isArray(value);
-  const names = isList ? null : Object.keys(value);
+  const names = isList ? null : namesOf(value);
   const count = isList ? value.length : (names?.length ?? 0);
   const [open, close] = isList ? "[]" : "{}";
   const shown = isOpen ? Array.from({ length: Math.max(0, Math.min(end, count) - first) }, (_, at) => names?.[first + at] ?? String(first + at)) : [];
-  const childOf = (key: string) => (value as Readonly<Record<string, unknown>>)[key];
+  const childOf = (key: string) => (value instanceof Map ? (value as Map<string, unknown>).get(key) : (value as Readonly<Record<string, unknown>>)[key]);
   return (
     <li>
       <button type="button" class="json-toggle" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)} ref={(node) => void (line.current = node)}>
@@ -117,12 +126,14 @@ function Name({ name }: { name: string }) {
 function Leaf({ value }: { value: unknown }) {
   const [isWhole, setWhole] = useState(false);
   const text = typeof value === "string" ? JSON.stringify(value) : String(value);
-  const kind = value === null ? "null" : value instanceof Numeral ? "number" : typeof value;
-  if (isWhole || text.length <= longestText) return <span class={`json-${kind}`}>{text}</span>;
+  const kind = value === null ? "null" : value instanceof Numeral || value instanceof Scalar ? "number" : typeof value;
+  const type = value instanceof Scalar && value.type !== "Int32" ? <span class="json-type">{value.type}</span> : null;
+  if (isWhole || text.length <= longestText) return <><span class={`json-${kind}`}>{text}</span>{type}</>;
   return (
     <span class={`json-${kind}`}>
       {text.slice(0, longestText)}
       <button type="button" class="json-more" onClick={() => setWhole(true)}>… {text.length - longestText} more characters</button>
+      {type}
     </span>
   );
 }

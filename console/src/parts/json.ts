@@ -9,6 +9,23 @@ export class Numeral {
   }
 }
 
+/** A value of a type that JSON has not, or has only one of many: it is shown and written as what it is. */
+export class Scalar {
+  constructor(
+    readonly type: string,
+    /** What people read. */
+    readonly text: string,
+    /** How requests write it. */
+    readonly json: string,
+    /** What a path calls it, where it is an id. */
+    readonly key: string = text,
+  ) {}
+
+  toString(): string {
+    return this.text;
+  }
+}
+
 type Reviver = (this: unknown, key: string, value: unknown, context?: { source?: string }) => unknown;
 
 const manyDigits = /[\d.]{16}/; // fewer digits are always kept

@@ -1,0 +1,77 @@
+/** A page of documents, the way to the next one, and the way back: no page before it is read again to get there. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Page, type Query, type Segments, readPage } from "../../api/data.js";
+import { sessionState } from "../../api/session.js";
+import { useStore } from "../../api/store.js";
+
+/** Where a page begins, and how many documents were seen before it. */
+interface Begin {
+  readonly after: string;
+  readonly seen: number;
+}
+
+export interface Shown extends Page {
+  readonly seen: number;
+}
+
+export interface List {
+  /** What is shown; it stays while another page is on its way. */
+  readonly page: Shown | null;
+  readonly error: unknown;
+  readonly isLoading: boolean;
+  readonly hasPrevious: boolean;
+  next(): void;
+  previous(): void;
+  first(): void;
+  reload(): void;
+}
+
+const start: Begin = { after: "", seen: 0 };
+
+export function useList(segments: Segments, { filter, sort }: Query): List {
+  const { login, hasExpired } = useStore(sessionState);
+  const [trail, setTrail] = useState<readonly Begin[]>([start]);
+  const [page, setPage] = useState<Shown | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  const [isLoading, setLoading] = useState(true);
+  const [attempt, setAttempt] = useState(0);
+  const asked = JSON.stringify([filter, sort]);
+  const before = useRef(asked);
+  // Tokens belong to their sort: another question begins at its first page.
+  const here = before.current === asked ? trail : [start];
+  useEffect(() => {
+    if (before.current === asked) return;
+    before.current = asked;
+    setTrail([start]);
+  }, [asked]);
+  const { after, seen } = here[here.length - 1]!;
+  useEffect(() => {
+    if (hasExpired) return undefined; // what is shown stays until it is known who goes on
+    const controller = new AbortController();
+    setLoading(true);
+    readPage(segments, { filter, sort }, after, controller.signal).then(
+      (read) => {
+        setPage({ ...read, seen });
+        setError(null);
+        setLoading(false);
+      },
+      (thrown: unknown) => {
+        if (controller.signal.aborted) return;
+        setError(thrown);
+        setLoading(false);
+      },
+    );
+    return () => controller.abort();
+  }, [asked, after, attempt, login?.name, hasExpired]);
+  return {
+    page,
+    error,
+    isLoading,
+    hasPrevious: here.length > 1,
+    next: () => page?.next != null && setTrail([...here, { after: page.next, seen: seen + page.documents.length }]),
+    previous: () => setTrail(here.slice(0, -1)),
+    first: () => setTrail([start]),
+    reload: () => setAttempt((count) => count + 1),
+  };
+}
