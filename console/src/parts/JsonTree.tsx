@@ -124,15 +124,15 @@ function Name({ name }: { name: string }) {
 }
 
 function Leaf({ value }: { value: unknown }) {
-  const [isWhole, setWhole] = useState(false);
+  const [length, setLength] = useState(longestText);
   const text = typeof value === "string" ? JSON.stringify(value) : String(value);
   const kind = value === null ? "null" : value instanceof Numeral || value instanceof Scalar ? "number" : typeof value;
   const type = value instanceof Scalar && value.type !== "Int32" ? <span class="json-type">{value.type}</span> : null;
-  if (isWhole || text.length <= longestText) return <><span class={`json-${kind}`}>{text}</span>{type}</>;
+  if (text.length <= length) return <><span class={`json-${kind}`}>{text}</span>{type}</>;
   return (
     <span class={`json-${kind}`}>
-      {text.slice(0, longestText)}
-      <button type="button" class="json-more" onClick={() => setWhole(true)}>… {text.length - longestText} more characters</button>
+      {text.slice(0, length)}
+      <button type="button" class="json-more" onClick={() => setLength(length * 10)}>… {text.length - length} more characters</button>
       {type}
     </span>
   );

@@ -4,7 +4,6 @@ import { useEffect, useState } from "preact/hooks";
 import { type Segments, countDocuments } from "../../api/data.js";
 import { asApiError } from "../../api/error.js";
 import { Button, Empty, Loading } from "../../parts/basic.js";
-import { Splitter } from "../../parts/Splitter.js";
 import { go } from "../../shell/router.js";
 import { DocumentPanel } from "./DocumentPanel.js";
 import { DocumentTable } from "./DocumentTable.js";
@@ -38,7 +37,8 @@ export function Documents({ owner, segments, spot }: DocumentsProps) {
   ) : null;
   return (
     <div class={side === null ? "data-documents" : "data-documents data-documents-open"}>
-      {side === null ? table : <Splitter label="Share of the list" first={table} second={side} share={0.5} />}
+      {table}
+      {side}
     </div>
   );
 }

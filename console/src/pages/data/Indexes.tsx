@@ -1,36 +1,32 @@
 /** The indexes of a collection: listed, made, deleted. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { listIndexes, removeIndex } from "../../api/changes.js";
 import type { Segments } from "../../api/data.js";
 import { asApiError } from "../../api/error.js";
-import { sessionState } from "../../api/session.js";
-import { useStore } from "../../api/store.js";
 import { type Fields, writeTyped } from "../../api/typed.js";
 import { Button, Loading } from "../../parts/basic.js";
 import { type Column, Table } from "../../parts/Table.js";
 import { ConfirmDialog } from "./Confirm.js";
 import { NewIndexDialog } from "./NewIndex.js";
 import { Refusal } from "./Refusal.js";
+import { useCallerEffect } from "./useCallerEffect.js";
 
 type Found = { readonly indexes: readonly Fields[] } | { readonly error: unknown } | null;
 
 const shownApart = new Set(["_id", "key", "v"]); // `v` is the same for all of them
 
 export function Indexes({ segments }: { segments: Segments }) {
-  const { login } = useStore(sessionState);
   const [found, setFound] = useState<Found>(null);
   const [attempt, setAttempt] = useState(0);
   const [isMaking, setMaking] = useState(false);
   const [doomed, setDoomed] = useState<string | null>(null);
-  useEffect(() => {
-    const controller = new AbortController();
-    listIndexes(segments, controller.signal).then(
+  useCallerEffect((signal) => {
+    listIndexes(segments, signal).then(
       (indexes) => setFound({ indexes }),
-      (error: unknown) => controller.signal.aborted || setFound({ error }),
+      (error: unknown) => signal.aborted || setFound({ error }),
     );
-    return () => controller.abort();
-  }, [login?.name, attempt]);
+  }, [attempt]);
   const reload = () => {
     setMaking(false);
     setDoomed(null);

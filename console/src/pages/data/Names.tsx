@@ -1,6 +1,6 @@
 /** The names of databases, or of the collections of one; who may not list them can still name one. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { type PlaceKind, type Segments, dataPath, listNames } from "../../api/data.js";
 import { asApiError } from "../../api/error.js";
 import { sessionState } from "../../api/session.js";
@@ -11,6 +11,7 @@ import { NewCollectionDialog } from "./NewCollection.js";
 import { addressOf, readPath } from "./places.js";
 import { findMounted } from "./mounted.js";
 import { Trail } from "./Trail.js";
+import { useCallerEffect } from "./useCallerEffect.js";
 import { dropVisit, listVisits } from "./visits.js";
 
 interface NamesProps {
@@ -31,16 +32,13 @@ export function Names({ owner, segments, kind }: NamesProps) {
   const [attempt, setAttempt] = useState(0);
   const [isMaking, setMaking] = useState(false);
   const isTop = segments.length === 0;
-  useEffect(() => {
-    const controller = new AbortController();
-    const ifHere = <Value,>(take: (value: Value) => void) => (value: Value) => controller.signal.aborted || take(value);
-    listNames(segments, controller.signal).then(
-      ifHere((names: readonly string[]) => setFound({ names })),
-      ifHere((error: unknown) => setFound({ error })),
+  useCallerEffect((signal) => {
+    listNames(segments, signal).then(
+      (names) => setFound({ names }),
+      (error: unknown) => signal.aborted || setFound({ error }),
     );
-    if (isTop) findMounted(controller.signal).then(ifHere(setMounted), () => undefined); // only some may read where things are
-    return () => controller.abort();
-  }, [login?.name, attempt]);
+    if (isTop) findMounted(signal).then(setMounted, () => setMounted([])); // only some may read where things are
+  }, [attempt]);
   const retry = () => setAttempt(attempt + 1);
   return (
     <div class="page">

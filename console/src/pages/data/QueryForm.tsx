@@ -34,12 +34,15 @@ export function QueryForm({ segments, spot, onRepeat }: QueryFormProps) {
   const [finding] = findings.filter;
   return (
     <form class="data-query" onSubmit={(event) => (event.preventDefault(), find())}>
-      <div class="data-filter">
+      <div class="data-filter-box">
+        <span class="data-label" aria-hidden="true">Filter</span>
+        <div class="data-filter">
         <Editor label="Filter" language="json" value={filter} onChange={setFilter} findings={findings.filter} keys={[{ key: "Mod-Enter", run: find }]} />
+        </div>
       </div>
       <div class="data-sort">
         <label class="data-sort-label">
-          <span>Sort</span>
+          <span class="data-label">Sort</span>
           <input class="input" type="text" value={sort} placeholder="newest first" autocomplete="off" spellcheck={false} onInput={(event) => setSort(event.currentTarget.value)} />
         </label>
         <Button kind="primary" type="submit">Find</Button>

@@ -2,8 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Page, type Query, type Segments, readPage } from "../../api/data.js";
-import { sessionState } from "../../api/session.js";
-import { useStore } from "../../api/store.js";
+import { useCallerEffect } from "./useCallerEffect.js";
 
 /** Where a page begins, and how many documents were seen before it. */
 interface Begin {
@@ -30,7 +29,6 @@ export interface List {
 const start: Begin = { after: "", seen: 0 };
 
 export function useList(segments: Segments, { filter, sort }: Query): List {
-  const { login, hasExpired } = useStore(sessionState);
   const [trail, setTrail] = useState<readonly Begin[]>([start]);
   const [page, setPage] = useState<Shown | null>(null);
   const [error, setError] = useState<unknown>(null);
@@ -46,24 +44,21 @@ export function useList(segments: Segments, { filter, sort }: Query): List {
     setTrail([start]);
   }, [asked]);
   const { after, seen } = here[here.length - 1]!;
-  useEffect(() => {
-    if (hasExpired) return undefined; // what is shown stays until it is known who goes on
-    const controller = new AbortController();
+  useCallerEffect((signal) => {
     setLoading(true);
-    readPage(segments, { filter, sort }, after, controller.signal).then(
+    readPage(segments, { filter, sort }, after, signal).then(
       (read) => {
         setPage({ ...read, seen });
         setError(null);
         setLoading(false);
       },
       (thrown: unknown) => {
-        if (controller.signal.aborted) return;
+        if (signal.aborted) return;
         setError(thrown);
         setLoading(false);
       },
     );
-    return () => controller.abort();
-  }, [asked, after, attempt, login?.name, hasExpired]);
+  }, [asked, after, attempt]);
   return {
     page,
     error,
