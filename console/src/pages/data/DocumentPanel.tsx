@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import type { Segments, StoredDocument } from "../../api/data.js";
 import { type DocumentId, nameOfId } from "../../api/ids.js";
 import { Button, CopyButton, Empty, Loading, download } from "../../parts/basic.js";
+import { Scalar } from "../../parts/json.js";
 import { JsonTree } from "../../parts/JsonTree.js";
 import { Tabs } from "../../parts/Tabs.js";
 import { ConfirmDialog } from "./Confirm.js";
@@ -32,7 +33,7 @@ export function DocumentPanel({ owner, segments, id, onChanged, onClose }: Docum
   return (
     <section class="data-document" aria-label="Document">
       <div class="data-head">
-        <h2>{nameOfId(id) || '""'}</h2>
+        <h2>{nameOfId(id) || '""'}{id instanceof Scalar && <span class="json-type">{id.type}</span>}</h2>
         <Button kind="quiet" onClick={onClose}>Close</Button>
       </div>
       {state.kind === "loading" && <Loading what="Reading the document" />}
@@ -71,7 +72,8 @@ function Opened({ id, work, state, onChanged }: { id: DocumentId; work: Document
   return (
     <>
       <div class="data-actions">
-        <Button kind="primary" disabled={draft === null || mistake !== null || isBehind || isSaving} onClick={save}>Save</Button>
+        {view === "tree" && draft === null && <Button onClick={() => setView("json")}>Edit</Button>}
+        {(view === "json" || draft !== null) && <Button kind="primary" disabled={draft === null || mistake !== null || isBehind || isSaving} onClick={save}>Save</Button>}
         {draft !== null && <Button onClick={forget(work.discard)}>Discard changes</Button>}
         {stored !== null && <Whole id={id} stored={stored} />}
         {stored !== null && <Button kind="danger" onClick={() => setDeleting(true)}>Delete</Button>}
