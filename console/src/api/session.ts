@@ -69,7 +69,8 @@ export async function requestJson<Value>(path: string, options: Request = {}): P
 /** Log in; throws `ApiError` (401: wrong name or password). */
 export async function logIn(name: string, password: string): Promise<void> {
   const mine = basic(name, password);
-  const response = await sendAs(rolesPath(name, settings.cookies), {}, mine);
+  // A browser takes a cookie only from an answer to a request that could have carried one.
+  const response = await sendAs(rolesPath(name, settings.cookies), {}, mine, settings.cookies ? "same-origin" : "omit");
   if (!response.ok) throw await readError(response);
   const { roles } = (await response.json()) as { roles: string[] };
   const hasCookie = settings.cookies && !response.headers.has("Auth-Cookie-Not-Set") && (await isKnownByCookie(name));

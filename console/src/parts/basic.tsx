@@ -1,7 +1,7 @@
 /** The small parts that every page is made of. */
 
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { asApiError } from "../api/error.js";
 
 type ButtonProps = Omit<JSX.IntrinsicElements["button"], "kind"> & { kind?: "primary" | "plain" | "quiet" | "danger" };
@@ -107,7 +107,6 @@ interface FieldProps {
   type?: "text" | "password";
   autocomplete?: string;
   required?: boolean;
-  autofocus?: boolean;
   placeholder?: string;
 }
 
@@ -134,10 +133,14 @@ export function Dialog(props: { title: string; onClose: () => void; children: Co
   const { title, onClose, children, wide = false } = props;
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  useLayoutEffect(() => {
     const opened = dialog.current;
+    const before = document.activeElement;
     opened?.showModal();
-    return () => opened?.close();
+    return () => {
+      opened?.close();
+      if (before instanceof HTMLElement) before.focus();
+    };
   }, []);
   const cancel = (event: Event) => {
     event.preventDefault();

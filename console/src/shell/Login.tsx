@@ -35,7 +35,7 @@ export function LoginDialog({ onClose }: { onClose: () => void }) {
       {hasExpired && <Notice kind="warning">Your login has ended. Log in again to go on; nothing on the page is lost.</Notice>}
       {failed !== null && <Refusal error={failed} />}
       <form onSubmit={(event) => void submit(event)}>
-        <Field label="Name" name="username" autocomplete="username" required autofocus value={name} onInput={setName} />
+        <Field label="Name" name="username" autocomplete="username" required value={name} onInput={setName} />
         <Field
           label="Password"
           name="password"
