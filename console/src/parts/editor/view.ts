@@ -14,7 +14,7 @@ import { yaml } from "@codemirror/lang-yaml";
 import { bracketMatching, foldGutter, foldKeymap, indentOnInput } from "@codemirror/language";
 import { type Diagnostic, forceLinting, lintGutter, lintKeymap, linter } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
-import { EditorState, type Extension, Prec, type Text } from "@codemirror/state";
+import { Annotation, EditorState, type Extension, Prec, type Text } from "@codemirror/state";
 import {
   drawSelection,
   EditorView,
@@ -34,16 +34,21 @@ export interface Current {
   options: EditorOptions;
 }
 
+const isFromOutside = Annotation.define<boolean>();
+const mostTold = 100;
+
 export class CodeEditor implements EditorControl {
   private readonly view: EditorView;
   private shown: EditorOptions;
+  /** Texts that the page was told and has not given back yet: it may be behind the typing. */
+  private told: string[] = [];
 
   constructor(host: HTMLElement, private readonly current: Current) {
     const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
     root.replaceChildren();
     this.shown = current.options;
     const { value } = current.options;
-    this.view = new EditorView({ root, parent: root, state: EditorState.create({ doc: value, extensions: extend(current) }) });
+    this.view = new EditorView({ root, parent: root, state: EditorState.create({ doc: value, extensions: [extend(current), this.listen()] }) });
   }
 
   /** Take over what has changed from outside. */
@@ -51,12 +56,32 @@ export class CodeEditor implements EditorControl {
     const before = this.shown;
     const { value, findings, schema } = this.current.options;
     this.shown = this.current.options;
-    const doc = this.view.state.doc;
-    if (value !== before.value && value !== doc.toString()) {
-      this.view.dispatch({ changes: { from: 0, to: doc.length, insert: value } });
-    }
+    if (value !== before.value && !this.isEcho(value)) this.replace(value);
     if (schema !== before.schema) updateSchema(this.view, schema);
     if (findings !== before.findings || schema !== before.schema) forceLinting(this.view);
+  }
+
+  private listen(): Extension {
+    return EditorView.updateListener.of(({ docChanged, transactions, state }) => {
+      if (!docChanged || transactions.some((one) => one.annotation(isFromOutside))) return;
+      const text = state.doc.toString();
+      this.told = [...this.told.slice(-mostTold), text];
+      this.current.options.onChange?.(text);
+    });
+  }
+
+  /** Whether the page only gives back what it was told; it has then caught up to that text. */
+  private isEcho(value: string): boolean {
+    const at = this.told.lastIndexOf(value);
+    this.told = this.told.slice(at + 1);
+    return at !== -1;
+  }
+
+  private replace(value: string): void {
+    const { doc } = this.view.state;
+    this.told = [];
+    if (value === doc.toString()) return;
+    this.view.dispatch({ changes: { from: 0, to: doc.length, insert: value }, annotations: isFromOutside.of(true) });
   }
 
   focus(): void {
@@ -106,9 +131,6 @@ function extend(current: Current): Extension {
     linter((view) => (current.options.findings ?? []).map((one) => asDiagnostic(view.state.doc, one)), { delay: 0 }),
     EditorState.readOnly.of(isReadOnly),
     EditorView.contentAttributes.of(isReadOnly ? { ...describe, "aria-readonly": "true" } : describe),
-    EditorView.updateListener.of((update) => {
-      if (update.docChanged) current.options.onChange?.(update.state.doc.toString());
-    }),
     theme,
   ];
 }
