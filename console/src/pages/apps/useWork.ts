@@ -22,7 +22,7 @@ export interface Work {
   begin(): void;
   change(part: Part, text: string): void;
   discard(): void;
-  /** Go on with what is mine, whatever is stored. */
+  /** Go on with my texts, whatever is stored; what nobody edits here is taken from there. */
   keepMine(): void;
   save(definition: string): Promise<void>;
   remove(): Promise<void>;
@@ -83,7 +83,7 @@ export function useWork(owner: string | null, id: AppId): Work {
       if (state.stored === null) dropKept(key);
       setState(state.stored === null ? { kind: "absent" } : { ...state, mine: state.stored });
     },
-    keepMine: () => setMine((mine, stored) => ({ ...mine, etag: stored?.etag ?? null })),
+    keepMine: () => setMine((mine, stored) => ({ ...mine, etag: stored?.etag ?? null, others: stored?.others ?? mine.others })),
     save,
     remove,
   };

@@ -14,7 +14,7 @@ import { yaml } from "@codemirror/lang-yaml";
 import { bracketMatching, foldGutter, foldKeymap, indentOnInput } from "@codemirror/language";
 import { type Diagnostic, forceLinting, lintGutter, lintKeymap, linter } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
-import { Annotation, EditorState, type Extension, Prec, type Text } from "@codemirror/state";
+import { Annotation, EditorState, type Extension, Prec, StateEffect, type Text } from "@codemirror/state";
 import {
   drawSelection,
   EditorView,
@@ -23,6 +23,7 @@ import {
   highlightSpecialChars,
   keymap,
   lineNumbers,
+  type ViewUpdate,
 } from "@codemirror/view";
 import { graphql, updateSchema } from "cm6-graphql";
 import type { GraphQLSchema } from "graphql";
@@ -34,21 +35,30 @@ export interface Current {
   options: EditorOptions;
 }
 
-const isFromOutside = Annotation.define<boolean>();
-const mostTold = 100;
+/** Marks a change that came from the page, which need not be told of it. */
+const fromPage = Annotation.define<true>();
+
+/** Findings come when they come; without a sign the linter looks at them only when somebody types. */
+const newFindings = StateEffect.define<null>();
+
+function hasNewFindings({ transactions }: ViewUpdate): boolean {
+  return transactions.some((one) => one.effects.some((effect) => effect.is(newFindings)));
+}
 
 export class CodeEditor implements EditorControl {
   private readonly view: EditorView;
   private shown: EditorOptions;
-  /** Texts that the page was told and has not given back yet: it may be behind the typing. */
-  private told: string[] = [];
+  /** What the page was told and has not given back: an old text that comes back late is no wish of the page. */
+  private readonly told = new Set<string>();
 
   constructor(host: HTMLElement, private readonly current: Current) {
     const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
     root.replaceChildren();
     this.shown = current.options;
     const { value } = current.options;
-    this.view = new EditorView({ root, parent: root, state: EditorState.create({ doc: value, extensions: [extend(current), this.listen()] }) });
+    const listener = EditorView.updateListener.of((update) => this.tell(update));
+    const state = EditorState.create({ doc: value, extensions: [extend(current), listener] });
+    this.view = new EditorView({ root, parent: root, state });
   }
 
   /** Take over what has changed from outside. */
@@ -56,32 +66,25 @@ export class CodeEditor implements EditorControl {
     const before = this.shown;
     const { value, findings, schema } = this.current.options;
     this.shown = this.current.options;
-    if (value !== before.value && !this.isEcho(value)) this.replace(value);
+    if (value !== before.value) this.take(value);
     if (schema !== before.schema) updateSchema(this.view, schema);
-    if (findings !== before.findings || schema !== before.schema) forceLinting(this.view);
+    if (findings !== before.findings) this.view.dispatch({ effects: newFindings.of(null) });
+    if (schema !== before.schema) forceLinting(this.view);
   }
 
-  private listen(): Extension {
-    return EditorView.updateListener.of(({ docChanged, transactions, state }) => {
-      if (!docChanged || transactions.some((one) => one.annotation(isFromOutside))) return;
-      const text = state.doc.toString();
-      this.told = [...this.told.slice(-mostTold), text];
-      this.current.options.onChange?.(text);
-    });
+  private take(value: string): void {
+    const doc = this.view.state.doc;
+    const isNow = value === doc.toString();
+    if (!isNow && this.told.has(value)) return;
+    this.told.clear();
+    if (!isNow) this.view.dispatch({ changes: { from: 0, to: doc.length, insert: value }, annotations: fromPage.of(true) });
   }
 
-  /** Whether the page only gives back what it was told; it has then caught up to that text. */
-  private isEcho(value: string): boolean {
-    const at = this.told.lastIndexOf(value);
-    this.told = this.told.slice(at + 1);
-    return at !== -1;
-  }
-
-  private replace(value: string): void {
-    const { doc } = this.view.state;
-    this.told = [];
-    if (value === doc.toString()) return;
-    this.view.dispatch({ changes: { from: 0, to: doc.length, insert: value }, annotations: isFromOutside.of(true) });
+  private tell({ docChanged, transactions, state }: ViewUpdate): void {
+    if (!docChanged || transactions.every((one) => one.annotation(fromPage))) return;
+    const text = state.doc.toString();
+    this.told.add(text);
+    this.current.options.onChange?.(text);
   }
 
   focus(): void {
@@ -128,11 +131,37 @@ function extend(current: Current): Extension {
     keymap.of([...foldKeymap, ...completionKeymap, ...lintKeymap, indentWithTab]),
     languageOf(language, schema, current),
     EditorState.languageData.of(() => [{ autocomplete: (context: CompletionContext) => completeOwn(current, context) }]),
-    linter((view) => (current.options.findings ?? []).map((one) => asDiagnostic(view.state.doc, one)), { delay: 0 }),
+    linter((view) => (current.options.findings ?? []).map((one) => asDiagnostic(view.state.doc, one)), { delay: 0, needsRefresh: hasNewFindings }),
     EditorState.readOnly.of(isReadOnly),
     EditorView.contentAttributes.of(isReadOnly ? { ...describe, "aria-readonly": "true" } : describe),
+    EditorView.domEventHandlers({ beforeinput: typeOverSelection }),
     theme,
   ];
+}
+
+/**
+ * Chromium gives a text that is typed over another one the style of that one, as an attribute: the policy of the page
+ * forbids it and the browser complains. So what is typed over a selection never gets to it.
+ */
+function typeOverSelection(event: InputEvent, view: EditorView): boolean {
+  const { data: text, inputType } = event;
+  // By the browser's own range: the editor may not know yet what was selected a moment ago.
+  const range = event.getTargetRanges()[0];
+  if (inputType !== "insertText" || !text || event.isComposing || view.state.readOnly) return false;
+  if (range === undefined || range.collapsed || !view.contentDOM.contains(range.startContainer)) return false;
+  const from = view.posAtDOM(range.startContainer, range.startOffset);
+  const to = view.posAtDOM(range.endContainer, range.endOffset);
+  const insert = () =>
+    view.state.update({
+      changes: { from, to, insert: text },
+      selection: { anchor: from + text.length },
+      userEvent: "input.type",
+      scrollIntoView: true,
+    });
+  const isHandled = view.state.facet(EditorView.inputHandler).some((handle) => handle(view, from, to, text, insert));
+  if (!isHandled) view.dispatch(insert());
+  event.preventDefault();
+  return true;
 }
 
 function languageOf(language: Language, schema: GraphQLSchema | undefined, current: Current): Extension {
