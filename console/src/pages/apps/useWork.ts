@@ -4,7 +4,7 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { type AppId, readStored, removeStored, writeStored } from "../../api/apps.js";
 import { ApiError, asApiError } from "../../api/error.js";
 import { dropKept, keptKey, readKept, writeKept } from "../../api/kept.js";
-import { checkDefinition } from "../../api/tools.js";
+import { readTexts } from "../../api/tools.js";
 import { newVersion } from "./template.js";
 import { type Part, type Version, asVersion, haveSameTexts, readVersion, writeStoredDefinition } from "./work.js";
 
@@ -98,9 +98,7 @@ async function loadVersion(id: AppId): Promise<Version | null> {
   const stored = await readStored(id);
   if (stored === null) return null;
   try {
-    const definition = writeStoredDefinition(id, stored);
-    const { texts } = await checkDefinition(definition, new AbortController().signal, { texts: true });
-    return readVersion(stored, texts);
+    return readVersion(stored, await readTexts(writeStoredDefinition(id, stored)));
   } catch (error) {
     // Who may not use the tools reads JSON in the place of YAML.
     if (error instanceof ApiError && error.status >= 400 && !error.isUnauthenticated) return readVersion(stored);
