@@ -130,7 +130,7 @@ function Fetches({ fetches }: { fetches: readonly Fetch[] }) {
             <td><Access fetch={fetch} /></td>
             {isTold && <td class="number">{describeNumber(fetch.documents)}</td>}
             <td class="number">{describeNumber(fetch.limit)}</td>
-            <td>{fetch.way}</td>
+            <td class="plan-way">{fetch.way}</td>
           </tr>
         ))}
       </Grid>

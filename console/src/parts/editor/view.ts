@@ -110,7 +110,10 @@ export class CodeEditor implements EditorControl {
 function extend(current: Current): Extension {
   const { label, language, schema, isReadOnly = false } = current.options;
   const own = { key: "", any: (_: EditorView, event: KeyboardEvent) => pressOwn(current, event) };
-  const describe = { "aria-label": label, "aria-multiline": "true" };
+  // The same function each time: by it the editor knows where an answer comes from.
+  const completions = [{ autocomplete: (context: CompletionContext) => completeOwn(current, context) }];
+  // What scrolls has to have something in it that the keyboard can reach, by an attribute.
+  const describe = { "aria-label": label, "aria-multiline": "true", tabindex: "0" };
   return [
     Prec.highest(keymap.of([own])),
     lineNumbers(),
@@ -130,7 +133,7 @@ function extend(current: Current): Extension {
     keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap]),
     keymap.of([...foldKeymap, ...completionKeymap, ...lintKeymap, indentWithTab]),
     languageOf(language, schema, current),
-    EditorState.languageData.of(() => [{ autocomplete: (context: CompletionContext) => completeOwn(current, context) }]),
+    EditorState.languageData.of(() => completions),
     linter((view) => (current.options.findings ?? []).map((one) => asDiagnostic(view.state.doc, one)), { delay: 0, needsRefresh: hasNewFindings }),
     EditorState.readOnly.of(isReadOnly),
     EditorView.contentAttributes.of(isReadOnly ? { ...describe, "aria-readonly": "true" } : describe),
