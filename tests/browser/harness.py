@@ -27,7 +27,7 @@ __all__ = ["ADMIN", "HOSTILE", "READER", "Place", "Window", "launched", "open_wi
 
 ADMIN, READER = "ada", "rita"
 PASSWORD = "a long enough secret"
-PATIENCE_MS = 12_000
+PATIENCE_MS = 60_000
 HOSTILE = "<img src=x onerror=\"document.title='pwned'\"><script>document.title='pwned'</script>"
 AXE = ROOT / "console/node_modules/axe-core/axe.min.js"
 SCHEMA = """
