@@ -23,6 +23,7 @@ import {
   highlightSpecialChars,
   keymap,
   lineNumbers,
+  type ViewUpdate,
 } from "@codemirror/view";
 import { graphql, updateSchema } from "cm6-graphql";
 import type { GraphQLSchema } from "graphql";
@@ -34,21 +35,23 @@ export interface Current {
   options: EditorOptions;
 }
 
-const isFromOutside = Annotation.define<boolean>();
-const mostTold = 100;
+/** Marks a change that came from the page, which need not be told of it. */
+const fromPage = Annotation.define<true>();
 
 export class CodeEditor implements EditorControl {
   private readonly view: EditorView;
   private shown: EditorOptions;
-  /** Texts that the page was told and has not given back yet: it may be behind the typing. */
-  private told: string[] = [];
+  /** What the page was told and has not given back: an old text that comes back late is no wish of the page. */
+  private readonly told = new Set<string>();
 
   constructor(host: HTMLElement, private readonly current: Current) {
     const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
     root.replaceChildren();
     this.shown = current.options;
     const { value } = current.options;
-    this.view = new EditorView({ root, parent: root, state: EditorState.create({ doc: value, extensions: [extend(current), this.listen()] }) });
+    const listener = EditorView.updateListener.of((update) => this.tell(update));
+    const state = EditorState.create({ doc: value, extensions: [extend(current), listener] });
+    this.view = new EditorView({ root, parent: root, state });
   }
 
   /** Take over what has changed from outside. */
@@ -56,32 +59,24 @@ export class CodeEditor implements EditorControl {
     const before = this.shown;
     const { value, findings, schema } = this.current.options;
     this.shown = this.current.options;
-    if (value !== before.value && !this.isEcho(value)) this.replace(value);
+    if (value !== before.value) this.take(value);
     if (schema !== before.schema) updateSchema(this.view, schema);
     if (findings !== before.findings || schema !== before.schema) forceLinting(this.view);
   }
 
-  private listen(): Extension {
-    return EditorView.updateListener.of(({ docChanged, transactions, state }) => {
-      if (!docChanged || transactions.some((one) => one.annotation(isFromOutside))) return;
-      const text = state.doc.toString();
-      this.told = [...this.told.slice(-mostTold), text];
-      this.current.options.onChange?.(text);
-    });
+  private take(value: string): void {
+    const doc = this.view.state.doc;
+    const isNow = value === doc.toString();
+    if (!isNow && this.told.has(value)) return;
+    this.told.clear();
+    if (!isNow) this.view.dispatch({ changes: { from: 0, to: doc.length, insert: value }, annotations: fromPage.of(true) });
   }
 
-  /** Whether the page only gives back what it was told; it has then caught up to that text. */
-  private isEcho(value: string): boolean {
-    const at = this.told.lastIndexOf(value);
-    this.told = this.told.slice(at + 1);
-    return at !== -1;
-  }
-
-  private replace(value: string): void {
-    const { doc } = this.view.state;
-    this.told = [];
-    if (value === doc.toString()) return;
-    this.view.dispatch({ changes: { from: 0, to: doc.length, insert: value }, annotations: isFromOutside.of(true) });
+  private tell({ docChanged, transactions, state }: ViewUpdate): void {
+    if (!docChanged || transactions.every((one) => one.annotation(fromPage))) return;
+    const text = state.doc.toString();
+    this.told.add(text);
+    this.current.options.onChange?.(text);
   }
 
   focus(): void {
