@@ -166,7 +166,7 @@ def test_without_an_answer_or_a_login_nothing_is_saved_and_the_work_stays(
     open_app(window, app).get_by_text("No findings").wait_for()
     window.page.route("**/_tools/**", lambda route: route.abort())
     window.write("Schema", f"# mine\n{SCHEMA}")
-    window.page.get_by_text("Not checked").wait_for()
+    window.page.get_by_text("Not checked", exact=True).wait_for()
     press(window, "Save")
     window.page.get_by_role("alert").get_by_text("The server does not answer").wait_for()
     window.page.unroute("**/_tools/**")

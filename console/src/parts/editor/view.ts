@@ -137,34 +137,8 @@ function extend(current: Current): Extension {
     linter((view) => (current.options.findings ?? []).map((one) => asDiagnostic(view.state.doc, one)), { delay: 0, needsRefresh: hasNewFindings }),
     EditorState.readOnly.of(isReadOnly),
     EditorView.contentAttributes.of(isReadOnly ? { ...describe, "aria-readonly": "true" } : describe),
-    EditorView.domEventHandlers({ beforeinput: typeOverSelection }),
     theme,
   ];
-}
-
-/**
- * Chromium gives a text that is typed over another one the style of that one, as an attribute: the policy of the page
- * forbids it and the browser complains. So what is typed over a selection never gets to it.
- */
-function typeOverSelection(event: InputEvent, view: EditorView): boolean {
-  const { data: text, inputType } = event;
-  // By the browser's own range: the editor may not know yet what was selected a moment ago.
-  const range = event.getTargetRanges()[0];
-  if (inputType !== "insertText" || !text || event.isComposing || view.state.readOnly) return false;
-  if (range === undefined || range.collapsed || !view.contentDOM.contains(range.startContainer)) return false;
-  const from = view.posAtDOM(range.startContainer, range.startOffset);
-  const to = view.posAtDOM(range.endContainer, range.endOffset);
-  const insert = () =>
-    view.state.update({
-      changes: { from, to, insert: text },
-      selection: { anchor: from + text.length },
-      userEvent: "input.type",
-      scrollIntoView: true,
-    });
-  const isHandled = view.state.facet(EditorView.inputHandler).some((handle) => handle(view, from, to, text, insert));
-  if (!isHandled) view.dispatch(insert());
-  event.preventDefault();
-  return true;
 }
 
 function languageOf(language: Language, schema: GraphQLSchema | undefined, current: Current): Extension {
