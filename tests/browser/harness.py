@@ -21,7 +21,7 @@ from tests.process.commands import ROOT, start
 from tests.programs import find_browser
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 __all__ = ["ADMIN", "HOSTILE", "READER", "Place", "Window", "launched", "open_window", "placed"]
 
@@ -97,6 +97,12 @@ class Window:
         dialog.get_by_label("Password").fill(password)
         dialog.get_by_role("button", name="Log in").click()
 
+    def write(self, label: str, text: str) -> Locator:
+        """Put a text in the place of the one of an editor."""
+        editor = self.page.get_by_role("textbox", name=label)
+        editor.fill(text)
+        return editor
+
     def find_barriers(self) -> list[str]:
         """What axe finds serious or worse on the page as it is now."""
         if not AXE.is_file():
@@ -135,8 +141,8 @@ def open_window(browser: Browser, place: Place, **options: Any) -> Iterator[Wind
         context.set_default_timeout(PATIENCE_MS)
         window = Window(context.new_page(), place)
         yield window
-        assert window.mistakes == []
-        assert window.page.title() != "pwned"
+        assert not window.mistakes, window.mistakes
+        assert window.page.title() != "pwned", "a value has become a script"
 
 
 @contextmanager

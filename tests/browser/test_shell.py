@@ -85,8 +85,7 @@ def test_an_expired_login_is_said_and_the_work_stays(window: Window) -> None:
     window.page.clock.install()
     window.open("/ask/blog")
     window.log_in(READER)
-    editor = window.page.get_by_role("textbox", name="Query")
-    editor.fill("{ posts { likes } }")
+    editor = window.write("Query", "{ posts { likes } }")
     editor.press("End")  # somebody is there
 
     end_login(window, READER)

@@ -245,6 +245,8 @@ async def test_parts_are_told_as_texts_that_read_back_as_them(service: Service) 
     told = (await get(service, "check", definition=definition, texts=True))["texts"]
 
     assert sorted(told) == ["descriptor", "mappings"]
+    unchecked = await get(service, "check", definition=definition, texts=True, run=False)
+    assert unchecked == {"texts": told}
     assert told["descriptor"] == 'description: "a: b # c"\nenabled: false\n'
     checked = await get(service, "check", definition={**definition, **told})
     assert json.dumps(checked["definition"], sort_keys=True) == json.dumps(

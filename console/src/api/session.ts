@@ -36,6 +36,7 @@ export interface Request {
 }
 
 const rememberedName = "docgraph.console.user"; // a name, never a secret
+const validUntil = "Auth-Token-Valid-Until"; // every answer to a known caller has it
 const renewBeforeEnd = 40_000; // ms; the server hands out the next token in the last minute
 
 export const sessionState = new Store<SessionState>({ login: null, hasExpired: false, isReady: false });
@@ -50,6 +51,7 @@ export async function send(path: string, request: Request = {}): Promise<Respons
   const login = sessionState.value.login;
   if (response.status === 401 && login !== null) expire();
   else if (login?.way === "token") takeToken(login.name, response);
+  else if (login !== null && response.ok && !response.headers.has(validUntil)) await confirmLogin(login);
   return response;
 }
 
@@ -152,6 +154,11 @@ function begin(login: Login, response: Response): void {
   planRenewal(response);
 }
 
+/** Who comes with a cookie that has ended is a stranger, whom rules may admit: nothing but the answer tells. */
+async function confirmLogin({ name }: Login): Promise<void> {
+  if (!(await isKnownByCookie(name)) && sessionState.value.login?.name === name) expire();
+}
+
 function expire(): void {
   clearTimeout(renewal);
   authorization = null;
@@ -170,7 +177,7 @@ function takeToken(name: string, response: Response): void {
 
 /** Before the login ends it is renewed, as long as somebody is using the page. */
 function planRenewal(response: Response): void {
-  const end = Date.parse(response.headers.get("Auth-Token-Valid-Until") ?? "");
+  const end = Date.parse(response.headers.get(validUntil) ?? "");
   if (Number.isNaN(end)) return;
   clearTimeout(renewal);
   const plannedAt = Date.now();

@@ -9,7 +9,7 @@ import { pathOf } from "./settings.js";
 export interface Finding {
   readonly where: string;
   readonly what: string;
-  readonly hint?: string;
+  readonly hint?: string | null;
   readonly line?: number;
   readonly column?: number;
 }
@@ -17,6 +17,11 @@ export interface Finding {
 export interface Effect {
   readonly severity: string;
   readonly what: string;
+}
+
+export interface Texts {
+  readonly mappings?: string;
+  readonly descriptor?: string;
 }
 
 export interface Checked {
@@ -27,7 +32,6 @@ export interface Checked {
   readonly breaking?: number;
   readonly effects?: readonly Effect[];
   readonly diff?: string;
-  readonly texts?: { readonly mappings?: string; readonly descriptor?: string };
   /** What to store, as JSON. */
   readonly definition: string | null;
 }
@@ -53,9 +57,15 @@ export interface Matrix {
 
 const headers = { "Content-Type": "application/json" };
 
+/** Mappings and descriptor as YAML, where they are objects. */
+export async function readTexts(definition: string): Promise<Texts> {
+  const body = writeMembers([["definition", definition], ["texts", "true"], ["run", "false"]]);
+  return (await requestJson<{ texts: Texts }>(pathOf("tools", "check"), { method: "POST", headers, body })).texts;
+}
+
 /** What is found in a definition, and what storing it would change. */
-export async function checkDefinition(definition: string, signal: AbortSignal, { texts = false } = {}): Promise<Checked> {
-  const body = writeMembers([["definition", definition], ["texts", String(texts)]]);
+export async function checkDefinition(definition: string, signal: AbortSignal): Promise<Checked> {
+  const body = writeMembers([["definition", definition]]);
   const response = await request(pathOf("tools", "check"), { method: "POST", headers, body, signal });
   const answer = await response.text();
   const { errors = [], warnings = [], ...rest } = JSON.parse(answer) as Partial<Checked>;

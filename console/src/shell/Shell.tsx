@@ -9,7 +9,9 @@ import { Account } from "./Account.js";
 import { LoginDialog } from "./Login.js";
 import { PageFrame } from "./PageFrame.js";
 import { pages } from "./pages.js";
+
 import { address, followLink, place } from "./router.js";
+import { signs } from "./signs.js";
 
 const shown = pages.filter((page) => page.needs in settings.paths);
 
@@ -45,6 +47,9 @@ function Rail({ selected }: { selected: string | undefined }) {
       </a>
       {shown.map(({ name, title }) => (
         <a key={name} class="rail-link" href={address(name)} aria-current={name === selected ? "page" : undefined}>
+          <svg viewBox="0 0 20 20" width="18" height="18" aria-hidden="true">
+            <path d={signs[name] ?? ""} fill="none" stroke="currentColor" stroke-width="1.5" stroke-linejoin="round" stroke-linecap="round" />
+          </svg>
           {title}
         </a>
       ))}

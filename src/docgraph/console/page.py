@@ -12,11 +12,12 @@ from docgraph.exchange.markup import PageStyle, code
 
 __all__ = ["HEADERS", "HINT_HEADERS", "render_hint", "render_index"]
 
-# The editors of the page bring their styles by objects of the browser, which need no exception.
+# No style sheet but ours: those of the editors are objects of the browser, which need no exception.
+# Attributes are another matter: a browser writes them itself into a text that somebody edits.
 _POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; font-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; "
+    "connect-src 'self'; img-src 'self' data:; font-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS: Final = (
     ("Content-Security-Policy", _POLICY),

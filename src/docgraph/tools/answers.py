@@ -45,6 +45,8 @@ class Answers:
     async def check(self, exchange: Exchange, wanted: Wanted) -> dict[str, Any]:
         """The findings of `docgraph apps check`, and what storing the definition would change."""
         draft = _require_draft(wanted)
+        if not wanted.run:
+            return await self._tell_texts(wanted, draft)
         report = await self._examine(exchange, draft)
         content = await run_blocking(self.lane, _describe_report, report, draft)
         limits = self.visits.limits
@@ -53,9 +55,12 @@ class Answers:
             content |= await self._compare(exchange, draft)
         if draft.is_text and not draft.flaws:
             content |= await run_blocking(self.lane, _render_definition, draft)
-        if wanted.texts:
-            content["texts"] = await run_blocking(self.lane, _render_texts, draft)
-        return content
+        return content | await self._tell_texts(wanted, draft)
+
+    async def _tell_texts(self, wanted: Wanted, draft: Draft) -> dict[str, Any]:
+        if not wanted.texts:
+            return {}
+        return {"texts": await run_blocking(self.lane, _render_texts, draft)}
 
     async def _examine(self, exchange: Exchange, draft: Draft) -> Report:
         report = await self.visits.examine(draft)

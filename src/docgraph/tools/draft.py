@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from docgraph.config.node import Node, Origin, to_plain
-from docgraph.config.parse import parse_yaml
+from docgraph.config.parse import DOCUMENT_BOUNDS, parse_yaml
 from docgraph.exchange import Document
 from docgraph.exchange.errors import Problem
 from docgraph.graphql.definition.findings import Finding, Place
@@ -59,7 +59,11 @@ def read_draft(source: Mapping[str, Any]) -> Draft:
     for key, value in source.items():
         plain = value
         if key in TEXT_PARTS and isinstance(value, str):
-            parsed = parse_yaml(value, lambda line, column: Origin("", line + 1, column + 1))
+            parsed = parse_yaml(
+                value,
+                lambda line, column: Origin("", line + 1, column + 1),
+                bounds=DOCUMENT_BOUNDS,
+            )
             if parsed.node is None or parsed.problems:
                 flaws += [_read_problem(key, problem) for problem in parsed.problems]
                 continue

@@ -6,8 +6,9 @@ import { asApiError } from "../../api/error.js";
 import { sessionState } from "../../api/session.js";
 import { useStore } from "../../api/store.js";
 import { Button, Empty, ErrorNotice, Loading } from "../../parts/basic.js";
-import { address } from "../../shell/router.js";
+import { address, go } from "../../shell/router.js";
 import { Bench } from "./Bench.js";
+import { addressOf } from "./places.js";
 import { useWork } from "./useWork.js";
 
 interface WorkbenchProps {
@@ -29,8 +30,10 @@ export function Workbench({ owner, id, isNew }: WorkbenchProps) {
     if (current.current.state.kind !== "ready") void current.current.load().catch(() => undefined);
   }, [id, login]);
   useEffect(() => {
-    if (isNew && kind === "absent" && !isDeleted) current.current.begin();
-  }, [isNew, kind, isDeleted]);
+    if (!isNew || kind === "loading") return;
+    if (kind === "absent") current.current.begin();
+    go(addressOf(id), { replace: true });
+  }, [isNew, kind]);
   const name = nameOf(id);
   switch (work.state.kind) {
     case "loading":

@@ -4,7 +4,7 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { type AppId, readStored, removeStored, writeStored } from "../../api/apps.js";
 import { ApiError, asApiError } from "../../api/error.js";
 import { dropKept, keptKey, readKept, writeKept } from "../../api/kept.js";
-import { checkDefinition } from "../../api/tools.js";
+import { readTexts } from "../../api/tools.js";
 import { newVersion } from "./template.js";
 import { type Part, type Version, asVersion, haveSameTexts, readVersion, writeStoredDefinition } from "./work.js";
 
@@ -22,7 +22,7 @@ export interface Work {
   begin(): void;
   change(part: Part, text: string): void;
   discard(): void;
-  /** Go on with what is mine, whatever is stored. */
+  /** Go on with my texts, whatever is stored; what nobody edits here is taken from there. */
   keepMine(): void;
   save(definition: string): Promise<void>;
   remove(): Promise<void>;
@@ -83,7 +83,7 @@ export function useWork(owner: string | null, id: AppId): Work {
       if (state.stored === null) dropKept(key);
       setState(state.stored === null ? { kind: "absent" } : { ...state, mine: state.stored });
     },
-    keepMine: () => setMine((mine, stored) => ({ ...mine, etag: stored?.etag ?? null })),
+    keepMine: () => setMine((mine, stored) => ({ ...mine, etag: stored?.etag ?? null, others: stored?.others ?? mine.others })),
     save,
     remove,
   };
@@ -98,9 +98,7 @@ async function loadVersion(id: AppId): Promise<Version | null> {
   const stored = await readStored(id);
   if (stored === null) return null;
   try {
-    const definition = writeStoredDefinition(id, stored);
-    const { texts } = await checkDefinition(definition, new AbortController().signal, { texts: true });
-    return readVersion(stored, texts);
+    return readVersion(stored, await readTexts(writeStoredDefinition(id, stored)));
   } catch (error) {
     // Who may not use the tools reads JSON in the place of YAML.
     if (error instanceof ApiError && error.status >= 400 && !error.isUnauthenticated) return readVersion(stored);

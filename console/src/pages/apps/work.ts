@@ -3,7 +3,7 @@
 import { type AppId, type StoredApp } from "../../api/apps.js";
 import { isRecord } from "../../api/error.js";
 import { writeMembers } from "../../api/members.js";
-import type { Checked } from "../../api/tools.js";
+import type { Texts as ToldTexts } from "../../api/tools.js";
 import { layOut } from "../../parts/json.js";
 
 export type Part = "schema" | "mappings" | "descriptor";
@@ -33,7 +33,7 @@ export function writeStoredDefinition(id: AppId, { members }: StoredApp): string
 }
 
 /** What is stored as texts; without the server's texts they are JSON. */
-export function readVersion({ etag, members }: StoredApp, told: Checked["texts"] = {}): Version {
+export function readVersion({ etag, members }: StoredApp, told: ToldTexts = {}): Version {
   const schema = members.get("schema");
   const texts = {
     schema: schema?.startsWith('"') ? (JSON.parse(schema) as string) : (schema ?? ""),

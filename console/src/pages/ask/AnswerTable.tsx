@@ -38,7 +38,7 @@ export function AnswerTable({ data }: { data: unknown }) {
         rows={rows}
         columns={columns.names.map((name) => ({
           title: name,
-          render: (row: unknown) => cellOf(row, name),
+          render: (row: unknown) => <span title={cellOf(row, name)}>{cellOf(row, name)}</span>,
           isNumber: rows.length > 0 && rows.every((row) => /^(-?[\d.]+(e[+-]?\d+)?)?$/.test(cellOf(row, name))) && rows.some((row) => cellOf(row, name) !== ""),
         }))}
       />

@@ -51,7 +51,8 @@ function Refusal({ error, onPlace }: { error: unknown; onPlace: PlanPanelProps["
     return (
       <Empty title="Plans are for administrators">
         <p class="soft">
-          Whoever runs the server can open them to you with a permission for <code>{settings.paths["tools"]}</code>. Asking works as before.
+          {status === 401 && "Log in as one at the top right. "}Whoever runs the server can open them to others with a permission
+          for <code>{settings.paths["tools"]}</code>. Asking works as before.
         </p>
       </Empty>
     );

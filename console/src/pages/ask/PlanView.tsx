@@ -87,12 +87,10 @@ function Commands({ commands }: { commands: readonly Command[] }) {
   return (
     <section aria-label="Commands">
       <h3>Commands, in their order</h3>
-      <Grid label="Commands" heads={["Field", "Command", "Collection", "Parents", "Documents", "At", "Took", "Time line"]} numbers={[3, 4, 5, 6]}>
+      <Grid label="Commands" heads={["Field", "Parents", "Documents", "At", "Took", "Time line"]} numbers={[1, 2, 3, 4]}>
         {commands.map(({ field, kind, collection, parents, documents, startedMs, ms }, index) => (
           <tr key={index}>
-            <th scope="row"><code>{field}</code></th>
-            <td>{kind}</td>
-            <td><code>{collection}</code></td>
+            <FieldCell field={field} below={`${kind} ${collection}`} />
             <td class="number">{describeCount(parents)}</td>
             <td class="number">{describeCount(documents)}</td>
             <td class="number">{describeMs(startedMs)}</td>
@@ -121,24 +119,46 @@ const badges = { index: "by index", scan: "scan", unknown: "not known" };
 function Fetches({ fetches }: { fetches: readonly Fetch[] }) {
   if (fetches.length === 0) return <p class="soft">The database is not asked for anything.</p>;
   const isTold = fetches.some((one) => one.collection !== undefined);
-  const heads = ["Field", "Found", ...(isTold ? ["Indexes", "Collection", "In it"] : []), "At most", "How"];
+  const heads = ["Field", "Found", ...(isTold ? ["In it"] : []), "At most", "How"];
   return (
     <section aria-label="Access to the database">
       <h3>How documents are found</h3>
-      <Grid label="How documents are found" heads={heads} numbers={isTold ? [4, 5] : [2]}>
-        {fetches.map(({ field, access, indexes, sortsInMemory, collection, documents, limit, way }, index) => (
+      <Grid label="How documents are found" heads={heads} numbers={isTold ? [2, 3] : [2]}>
+        {fetches.map((fetch, index) => (
           <tr key={index}>
-            <th scope="row"><code>{field}</code></th>
-            <td><span class={`plan-access plan-access-${access}`}>{badges[access] ?? access}</span></td>
-            {isTold && <td>{(indexes ?? []).map((one) => <code key={one} class="chip">{one}</code>)}{sortsInMemory && <span class="soft"> sorts in memory</span>}</td>}
-            {isTold && <td><code>{collection}</code></td>}
-            {isTold && <td class="number">{typeof documents === "number" ? describeCount(documents) : ""}</td>}
-            <td class="number">{limit === null || limit === undefined ? "" : describeCount(limit)}</td>
-            <td>{way}</td>
+            <FieldCell field={fetch.field} below={fetch.collection ?? ""} />
+            <td><Access fetch={fetch} /></td>
+            {isTold && <td class="number">{describeNumber(fetch.documents)}</td>}
+            <td class="number">{describeNumber(fetch.limit)}</td>
+            <td class="plan-way">{fetch.way}</td>
           </tr>
         ))}
       </Grid>
     </section>
+  );
+}
+
+function describeNumber(count: number | null | undefined): string {
+  return count === null || count === undefined ? "" : describeCount(count);
+}
+
+function Access({ fetch: { access, indexes = [], sortsInMemory = false } }: { fetch: Fetch }) {
+  return (
+    <>
+      <span class={`plan-access plan-access-${access}`}>{badges[access] ?? access}</span>
+      {indexes.map((one) => <code key={one} class="plan-index-name">{one}</code>)}
+      {sortsInMemory && <div class="plan-sorts">sorts in memory</div>}
+    </>
+  );
+}
+
+/** The field, and below it what it is in the database. */
+function FieldCell({ field, below }: { field: string; below: string }) {
+  return (
+    <th scope="row">
+      <code>{field}</code>
+      {below && <div class="soft plan-below">{below}</div>}
+    </th>
   );
 }
 

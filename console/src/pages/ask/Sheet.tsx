@@ -1,7 +1,7 @@
 /** One query: its text with its variables, and what came of it. */
 
 import type { GraphQLSchema, OperationDefinitionNode } from "graphql";
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { Editor, type EditorControl, type Key } from "../../parts/Editor.js";
 import { Splitter } from "../../parts/Splitter.js";
 import { Tabs } from "../../parts/Tabs.js";
@@ -28,7 +28,7 @@ interface SheetProps {
   onShowDocs: (field: string | undefined, type: string | undefined, parentType: string | undefined) => void;
 }
 
-const results = [
+const kinds = [
   { key: "answer", label: "Answer" },
   { key: "plan", label: "Plan" },
 ] as const;
@@ -41,6 +41,12 @@ export function Sheet(props: SheetProps) {
     () => <AnswerPanel state={answers.answer} fileName={`${titleOf(draft)}.json`} isLoggedIn={isLoggedIn} onPlace={place} />,
     [answers.answer, isLoggedIn],
   );
+  const results = useRef<HTMLDivElement>(null);
+  const isAsking = answers.answer.kind === "asking" || answers.plan.kind === "asking";
+  useEffect(() => {
+    // On narrow screens what is asked for stands below the query.
+    if (isAsking && matchMedia("(max-width: 44rem)").matches) results.current?.scrollIntoView({ block: "start" });
+  }, [isAsking]);
   const query = (
     <div class="ask-query" id="ask-query" role="tabpanel" aria-label={titleOf(draft)}>
       <div class="ask-editor">
@@ -64,9 +70,11 @@ export function Sheet(props: SheetProps) {
       label="Width of the query"
       first={query}
       second={
-        <Tabs label="Result" tabs={results} selected={result} onSelect={onResult}>
-          {result === "answer" ? shownAnswer : <PlanPanel state={answers.plan} query={draft.query} onExplain={onExplain} onPlace={place} />}
-        </Tabs>
+        <div class="ask-results" ref={results}>
+          <Tabs label="Result" tabs={kinds} selected={result} onSelect={onResult}>
+            {result === "answer" ? shownAnswer : <PlanPanel state={answers.plan} query={draft.query} onExplain={onExplain} onPlace={place} />}
+          </Tabs>
+        </div>
       }
     />
   );

@@ -14,7 +14,7 @@ import { yaml } from "@codemirror/lang-yaml";
 import { bracketMatching, foldGutter, foldKeymap, indentOnInput } from "@codemirror/language";
 import { type Diagnostic, forceLinting, lintGutter, lintKeymap, linter } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
-import { EditorState, type Extension, Prec, type Text } from "@codemirror/state";
+import { Annotation, EditorState, type Extension, Prec, StateEffect, type Text } from "@codemirror/state";
 import {
   drawSelection,
   EditorView,
@@ -23,6 +23,7 @@ import {
   highlightSpecialChars,
   keymap,
   lineNumbers,
+  type ViewUpdate,
 } from "@codemirror/view";
 import { graphql, updateSchema } from "cm6-graphql";
 import type { GraphQLSchema } from "graphql";
@@ -34,16 +35,30 @@ export interface Current {
   options: EditorOptions;
 }
 
+/** Marks a change that came from the page, which need not be told of it. */
+const fromPage = Annotation.define<true>();
+
+/** Findings come when they come; without a sign the linter looks at them only when somebody types. */
+const newFindings = StateEffect.define<null>();
+
+function hasNewFindings({ transactions }: ViewUpdate): boolean {
+  return transactions.some((one) => one.effects.some((effect) => effect.is(newFindings)));
+}
+
 export class CodeEditor implements EditorControl {
   private readonly view: EditorView;
   private shown: EditorOptions;
+  /** What the page was told and has not given back: an old text that comes back late is no wish of the page. */
+  private readonly told = new Set<string>();
 
   constructor(host: HTMLElement, private readonly current: Current) {
     const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
     root.replaceChildren();
     this.shown = current.options;
     const { value } = current.options;
-    this.view = new EditorView({ root, parent: root, state: EditorState.create({ doc: value, extensions: extend(current) }) });
+    const listener = EditorView.updateListener.of((update) => this.tell(update));
+    const state = EditorState.create({ doc: value, extensions: [extend(current), listener] });
+    this.view = new EditorView({ root, parent: root, state });
   }
 
   /** Take over what has changed from outside. */
@@ -51,12 +66,25 @@ export class CodeEditor implements EditorControl {
     const before = this.shown;
     const { value, findings, schema } = this.current.options;
     this.shown = this.current.options;
-    const doc = this.view.state.doc;
-    if (value !== before.value && value !== doc.toString()) {
-      this.view.dispatch({ changes: { from: 0, to: doc.length, insert: value } });
-    }
+    if (value !== before.value) this.take(value);
     if (schema !== before.schema) updateSchema(this.view, schema);
-    if (findings !== before.findings || schema !== before.schema) forceLinting(this.view);
+    if (findings !== before.findings) this.view.dispatch({ effects: newFindings.of(null) });
+    if (schema !== before.schema) forceLinting(this.view);
+  }
+
+  private take(value: string): void {
+    const doc = this.view.state.doc;
+    const isNow = value === doc.toString();
+    if (!isNow && this.told.has(value)) return;
+    this.told.clear();
+    if (!isNow) this.view.dispatch({ changes: { from: 0, to: doc.length, insert: value }, annotations: fromPage.of(true) });
+  }
+
+  private tell({ docChanged, transactions, state }: ViewUpdate): void {
+    if (!docChanged || transactions.every((one) => one.annotation(fromPage))) return;
+    const text = state.doc.toString();
+    this.told.add(text);
+    this.current.options.onChange?.(text);
   }
 
   focus(): void {
@@ -82,7 +110,10 @@ export class CodeEditor implements EditorControl {
 function extend(current: Current): Extension {
   const { label, language, schema, isReadOnly = false } = current.options;
   const own = { key: "", any: (_: EditorView, event: KeyboardEvent) => pressOwn(current, event) };
-  const describe = { "aria-label": label, "aria-multiline": "true" };
+  // The same function each time: by it the editor knows where an answer comes from.
+  const completions = [{ autocomplete: (context: CompletionContext) => completeOwn(current, context) }];
+  // What scrolls has to have something in it that the keyboard can reach, by an attribute.
+  const describe = { "aria-label": label, "aria-multiline": "true", tabindex: "0" };
   return [
     Prec.highest(keymap.of([own])),
     lineNumbers(),
@@ -102,13 +133,10 @@ function extend(current: Current): Extension {
     keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap]),
     keymap.of([...foldKeymap, ...completionKeymap, ...lintKeymap, indentWithTab]),
     languageOf(language, schema, current),
-    EditorState.languageData.of(() => [{ autocomplete: (context: CompletionContext) => completeOwn(current, context) }]),
-    linter((view) => (current.options.findings ?? []).map((one) => asDiagnostic(view.state.doc, one)), { delay: 0 }),
+    EditorState.languageData.of(() => completions),
+    linter((view) => (current.options.findings ?? []).map((one) => asDiagnostic(view.state.doc, one)), { delay: 0, needsRefresh: hasNewFindings }),
     EditorState.readOnly.of(isReadOnly),
     EditorView.contentAttributes.of(isReadOnly ? { ...describe, "aria-readonly": "true" } : describe),
-    EditorView.updateListener.of((update) => {
-      if (update.docChanged) current.options.onChange?.(update.state.doc.toString());
-    }),
     theme,
   ];
 }

@@ -27,6 +27,7 @@ _LONGEST_MS: Final = 10_000
 _LOGIN: Final = "login"
 # What is worth a look, by the name of the service.
 _SIGNS: Final = {
+    "console": ("Console", "ask the apps, see how they answer, change them"),
     "openapiPage": ("API description", "everything that is served, for callers who may know"),
     "openapi": ("OpenAPI", "the same for programs"),
     "ping": ("Ping", "whether the server answers"),
@@ -54,6 +55,7 @@ class FrontPage(Service):
         self._title = title
         self._desk = desk
         self._apps_at = paths.get("graphql", ())
+        self._console_at = paths.get("console")
         self._authenticator = authenticator
         self._signs = "".join(_render_signs(paths))
 
@@ -98,7 +100,14 @@ class FrontPage(Service):
         path = encode_path((*self._apps_at, *entry.uri.split("/")))
         told = find_description(entry)
         about = "" if told is None else f'<br><span class="soft">{escape(told)}</span>'
-        return f"<li>POST {link(path, path)}{about}</li>"
+        return f"<li>POST {link(path, path)}{self._render_asking(entry)}{about}</li>"
+
+    def _render_asking(self, entry: Entry) -> str:
+        """Where people ask the app."""
+        if self._console_at is None:
+            return ""
+        path = encode_path((*self._console_at, "ask", *entry.uri.split("/")))
+        return f" · {link(path, 'ask')}"
 
 
 def _render_signs(paths: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
