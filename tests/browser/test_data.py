@@ -183,7 +183,10 @@ def test_documents_with_ids_of_any_type_are_changed_and_deleted(window: Window, 
     name = f"ids-{type(id).__name__}-{len(str(id))}"
     other = {"_id": ObjectId(), "n": 1}
     collection = fill(window.place, name, {"_id": id, "n": 1}, other)
-    open_data(window, at(name, sort="-n", filter=json.dumps({"_id": {"$ne": {"$oid": str(other["_id"])}}})))
+    open_data(
+        window,
+        at(name, sort="-n", filter=json.dumps({"_id": {"$ne": {"$oid": str(other["_id"])}}})),
+    )
     window.page.get_by_role("table").get_by_role("row").nth(1).get_by_role("link").click()
     edit(window, '"n": 1', '"n": 2')
     save(window)
