@@ -99,6 +99,7 @@ def apply(
     """
     from docgraph.cli.acl.closing import Closing
     from docgraph.cli.acl.opening import Opening
+    from docgraph.cli.app_rights import tell_missing_rights
     from docgraph.cli.definitions import check_paths, report, settle_all, settle_alone
 
     def refuse_errors(found: list[Checked]) -> None:
@@ -130,6 +131,7 @@ def apply(
         await opening.store()
         if not open_to:
             await closing.tell_open(one.after for one in changes if not one.before)
+        await tell_missing_rights(bench.app.store, documents)
         await bench.tell_served()
 
     _run(sources, store_all)
