@@ -14,7 +14,7 @@ import click
 import orjson
 
 from docgraph.cli.options import configured, listening
-from docgraph.cli.terminal import notice, own_command, progress
+from docgraph.cli.terminal import notice, progress
 from docgraph.config import Sources, Tree
 from docgraph.config.locate import locating
 from docgraph.exchange import (
@@ -30,7 +30,7 @@ from docgraph.exchange import (
 if TYPE_CHECKING:
     from docgraph.store import Store
 
-__all__ = ["demo"]
+__all__ = ["INDEXES", "demo"]
 
 DB, DEFINITIONS = "docgraph", "gql-apps"
 # Anybody on this machine may ask the blog; everything else is for the administrator.
@@ -40,7 +40,7 @@ _OPEN = (
     f"/fileAclAuthorizer/permissions={orjson.dumps([_RULE]).decode()}",
 )
 _QUERY = "{ posts(limit: 2) { title published author { name city } } }"
-_INDEXES: dict[str, tuple[dict[str, int], ...]] = {
+INDEXES: dict[str, tuple[dict[str, int], ...]] = {
     "posts": ({"authorId": 1}, {"published": 1, "_id": 1}, {"number": 1}),
     "comments": ({"postId": 1},),
 }
@@ -105,7 +105,7 @@ async def _load_blog(tree: Tree, address: str) -> None:
         if all(missing.values()):
             for name, documents in build_blog().items():
                 await _insert(app.store, name, documents)
-                for keys in _INDEXES.get(name, ()):
+                for keys in INDEXES.get(name, ()):
                     deadline = Deadline.after_ms(_SECONDS * 1000)
                     await app.store.ensure_index(DB, name, keys, deadline=deadline)
         if await _is_empty(app.store, DEFINITIONS, {"_id": "blog"}):
@@ -140,8 +140,8 @@ def _greet(url: str, directory: Path) -> None:
         f"    curl -s {url}/graphql/blog -H 'Content-Type: application/json' \\",
         f"      -d '{body}'",
         "",
-        f"  `{own_command()} apps show blog` prints the document that defines this API;",
-        f"  `{own_command()} apps apply FILE` adds one of your own.",
+        "  `docgraph apps show blog` prints the document that defines this API;",
+        "  `docgraph apps apply FILE` adds one of your own.",
         f"  The data lies in {directory.resolve()} and stays there. Ctrl-C stops everything.",
         "",
     ):
