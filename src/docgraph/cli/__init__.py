@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from docgraph import __version__
-from docgraph.cli.process.leaving import leave
+from docgraph.cli.process.leaving import leave, prepare_to_leave
 from docgraph.cli.process.signals import end_start_by_signals
 from docgraph.cli.process.stdio import replace_closed_streams
 from docgraph.cli.terminal import notice, report_failure
@@ -86,6 +86,7 @@ def docgraph() -> None:
 
 def main() -> None:
     """Run the command line; every failure is one clear message and an exit code."""
+    prepare_to_leave()
     replace_closed_streams()
     if sys.argv[1:2] and sys.argv[1] in SERVERS:
         end_start_by_signals()

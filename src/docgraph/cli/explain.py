@@ -58,10 +58,10 @@ def explain(  # noqa: PLR0913 - the options
         found = await bench.plugins.values["gql-app-definition-cache"].find(app)
         graphql = bench.plugins.find("graphql")
         if not ask_database:
-            return await graphql.run(found, request, exchange), []
-        outlook = await graphql.foresee(found, request, exchange)
+            return await graphql.run_freely(found, request, exchange), []
+        outlook = await graphql.foresee_freely(found, request, exchange)
         with recording(bench.store) as commands:
-            ran = await graphql.run(found, request, exchange)
+            ran = await graphql.run_freely(found, request, exchange)
             sent = await commands.explain_sent(exchange.deadline)
         return ran, judge_commands(sent, outlook)
 

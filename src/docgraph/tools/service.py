@@ -49,6 +49,8 @@ _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "matrix": ("app", "definition", *_LOOKING, "request"),
     "infer": ("db", "collections", "sample"),
 }
+# Also for callers whom `graphql.operations-only` is about: nothing of an app is told or run.
+_FOR_BOUND: Final = frozenset({"check"})
 _POST: Final = ("POST",)
 _METHODS: Final[Mapping[str, tuple[str, ...]]] = {"matrix": ("GET", "POST")}
 
@@ -99,7 +101,7 @@ class ToolsService(Service):
 
     async def provision(self) -> None:
         """Find the services that the tools look through."""
-        visits = Visits(
+        self._visits = visits = Visits(
             graphql=self._registry.find("graphql"),  # type: ignore[arg-type]
             apps=self._apps,
             drafts=Drafts(self._graphql, self._store, self._registry, self._lane),
@@ -133,13 +135,16 @@ class ToolsService(Service):
         return _METHODS.get(tool, _POST)
 
     def time_limit_ms(self, exchange: Exchange) -> int:
-        """That of queries."""
-        return self._graphql.query_time_limit
+        """That of queries, or its own where that is less: what is tried may be far from ready."""
+        limits = (self._graphql.query_time_limit, self.config.query_time_limit)
+        return min((limit for limit in limits if limit > 0), default=0)
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Use the tool."""
         parsed = exchange.parsed
         assert isinstance(parsed, ToolRequest)  # noqa: S101 - `parse` made it
+        if parsed.tool not in _FOR_BOUND:
+            self._visits.require_freedom(exchange)
         wanted = await self._read(exchange, _MEMBERS[parsed.tool])
         answer = await self._answers[parsed.tool](exchange, wanted)
         if isinstance(answer, Body):

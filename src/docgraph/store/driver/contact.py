@@ -31,19 +31,27 @@ __all__ = [
     "find_reason",
 ]
 
-_PARTS: Final = re.compile(r"mongodb(?P<srv>\+srv)?://(?:(?P<login>.*)@)?(?P<hosts>[^/?@]*)", re.S)
+_PARTS: Final = re.compile(
+    r"mongodb(?P<srv>\+srv)?://(?:(?P<login>.*)@)?(?P<hosts>[^/?@]*)"
+    r"(?:/(?P<db>[^?]*))?(?:\?(?P<options>.*))?",
+    re.S,
+)
 GUIDE: Final = "docs/how-to/use-your-own-mongodb.md"
 _DEFAULT_PORT: Final = "27017"
 
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """Where the database is, who we are there, and what we need of it."""
+    """Where the database is, who we are there, and what we need of it.
+
+    `implied_db` is where our user is looked for only because it stands behind the host.
+    """
 
     address: str = ""
     user: str = ""
     origin: str = ""
     rights: tuple[Right, ...] = ()
+    implied_db: str = ""
 
     @classmethod
     def read(cls, connection_string: str, origin: str, rights: Sequence[Right] = ()) -> Contact:
@@ -53,14 +61,17 @@ class Contact:
             return cls(origin=origin, rights=tuple(rights))
         login = (found["login"] or "").partition(":")[0]
         address = f"{found['hosts']} (SRV)" if found["srv"] else found["hosts"]
-        return cls(address, unquote(login), origin, tuple(rights))
+        is_chosen = "authsource=" in (found["options"] or "").lower()
+        implied = "" if is_chosen else unquote(found["db"] or "")
+        return cls(address, unquote(login), origin, tuple(rights), implied)
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """There is no server, or none that takes writes."""
+class _Absence:
+    """Why there is no database for us."""
 
-    summary: ClassVar[str] = "the database cannot be reached"
+    summary: ClassVar[str]
+    symptom: ClassVar[str]
     contact: Contact
     reason: str
     hint: str
@@ -68,7 +79,15 @@ class Lost:
     @property
     def message(self) -> str:
         """For whoever runs docgraph, on one line."""
-        return f"the database at {self.contact.address} does not answer: {self.reason}"
+        return f"the database at {self.contact.address} {self.symptom}: {self.reason}"
+
+
+class Lost(_Absence):
+    """There is no server, or none that takes writes."""
+
+    __slots__ = ()
+    summary: ClassVar[str] = "the database cannot be reached"
+    symptom: ClassVar[str] = "does not answer"
 
     @property
     def event(self) -> Event:
@@ -77,19 +96,12 @@ class Lost:
         return DatabaseLost(self.reason, contact.address, contact.origin, self.hint)
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(_Absence):
     """There is a server, and it does not let us log in."""
 
+    __slots__ = ()
     summary: ClassVar[str] = "the database refuses the login of docgraph"
-    contact: Contact
-    reason: str
-    hint: str
-
-    @property
-    def message(self) -> str:
-        """For whoever runs docgraph, on one line."""
-        return f"the database at {self.contact.address} refuses the login: {self.reason}"
+    symptom: ClassVar[str] = "refuses the login"
 
     @property
     def event(self) -> Event:
