@@ -252,6 +252,28 @@ def test_explain_prints_the_plan_and_its_commands(commands: Commands, tmp_path: 
     assert "email" in commands.run("explain", "blog", hidden, "--role", "admin").stdout
 
 
+def test_explain_asks_the_database_about_each_command(commands: Commands, tmp_path: Path) -> None:
+    items = commands.mongo[commands.db]["items"]
+    items.insert_many([{"name": f"n{number % 10}"} for number in range(3000)])
+    app = definition(commands.db, "items")
+    commands.run("apps", "apply", str(save(tmp_path, "items.json", app)))
+    query = '{ items(name: "n1") { name } }'
+
+    slow = commands.run("explain", "items", query, "--db").stdout
+    items.create_index([("name", 1), ("_id", 1)])
+    told = json.loads(commands.run("explain", "items", query, "--db", "--json").stdout)
+
+    assert "no index, 0 keys and 3000 documents examined, " in slow
+    assert "slow: goes through 3000 documents to return " in slow
+    assert 'getCollection("items").createIndex({"name": 1' in slow
+    (command,) = told["commands"]
+    assert command["field"] == "Query.items"
+    assert command["indexes"] == ["name_1__id_1"]
+    assert (command["good"], command["scan"]) == (True, False)
+    assert (command["documentsExamined"], command["returned"]) == (0, 100)  # all in the index
+    assert "goes with --db" in commands.run("explain", "items", query, "--json", code=2).stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
