@@ -91,7 +91,7 @@ function Whom({ attempt, onChange }: { attempt: Attempt; onChange: (attempt: Att
           <option value="user">a user</option>
         </select>
       </label>
-      {attempt.who === "roles" && <Field label="Roles" placeholder="editor, reader (none: unknown)" value={attempt.roles} onInput={(roles) => onChange({ ...attempt, roles })} />}
+      {attempt.who === "roles" && <Field label="Roles" placeholder="such as editor, reader" value={attempt.roles} onInput={(roles) => onChange({ ...attempt, roles })} />}
       {attempt.who === "user" && <Field label="User" value={attempt.user} onInput={(user) => onChange({ ...attempt, user })} />}
     </div>
   );
