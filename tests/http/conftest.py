@@ -9,6 +9,7 @@ import pytest
 from tests.http.harness import Mongo
 from tests.http.hosts import module_application
 from tests.http.rest_harness import BY_HOST, Api, own_database, serving
+from tests.http.stream_harness import SSE, WEBSOCKET
 
 
 @module_application
@@ -23,3 +24,10 @@ def api(shared_server: Api) -> Iterator[Api]:
     """The application of the module with a database that belongs to this test alone."""
     with own_database(shared_server) as api:
         yield api
+
+
+@pytest.fixture(params=[SSE, WEBSOCKET])
+def by(request: pytest.FixtureRequest) -> str:
+    """How a client of a change stream listens."""
+    kind: str = request.param
+    return kind

@@ -28,9 +28,10 @@ from wsproto.events import (
 
 from docgraph.server.http.state import ProcessState
 from tests.connections import Peer, Response, build_request
+from tests.http.access_harness import remove_rules
 from tests.http.harness import Document, Service
 
-__all__ = ["SSE", "WEBSOCKET", "Refused", "StreamClient", "listen"]
+__all__ = ["SSE", "WEBSOCKET", "Refused", "StreamClient", "emptied", "listen", "notes"]
 
 SSE, WEBSOCKET = "sse", "websocket"
 _PATIENCE = 60.0
@@ -236,3 +237,17 @@ async def listen(
         yield client
     finally:
         await client.leave()
+
+
+def notes(service: Service) -> Any:
+    """The collection that most streams of the tests are about."""
+    return service.mongo[service.db]["notes"]
+
+
+@asynccontextmanager
+async def emptied(service: Service, *collections: str) -> AsyncIterator[None]:
+    """For one test: collections without documents, and no rules after it."""
+    for name in collections:
+        service.mongo[service.db][name].delete_many({})
+    yield
+    await remove_rules(service)

@@ -82,6 +82,7 @@ def sections(db: str) -> Document:
     ann = {"_id": "ann", "password": hashed("secret"), "roles": ["admin"]}
     return {
         "fullAuthorizer": {"enabled": False},
+        "metrics": {"secured": False},
         "dbRealmAuthenticator": {
             "users-db": db,
             "bcrypt-hashed-password": True,
@@ -118,8 +119,15 @@ async def ask_all(service: Service) -> list[int]:
 
 
 async def probe(service: Service) -> tuple[int, str]:
-    reply = await service.request("GET", "/health/db")
-    return reply.status, reply.json["description"]
+    """What `/health/db` says, whoever asks; what else is for everybody is there."""
+    told = set()
+    for headers in ({}, ANN):
+        reply = await service.request("GET", "/health/db", headers=headers)
+        told.add((reply.status, reply.json["description"]))
+        for path in ("/ping", "/metrics"):
+            assert (await service.request("GET", path, headers=headers)).status == 200
+    (only_one,) = told
+    return only_one
 
 
 async def test_a_wrong_password_is_told_once_and_callers_get_500(
@@ -202,11 +210,11 @@ async def test_missing_rights_are_told_once_with_the_command_that_grants_them(
             assert summary == "docgraph lacks rights at the database"
             assert set(await ask_all(service)) == {500}
             assert await probe(service) == (503, summary)
-            assert names(seen) == ["rights-missing", "database-found"]
+            assert names(seen) == ["database-found", "rights-missing"]
             missing = only(seen, RightsMissing)
             assert (missing.user, missing.address) == (user, guarded_mongo.host)
             listed = {place.partition(":")[0] for place in missing.missing}
-            places = ("*", "users", "acl", "gql-apps", "_revocations", "_versions")
+            places = ("*", "users", "acl", "gql-apps", "_revocations", "_versions", "_appHistory")
             assert listed == {f"{own_db}.{one}" for one in places}
 
             granted = re.search(r"grantRolesToUser\(('.*?'), (\[.*?\])\)", missing.hint)
@@ -217,7 +225,7 @@ async def test_missing_rights_are_told_once_with_the_command_that_grants_them(
             await eventually(lambda: guarded_mongo.admin[own_db]["users"].count_documents({}) == 1)
             assert (await service.request("GET", "/tokens/ann", headers=ANN)).status == 200
             assert (await probe(service))[0] == 200
-            assert names(seen) == ["rights-missing", "database-found", "rights-granted"]
+            assert names(seen) == ["database-found", "rights-missing", "rights-granted"]
 
 
 async def test_a_right_that_a_request_lacks_is_told_when_it_fails(
@@ -230,12 +238,13 @@ async def test_a_right_that_a_request_lacks_is_told_when_it_fails(
             mapping = {"db": "shop", "collection": "items", "find": {}}
             definition = {
                 "_id": "app",
-                "schema": "type Query { items: [Item] } type Item { n: Int }",
-                "mappings": {"Query": {"items": mapping}},
+                "schema": "type Query { items: [Item] needed: [Item!]! } type Item { n: Int }",
+                "mappings": {"Query": {"items": mapping, "needed": mapping}},
             }
             guarded_mongo.admin[own_db]["gql-apps"].insert_one(definition)
-            for _ in range(2):
-                await eventually_served(service)
+            await eventually_known(service)
+            for query in ("{ items { n } }", "{ needed { n } }"):  # `data` is nullable or not
+                await expect_denied(service, "POST", "/graphql/app", {"query": query})
 
             await eventually(lambda: "rights-missing" in names(seen))
             missing = only(seen, RightsMissing).missing
@@ -243,13 +252,49 @@ async def test_a_right_that_a_request_lacks_is_told_when_it_fails(
             assert (await probe(service))[0] == 200  # everything else works
 
 
-async def eventually_served(service: Service) -> None:
-    """The app is there, and its field fails without a word about the reason."""
-    reply = await service.request(
-        "POST", "/graphql/app", json={"query": "{ items { n } }"}, headers=ANN
-    )
-    assert reply.json["data"] in (None, {"items": None})
-    assert "not authorized" not in reply.response.text
+async def eventually_known(service: Service) -> None:
+    """Return when the app that was just written answers."""
+
+    async def is_known() -> bool:
+        query = {"query": "{ __typename }"}
+        reply = await service.request("POST", "/graphql/app", json=query, headers=ANN)
+        return reply.status == 200
+
+    await until(is_known, expected=True)
+
+
+async def expect_denied(service: Service, method: str, path: str, body: Any = None) -> None:
+    """500 without a word about the reason: that docgraph lacks a right is not the caller's."""
+    reply = await service.request(method, path, json=body, headers=ANN)
+    assert (reply.status, "not authorized" in reply.response.text) == (500, False)
+    assert "docgraph lacks a right at the database" in reply.response.text
+
+
+async def test_a_right_that_rest_lacks_is_no_fault_of_the_caller(
+    guarded_mongo: GuardedMongo, own_db: str
+) -> None:
+    """Decision 25: neither of an aggregation nor of the options of an index."""
+    database = guarded_mongo.admin[own_db]
+    database["users"].insert_one({"_id": "ann", "password": hashed("secret"), "roles": ["admin"]})
+    properties = {"_id": "_properties.items", "aggrs": [{"uri": "all", "stages": []}]}
+    database["_properties"].insert_one(properties)
+    database.create_collection("items")
+    readable = ("users", "acl", "gql-apps", "_revocations", "_properties")
+    rights = [privilege(own_db, "", "listCollections")]
+    rights += [privilege(own_db, one, "find") for one in readable]
+    database.command("createRole", "careful", privileges=rights, roles=[])
+    with guarded_mongo.user([{"role": "careful", "db": own_db}]) as user:
+        uri = guarded_mongo.render_uri(user, "secret")
+        async with contacting(guarded_mongo, uri, own_db) as service:
+            await service.app.contact_database()
+            await expect_denied(service, "GET", "/items/_aggrs/all")
+            await expect_denied(service, "PUT", "/items/_indexes/by-n", {"keys": {"n": 1}})
+    database.command("dropRole", "careful")
+
+
+def privilege(db: str, collection: str, action: str) -> Document:
+    """One right of a role."""
+    return {"resource": {"db": db, "collection": collection}, "actions": [action]}
 
 
 async def test_a_database_that_appears_later_is_told_and_used(

@@ -36,12 +36,6 @@ async def server(api: Api) -> Api:
     return api
 
 
-@pytest.fixture(params=[SSE, WEBSOCKET])
-def by(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
-    return kind
-
-
 def listen(api: Api, path: str, headers: Any = None, *, by: str = SSE) -> Any:
     return open_stream(api.service, path, headers, by=by, host=api.host)
 

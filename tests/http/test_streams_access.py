@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
@@ -20,7 +19,7 @@ from tests.http.access_harness import (
 )
 from tests.http.harness import Document, Mongo, Service
 from tests.http.hosts import module_application
-from tests.http.stream_harness import SSE, WEBSOCKET, Refused, listen
+from tests.http.stream_harness import WEBSOCKET, Refused, emptied, listen, notes
 
 pytestmark = pytest.mark.anyio
 
@@ -43,20 +42,8 @@ async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
 
 @pytest.fixture
 async def service(server: Service) -> AsyncIterator[Service]:
-    for name in ("notes", "plain"):
-        server.mongo[server.db][name].delete_many({})
-    yield server
-    await remove_rules(server)
-
-
-@pytest.fixture(params=[SSE, WEBSOCKET])
-def by(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
-    return kind
-
-
-def notes(service: Service) -> Any:
-    return service.mongo[service.db]["notes"]
+    async with emptied(server, "notes", "plain"):
+        yield server
 
 
 async def refusal(service: Service, path: str, who: Document, by: str) -> int:

@@ -15,7 +15,7 @@ from tests.http.harness import Document, Mongo, Service, until
 from tests.http.hosts import module_application
 from tests.http.realms import open_realm, render_basic
 from tests.http.rest_harness import serving
-from tests.http.stream_harness import SSE, WEBSOCKET, Refused, listen
+from tests.http.stream_harness import WEBSOCKET, Refused, listen
 
 pytestmark = pytest.mark.anyio
 
@@ -55,12 +55,6 @@ async def left_behind(service: Service) -> tuple[int, int, int]:
     plugin = service.app.plugins.find("events")
     streams = plugin._streams
     return len(plugin._hub._cursors), len(streams._places._taken), len(plugin._renewals.sessions)
-
-
-@pytest.fixture(params=[SSE, WEBSOCKET])
-def by(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
-    return kind
 
 
 async def test_one_who_does_not_read_is_closed_and_the_others_miss_nothing(

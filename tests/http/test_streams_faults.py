@@ -11,7 +11,7 @@ import pytest
 from docgraph.exchange.errors import StoreUnavailable
 from tests.http.harness import UNREACHABLE, Document, eventually, failing
 from tests.http.rest_harness import Api
-from tests.http.stream_harness import SSE, WEBSOCKET, Refused
+from tests.http.stream_harness import SSE, Refused
 from tests.http.stream_harness import listen as open_stream
 from tests.http.test_streams import cursors
 
@@ -34,12 +34,6 @@ async def server(api: Api) -> AsyncIterator[Api]:
     yield api
     sessions = api.service.app.plugins.find("events")._renewals.sessions
     await eventually(lambda: not sessions)
-
-
-@pytest.fixture(params=[SSE, WEBSOCKET])
-def by(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
-    return kind
 
 
 def listen(api: Api, uri: str = "all", *, after: str = "", by: str = SSE) -> Any:

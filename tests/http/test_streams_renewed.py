@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
-from typing import Any
 
 import pytest
 
-from tests.http.access_harness import ADA, ADMIN, allow, guarded, remove_rules
+from tests.http.access_harness import ADA, ADMIN, allow, guarded
 from tests.http.harness import Document, Mongo, Service
 from tests.http.hosts import module_application
-from tests.http.stream_harness import SSE, WEBSOCKET, listen
+from tests.http.stream_harness import emptied, listen, notes
 
 pytestmark = pytest.mark.anyio
 
@@ -46,19 +45,8 @@ async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
 
 @pytest.fixture
 async def service(server: Service) -> AsyncIterator[Service]:
-    notes(server).delete_many({})
-    yield server
-    await remove_rules(server)
-
-
-@pytest.fixture(params=[SSE, WEBSOCKET])
-def by(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
-    return kind
-
-
-def notes(service: Service) -> Any:
-    return service.mongo[service.db]["notes"]
+    async with emptied(server, "notes"):
+        yield server
 
 
 async def renew(service: Service) -> Document:

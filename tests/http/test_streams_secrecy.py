@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.http.access_harness import ADA, ADMIN, allow, caller, guarded, remove_rules
+from tests.http.access_harness import ADA, ADMIN, allow, caller, guarded
 from tests.http.harness import Document, Mongo, Service
 from tests.http.hosts import module_application
-from tests.http.stream_harness import SSE, WEBSOCKET, Refused, listen
+from tests.http.stream_harness import Refused, emptied, listen, notes
 
 pytestmark = pytest.mark.anyio
 
@@ -31,19 +31,8 @@ async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
 
 @pytest.fixture
 async def service(server: Service) -> AsyncIterator[Service]:
-    notes(server).delete_many({})
-    yield server
-    await remove_rules(server)
-
-
-@pytest.fixture(params=[SSE, WEBSOCKET])
-def by(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
-    return kind
-
-
-def notes(service: Service) -> Any:
-    return service.mongo[service.db]["notes"]
+    async with emptied(server, "notes"):
+        yield server
 
 
 async def refuse(service: Service, path: str, who: Document, by: str) -> Refused:

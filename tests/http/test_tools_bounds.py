@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import pytest
+from graphql import DocumentNode
 
 from docgraph.access.definitions import limits
 from docgraph.graphql.apps import questions
+from docgraph.graphql.definition.schema import parse_schema
 from docgraph.store.facts import Facts
 from tests.http.access_harness import ADMIN, allow, caller, guarded
-from tests.http.harness import Document, Mongo, Service, build_definition
+from tests.http.harness import Document, Mongo, Service, build_definition, failing
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -109,3 +111,48 @@ async def test_what_an_author_may_not_name_is_looked_for_once_in_each_mapping(
     found = await check(service, build([service.stages("posts", *stages)]), AUTHOR)
 
     assert (found["valid"], looked["times"]) == (True, 1)
+
+
+async def test_a_draft_is_examined_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large schema takes seconds."""
+    parsed: list[str] = []
+
+    def count(text: str) -> DocumentNode:
+        parsed.append(text)
+        return parse_schema(text)
+
+    monkeypatch.setattr("docgraph.graphql.definition.check.parse_schema", count)
+    definition = build([service.find("posts")])
+    body = {"definition": definition, "query": "{ f0 { a } }"}
+    reply = await service.request("POST", "/_tools/draft", json=body, headers=ADMIN)
+
+    assert reply.json == {"data": {"f0": [{"a": None}]}}
+    assert parsed == [definition["schema"]]
+
+
+async def test_a_draft_has_a_time_limit_where_queries_have_none(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    """What is tried may be far from ready; `graphql.query-time-limit` is off unless it is set."""
+    limits: Document = {"tools": {"query-time-limit": 200}}
+    async with guarded(mongo_client, mongo_uri, limits) as service:
+        service.insert("posts", {"_id": 1})
+        definition = build([service.find("posts")])
+        members = {"definition": definition, "query": "{ f0 { a } }"}
+        ask = {"app": "bounds", "query": "{ f0 { a } }", "run": True}
+        await service.define("bounds", definition["schema"], definition["mappings"])
+        where = f"{service.db}.posts"
+        with failing(
+            mongo_client, "find", namespace=where, blockConnection=True, blockTimeMS=1_000
+        ):
+            for path, body in (
+                ("draft", members),
+                ("plan", {**members, "run": True}),
+                ("plan", ask),
+            ):
+                reply = await service.request("POST", f"/_tools/{path}", json=body, headers=ADMIN)
+                assert reply.status == 408, (path, reply.text)
+            reply = await service.request(
+                "POST", "/graphql/bounds", json={"query": "{ f0 { a } }"}, headers=ADMIN
+            )
+            assert reply.status == 200

@@ -128,6 +128,59 @@ async def test_a_user_of_another_instance_has_his_new_roles_without_change_strea
         await until(lambda: roles(other), ["editor"])
 
 
+# --- collections and schemas ----------------------------------------------------------------------
+
+
+def kept_collections(db: str) -> Document:
+    """The REST API over the database of the test; what it remembers it keeps."""
+    ttls = {"local-cache-ttl": 86_400_000, "schema-cache-ttl": 86_400_000}
+    return {"mongo": {"mongo-mounts": [{"what": f"/{db}", "where": "/"}], **ttls}}
+
+
+async def put(service: Service, path: str, body: Document) -> None:
+    """Make it, or replace it."""
+    reply = await service.request("PUT", f"{path}?wm=upsert", json=body)
+    assert reply.status in (200, 201), reply.text
+
+
+async def test_metadata_and_schemas_of_another_instance_hold_without_change_streams(
+    start: Any, standalone: None, database: str
+) -> None:
+    kept = kept_collections(database)
+
+    async def write(n: Any) -> int:
+        return (await other.request("POST", "/things", json={"n": n})).status
+
+    async with start(kept) as one, start(kept) as other:
+        await put(one, "/_schemas", {})
+        await put(one, "/_schemas/number", {"properties": {"n": {"type": "integer"}}})
+        await put(one, "/things", {})
+        assert await write("text") == 201
+        await put(one, "/things", {"jsonSchema": {"schemaId": "number"}})
+        await until(lambda: write("text"), 400)
+        assert await write(1) == 201
+
+        await put(one, "/_schemas/number", {"properties": {"n": {"type": "string"}}})
+        await until(lambda: write(1), 400)
+        assert await write("text") == 201
+
+
+async def test_a_database_that_is_dropped_is_not_brought_back_by_its_version(
+    start: Any, mongo_client: Mongo, database: str
+) -> None:
+    everything = {"mongo": {"mongo-mounts": [{"what": "*", "where": "/"}]}}
+    version = {"_id": "_properties"}
+    async with start(everything) as service:
+        await put(service, f"/{database}/things", {})
+        assert mongo_client[database]["_versions"].count_documents(version) == 1
+        reply = await service.request("DELETE", f"/{database}", headers={"If-Match": "*"})
+        assert reply.status == 204, reply.text
+        assert mongo_client[database]["_versions"].count_documents(version) == 0
+
+
+# --- who serves what, without a cache -------------------------------------------------------------
+
+
 async def test_an_instance_without_cache_says_what_it_serves_too(start: Any) -> None:
     async with start({"graphql": {"app-cache-enabled": False}}) as service:
         await service.store(app_of("a"))

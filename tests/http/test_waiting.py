@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.anyio
 LIMITED: Document = {"graphql": {"query-time-limit": 300}, "mongo": {"query-time-limit": 300}}
 IMPATIENT: Document = {"core": {"wait-timeout-ms": 300}}
 RULE = {"roles": ["reader"], "predicate": "path-prefix('/')", "priority": 1}
+TOLD_TO_EVERYBODY = ("/health/db", "/ping")
 SCHEMA = "type Query { a: Int }"
 
 
@@ -75,3 +77,22 @@ async def test_looking_for_users_and_rules_has_an_end(
             assert await ask(realm) == [expected, expected]
 
         await until(lambda: ask(realm), [(200, None), (200, None)])
+
+
+async def test_what_is_told_to_everybody_does_not_wait_for_who_asks(
+    mongo_client: Mongo, mongo_uri: str, database: str
+) -> None:
+    """Readiness and liveness are asked with credentials by mistake, and must stay true."""
+    mongo = mongo_client[database]
+    mongo["users"].insert_one({"_id": "ada", "password": hashed("secret"), "roles": []})
+    wrong = {"authorization": render_basic("ada", "wrong")}
+
+    async def ask_both(realm: Realm) -> list[int]:
+        asked = (realm.service.request("GET", path, headers=wrong) for path in TOLD_TO_EVERYBODY)
+        return [reply.status for reply in await asyncio.gather(*asked)]
+
+    async with open_realm(mongo_client, mongo_uri, database, without_caches(database)) as realm:
+        assert await ask_both(realm) == [401, 401]
+
+        with blocked(mongo_client, f"{database}.users"):
+            assert await ask_both(realm) == [200, 200]

@@ -109,4 +109,6 @@ def test_matrix_prints_roles_by_fields(options: list[str]) -> None:
         "Book.title": (True, True),
         "Query.books": (True, True),
     }
-    assert "Book.price" in run("matrix", *options)
+    header, *lines = run("matrix", *options).splitlines()
+    assert header.split("\t") == ["app", "field", "(everybody)", "seller"]
+    assert "library\tBook.price\tno\tyes" in lines

@@ -229,6 +229,41 @@ def test_applied_apps_are_opened_at_their_address_and_nowhere_else(
     assert commands.stored == {"app-blog": moved}
 
 
+@pytest.mark.parametrize("way", ["delete", "prune"])
+def test_the_rule_that_opened_an_app_goes_with_it(
+    commands: Commands, tmp_path: Path, way: str
+) -> None:
+    blog = save(tmp_path, "blog.json", definition("blog"))
+    shop = save(tmp_path, "shop.json", definition("shop"))
+    commands.run("apps", "apply", blog, shop, "--open-to", "everybody")
+
+    if way == "delete":
+        done = commands.run("apps", "delete", "blog")
+    else:
+        done = commands.run("apps", "apply", shop, "--prune", "--dry-run")
+        assert "would remove the rule app-blog (everybody)" in done.stderr
+        assert set(commands.stored) == {"app-blog", "app-shop"}
+        done = commands.run("apps", "apply", shop, "--prune")
+
+    assert "removed the rule app-blog, which opened it to everybody" in done.stderr
+    assert set(commands.stored) == {"app-shop"}
+
+
+def test_a_rule_that_outlives_its_app_is_told(commands: Commands, tmp_path: Path) -> None:
+    """It has conditions of its own; so the next app of that name is open by it."""
+    own = {"roles": ["x"], "predicate": "path('/graphql/blog') and method(POST)"}
+    commands.mongo[commands.db]["acl"].insert_one({"_id": "app-blog", **own})
+    blog = save(tmp_path, "blog.json", definition("blog"))
+
+    done = commands.run("apps", "apply", blog)
+    assert "the rule app-blog was there before, and may open it to x" in done.stderr
+    assert "app-blog" not in commands.run("apps", "apply", blog).stderr
+
+    done = commands.run("apps", "delete", "blog")
+    assert "the rule app-blog stays, as it has conditions of its own" in done.stderr
+    assert commands.stored == {"app-blog": own}
+
+
 def test_opening_never_replaces_a_rule_with_conditions(commands: Commands, tmp_path: Path) -> None:
     own = {"roles": ["x"], "predicate": "path('/graphql/blog')", "mongo": {"readFilters": {}}}
     commands.mongo[commands.db]["acl"].insert_one({"_id": "app-blog", **own})

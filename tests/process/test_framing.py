@@ -139,6 +139,17 @@ def test_a_method_that_nobody_knows_is_not_allowed(server: Server) -> None:
         assert "GET" in (response["allow"] or "")
 
 
+def test_a_browser_gets_a_page_for_a_method_that_nobody_knows(server: Server) -> None:
+    """Decision 22: every error has one, also what the parser does not read."""
+    with server.connect() as wire:
+        wire.send(request("BREW", "/ping", accept="text/html,*/*;q=0.8"))
+
+        response = wire.read()
+
+        assert (response.status, response["content-type"]) == (405, "text/html; charset=utf-8")
+        assert b"BREW not allowed" in response.body
+
+
 @pytest.mark.parametrize(
     "data", [b"\x16\x03\x01\x02\x00 / HTTP/1.1\r\n\r\n", b"brew /ping HTTP/1.1\r\n\r\n"]
 )

@@ -23,6 +23,7 @@ __all__ = ["access"]
 _T = TypeVar("_T")
 _MAX_APPS = 100_000
 _LIMIT_MS = 30_000
+_EVERYBODY = "(everybody)"
 
 
 @click.group()
@@ -73,8 +74,12 @@ def explain(  # noqa: PLR0913 - the parts of a request
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
 def matrix(sources: Sources, as_json: bool) -> None:
-    """Print which roles see which fields of which apps (`@visible`)."""
-    from docgraph.graphql.describe.matrix import cross
+    """Print which roles see which fields of which apps (`@visible`).
+
+    The column "(everybody)" is for callers with none of the roles named beside it, also unknown
+    ones; with --json it is "(nobody)", somebody of whom nothing is known.
+    """
+    from docgraph.graphql.describe.matrix import NOBODY, cross
 
     async def look(app: Docgraph) -> list[dict[str, Any]]:
         settings = app.plugins.values["configuration"]["graphql"]
@@ -85,7 +90,11 @@ def matrix(sources: Sources, as_json: bool) -> None:
         ]
         return list(_complete(rows))
 
-    print_table(_run(sources, look), as_json=as_json, if_empty="no apps are stored")
+    rows = _run(sources, look)
+    if not as_json:
+        named = {NOBODY: _EVERYBODY}
+        rows = [{named.get(key, key): value for key, value in row.items()} for row in rows]
+    print_table(rows, as_json=as_json, if_empty="no apps are stored")
 
 
 async def _apps(app: Docgraph, settings: Graphql) -> Any:

@@ -11,6 +11,8 @@ __all__ = ["completion"]
 
 _NAME = "docgraph"
 _VARIABLE = "_DOCGRAPH_COMPLETE"  # by which the script asks the command what there is
+# The script of click for fish ends the description of a command at its first comma.
+_CUT_SHORT, _WHOLE = 'string split ","', 'string split --max 1 ","'
 _SHELLS = ("bash", "zsh", "fish")
 
 
@@ -28,4 +30,5 @@ def completion(ctx: click.Context, shell: str) -> None:
     found = get_completion_class(shell)
     if found is None:
         raise StartupError(f"this version of click does not know the shell {shell!r}")
-    click.echo(found(ctx.find_root().command, {}, _NAME, _VARIABLE).source())
+    script = found(ctx.find_root().command, {}, _NAME, _VARIABLE).source()
+    click.echo(script.replace(_CUT_SHORT, _WHOLE))

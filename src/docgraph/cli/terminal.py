@@ -7,13 +7,11 @@ lines with tabs between their parts, which depend on nothing but what they tell.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 import click
@@ -26,19 +24,23 @@ __all__ = [
     "escape_unprintable",
     "make_printable",
     "notice",
-    "own_command",
     "paint",
     "print_table",
     "progress",
     "report_failure",
 ]
 
+_NAMES_COMMAND = "docgraph "
 _PATIENCE = 1.0  # seconds before a wait is explained
 Colour = Literal["red", "yellow", "green", "bright_black"]
 
 
 def notice(text: str = "") -> None:
-    """A line for the person at the terminal."""
+    """A line for the person at the terminal; commands stand in it as they can be typed there."""
+    if _NAMES_COMMAND in text:
+        from docgraph.exchange.program import name_commands
+
+        text = name_commands(text)
     click.echo(text, err=True)
 
 
@@ -99,15 +101,6 @@ def make_printable(text: str) -> str:
 def escape_unprintable(text: str, escape: Callable[[str], str]) -> str:
     """What people stored does not steer the terminal."""
     return "".join(char if char.isprintable() else escape(char) for char in text)
-
-
-def own_command() -> str:
-    """What to type for the command that is running: where it is, unless the shell would find it."""
-    here = Path(sys.argv[0])
-    found = shutil.which("docgraph")
-    if here.name != "docgraph" or (found is not None and Path(found).samefile(here)):
-        return "docgraph"
-    return str(here)
 
 
 def report_failure(error: StartupError) -> int:

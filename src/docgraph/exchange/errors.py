@@ -24,6 +24,7 @@
     ├── StoreError                         500  database-error
     │   ├── StoreUnavailable               500  database-unavailable
     │   │   └── OutcomeUnknown             500  outcome-unknown
+    │   ├── StoreDenied                    500  database-error
     │   ├── TimeLimitExceeded              408  time-limit-exceeded
     │   ├── StoreRejected                  400  rejected-by-database
     │   │   ├── AnswerTooLarge             400  answer-too-large
@@ -70,6 +71,7 @@ __all__ = [
     "ResumePointLost",
     "SecurityViolation",
     "StartupError",
+    "StoreDenied",
     "StoreError",
     "StoreForbidden",
     "StoreRejected",
@@ -261,6 +263,10 @@ class OutcomeUnknown(StoreUnavailable):
     status, code = 500, "outcome-unknown"
 
 
+class StoreDenied(StoreError):
+    """The database user of docgraph lacks a right: no fault of the caller's (decision 25)."""
+
+
 class TimeLimitExceeded(StoreError):
     """The time for this request is used up."""
 
@@ -286,7 +292,7 @@ class ResumePointLost(StoreRejected):
 
 
 class StoreForbidden(StoreError):
-    """The database does not let anybody do this; for a right that we lack see `StoreError`."""
+    """The database does not let anybody do this; for a right that we lack see `StoreDenied`."""
 
     status, code = 403, "forbidden-by-database"
 

@@ -18,6 +18,7 @@ from docgraph.exchange.errors import (
     Overloaded,
     QueryError,
     SecurityViolation,
+    StoreDenied,
     StoreUnavailable,
     TimeLimitExceeded,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "FieldPosition",
     "GraphqlError",
     "OperationRefused",
+    "OperationsOnly",
     "count_more",
     "describe_failure",
 ]
@@ -169,7 +171,26 @@ class OperationRefused(QueryError):
         return cls([GraphqlError(message, classification, code, locations)])
 
 
-_ENDS_REQUEST = (StoreUnavailable, TimeLimitExceeded, OperationRefused, InternalError, Overloaded)
+class OperationsOnly(DocgraphError):
+    """The caller may run operations that are stored with the app, and nothing else."""
+
+    status, code = 403, "operations-only"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "only stored operations may be run",
+            hint='send {"operation": "name", "variables": {…}}, or the hash of a stored text',
+        )
+
+
+_ENDS_REQUEST = (
+    StoreUnavailable,
+    StoreDenied,
+    TimeLimitExceeded,
+    OperationRefused,
+    InternalError,
+    Overloaded,
+)
 
 
 def count_more(count: int | None = None) -> GraphqlError:
@@ -184,8 +205,8 @@ def count_more(count: int | None = None) -> GraphqlError:
 def describe_failure(error: DocgraphError) -> FieldFailure:
     """What an error of a lower layer means for the field that asked.
 
-    A database that cannot be reached and time that is used up are no field's business: they end
-    the request (decision 25), and are raised again.
+    A database that cannot be reached or refuses us, and time that is used up, are no field's
+    business: they end the request (decision 25), and are raised again.
     """
     if isinstance(error, _ENDS_REQUEST):
         raise error

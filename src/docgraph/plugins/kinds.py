@@ -122,6 +122,7 @@ class Service(Plugin, Protocol):
     accepted_headers: ClassVar[tuple[str, ...]] = ()  # that pages may send beside the usual ones
     secured: ClassVar[bool] = True
     is_probe: ClassVar[bool] = False  # answered at once, however many requests wait for their turn
+    is_same_for_all: ClassVar[bool] = False  # who asks does not matter, unless it is secured
     max_body_size: int = 1 << 20
 
     def time_limit_ms(self, exchange: Exchange) -> int:

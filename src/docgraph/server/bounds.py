@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from math import inf
 
 from docgraph.exchange import Exchange
 from docgraph.exchange.deadline import Deadline, Patience
-from docgraph.exchange.errors import StoreUnavailable
+from docgraph.exchange.errors import Overloaded, StoreError, StoreUnavailable
 from docgraph.runtime.patrol import Patrol, Watched
 from docgraph.server.routes import Route
 
 __all__ = ["Bounds"]
 
+_BRIEFLY = 1.0  # seconds: what is told to everybody does not wait long for who asks
 _GRACE = 0.1  # seconds: the store ends a look-up in time by itself, and its connection stays
+_NEEDED = nullcontext()
 
 
 class Bounds:
@@ -35,6 +39,18 @@ class Bounds:
         if limit <= 0:
             return Deadline(patience=patience)
         return Deadline(time.monotonic() - spent + limit / 1000, limit, patience=patience)
+
+    def asking_who(self, route: Route | None) -> AbstractContextManager[None]:
+        """Around looking for the caller, which what is told to everybody can do without."""
+        if route is None or not route.is_for_everybody:
+            return _NEEDED
+        return self._asking_briefly()
+
+    @contextmanager
+    def _asking_briefly(self) -> Iterator[None]:
+        unknown = (StoreError, Overloaded, TimeoutError)
+        with suppress(*unknown), self._patrol.until(time.monotonic() + _BRIEFLY):
+            yield
 
     def examining(self, exchange: Exchange) -> Watched:
         """Around looking for users and rules, which is waiting, and counts in the time limit."""

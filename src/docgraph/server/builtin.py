@@ -59,12 +59,14 @@ from docgraph.graphql.apps.cache_plugins import (
     AppsUpdater,
 )
 from docgraph.graphql.apps.creation import AppsIndexOnCreation
+from docgraph.graphql.apps.history_plugins import DefinitionHistorian, HistoryKeeper
 from docgraph.graphql.apps.writes import DefinitionChecker, DefinitionNotifier, DefinitionReader
 from docgraph.graphql.http.service import GraphqlService
 from docgraph.mcp.metadata import McpChallenge, McpMetadata
 from docgraph.mcp.service import McpService
 from docgraph.openapi.service import OpenApiPageService, OpenApiService
 from docgraph.plugins.kinds import Plugin
+from docgraph.rest.news import CollectionsUpdater
 from docgraph.rest.schemas.checks import (
     SchemaChecker,
     SchemaStoreChecker,
@@ -150,7 +152,9 @@ BUILTIN: tuple[type[Plugin], ...] = (
     AppsIndexOnCreation,
     DefinitionChecker,
     DefinitionNotifier,
+    DefinitionHistorian,
     DefinitionReader,
+    HistoryKeeper,
     # agents
     McpService,
     McpMetadata,
@@ -163,6 +167,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     MongoService,
     EventStreamsProvider,
     CollectionNotifier,
+    CollectionsUpdater,
     SchemaChecker,
     SchemaStoreChecker,
     SchemaStoreReader,

@@ -12,8 +12,9 @@ from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.config import Decoded
 from docgraph.graphql.sections import Graphql
+from docgraph.rest.sections import Mongo
 from docgraph.store.driver.rights import Right
-from docgraph.store.mounts import REVOCATION_STORE, VERSION_STORE
+from docgraph.store.mounts import HISTORY_STORE, REVOCATION_STORE, VERSION_STORE
 
 __all__ = ["find_needed_rights"]
 
@@ -28,6 +29,8 @@ def find_needed_rights(config: Decoded) -> tuple[Right, ...]:
     apps = config.get(Graphql)
     own = (*_for_users(users), *_for_rules(rules), *_for_apps(apps))
     noted = dict.fromkeys(right.db for right in own)
+    if config.get(Mongo).enabled:
+        noted[apps.db] = None  # the version of what the REST API remembers
     return (*own, *(Right(db, VERSION_STORE, _NOTING, _WHO_SERVES) for db in noted))
 
 
@@ -57,3 +60,6 @@ def _for_apps(apps: Graphql) -> Iterator[Right]:
         yield Right(apps.db, apps.collection, ("changeStream",), _NEWS)
         yield Right(apps.db, "", ("listCollections",), "whether there are apps")
         yield Right(apps.db, apps.collection, ("createIndex",), "no two apps have the same address")
+        if apps.history_versions:
+            recording = ("find", "insert", "update", "remove")
+            yield Right(apps.db, HISTORY_STORE, recording, "former versions of the apps")

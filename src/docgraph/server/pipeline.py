@@ -93,7 +93,8 @@ class Pipeline:
     async def _examine(self, exchange: Exchange, route: Route | None) -> None:
         """Stages 2 to 4, in which nothing is answered yet."""
         with self._bounds.examining(exchange):
-            await self._identify(exchange)
+            with self._bounds.asking_who(route):
+                await self._identify(exchange)
             exchange.parsed = parse(exchange, route)
             await self._admit(exchange, secured=route is None or route.secured)
 

@@ -35,6 +35,11 @@ class Route:
             return None
         return encode_path((*self.console, *request.segments[len(self.prefix) :]))
 
+    @property
+    def is_for_everybody(self) -> bool:
+        """Whether it answers the same to callers of whom nobody can say who they are."""
+        return not self.secured and getattr(self.service, "is_same_for_all", False)
+
 
 class Routes:
     """A table of prefixes; a look-up costs one dictionary access per segment at most."""

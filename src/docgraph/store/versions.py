@@ -163,7 +163,8 @@ class Versions:
 class VersionFollower:
     """Has changes taken up, and notes what is served: for one process of an instance.
 
-    `take` makes sure that no process of the instance serves anything older from then on.
+    `take` makes sure that no process of the instance serves anything older from then on. What is
+    not noted is nothing that anybody waits for.
     """
 
     def __init__(
@@ -174,12 +175,14 @@ class VersionFollower:
         instance: Instance,
         *,
         take: Callable[[], Awaitable[None]],
+        is_noted: bool = True,
     ) -> None:
         self._name = name
         self._store = store
         self._versions = versions
         self._instance = instance
         self._take = take
+        self._is_noted = is_noted
         self._served: int | None = None
         self._noted: float | None = None
         self._is_known = False  # others may have read of this instance
@@ -222,7 +225,7 @@ class VersionFollower:
         await self._versions.note(self._instance, self._served)
 
     def _is_note_due(self) -> bool:
-        return self._noted is None or elapsed() - self._noted >= _NOTE_EVERY
+        return self._is_noted and (self._noted is None or elapsed() - self._noted >= _NOTE_EVERY)
 
     async def _try(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
         """A failure is told once, not every second."""

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from docgraph.config.section import ServiceConfig, Size, Uri
+from docgraph.config.section import Milliseconds, ServiceConfig, Size, Uri
 
 __all__ = ["Tools"]
 
@@ -21,3 +21,10 @@ class Tools(ServiceConfig, frozen=True):
     max_body_size: Annotated[Size, Meta(description="largest request body; more is 413")] = (
         4_194_304
     )
+    query_time_limit: Annotated[
+        Milliseconds,
+        Meta(
+            description="time limit of a tool, in ms, also where `graphql.query-time-limit` is "
+            "higher or off; 0 means that one"
+        ),
+    ] = 30_000

@@ -1,4 +1,4 @@
-"""`/_tools/{check,draft,plan,matrix}`: a definition checked, tried, explained; nothing is stored.
+"""`/_tools/…`: a definition checked, tried, explained, inferred; nothing is stored.
 
 A service like any other: the root role may use it, and whom a rule lets in. What such a caller may
 not see elsewhere he does not see here either (`visits`).
@@ -32,6 +32,7 @@ from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, run_blocking
 from docgraph.store import Store
 from docgraph.tools.answers import Answers
+from docgraph.tools.inferring import Inferring
 from docgraph.tools.sections import Tools
 from docgraph.tools.visits import Visits
 from docgraph.tools.wanted import Wanted, read_body, read_parameters, read_wanted
@@ -46,6 +47,7 @@ _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "draft": ("definition", *_ASKING, *_LOOKING),
     "plan": ("app", "definition", *_ASKING, *_LOOKING, "run"),
     "matrix": ("app", "definition", *_LOOKING, "request"),
+    "infer": ("db", "collections", "sample"),
 }
 _POST: Final = ("POST",)
 _METHODS: Final[Mapping[str, tuple[str, ...]]] = {"matrix": ("GET", "POST")}
@@ -62,7 +64,7 @@ class ToolsService(Service):
     """The tools for authors of apps."""
 
     name: ClassVar[str] = "tools"
-    description: ClassVar[str] = "checks, tries and explains app definitions"
+    description: ClassVar[str] = "checks, tries, explains and infers app definitions"
     part_of: ClassVar[str] = "graphql"
     uri: ClassVar[str] = "/_tools"
     methods: ClassVar[tuple[str, ...]] = _POST
@@ -86,6 +88,7 @@ class ToolsService(Service):
         self.max_body_size = config.max_body_size
         self._base = len(bound_path(self, config))
         self._graphql = graphql
+        self._configuration = configuration
         self._registry = registry
         self._store = store
         self._apps = gql_app_definition_cache
@@ -106,11 +109,13 @@ class ToolsService(Service):
             store=self._store,
         )
         answers = Answers(visits, self._lane)
+        inferring = Inferring(visits, self._lane, self._configuration, self._graphql.db)
         self._answers: Mapping[str, Callable[[Exchange, Wanted], Awaitable[Any]]] = {
             "check": answers.check,
             "draft": answers.draft,
             "plan": answers.plan,
             "matrix": answers.matrix,
+            "infer": inferring.infer,
         }
 
     def parse(self, exchange: Exchange) -> ToolRequest:
@@ -128,8 +133,9 @@ class ToolsService(Service):
         return _METHODS.get(tool, _POST)
 
     def time_limit_ms(self, exchange: Exchange) -> int:
-        """That of queries."""
-        return self._graphql.query_time_limit
+        """That of queries, or its own where that is less: what is tried may be far from ready."""
+        limits = (self._graphql.query_time_limit, self.config.query_time_limit)
+        return min((limit for limit in limits if limit > 0), default=0)
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Use the tool."""

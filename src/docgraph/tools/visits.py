@@ -24,10 +24,11 @@ from docgraph.exchange.errors import (
 )
 from docgraph.graphql.apps.app import App
 from docgraph.graphql.apps.apps import Apps
-from docgraph.graphql.apps.drafts import Drafts
+from docgraph.graphql.apps.drafts import Drafts, Inspection
 from docgraph.graphql.definition.check import Finding, Report, require_id
+from docgraph.graphql.errors import OperationsOnly
 from docgraph.graphql.http.body import GraphqlRequest, render_body
-from docgraph.graphql.http.service import GraphqlService
+from docgraph.graphql.http.service import AppRequest, GraphqlService
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Decision
@@ -117,6 +118,11 @@ class Visits:
         visit.exchange.permission = combine(outer.permission, decision.permission)
         return visit
 
+    def require_freedom(self, exchange: Exchange) -> None:
+        """Raise for callers who may run stored operations and nothing else."""
+        if self.graphql.is_bound(exchange.account):
+            raise OperationsOnly
+
     async def judge(self, outer: Exchange, app: App, role: str | None) -> Decision | None:
         """What becomes of a query of somebody with just this role, or of an unknown caller."""
         account = None if role is None else Account("somebody", (role,))
@@ -125,25 +131,19 @@ class Visits:
 
     async def compile(self, outer: Exchange, draft: Draft) -> App:
         """The app of a draft; raises what is wrong with it, or what its author may not read."""
-        report = await self.examine(draft)
+        inspection = await self.drafts.inspect(draft.document)
+        report = _judge(inspection, draft)
         if report.errors:
             raise _refuse(report, draft)
         await self.check_author(outer, draft)
         report = await self.drafts.settle(report)
         if report.errors:
             raise _refuse(report, draft)
-        return await self.drafts.compile(draft.document)
+        return self.drafts.assemble(inspection)
 
     async def examine(self, draft: Draft) -> Report:
         """What is found in a draft, as far as nobody has to be asked."""
-        report = await self.drafts.inspect(draft.document)
-        report = require_id(report, draft.document)
-        unread = {_part_of(flaw) for flaw in draft.flaws}
-        return replace(
-            report,
-            errors=(*draft.flaws, *_outside(report.errors, unread)),
-            warnings=_outside(report.warnings, unread),
-        )
+        return _judge(await self.drafts.inspect(draft.document), draft)
 
     async def check_author(self, outer: Exchange, draft: Draft) -> None:
         """Raise `SecurityViolation` for a draft that the caller could not store."""
@@ -171,8 +171,8 @@ class Visits:
             return None
         body = render_body(request or _NO_QUERY)
         exchange = self.imagination.imagine_post(outer, path, body, account)
-        is_meant = exchange.service == self.graphql.name and exchange.parsed is not None
-        return exchange if is_meant and exchange.parsed.refusal is None else None  # type: ignore[union-attr]
+        is_meant = isinstance(exchange.parsed, AppRequest) and exchange.parsed.refusal is None
+        return exchange if is_meant else None
 
 
 def _part_of(finding: Finding) -> str:
@@ -182,6 +182,17 @@ def _part_of(finding: Finding) -> str:
 def _outside(findings: Collection[Finding], parts: Collection[str]) -> tuple[Finding, ...]:
     """Those that are not about parts which nobody could read."""
     return tuple(one for one in findings if _part_of(one) not in parts)
+
+
+def _judge(inspection: Inspection, draft: Draft) -> Report:
+    """What was found, with what keeps parts of the draft from being read."""
+    report = require_id(inspection.report, draft.document)
+    unread = {_part_of(flaw) for flaw in draft.flaws}
+    return replace(
+        report,
+        errors=(*draft.flaws, *_outside(report.errors, unread)),
+        warnings=_outside(report.warnings, unread),
+    )
 
 
 def _refuse(report: Report, draft: Draft) -> DefinitionError:

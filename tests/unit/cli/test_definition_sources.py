@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from docgraph.cli.definition_export import write_definition
-from docgraph.cli.definition_sources import find_definitions
+from docgraph.cli.apps.export import write_definition
+from docgraph.cli.apps.sources import find_definitions
 from docgraph.codec import decode
 from docgraph.codec.types import Decimal128, ObjectId
 from docgraph.exchange import StartupError

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from io import StringIO
-from pathlib import Path
 
 import pytest
 
-from docgraph.cli.terminal import own_command, paint, print_table
+from docgraph.cli.terminal import paint, print_table
 
 
 def test_a_piped_table_neither_cuts_nor_folds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,16 +81,3 @@ def test_stored_texts_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[st
     print_table([{"app": "a\x1b]0;owned\x07", "description": "\x1b[2J\r\x08"}], as_json=False)
 
     assert not set(capsys.readouterr().out) & set("\x1b\x07\x08\r")
-
-
-@pytest.mark.parametrize("is_found", [True, False])
-def test_hints_name_the_command_as_it_can_be_typed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_found: bool
-) -> None:
-    """After `make run` the shell knows no `docgraph`: it is in the virtual environment."""
-    command = tmp_path / "docgraph"
-    command.touch(mode=0o700)
-    monkeypatch.setattr("sys.argv", [str(command), "demo"])
-    monkeypatch.setenv("PATH", str(tmp_path) if is_found else "")
-
-    assert own_command() == ("docgraph" if is_found else str(command))

@@ -9,9 +9,11 @@ from __future__ import annotations
 import sys
 from typing import Final, NamedTuple
 
+from docgraph.exchange.program import own_command, repeat_options
+
 __all__ = ["is_watched", "tell_password"]
 
-_WIDTH: Final = 64
+_WIDTH: Final = 58  # of what stands in the frame, at least
 
 
 class _Box(NamedTuple):
@@ -44,7 +46,7 @@ def _render_lines(user: str, password: str) -> str:
         "docgraph: there were no users, and now there is one\n"
         f"  user      {user}\n"
         f"  password  {password}\n"
-        f"  this is shown only once; 'docgraph users passwd {user}' sets another password\n"
+        f"  this is shown only once; '{_render_command(user)}' sets another password\n"
     )
 
 
@@ -55,13 +57,18 @@ def _render_frame(user: str, password: str) -> str:
         f"  user      {user}",
         f"  password  {password}",
         "",
-        "This is shown only once.",
-        f"'docgraph users passwd {user}' sets another password.",
+        "This is shown only once. To set another password:",
+        f"  {_render_command(user)}",
     )
     box = _LINES if _can_draw(_LINES) else _ASCII
-    edge = box.along * (_WIDTH - 2)
-    inner = (f"{box.down}  {line:<{_WIDTH - 4}}{box.down}" for line in lines)
+    width = max(_WIDTH, *map(len, lines))
+    edge = box.along * (width + 4)
+    inner = (f"{box.down}  {line:<{width}}  {box.down}" for line in lines)
     return "\n".join(("", edge.join(box.above), *inner, edge.join(box.below), "", ""))
+
+
+def _render_command(user: str) -> str:
+    return f"{own_command()} users passwd {user}{repeat_options(sys.argv[2:])}"
 
 
 def _can_draw(box: _Box) -> bool:

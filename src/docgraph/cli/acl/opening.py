@@ -17,7 +17,9 @@ from docgraph.graphql.sections import Graphql
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import Prepared
 
-__all__ = ["Opening"]
+__all__ = ["Opening", "is_plain", "rule_id_of"]
+
+_PREFIX = "app-"
 
 _OURS = frozenset({"_id", "_etag", "roles", "predicate"})
 _ADDRESS = re.compile(r"""path\((?:'[^']*'|"[^"]*")\)""")
@@ -44,7 +46,7 @@ class Opening:
         self._wanted = [self._build(one) for one in definitions]
         for rule in self._wanted:
             found = await self._rules.find(rule["_id"])
-            if found is not None and not _is_ours(found):
+            if found is not None and not is_plain(found):
                 raise StartupError(
                     f"there is a rule {rule['_id']} with conditions of its own",
                     hint=f"change it with `docgraph acl add {rule['_id']} --replace`, "
@@ -68,16 +70,21 @@ class Opening:
     def _build(self, definition: Document) -> Document:
         path = f"{self._base}/{decode_definition(definition).uri}"
         return {
-            "_id": f"app-{definition['_id']!s}",
+            "_id": rule_id_of(definition),
             "roles": self._roles,
             "predicate": f"path({quote_text(path)})",
         }
 
     def _describe(self, rule: Document) -> str:
-        app = rule["_id"].removeprefix("app-")
+        app = rule["_id"].removeprefix(_PREFIX)
         return f"{app} to {describe_roles(rule['roles'])} by the rule {rule['_id']}"
 
 
-def _is_ours(found: Document) -> bool:
+def rule_id_of(definition: Document) -> str:
+    """The `_id` of the rule that opens an app."""
+    return f"{_PREFIX}{definition['_id']!s}"
+
+
+def is_plain(found: Document) -> bool:
     """Whether it opens an address and no more: nobody's conditions would be lost."""
     return found.keys() <= _OURS and bool(_ADDRESS.fullmatch(str(found.get("predicate"))))

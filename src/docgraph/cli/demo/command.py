@@ -14,7 +14,7 @@ import click
 import orjson
 
 from docgraph.cli.options import configured, listening
-from docgraph.cli.terminal import notice, own_command, progress
+from docgraph.cli.terminal import notice, progress
 from docgraph.config import Sources, Tree
 from docgraph.config.locate import locating
 from docgraph.exchange import (
@@ -140,8 +140,8 @@ def _greet(url: str, directory: Path) -> None:
         f"    curl -s {url}/graphql/blog -H 'Content-Type: application/json' \\",
         f"      -d '{body}'",
         "",
-        f"  `{own_command()} apps show blog` prints the document that defines this API;",
-        f"  `{own_command()} apps apply FILE` adds one of your own.",
+        "  `docgraph apps show blog` prints the document that defines this API;",
+        "  `docgraph apps apply FILE` adds one of your own.",
         f"  The data lies in {directory.resolve()} and stays there. Ctrl-C stops everything.",
         "",
     ):

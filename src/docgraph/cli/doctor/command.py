@@ -11,6 +11,7 @@ import click
 from docgraph.cli.options import configured
 from docgraph.cli.terminal import escape_unprintable, print_table
 from docgraph.config import Sources
+from docgraph.exchange.program import name_commands
 
 if TYPE_CHECKING:
     from docgraph.store.checkup import Finding
@@ -45,7 +46,7 @@ def _render(finding: Finding) -> Iterator[str]:
     for detail in finding.details:
         yield f"{'':<26}{detail}"
     if finding.advice:
-        yield f"{'':<24}→ {finding.advice}"
+        yield f"{'':<24}→ {name_commands(finding.advice)}"
 
 
 def _describe(finding: Finding) -> dict[str, Any]:

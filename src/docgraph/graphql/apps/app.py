@@ -11,18 +11,19 @@ from typing import Any
 from graphql import DocumentNode, GraphQLEnumType, GraphQLSchema, is_abstract_type
 
 from docgraph.codec import JsonMode
-from docgraph.graphql.definition.check import examine
+from docgraph.graphql.definition.check import Examination, examine
 from docgraph.graphql.definition.check_fields import Rules
 from docgraph.graphql.definition.definition import AppDefinition
 from docgraph.graphql.definition.limits import replace_limits
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
+from docgraph.graphql.definition.operations import DeclaredOperation
 from docgraph.graphql.definition.visibility import Visibility, build_visible_schema
 from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.runtime import LruDict
 from docgraph.store.guard.stages import Policy
 from docgraph.variables import BUILT_IN
 
-__all__ = ["App", "VisibleApp", "build_app"]
+__all__ = ["App", "VisibleApp", "assemble_app", "build_app"]
 
 MAX_VIEWS = 64
 
@@ -49,6 +50,17 @@ class App:
     def version(self) -> str:
         """Changes whenever the definition does."""
         return self.definition.version
+
+    @cached_property
+    def operations_by_name(self) -> Mapping[str, DeclaredOperation]:
+        """The operations that are stored with the app."""
+        return {one.name: one for one in self.definition.operations}
+
+    @cached_property
+    def operations_by_digest(self) -> Mapping[str, DeclaredOperation]:
+        """The same by the SHA-256 of their texts; of equal texts the first one is meant."""
+        operations = reversed(self.definition.operations)
+        return {digest: one for one in operations for digest in one.find_digests()}
 
     def visible_to(self, roles: Iterable[str]) -> VisibleApp:
         """The app as a caller with these roles sees it; built once per set of roles that matter."""
@@ -143,7 +155,11 @@ def build_app(
 ) -> App:
     """Compile a definition; raises `DefinitionError` listing every error with its place."""
     rules = Rules(settings.max_limit, policy or Policy(), variables, settings.json_mode)
-    parts = examine(definition, rules)
+    return assemble_app(definition, examine(definition, rules), settings)
+
+
+def assemble_app(definition: AppDefinition, parts: Examination, settings: Graphql) -> App:
+    """The app of a definition that was examined; raises `DefinitionError` for its errors."""
     if parts.report.errors or parts.schema is None or parts.document is None:
         raise parts.report.as_error()
     _store_enums(parts.schema, parts.enums)

@@ -6,20 +6,36 @@ lane of whoever asks.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from docgraph.codec import to_stored
 from docgraph.exchange import Deadline, Document, Read, Resource, ResourceType
-from docgraph.graphql.apps.app import App, build_app
+from docgraph.graphql.apps.app import App, assemble_app
 from docgraph.graphql.apps.apps import known_variables
 from docgraph.graphql.apps.questions import settle
 from docgraph.graphql.definition.changes import Change, find_change
-from docgraph.graphql.definition.check import Report, inspect_definition
-from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.definition.check import Examination, Report, examine_written
+from docgraph.graphql.definition.check_fields import Rules
+from docgraph.graphql.definition.definition import AppDefinition, decode_definition
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Lane, run_blocking
 from docgraph.store import Store
 
-__all__ = ["Drafts"]
+__all__ = ["Drafts", "Inspection"]
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A definition, what was found in it, and what it was compiled to on the way."""
+
+    definition: AppDefinition
+    parts: Examination
+
+    @property
+    def report(self) -> Report:
+        """What was found."""
+        return self.parts.report
 
 
 class Drafts:
@@ -33,34 +49,25 @@ class Drafts:
         self._registry = registry
         self._lane = lane
 
-    async def inspect(self, document: Document) -> Report:
+    async def inspect(self, document: Document) -> Inspection:
         """What is wrong with a definition, and the questions that only the database can settle."""
         return await run_blocking(self._lane, self._inspect, document)
 
-    def _inspect(self, document: Document) -> Report:
-        return inspect_definition(
-            to_stored(document),
-            settings=self._settings,
-            policy=self._store.policy,
-            variables=known_variables(self._registry),
-            hidden=self._store.guard.shield().hidden,
-        )
+    def _inspect(self, document: Document) -> Inspection:
+        settings = self._settings
+        variables = known_variables(self._registry)
+        rules = Rules(settings.max_limit, self._store.policy, variables, settings.json_mode)
+        definition = decode_definition(to_stored(document))
+        hidden = self._store.guard.shield().hidden
+        return Inspection(definition, examine_written(definition, rules, settings, hidden))
 
     async def settle(self, report: Report) -> Report:
         """The report with the answers of the database."""
         return await settle(report, self._store, self._settings)
 
-    async def compile(self, document: Document) -> App:
+    def assemble(self, inspection: Inspection) -> App:
         """The app of a definition; raises `DefinitionError` for one that cannot work."""
-        return await run_blocking(self._lane, self._build, document)
-
-    def _build(self, document: Document) -> App:
-        return build_app(
-            decode_definition(to_stored(document)),
-            self._settings,
-            policy=self._store.policy,
-            variables=known_variables(self._registry),
-        )
+        return assemble_app(inspection.definition, inspection.parts, self._settings)
 
     async def compare(self, document: Document, deadline: Deadline) -> Change:
         """What storing the definition would change, its `_etag` aside."""

@@ -107,7 +107,8 @@ class DefinitionChecker(OnDefinitions):
 
     async def _check(self, document: Document, place: str) -> Document:
         written = {key: value for key, value in document.items() if key != URIS}
-        report = await self._drafts.settle(await self._drafts.inspect(written))
+        inspection = await self._drafts.inspect(written)
+        report = await self._drafts.settle(inspection.report)
         if report.errors:
             raise DefinitionError(
                 f"Wrong GraphQL App definition{place}: {report.errors[0].where}: "

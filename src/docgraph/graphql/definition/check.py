@@ -41,6 +41,7 @@ __all__ = [
     "Report",
     "check_definition",
     "examine",
+    "examine_written",
     "inspect_definition",
     "require_id",
 ]
@@ -84,21 +85,30 @@ def inspect_definition(
     """Errors, warnings, and the questions that only the database can settle.
 
     `variables` are the known predefined ones without their @, `hidden` the properties that no
-    read shows, by namespace. This is for definitions that are written: some of what is refused
-    here is put up with in those that are stored already.
+    read shows, by namespace.
     """
     if not isinstance(definition, AppDefinition):
         definition = decode_definition(definition)
     rules = Rules(settings.max_limit, policy or Policy(), variables, settings.json_mode)
+    return examine_written(definition, rules, settings, hidden or {}).report
+
+
+def examine_written(
+    definition: AppDefinition, rules: Rules, settings: Graphql, hidden: Hidden
+) -> Examination:
+    """Check a definition that is written, and compile it on the way.
+
+    Some of what is refused here is put up with in those that are stored already.
+    """
     parts = examine(definition, rules)
     findings = Findings([*parts.report.errors], [*parts.report.warnings])
     findings.questions += parts.report.questions
     if parts.schema is not None:
         _check_entrance(parts.schema, definition.mappings, findings)
-        check_hidden(parts.schema, parts.mappings, hidden or {}, findings)
+        check_hidden(parts.schema, parts.mappings, hidden, findings)
         limits = replace_limits(settings.limits, definition.limits)
         findings.errors += check_operations(definition.operations, parts.schema, limits)
-    return findings.report()
+    return replace(parts, report=findings.report())
 
 
 def require_id(report: Report, document: Mapping[str, Any]) -> Report:

@@ -25,7 +25,9 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import DefinitionError, NotSupported, RequestError
+from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor
+from docgraph.rest.news import CollectionNews
 from docgraph.rest.schemas.store import InvalidSchema, Schemas, Validator, identify
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Generations
@@ -85,21 +87,23 @@ class SchemaStoreChecker(_OnSchemas):
 
 
 class SchemaStoreNotifier(_OnSchemas):
-    """Makes a written schema known to every worker."""
+    """Makes a written schema known to every worker and instance."""
 
     name: ClassVar[str] = "jsonSchemaStoreTeller"
     description: ClassVar[str] = "makes written JSON schemas known to all workers"
     hears_uncertain: ClassVar[bool] = True
 
-    def __init__(self, config: PluginConfig, generations: Generations) -> None:
+    def __init__(
+        self, config: PluginConfig, store: Store, generations: Generations, graphql: Graphql
+    ) -> None:
         self.config = config
-        self._generations = generations
+        self._news = CollectionNews(store, generations, graphql)
 
     async def after_write(
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
         """The result as it is."""
-        self._generations.bump("collections")
+        await self._news.tell()
         return result
 
 

@@ -1,4 +1,4 @@
-"""Makes created, dropped and changed collections known to all workers, whatever wrote them."""
+"""Makes created, dropped and changed collections known everywhere, whatever wrote them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from docgraph.exchange import (
     WriteKind,
     WriteResult,
 )
+from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor
+from docgraph.rest.news import CollectionNews
 from docgraph.runtime import Generations
+from docgraph.store import Store
 from docgraph.store.mounts import METADATA_STORE
 
 __all__ = ["CollectionNotifier"]
@@ -23,15 +26,17 @@ _OF_COLLECTIONS: Final = (WriteKind.CREATE, WriteKind.DROP)
 
 
 class CollectionNotifier(DataInterceptor):
-    """Makes other collections, and other metadata, known to every worker."""
+    """Makes other collections, and other metadata, known to every worker and instance."""
 
     name: ClassVar[str] = "collectionTeller"
     description: ClassVar[str] = "makes changes of collections known to all workers"
     hears_uncertain: ClassVar[bool] = True
 
-    def __init__(self, config: PluginConfig, generations: Generations) -> None:
+    def __init__(
+        self, config: PluginConfig, store: Store, generations: Generations, graphql: Graphql
+    ) -> None:
         self.config = config
-        self._generations = generations
+        self._news = CollectionNews(store, generations, graphql)
 
     def resolve(self, resource: Resource) -> bool:
         """Every collection: of single documents, only those that describe one."""
@@ -42,5 +47,5 @@ class CollectionNotifier(DataInterceptor):
     ) -> WriteResult:
         """The result as it is."""
         if resource.collection == METADATA_STORE or write.kind in _OF_COLLECTIONS:
-            self._generations.bump("collections")
+            await self._news.tell()
         return result

@@ -26,11 +26,13 @@ __all__ = [
     "UrlTooLong",
     "check_size",
     "explain_refusal",
+    "glean_headers",
     "read_head",
 ]
 
 _HOST = re.compile(rb"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]*")
 _METHOD = re.compile(rb"([A-Z][A-Z-]{0,31}) ")
+_GLEANED = re.compile(rb"\r\n(accept|origin):([^\r\n]*)", re.I)
 _READ = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
 _SERVED_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
@@ -98,6 +100,12 @@ def explain_refusal(error: httptools.HttpParserError, data: bytes) -> RequestErr
         if found and (method := found[1].decode("ascii")) not in _SERVED_METHODS:
             return MethodNotAllowed(method, _SERVED_METHODS)
     return RequestError("the request is not valid HTTP")
+
+
+def glean_headers(data: bytes) -> list[tuple[bytes, bytes]]:
+    """What decides about the look of a refusal, from a head that the parser has not read."""
+    head = data.partition(b"\r\n\r\n")[0]
+    return [(found[1].lower(), found[2].strip()) for found in _GLEANED.finditer(head)]
 
 
 def _check_host(value: bytes) -> None:

@@ -20,6 +20,7 @@ from docgraph.server.http.framing import (
     UrlTooLong,
     check_size,
     explain_refusal,
+    glean_headers,
     read_head,
 )
 from docgraph.server.http.handshake import check_handshake, wants_websocket, without_upgrade
@@ -102,6 +103,8 @@ class Reader:
         except httptools.HttpParserUpgrade as upgrade:
             rest = data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
+            if isinstance(error, httptools.HttpParserInvalidMethodError):
+                self.headers = glean_headers(data)
             return _find_reason(error, data)
         else:
             self._fed += len(data)

@@ -6,6 +6,7 @@ get what they always got.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from docgraph.exchange import Headers
@@ -13,6 +14,10 @@ from docgraph.exchange.headers import parse_weight
 from docgraph.exchange.markup import MEDIA_TYPE
 
 __all__ = ["wants_page"]
+
+_ANYTHING = ("*/*", "application/*")
+# What browsers name beside pages, and some of them before: we have nothing of the kind.
+_BESIDE_PAGES = re.compile(r"xml\Z|^image/")
 
 
 def wants_page(headers: Headers) -> bool:
@@ -25,8 +30,9 @@ def wants_page(headers: Headers) -> bool:
 @lru_cache(maxsize=256)
 def _prefers_page(accept: str) -> bool:
     weights = dict(parse_weight(item) for item in accept.split(","))
-    page = weights.get(MEDIA_TYPE, 0.0)
-    named = [weight for name, weight in weights.items() if name.endswith("json")]
-    anything = max(weights.get("*/*", 0.0), weights.get("application/*", 0.0))
-    is_best = page > max(named) if named else page >= anything
-    return page > 0 and is_best
+    page = weights.pop(MEDIA_TYPE, 0.0)
+    json = [weights.pop(name) for name in tuple(weights) if name.endswith("json")]
+    if json:  # what is named counts, and not what is said of anything
+        weights = {name: weight for name, weight in weights.items() if name not in _ANYTHING}
+    others = [weight for name, weight in weights.items() if not _BESIDE_PAGES.search(name)]
+    return page > max(json, default=0.0) and page >= max(others, default=0.0)

@@ -27,6 +27,7 @@ class DatabaseProbe(Service):
     exact: ClassVar[bool] = True
     secured: ClassVar[bool] = False
     is_probe: ClassVar[bool] = True
+    is_same_for_all: ClassVar[bool] = True
     Config = DatabaseProbeConfig
 
     def __init__(self, config: DatabaseProbeConfig, store: Store, generations: Generations) -> None:

@@ -20,6 +20,7 @@ class MetricsService(Service):
     description: ClassVar[str] = "counters and timings for Prometheus"
     uri: ClassVar[str] = "/metrics"
     exact: ClassVar[bool] = True
+    is_same_for_all: ClassVar[bool] = True
     Config = MetricsConfig
 
     def __init__(self, config: MetricsConfig, blocking: Blocking) -> None:

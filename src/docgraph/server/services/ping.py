@@ -23,6 +23,7 @@ class Ping(Service):
     exact: ClassVar[bool] = True
     secured: ClassVar[bool] = False
     is_probe: ClassVar[bool] = True
+    is_same_for_all: ClassVar[bool] = True
     Config = PingConfig
 
     def __init__(self, config: PingConfig) -> None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
 
-from docgraph.exchange.errors import StoreError
+from docgraph.exchange.errors import StoreDenied, StoreError
 from docgraph.observe import emit
 from docgraph.observe.events import DatabaseFound, RightsGranted
 from docgraph.runtime import Tasks, cancel_until_over
@@ -38,7 +38,7 @@ from docgraph.store.driver.contact import (
     explain_errors,
     find_reason,
 )
-from docgraph.store.driver.errors import AUTHENTICATION_FAILED, DRIVER_ERRORS, is_denied
+from docgraph.store.driver.errors import AUTHENTICATION_FAILED, DRIVER_ERRORS
 from docgraph.store.driver.login import forget_connections, log_in, read_version
 from docgraph.store.driver.waiting import Waits
 
@@ -124,7 +124,7 @@ class Availability:
         if not isinstance(error, StoreError):
             return False
         asked = time.monotonic()
-        if is_denied(error):
+        if isinstance(error, StoreDenied):
             self._waits.note_denial(str(error.__cause__))
         await self._sleep(2 * _INTERVAL)  # it may have been noticed there before it is here
         if self._waits.is_refused and self._refusal is None:
@@ -132,7 +132,7 @@ class Availability:
         if self._probe is not None and not self._probe.done():
             patience = _LOGIN_SECONDS if self.fault is not None else _PROBE_SECONDS
             await asyncio.wait((self._probe,), timeout=patience)
-        if is_denied(error) and self._lacking is not None:
+        if isinstance(error, StoreDenied) and self._lacking is not None:
             return True
         was_away = self._absence is not None or self._found_at >= asked
         return was_away or self._waits.is_refused
@@ -263,8 +263,8 @@ class Availability:
             return
         self._is_admitted, self._denied = True, denied
         self._gone_at, self._waits.is_away = None, False  # whatever else the driver has seen
-        self._tell_lacking(fault if isinstance(fault, Lacking) else None)
         self._look(self._client.topology_description)  # whoever waits need not wait for the next
+        self._tell_lacking(fault if isinstance(fault, Lacking) else None)
 
 
 def _is_refusing(known: TopologyDescription) -> bool:

@@ -57,10 +57,11 @@ class Contact:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """There is no server, or none that takes writes."""
+class _Absence:
+    """Why there is no database for us."""
 
-    summary: ClassVar[str] = "the database cannot be reached"
+    summary: ClassVar[str]
+    symptom: ClassVar[str]
     contact: Contact
     reason: str
     hint: str
@@ -68,7 +69,15 @@ class Lost:
     @property
     def message(self) -> str:
         """For whoever runs docgraph, on one line."""
-        return f"the database at {self.contact.address} does not answer: {self.reason}"
+        return f"the database at {self.contact.address} {self.symptom}: {self.reason}"
+
+
+class Lost(_Absence):
+    """There is no server, or none that takes writes."""
+
+    __slots__ = ()
+    summary: ClassVar[str] = "the database cannot be reached"
+    symptom: ClassVar[str] = "does not answer"
 
     @property
     def event(self) -> Event:
@@ -77,19 +86,12 @@ class Lost:
         return DatabaseLost(self.reason, contact.address, contact.origin, self.hint)
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(_Absence):
     """There is a server, and it does not let us log in."""
 
+    __slots__ = ()
     summary: ClassVar[str] = "the database refuses the login of docgraph"
-    contact: Contact
-    reason: str
-    hint: str
-
-    @property
-    def message(self) -> str:
-        """For whoever runs docgraph, on one line."""
-        return f"the database at {self.contact.address} refuses the login: {self.reason}"
+    symptom: ClassVar[str] = "refuses the login"
 
     @property
     def event(self) -> Event:

@@ -34,6 +34,7 @@ from docgraph.exchange.errors import (
     NotSupported,
     QueryError,
     ResumePointLost,
+    StoreDenied,
     StoreError,
     StoreForbidden,
     StoreRejected,
@@ -49,7 +50,6 @@ __all__ = [
     "explain",
     "find_unconfirmed",
     "is_collection_gone",
-    "is_denied",
     "no_connection",
     "translate",
     "translated",
@@ -80,7 +80,7 @@ _UNREACHABLE = _Rule(StoreUnavailable, "the database cannot be reached", "is it 
 _REFUSED = _Rule(
     StoreUnavailable, "the database refuses the login of docgraph", "the log says what to do"
 )
-_DENIED = _Rule(StoreError, "docgraph lacks a right at the database", "the log says which")
+_DENIED = _Rule(StoreDenied, "docgraph lacks a right at the database", "the log says which")
 _QUERY = _Rule(StoreRejected, "invalid query: the database does not understand it")
 _TRANSACTION = _Rule(StoreRejected, "the given transaction is not in progress")
 _FIELD_END = _Rule(StoreRejected, "a field path must not end with a '.'")
@@ -352,12 +352,6 @@ def _code_of(error: OperationFailure) -> int:
             return _OTHER_COLLECTION
         return find_unconfirmed(error) or 0
     return error.code or 0
-
-
-def is_denied(error: BaseException) -> bool:
-    """Whether it stands for a right that the database user does not have."""
-    cause = error.__cause__
-    return isinstance(cause, OperationFailure) and cause.code == UNAUTHORIZED
 
 
 def is_collection_gone(error: BulkWriteError) -> bool:

@@ -12,6 +12,9 @@ CHROME = (
     "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;"
     "q=0.8,application/signed-exchange;v=b3;q=0.7"
 )
+OLD_SAFARI = (
+    "application/xml,application/xhtml+xml,text/html;q=0.9,text/plain;q=0.8,image/png,*/*;q=0.5"
+)
 
 
 @pytest.mark.parametrize(
@@ -24,6 +27,8 @@ CHROME = (
         "text/html, */*",
         "application/json;q=0.5, text/html",
         "text/html;q=0.5, */*;q=0.1",
+        "text/html, text/event-stream",
+        OLD_SAFARI,
     ],
 )
 def test_whoever_names_html_and_likes_nothing_better_gets_a_page(accept: str) -> None:
@@ -48,6 +53,9 @@ def test_whoever_names_html_and_likes_nothing_better_gets_a_page(accept: str) ->
         "text/html;q=much",
         "text/htmlx, xtext/html",
         "text/event-stream",
+        "text/html;q=0.1, text/event-stream;q=0.9",
+        "text/html;q=0.5, text/plain",
+        "text/html;q=0.5, application/json;q=0.1, text/plain",
     ],
 )
 def test_everybody_else_gets_json(accept: str) -> None:

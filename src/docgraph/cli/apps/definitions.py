@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from docgraph.cli.definition_sources import SCHEMA_FILE, Found, find_definitions
+from docgraph.cli.apps.sources import SCHEMA_FILE, Found, find_definitions
 from docgraph.cli.terminal import Colour, notice, paint, print_table
 from docgraph.exchange import Document, StartupError
 from docgraph.graphql.apps.questions import settle
@@ -25,6 +25,7 @@ __all__ = [
     "check_paths",
     "check_stored",
     "find_variables",
+    "inspect_document",
     "read_paths",
     "report",
     "settle_all",
@@ -77,7 +78,10 @@ def read_paths(paths: Sequence[Path]) -> list[Found]:
 
 def check_stored(prepared: Prepared, documents: Sequence[Document]) -> list[Checked]:
     """Check definitions as they are stored."""
-    return [Checked(str(one.get("_id")), one, _inspect(prepared, one), "app") for one in documents]
+    return [
+        Checked(str(one.get("_id")), one, inspect_document(prepared, one), "app")
+        for one in documents
+    ]
 
 
 async def settle_all(checked: Sequence[Checked], store: Store, settings: Graphql) -> list[Checked]:
@@ -93,7 +97,7 @@ def settle_alone(checked: Sequence[Checked]) -> list[Checked]:
 def _check(prepared: Prepared, found: Found) -> Checked:
     if found.flaw is not None:
         return Checked(found.name, report=Report((found.flaw,)))
-    report = require_id(_inspect(prepared, found.document), found.document)
+    report = require_id(inspect_document(prepared, found.document), found.document)
     return Checked(found.name, found.document, report)
 
 
@@ -105,7 +109,8 @@ def find_variables(prepared: Prepared) -> frozenset[str]:
     return frozenset((*BUILT_IN, *(plugin.variable for plugin in plugins)))
 
 
-def _inspect(prepared: Prepared, document: Document) -> Report:
+def inspect_document(prepared: Prepared, document: Document) -> Report:
+    """What is wrong with a definition under this configuration, as far as no database is asked."""
     return inspect_definition(
         document,
         settings=prepared.config.get(Graphql),

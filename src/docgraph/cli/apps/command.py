@@ -3,44 +3,38 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
+from docgraph.cli.apps.history import history, rollback
+from docgraph.cli.apps.infer import infer
+from docgraph.cli.apps.stored import Definitions, run_on, without_etag
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import notice, print_table
 from docgraph.config import Sources
-from docgraph.exchange import (
-    Deadline,
-    Document,
-    Read,
-    Resource,
-    ResourceType,
-    StartupError,
-    Write,
-    WriteKind,
-)
-from docgraph.graphql.sections import Graphql
+from docgraph.exchange import Document, StartupError, Write, WriteKind
 
 if TYPE_CHECKING:
-    from docgraph.cli.app_changes import Change
-    from docgraph.cli.definitions import Checked
-    from docgraph.server.app import Docgraph
+    from docgraph.cli.apps.changes import Change
+    from docgraph.cli.apps.definitions import Checked
 
 __all__ = ["apps"]
 
-_T = TypeVar("_T")
-_LIMIT_MS = 30_000
-_MAX_APPS = 100_000
 _FILES = click.Path(path_type=Path, exists=True)
 
 
 @click.group()
 def apps() -> None:
     """Apply, check and look at GraphQL app definitions."""
+
+
+apps.add_command(history)
+apps.add_command(infer)
+apps.add_command(rollback)
 
 
 @apps.command()
@@ -56,11 +50,17 @@ def check(sources: Sources, paths: tuple[Path, ...], database: bool, as_json: bo
     and, unless told otherwise, without a database. Exit code 1 when one of the definitions cannot
     work.
     """
-    from docgraph.cli.definitions import check_paths, check_stored, report, settle_all, settle_alone
+    from docgraph.cli.apps.definitions import (
+        check_paths,
+        check_stored,
+        report,
+        settle_all,
+        settle_alone,
+    )
 
     prepared = prepare_sources(sources)
 
-    async def ask(bench: _Definitions) -> list[Checked]:
+    async def ask(bench: Definitions) -> list[Checked]:
         if paths:
             found = check_paths(prepared, paths)
         else:
@@ -68,7 +68,7 @@ def check(sources: Sources, paths: tuple[Path, ...], database: bool, as_json: bo
         return await settle_all(found, bench.app.store, bench.settings)
 
     if database or not paths:
-        checked = _run(sources, ask)
+        checked = run_on(sources, ask)
     else:
         checked = settle_alone(check_paths(prepared, paths))
     report(checked, as_json=as_json)
@@ -97,10 +97,9 @@ def apply(
     See `docgraph apps check --help` for what a definition is. Waits until all instances that run
     have them, for 5 s at most.
     """
+    from docgraph.cli.acl.closing import Closing
     from docgraph.cli.acl.opening import Opening
-    from docgraph.cli.app_changes import claims_of
-    from docgraph.cli.definitions import check_paths, report, settle_all, settle_alone
-    from docgraph.graphql.apps.cache_plugins import ensure_index
+    from docgraph.cli.apps.definitions import check_paths, report, settle_all, settle_alone
 
     def refuse_errors(found: list[Checked]) -> None:
         report(found, as_json=False)
@@ -113,57 +112,80 @@ def apply(
     if any(one.errors for one in checked):
         refuse_errors(settle_alone(checked))
 
-    async def store_all(bench: _Definitions) -> None:
+    async def store_all(bench: Definitions) -> None:
         refuse_errors(await settle_all(checked, bench.app.store, bench.settings))
-        documents = tuple(_without_etag(one.document) for one in checked)
+        documents = tuple(without_etag(one.document) for one in checked)
         changes = await bench.compare(documents, prune=prune)
         _refuse_collisions(changes, prune=prune)
         await opening.prepare(bench.app, documents)
+        closing = Closing.of(prepared, bench.app)
+        gone = [one.before for one in changes if prune and not one.after]
         if dry_run:
             _announce(changes, prune=prune)
             opening.announce()
+            await closing.close(gone, dry_run=True)
             return
-        await ensure_index(bench.app.store, bench.settings)
-        claims = set[str]().union(*map(claims_of, documents))
-        gone = [one.before for one in changes if prune and not one.after]
-        # one that is in the way of a new one goes first
-        await bench.delete(one for one in gone if claims & claims_of(one))
-        await bench.write(Write(WriteKind.REPLACE, documents, upsert=True))
-        for document in documents:
-            notice(f"stored {document['_id']!s}")
-        await bench.delete(one for one in gone if not claims & claims_of(one))
+        await bench.store(documents, gone)
+        await closing.close(gone)
         await opening.store()
+        if not open_to:
+            await closing.tell_open(one.after for one in changes if not one.before)
         await bench.tell_served()
 
-    _run(sources, store_all)
+    run_on(sources, store_all)
 
 
 @apps.command()
-@click.argument("paths", type=_FILES, nargs=-1, required=True)
+@click.argument("paths", nargs=-1, required=True, metavar="PATHS...|APP")
+@click.option("--from", "former", type=click.IntRange(1), help="Compare this version of APP ...")
+@click.option("--to", "latter", type=click.IntRange(1), help="... with this one, not the stored.")
 @click.option("--prune", is_flag=True, help="Compare as `apply --prune` would store it.")
 @click.option("--fail-on-breaking", is_flag=True, help="Exit code 1 if clients would break.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
-def diff(
-    sources: Sources, paths: tuple[Path, ...], prune: bool, fail_on_breaking: bool, as_json: bool
+def diff(  # noqa: PLR0913 - the options
+    sources: Sources,
+    *,
+    paths: tuple[str, ...],
+    former: int | None,
+    latter: int | None,
+    prune: bool,
+    fail_on_breaking: bool,
+    as_json: bool,
 ) -> None:
     """Compare the definitions of files and directories with the stored ones.
 
-    Changes that break clients are marked, and so are those that might.
+    With --from compare versions of an app, which `docgraph apps history` lists. Changes that break
+    clients are marked, and so are those that might.
     """
-    from docgraph.cli.app_changes import print_changes
-    from docgraph.cli.definitions import read_paths
+    from docgraph.cli.apps.changes import print_changes
+    from docgraph.cli.apps.history import compare_versions
 
-    found = read_paths(paths)
+    if former is None and latter is not None:
+        raise click.UsageError("--to is for versions: give --from, too")
+    if former is not None:
+        if len(paths) > 1 or prune:
+            raise click.UsageError("--from takes one APP, and no --prune")
+        between = former, latter
+        changes = run_on(sources, lambda bench: compare_versions(bench, paths[0], *between))
+    else:
+        documents = _read_definitions(paths)
+        changes = run_on(sources, lambda bench: bench.compare(documents, prune=prune))
+    print_changes(changes, as_json=as_json)
+    sys.exit(1 if fail_on_breaking and any(one.breaking for one in changes) else 0)
+
+
+def _read_definitions(paths: Sequence[str]) -> list[Document]:
+    from docgraph.cli.apps.definitions import read_paths
+
+    context = click.get_current_context()
+    found = read_paths([Path(_FILES.convert(path, None, context)) for path in paths])
     for one in found:
         if one.flaw is not None or "_id" not in one.document:
             raise StartupError(
                 f"{one.name}: {one.flaw or 'has no _id'}", hint="`docgraph apps check` says more"
             )
-    documents = [_without_etag(one.document) for one in found]
-    changes = _run(sources, lambda bench: bench.compare(documents, prune=prune))
-    print_changes(changes, as_json=as_json)
-    sys.exit(1 if fail_on_breaking and any(one.breaking for one in changes) else 0)
+    return [without_etag(one.document) for one in found]
 
 
 @apps.command("list")
@@ -172,10 +194,10 @@ def diff(
 def list_(sources: Sources, as_json: bool) -> None:
     """List the stored apps: id, uri, enabled or not, valid or not."""
 
-    async def read_all(bench: _Definitions) -> list[dict[str, Any]]:
+    async def read_all(bench: Definitions) -> list[dict[str, Any]]:
         return [_summarise(document, bench) for document in await bench.read_all()]
 
-    print_table(_run(sources, read_all), as_json=as_json, if_empty="no apps are stored")
+    print_table(run_on(sources, read_all), as_json=as_json, if_empty="no apps are stored")
 
 
 @apps.command()
@@ -189,10 +211,10 @@ def list_(sources: Sources, as_json: bool) -> None:
 @configured
 def show(sources: Sources, app: str, files: Path | None) -> None:
     """Print a stored definition as it was written."""
-    from docgraph.cli.definition_export import write_definition
+    from docgraph.cli.apps.export import write_definition
     from docgraph.codec import JsonMode, to_json
 
-    document = _without_etag(_run(sources, lambda bench: bench.require(app)))
+    document = without_etag(run_on(sources, lambda bench: bench.require(app)))
     if files is not None:
         for file in write_definition(document, files):
             notice(f"wrote {file}")
@@ -216,87 +238,23 @@ def schema(part: Any) -> None:
 @click.argument("app")
 @configured
 def delete(sources: Sources, app: str) -> None:
-    """Delete a stored app; it answers 404 from then on."""
+    """Delete a stored app, with the rule of `apps apply --open-to`; it answers 404 from then on."""
+    from docgraph.cli.acl.closing import Closing
 
-    async def remove(bench: _Definitions) -> None:
+    prepared = prepare_sources(sources)
+
+    async def remove(bench: Definitions) -> None:
         document = await bench.require(app)
         await bench.write(Write(WriteKind.DELETE, filter={"_id": document["_id"]}))
         notice(f"deleted {app!r}")
+        await Closing.of(prepared, bench.app).close([document])
         await bench.tell_served()
 
-    _run(sources, remove)
-
-
-class _Definitions:
-    """The definitions collection, read and written through the interceptors."""
-
-    def __init__(self, app: Docgraph, settings: Graphql) -> None:
-        self.app = app
-        self.settings = settings
-        self._resource = Resource(ResourceType.COLLECTION, settings.db, settings.collection)
-
-    async def read(self, read: Read) -> list[Document]:
-        return await self.app.store.read(
-            self._resource, read, deadline=Deadline.after_ms(_LIMIT_MS)
-        )
-
-    async def write(self, write: Write) -> None:
-        result = await self.app.store.write(
-            self._resource, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
-        )
-        if result.failures:
-            raise StartupError(
-                result.failures[0].message, hint="somebody else wrote at the same time"
-            )
-
-    async def tell_served(self) -> None:
-        """Wait until the instances that run serve what is stored now, or say which do not."""
-        from docgraph.cli.workbench import tell_served
-        from docgraph.store.versions import Versions
-
-        settings = self.settings
-        await tell_served("apps", Versions(self.app.store, settings.db, settings.collection))
-
-    async def read_all(self) -> list[Document]:
-        """Every stored definition, by id."""
-        return await self.read(Read(sort=[("_id", 1)], limit=_MAX_APPS))
-
-    async def compare(self, wanted: Sequence[Document], *, prune: bool) -> list[Change]:
-        """What storing these definitions would change."""
-        from docgraph.cli.app_changes import find_changes
-
-        stored = [_without_etag(one) for one in await self.read_all()]
-        return find_changes(stored, wanted, json_mode=self.settings.json_mode, prune=prune)
-
-    async def delete(self, documents: Iterable[Document]) -> None:
-        """Delete stored definitions, and say so."""
-        for document in documents:
-            await self.write(Write(WriteKind.DELETE, filter={"_id": document["_id"]}))
-            notice(f"deleted {document['_id']!s}")
-
-    async def require(self, app: str) -> Document:
-        """The definition with that `_id`, or else with that uri."""
-        from docgraph.graphql.definition.definition import spell_uri
-
-        filter = {"$or": [{"_id": app}, {"descriptor.uri": {"$in": spell_uri(app)}}]}
-        found = await self.read(Read(filter=filter, limit=1))
-        if not found:
-            raise StartupError(
-                f"there is no app {app!r}", hint="`docgraph apps list` lists the stored ones"
-            )
-        return found[0]
-
-
-def _run(sources: Sources, work: Callable[[_Definitions], Awaitable[_T]]) -> _T:
-    """Do something with the definitions of the configured database."""
-    from docgraph.cli.workbench import work_on
-
-    prepared = prepare_sources(sources)
-    return work_on(prepared, lambda app: work(_Definitions(app, prepared.config.get(Graphql))))
+    run_on(sources, remove)
 
 
 def _refuse_collisions(changes: Sequence[Change], *, prune: bool) -> None:
-    from docgraph.cli.app_changes import find_collisions
+    from docgraph.cli.apps.changes import find_collisions
 
     for app, other in find_collisions(changes, prune=prune):
         raise StartupError(
@@ -317,12 +275,7 @@ def _announce(changes: Sequence[Change], *, prune: bool) -> None:
     notice("nothing was stored: this was a dry run")
 
 
-def _without_etag(document: Document) -> Document:
-    """The definition as people write it; the etag is made when it is stored."""
-    return {key: value for key, value in document.items() if key != "_etag"}
-
-
-def _summarise(document: Document, bench: _Definitions) -> dict[str, Any]:
+def _summarise(document: Document, bench: Definitions) -> dict[str, Any]:
     from docgraph.graphql.definition.check import check_definition
     from docgraph.graphql.definition.definition import decode_definition
 

@@ -14,7 +14,15 @@ from docgraph.graphql.definition.changes import Change, Kind, find_change
 from docgraph.graphql.definition.compare import Effect, Severity
 from docgraph.graphql.definition.definition import decode_definition
 
-__all__ = ["Change", "Kind", "claims_of", "find_changes", "find_collisions", "print_changes"]
+__all__ = [
+    "Change",
+    "Kind",
+    "claims_of",
+    "find_changes",
+    "find_collisions",
+    "note_deletion",
+    "print_changes",
+]
 
 _DIFFERENT: dict[str, Colour] = {"+": "green", "-": "red"}
 _MARKS = {Kind.NEW: "+", Kind.CHANGED: "~", Kind.SAME: "=", Kind.GONE: "-"}
@@ -29,10 +37,15 @@ def find_changes(
     changes = [find_change(before.get(key, {}), one, json_mode) for key, one in after.items()]
     for key, one in before.items():
         if key not in after:
-            deleted = Effect(Severity.BREAKING, "The app is deleted.")
-            effects = (deleted,) if prune else ()
-            changes.append(Change(str(one["_id"]), Kind.GONE, one, {}, effects))
+            changes.append(note_deletion(one, is_wanted=prune))
     return sorted(changes, key=lambda change: change.app)
+
+
+def note_deletion(stored: Document, *, is_wanted: bool = True) -> Change:
+    """The change of an app that is not there afterwards; unless `is_wanted`, nothing happens."""
+    deleted = Effect(Severity.BREAKING, "The app is deleted.")
+    effects = (deleted,) if is_wanted else ()
+    return Change(str(stored["_id"]), Kind.GONE, stored, {}, effects)
 
 
 def _key(document: Document) -> bytes:

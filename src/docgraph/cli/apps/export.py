@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from docgraph.cli.definition_sources import APP, MAPPINGS, SCHEMA_FILE, SUFFIXES
+from docgraph.cli.apps.sources import APP, MAPPINGS, SCHEMA_FILE, SUFFIXES
 from docgraph.codec import JsonMode, to_json
 from docgraph.config.render import render_block
 from docgraph.exchange import Document, StartupError

@@ -29,6 +29,7 @@ __all__ = [
     "UnreadableError",
     "find_definitions",
     "read_content",
+    "read_directory",
 ]
 
 SCHEMA_FILE = "schema.graphql"
@@ -128,7 +129,7 @@ class _Finder:
 
     def _add_directory(self, directory: Path) -> None:
         if self._is_new(directory):
-            self.sources.definitions.append(_read_directory(directory))
+            self.sources.definitions.append(read_directory(directory))
 
     def _is_new(self, path: Path) -> bool:
         resolved = path.resolve()
@@ -158,7 +159,7 @@ def _read_file(file: Path) -> Found:
     return Found(str(file), content)
 
 
-def _read_directory(directory: Path) -> Found:
+def read_directory(directory: Path) -> Found:
     """The definition of which the parts stand in files of their own."""
     name = str(directory)
     try:

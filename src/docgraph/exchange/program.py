@@ -1,0 +1,56 @@
+"""What to type for the program that is running: messages name commands that work where it runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+__all__ = ["name_commands", "own_command", "repeat_options"]
+
+_NAME: Final = "docgraph"
+_QUOTED: Final = re.compile(rf"(?<=[`']){_NAME}(?= [a-z])")
+# That lead to the same configuration; `--set` may hold a secret, which is not said again.
+_REPEATED: Final = ("-c", "--config", "-o", "--overrides", "--data")
+_UNTOLD: Final = "--set"
+
+
+def own_command() -> str:
+    """What to type for the command that is running: where it is, unless the shell would find it."""
+    here, found = Path(sys.argv[0]), shutil.which(_NAME)
+    if here.name == "__main__.py" and here.parent.name == _NAME:
+        return _NAME if found else f"{shlex.quote(sys.orig_argv[0])} -m {_NAME}"
+    if here.name != _NAME or not here.exists() or (found and Path(found).samefile(here)):
+        return _NAME
+    return shlex.quote(str(here))
+
+
+def name_commands(text: str) -> str:
+    """The text with `docgraph …` in quotes as it has to be typed here."""
+    return _QUOTED.sub(lambda _: own_command(), text) if _QUOTED.search(text) else text
+
+
+def repeat_options(given: Sequence[str]) -> str:
+    """Those of a command line that another command needs to find the same database."""
+    words = list(_pick(given))
+    return "".join(f" {shlex.quote(word)}" for word in words) + (
+        f" {_UNTOLD} …" if any(_is_option(word, _UNTOLD) for word in given) else ""
+    )
+
+
+def _pick(given: Sequence[str]) -> Iterator[str]:
+    for place, word in enumerate(given):
+        for name in _REPEATED:
+            if word == name:
+                yield from given[place : place + 2]
+            elif _is_option(word, name):
+                yield word
+
+
+def _is_option(word: str, name: str) -> bool:
+    """Whether the word is that option, alone or with its value."""
+    return word == name or word.startswith(f"{name}=" if name.startswith("--") else name)

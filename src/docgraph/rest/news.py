@@ -1,0 +1,66 @@
+"""What is remembered of collections and JSON schemas, kept up to date on all workers and instances.
+
+Metadata and schemas lie in every database, and one version stands for all of them: it is kept where
+the apps are, so that nobody needs rights in one database more for it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from docgraph.config.section import PluginConfig
+from docgraph.graphql.sections import Graphql
+from docgraph.plugins.kinds import Initializer
+from docgraph.rest.sections import Mongo
+from docgraph.runtime import Generations, Instance, Tasks
+from docgraph.store import Store
+from docgraph.store.mounts import METADATA_STORE
+from docgraph.store.versions import VersionFollower, Versions
+
+__all__ = ["CollectionNews", "CollectionsUpdater"]
+
+
+class CollectionNews:
+    """Tells everybody that collections or JSON schemas were made, dropped or changed."""
+
+    def __init__(self, store: Store, generations: Generations, graphql: Graphql) -> None:
+        self._generations = generations
+        self._versions = Versions(store, graphql.db, METADATA_STORE)
+
+    async def tell(self) -> None:
+        """Every worker at once, other instances within two seconds."""
+        self._generations.bump("collections")
+        await self._versions.announce()
+
+
+class CollectionsUpdater(Initializer):
+    """Notices what other instances tell."""
+
+    name: ClassVar[str] = "collectionsUpdater"
+    description: ClassVar[str] = "keeps what is known of collections up to date"
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the providers and sections
+        self,
+        config: PluginConfig,
+        store: Store,
+        tasks: Tasks,
+        instance: Instance,
+        generations: Generations,
+        graphql: Graphql,
+        mongo: Mongo,
+    ) -> None:
+        self._tasks = tasks
+        self._generations = generations
+        self._is_needed = mongo.enabled
+        versions = Versions(store, graphql.db, METADATA_STORE)
+        self.versions = VersionFollower(
+            self.name, store, versions, instance, take=self._forget, is_noted=False
+        )
+
+    async def initialize(self) -> None:
+        """Start to look, where there is a REST API."""
+        if self._is_needed:
+            self._tasks.start(self.name, self.versions.run)
+
+    async def _forget(self) -> None:
+        self._generations.bump("collections")
