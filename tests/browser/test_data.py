@@ -205,7 +205,9 @@ def test_a_document_is_deleted_when_somebody_means_it(window: Window) -> None:
         page.get_by_role("button", name="Delete").click()
         dialog.get_by_role("button", name="Delete").click()
         page.get_by_role("heading", name="There is no such document").wait_for()
-        page.get_by_text(f"Documents 1 to {left}" if left else "No documents", exact=True).wait_for()
+        page.get_by_text(
+            f"Documents 1 to {left}" if left else "No documents", exact=True
+        ).wait_for()
 
 
 def test_what_was_changed_meanwhile_is_shown_and_nothing_is_lost(window: Window) -> None:
