@@ -7,6 +7,7 @@
  */
 
 import { ApiError, readError } from "./error.js";
+import { forgetKept } from "./kept.js";
 import { pathOf, settings } from "./settings.js";
 import { Store } from "./store.js";
 
@@ -93,6 +94,7 @@ export async function logOut(): Promise<void> {
   } finally {
     authorization = null;
     remember(null);
+    if (login) forgetKept(login.name);
     sessionState.set({ login: null, hasExpired: false, isReady: true });
   }
 }

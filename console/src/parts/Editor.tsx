@@ -5,7 +5,7 @@ import type { EditorControl, EditorOptions } from "./editor/types.js";
 import type { CodeEditor } from "./editor/view.js";
 import { ErrorNotice, Loading } from "./basic.js";
 
-export type { EditorControl, EditorOptions, Finding, Key, Language } from "./editor/types.js";
+export type { Completions, EditorControl, EditorOptions, Finding, Key, Language } from "./editor/types.js";
 
 interface EditorProps extends EditorOptions {
   /** Receives what the page can make the editor do. */

@@ -7,6 +7,9 @@ export interface Column<Row> {
   readonly render: (row: Row) => ComponentChildren;
   /** Numbers stand at the right. */
   readonly isNumber?: boolean;
+  /** What stands in the head in the place of the title, such as a button. */
+  readonly head?: ComponentChildren;
+  readonly sorted?: "ascending" | "descending" | undefined;
 }
 
 interface TableProps<Row> {
@@ -22,8 +25,8 @@ export function Table<Row>({ label, columns, rows, rowKey = (_, index) => index 
       <table class="table">
         <thead>
           <tr>
-            {columns.map(({ title, isNumber }) => (
-              <th key={title} scope="col" class={isNumber ? "number" : undefined}>{title}</th>
+            {columns.map(({ title, isNumber, head = title, sorted }) => (
+              <th key={title} scope="col" class={isNumber ? "number" : undefined} aria-sort={sorted}>{head}</th>
             ))}
           </tr>
         </thead>

@@ -1,14 +1,17 @@
 /** Who is logged in, with which roles, and the way in and out. */
 
 import { useState } from "preact/hooks";
+import { listKept } from "../api/kept.js";
 import { logOut, sessionState } from "../api/session.js";
 import { useStore } from "../api/store.js";
-import { Button } from "../parts/basic.js";
+import { Button, Dialog } from "../parts/basic.js";
 
 export function Account({ onLogIn }: { onLogIn: () => void }) {
   const { login, isReady } = useStore(sessionState);
   const [isLeaving, setLeaving] = useState(false);
+  const [unsaved, setUnsaved] = useState("");
   const leave = async () => {
+    setUnsaved("");
     setLeaving(true);
     try {
       await logOut();
@@ -32,7 +35,26 @@ export function Account({ onLogIn }: { onLogIn: () => void }) {
         {login.roles.map((role) => <li key={role} class="chip">{role}</li>)}
         {login.roles.length === 0 && <li class="soft">no roles</li>}
       </ul>
-      <Button kind="quiet" disabled={isLeaving} onClick={() => void leave()}>Log out</Button>
+      <Button kind="quiet" disabled={isLeaving} onClick={() => (findUnsaved(login.name) === "" ? void leave() : setUnsaved(findUnsaved(login.name)))}>Log out</Button>
+      {unsaved !== "" && <AskToLeave unsaved={unsaved} onStay={() => setUnsaved("")} onLeave={() => void leave()} />}
     </div>
+  );
+}
+
+/** What this browser keeps for a user until it is saved. */
+function findUnsaved(name: string): string {
+  const kinds = { definitions: ["app"], documents: ["document", "new-document"] };
+  return Object.entries(kinds).filter(([, keys]) => keys.some((key) => listKept(name, key).length > 0)).map(([kind]) => kind).join(" and ");
+}
+
+function AskToLeave({ unsaved, onStay, onLeave }: { unsaved: string; onStay: () => void; onLeave: () => void }) {
+  return (
+    <Dialog title={`There are unsaved ${unsaved}`} onClose={onStay}>
+      <p>Logging out makes this browser forget everything of yours, also the {unsaved} that you have not saved.</p>
+      <div class="dialog-actions">
+        <Button onClick={onStay}>Stay</Button>
+        <Button kind="danger" onClick={onLeave}>Log out, and lose them</Button>
+      </div>
+    </Dialog>
   );
 }

@@ -75,6 +75,7 @@ from docgraph.rest.schemas.checks import (
 )
 from docgraph.rest.service import MongoService
 from docgraph.rest.writes.collection_notifier import CollectionNotifier
+from docgraph.server.services.apps import VisibleApps
 from docgraph.server.services.health import DatabaseProbe
 from docgraph.server.services.metrics import MetricsService
 from docgraph.server.services.ping import Ping
@@ -160,6 +161,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     McpChallenge,
     # tools for authors, and the page that uses them
     ToolsService,
+    VisibleApps,
     ConsoleService,
     # documents, and what happens to them
     MongoService,

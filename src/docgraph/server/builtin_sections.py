@@ -37,7 +37,7 @@ from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.rest.sections import Mongo
 from docgraph.runtime.sections import Core, Cors
 from docgraph.server.sections import ConnectionOptions, HttpListener, HttpsListener
-from docgraph.server.services.sections import DatabaseProbe, Metrics, Ping
+from docgraph.server.services.sections import DatabaseProbe, Metrics, Ping, VisibleApps
 from docgraph.store.sections import AggregationSecurity, MClient
 from docgraph.tools.sections import Tools
 
@@ -58,6 +58,7 @@ _IN_ORDER: Final[tuple[type[Section], ...]] = (
     GraphAppsUpdater,
     Mcp,
     Tools,
+    VisibleApps,
     Console,
     Ping,
     DatabaseProbe,

@@ -1,13 +1,14 @@
-/** The page Apps. */
+/** The page Apps: all of them, or the work on one. */
 
-import { Empty } from "../../parts/basic.js";
+import { useOwner } from "../../api/owner.js";
 import type { PageProps } from "../../shell/pages.js";
+import { AppList } from "./AppList.js";
+import { readPlace } from "./places.js";
+import { Workbench } from "./Workbench.js";
 
-export default function AppsPage(_: PageProps) {
-  return (
-    <div class="page">
-      <h1>Apps</h1>
-      <Empty title="Nothing here yet" />
-    </div>
-  );
+export default function AppsPage({ rest, hash }: PageProps) {
+  const owner = useOwner();
+  const id = readPlace(rest);
+  if (id === null) return <AppList owner={owner} />;
+  return <Workbench key={JSON.stringify([owner, id])} owner={owner} id={id} isNew={hash === "new"} />;
 }

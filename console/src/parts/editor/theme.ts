@@ -7,7 +7,7 @@ import { tags } from "@lezer/highlight";
 
 const look = EditorView.theme({
   "&": { height: "100%", color: "var(--ink)", backgroundColor: "var(--field)", fontSize: "var(--code-size)" },
-  "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "-2px" },
+  "&.cm-focused": { outline: "none" }, // the frame around the host shows it
   ".cm-scroller": { fontFamily: "var(--code-font)", lineHeight: "1.55" },
   ".cm-content": { padding: "0.6rem 0", caretColor: "var(--ink)" },
   ".cm-gutters": { backgroundColor: "var(--field)", color: "var(--soft)", border: "none" },

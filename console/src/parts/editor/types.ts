@@ -20,6 +20,12 @@ export interface Key {
   readonly run: () => boolean;
 }
 
+/** What could be typed at the cursor, in the place of what begins at `from`. */
+export interface Completions {
+  readonly from: number;
+  readonly options: readonly { readonly label: string; readonly detail?: string; readonly apply?: string }[];
+}
+
 export interface EditorOptions {
   readonly label: string;
   readonly language: Language;
@@ -28,6 +34,8 @@ export interface EditorOptions {
   readonly findings?: readonly Finding[];
   readonly keys?: readonly Key[];
   readonly isReadOnly?: boolean;
+  /** What could stand behind this text, which ends at the cursor. */
+  readonly complete?: (before: string) => Completions | null;
   /** For GraphQL: completion, validation and documentation come from it. */
   readonly schema?: GraphQLSchema;
   /** Mod-click or Mod-I on a name of a query: a field of a type, or the type alone. */

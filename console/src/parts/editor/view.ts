@@ -1,13 +1,20 @@
 /** An editor of CodeMirror in a shadow root, where its styles need no exception from the page's policy. */
 
-import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+import {
+  autocompletion,
+  closeBrackets,
+  closeBracketsKeymap,
+  type CompletionContext,
+  completionKeymap,
+  type CompletionResult,
+} from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { json, jsonParseLinter } from "@codemirror/lang-json";
 import { yaml } from "@codemirror/lang-yaml";
 import { bracketMatching, foldGutter, foldKeymap, indentOnInput } from "@codemirror/language";
 import { type Diagnostic, forceLinting, lintGutter, lintKeymap, linter } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
-import { Annotation, EditorState, type Extension, Prec, type Text } from "@codemirror/state";
+import { Annotation, EditorState, type Extension, Prec, StateEffect, type Text } from "@codemirror/state";
 import {
   drawSelection,
   EditorView,
@@ -30,6 +37,13 @@ export interface Current {
 
 /** Marks a change that came from the page, which need not be told of it. */
 const fromPage = Annotation.define<true>();
+
+/** Findings come when they come; without a sign the linter looks at them only when somebody types. */
+const newFindings = StateEffect.define<null>();
+
+function hasNewFindings({ transactions }: ViewUpdate): boolean {
+  return transactions.some((one) => one.effects.some((effect) => effect.is(newFindings)));
+}
 
 export class CodeEditor implements EditorControl {
   private readonly view: EditorView;
@@ -54,7 +68,8 @@ export class CodeEditor implements EditorControl {
     this.shown = this.current.options;
     if (value !== before.value) this.take(value);
     if (schema !== before.schema) updateSchema(this.view, schema);
-    if (findings !== before.findings || schema !== before.schema) forceLinting(this.view);
+    if (findings !== before.findings) this.view.dispatch({ effects: newFindings.of(null) });
+    if (schema !== before.schema) forceLinting(this.view);
   }
 
   private take(value: string): void {
@@ -95,7 +110,10 @@ export class CodeEditor implements EditorControl {
 function extend(current: Current): Extension {
   const { label, language, schema, isReadOnly = false } = current.options;
   const own = { key: "", any: (_: EditorView, event: KeyboardEvent) => pressOwn(current, event) };
-  const describe = { "aria-label": label, "aria-multiline": "true" };
+  // The same function each time: by it the editor knows where an answer comes from.
+  const completions = [{ autocomplete: (context: CompletionContext) => completeOwn(current, context) }];
+  // What scrolls has to have something in it that the keyboard can reach, by an attribute.
+  const describe = { "aria-label": label, "aria-multiline": "true", tabindex: "0" };
   return [
     Prec.highest(keymap.of([own])),
     lineNumbers(),
@@ -115,7 +133,8 @@ function extend(current: Current): Extension {
     keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap]),
     keymap.of([...foldKeymap, ...completionKeymap, ...lintKeymap, indentWithTab]),
     languageOf(language, schema, current),
-    linter((view) => (current.options.findings ?? []).map((one) => asDiagnostic(view.state.doc, one)), { delay: 0 }),
+    EditorState.languageData.of(() => completions),
+    linter((view) => (current.options.findings ?? []).map((one) => asDiagnostic(view.state.doc, one)), { delay: 0, needsRefresh: hasNewFindings }),
     EditorState.readOnly.of(isReadOnly),
     EditorView.contentAttributes.of(isReadOnly ? { ...describe, "aria-readonly": "true" } : describe),
     theme,
@@ -133,6 +152,18 @@ function languageOf(language: Language, schema: GraphQLSchema | undefined, curre
     case "text":
       return [];
   }
+}
+
+/** What the page says could be typed; at the end of a word, or when it is asked for. */
+function completeOwn(current: Current, { state, pos, explicit }: CompletionContext): CompletionResult | null {
+  const found = current.options.complete?.(state.sliceDoc(0, pos)) ?? null;
+  if (found === null || (found.from === pos && !explicit)) return null;
+  return { from: found.from, to: endOfWord(state.sliceDoc(pos, pos + 1), pos), options: [...found.options] };
+}
+
+/** The quote that the editor has closed by itself belongs to what is replaced. */
+function endOfWord(next: string, pos: number): number {
+  return next === '"' ? pos + 1 : pos;
 }
 
 /** The keys of the page come first, and are those of now. */
