@@ -128,7 +128,8 @@ function extend(current: Current): Extension {
     autocompletion(),
     highlightActiveLine(),
     highlightSelectionMatches(),
-    lintGutter(),
+    lintGutter({ markerFilter: spareEmpty(current) }),
+    linter(null, { markerFilter: spareEmpty(current) }),
     // Escape, then Tab leaves the editor: keyboards alone must find the way out.
     keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap]),
     keymap.of([...foldKeymap, ...completionKeymap, ...lintKeymap, indentWithTab]),
@@ -139,6 +140,14 @@ function extend(current: Current): Extension {
     EditorView.contentAttributes.of(isReadOnly ? { ...describe, "aria-readonly": "true" } : describe),
     theme,
   ];
+}
+
+/** Where nothing is written yet nothing is wrong yet, unless the page itself says so. */
+function spareEmpty(current: Current) {
+  return (found: readonly Diagnostic[], { doc }: EditorState): Diagnostic[] => {
+    const isBlank = doc.length < 1000 && doc.toString().trim() === "";
+    return isBlank && !current.options.findings?.length ? [] : [...found];
+  };
 }
 
 function languageOf(language: Language, schema: GraphQLSchema | undefined, current: Current): Extension {
