@@ -93,8 +93,11 @@ def load_definitions() -> list[dict[str, Any]]:
 
 
 @contextmanager
-def running_docgraph(uri: str, extra: Mapping[str, str] | None = None) -> Iterator[Contestant]:
-    """docgraph as a user runs it."""
+def running_docgraph(
+    uri: str, extra: Mapping[str, str] | None = None, *, checkout: Path | None = None
+) -> Iterator[Contestant]:
+    """docgraph as a user runs it; with a checkout, the version that stands there."""
+    path = {"PYTHONPATH": str(checkout.resolve() / "src")} if checkout else {}
     settings = {**CONFIG, "/mclient/connection-string": uri, **(extra or {})}
     options = [f"--set={path}={value}" for path, value in settings.items()]
     with (
@@ -102,6 +105,7 @@ def running_docgraph(uri: str, extra: Mapping[str, str] | None = None) -> Iterat
         subprocess.Popen(
             [sys.executable, "-m", "docgraph", "serve", *options],
             cwd=directory,
+            env={**os.environ, **path},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -113,7 +117,9 @@ def running_docgraph(uri: str, extra: Mapping[str, str] | None = None) -> Iterat
             raise SystemExit("docgraph did not start")
         port = int(line.rsplit(":", 1)[1].strip().rstrip("/"))
         try:
-            yield Contestant("docgraph", port, psutil.Process(process.pid))
+            yield Contestant(
+                checkout.name if checkout else "docgraph", port, psutil.Process(process.pid)
+            )
         finally:
             process.terminate()
 
@@ -209,6 +215,9 @@ def parse_arguments(description: str | None, *, warm_up: float = 1.0) -> argpars
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--stream-seconds", type=float, default=20.0, help="of writes for W10")
+    parser.add_argument(
+        "--beside", type=Path, help="a checkout of another version, in place of the twin"
+    )
     parser.add_argument("--only", nargs="*", help="ids of workloads")
     return parser.parse_args()
 

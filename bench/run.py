@@ -7,7 +7,7 @@ is the ratio docgraph / twin; a run with an error or a different answer does not
 from __future__ import annotations
 
 import argparse
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 
 from bench import logins, streams
 from bench.contest import (
@@ -33,8 +33,7 @@ def main() -> None:
         uri = stack.enter_context(running_database())
         if wanted(WORKLOADS, args):
             docgraph = stack.enter_context(running_docgraph(uri))
-            twin = stack.enter_context(running_twin(uri))
-            print_table([docgraph, twin], args)
+            print_table([docgraph, stack.enter_context(running_rival(uri, args))], args)
         if wanted(LOGINS, args):
             logins.store_user(uri)
             with running_docgraph(uri, logins.CONFIG) as docgraph:
@@ -44,19 +43,27 @@ def main() -> None:
                 streams.print_outcome(streams.measure(docgraph, uri, args.stream_seconds))
 
 
+def running_rival(uri: str, args: argparse.Namespace) -> AbstractContextManager[Contestant]:
+    """What docgraph is measured beside: another version of itself, or the twin."""
+    return running_docgraph(uri, checkout=args.beside) if args.beside else running_twin(uri)
+
+
 def print_table(contestants: list[Contestant], args: argparse.Namespace) -> None:
     """One line per rung."""
-    print(f"{'':8} {'docgraph/s':>10} {'twin/s':>8} {'ratio':>6} {'bar':>5}   p50/p99 ms   cpu ms")
+    other = contestants[1].name
+    print(
+        f"{'':8} {'docgraph/s':>10} {other + '/s':>8} {'ratio':>6} {'bar':>5}   p50/p99 ms   cpu ms"
+    )
     for workload in wanted(WORKLOADS, args):
-        rivals = contestants if workload.id in HANDLERS else contestants[:1]
+        rivals = contestants if args.beside or workload.id in HANDLERS else contestants[:1]
         compare(workload, rivals)
         result = time_rung(workload, rivals, args)
-        own, twin = result["docgraph"], result.get("twin")
-        ratio = f"{own.rate / twin.rate:.2f}" if twin else ""
+        own, rival = result["docgraph"], result.get(other)
+        ratio = f"{own.rate / rival.rate:.2f}" if rival else ""
         print(
-            f"{workload.id:8} {own.rate:10.0f} {twin.rate if twin else 0:8.0f} {ratio:>6} "
+            f"{workload.id:8} {own.rate:10.0f} {rival.rate if rival else 0:8.0f} {ratio:>6} "
             f"{workload.bar or '':>5}   {own.p50:.1f}/{own.p99:.1f}   {own.cpu_ms:.3f}"
-            + (f" (twin {twin.cpu_ms:.3f})" if twin else ""),
+            + (f" ({other} {rival.cpu_ms:.3f})" if rival else ""),
             flush=True,
         )
 

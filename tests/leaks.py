@@ -25,7 +25,8 @@ from pymongo import MongoClient
 from docgraph.observe import bus
 
 _PATIENCE = 10.0  # seconds; what is about to end may need a moment on a busy machine
-_LOOK_AT_ALL = 2000  # tests; it takes seconds
+_LOOK_FURTHER = 2.0  # seconds until what earlier tests left alive is looked at, too: it takes long
+_LOOK_AT_ALL = 2000  # tests; likewise
 _TASKS = "/proc/self/task"
 _DESCRIPTORS = "/proc/self/fd"
 _HAS_PROC = os.path.isdir(_TASKS)  # Linux
@@ -58,12 +59,15 @@ class Snapshot:
 
     def check(self) -> None:
         """Fail for what was not there before, and does not go away."""
-        _collect()
-        deadline = time.monotonic() + _PATIENCE
-        while (left := self._find_left()) and time.monotonic() < deadline:
+        _unfreeze_now_and_then()
+        gc.collect()
+        begun = time.monotonic()
+        while (left := self._find_left()) and (waited := time.monotonic() - begun) < _PATIENCE:
             time.sleep(0.005)
-            gc.unfreeze()  # it may have become garbage since, or be held by what has
+            if waited > _LOOK_FURTHER:
+                gc.unfreeze()  # what has become garbage since may hold it
             gc.collect()
+        gc.freeze()
         if left:
             pytest.fail(f"left behind: {', '.join(left)}; {_describe_connections()}")
 
@@ -83,15 +87,13 @@ class Snapshot:
 _checks = itertools.count(1)
 
 
-def _collect() -> None:
-    """Collect what this test made; what it left alive need not be looked at by every test after it.
+def _unfreeze_now_and_then() -> None:
+    """What tests left alive need not be looked at by every test after them, but by some.
 
-    Now and then all of it is looked at again: a frozen object is never given back.
+    A frozen object is never given back.
     """
     if next(_checks) % _LOOK_AT_ALL == 0:
         gc.unfreeze()
-    gc.collect()
-    gc.freeze()
 
 
 def _find_threads() -> frozenset[threading.Thread]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -11,11 +14,16 @@ from typing import Any
 
 import pytest
 
-from docgraph.cli.definition_sources import find_definitions
+from docgraph.cli.apps.sources import find_definitions
+from docgraph.cli.demo.command import INDEXES
 from docgraph.cli.demo.data import build_blog
 from docgraph.codec import decode
+from docgraph.config.node import Origin, to_plain
+from docgraph.config.parse import parse_yaml
 from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.definition.scalars import BSON_SCALARS
+from docgraph.graphql.infer.infer import infer
+from docgraph.graphql.infer.survey import Scope
 from docgraph.graphql.sections import Graphql
 from tests.http.harness import Mongo, Reply, Service, running
 from tests.http.hosts import module_application
@@ -27,8 +35,14 @@ EXAMPLES = ROOT / "examples"
 DEFINITIONS = sorted(EXAMPLES.glob("*/app.json"))
 IN_FILES = {
     found.document["_id"]: found.document
-    for found in find_definitions([EXAMPLES / "shop", EXAMPLES / "paging" / "app"]).definitions
+    for found in find_definitions(
+        [EXAMPLES / name for name in ("shop", "inferred/app", "paging/app", "persisted/app")]
+    ).definitions
 }
+# What @apollo/client 4.3 and relay-compiler 21.0 make of the queries in persisted/clients
+APOLLO = "6f273f047e9f6532468514821e39a4fd716161cb49891cdebd564f373748af56"
+RELAY = "61f0bce4e7cf33e70b8d4f24f517b29746216f0feca3ece373fcaae5421b9d27"
+TWO = {"variables": {"limit": 2}}
 QUERIES = sorted(EXAMPLES.glob("*/queries/*.graphql"))
 
 
@@ -51,7 +65,8 @@ async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]
             service.insert(name, *documents)
         for path in DEFINITIONS:
             await service.store(adapt(path.read_text(), service.db))
-        await service.store(adapt(json.dumps(IN_FILES["paging"]), service.db))
+        for name in ("inferred", "paging", "persisted"):
+            await service.store(adapt(json.dumps(IN_FILES[name]), service.db))
         yield service
 
 
@@ -79,11 +94,24 @@ async def test_the_definition_of_an_example_has_neither_errors_nor_warnings(path
     assert (report.errors, report.warnings) == ((), ())
 
 
-@pytest.mark.parametrize("name", ["paging", "shop"])
+@pytest.mark.parametrize("name", ["inferred", "paging", "persisted", "shop"])
 async def test_an_example_in_files_has_neither_errors_nor_warnings(name: str) -> None:
     report = check_definition(IN_FILES[name], settings=Graphql())
 
     assert (report.errors, report.warnings) == ((), ())
+
+
+async def test_the_inferred_example_is_what_is_inferred_from_the_demo(service: Service) -> None:
+    for name, indexes in INDEXES.items():
+        for keys in indexes:
+            service.mongo[service.db][name].create_index(list(keys.items()))
+    service.app.store.facts.forget()
+    scope = Scope(service.db, ("authors", "posts", "comments"), 5000)
+
+    found = await service.there(infer(service.app.store, scope))
+
+    assert found.schema == IN_FILES["inferred"]["schema"]
+    assert found.mappings == adapt(json.dumps(IN_FILES["inferred"]["mappings"]), service.db)
 
 
 @pytest.mark.parametrize("path", QUERIES, ids=name_of)
@@ -107,6 +135,39 @@ async def test_the_readme_of_an_example_links_every_query(example: Path) -> None
     assert linked == {path.name for path in (example / "queries").glob("*.graphql")}
     for path in (example / "queries").glob("*.graphql"):
         assert path.with_suffix(".json").is_file()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"operation": "byTag", "variables": {"tag": "indexes", "limit": 2}},
+        {"extensions": {"persistedQuery": {"version": 1, "sha256Hash": APOLLO}}, **TWO},
+        {"documentId": RELAY, **TWO},
+    ],
+    ids=["name", "Apollo", "Relay"],
+)
+async def test_the_stored_operations_of_an_example_run(service: Service, body: Any) -> None:
+    reply = await service.send("persisted", json.dumps(body), "application/json")
+    assert len(reply.data["posts"]) == 2
+
+
+async def test_the_script_of_an_example_collects_operations_of_both_compilers(
+    tmp_path: Path,
+) -> None:
+    apollo = {
+        "format": "apollo-persisted-query-manifest",
+        "operations": [{"body": "query A { a }"}],
+    }
+    (tmp_path / "manifest.json").write_text(json.dumps(apollo))
+    script, relay = EXAMPLES / "persisted/collect.py", EXAMPLES / "persisted/clients/persisted.json"
+    command = [sys.executable, str(script), str(tmp_path / "manifest.json"), str(relay)]
+    printed = await asyncio.to_thread(subprocess.check_output, command, text=True)
+    operations = parse_yaml(f"descriptor:\n{printed}", lambda line, column: Origin("", 0, 0)).node
+    stored = IN_FILES["persisted"]["descriptor"]["operations"]
+    assert operations is not None
+    found = to_plain(operations)["descriptor"]["operations"]
+    assert found[0] == {"name": "A", "query": "query A { a }"}
+    assert found[1]["query"] == stored[2]["query"]
 
 
 # --- README and tutorial --------------------------------------------------------------------------

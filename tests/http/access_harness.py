@@ -79,10 +79,22 @@ async def guarded(
         yield service
 
 
+def build_rule(predicate: str, *roles: str, **others: Any) -> Document:
+    """A rule that has an id."""
+    return {"_id": uuid4().hex, "predicate": predicate, "roles": list(roles), **others}
+
+
 async def allow(service: Service, predicate: str, *roles: str, **others: Any) -> None:
     """Write a rule as the REST API does."""
-    rule = {"predicate": predicate, "roles": list(roles), **others}
-    await write_rules(service, {"_id": rule.pop("_id", uuid4().hex), **rule})
+    await write_rules(service, build_rule(predicate, *roles, **others))
+
+
+async def ensure_rules(service: Service, *rules: Document) -> None:
+    """Make these the rules, where a test before has left others."""
+    stored = {rule["_id"]: rule for rule in service.mongo[service.db]["acl"].find({}, {"_etag": 0})}
+    if stored != {rule["_id"]: rule for rule in rules}:
+        await remove_rules(service)
+        await write_rules(service, *rules)
 
 
 async def write_rules(service: Service, *rules: Document) -> None:
@@ -92,4 +104,6 @@ async def write_rules(service: Service, *rules: Document) -> None:
 
 async def remove_rules(service: Service, **filter: Any) -> None:
     """Delete the rules that match."""
+    if service.mongo[service.db]["acl"].find_one(filter, {"_id": 1}) is None:
+        return
     await service.write("acl", Write(WriteKind.DELETE, filter=filter, many=True))

@@ -443,7 +443,7 @@ def failing(mongo: Mongo, *commands: str, mode: Any = "alwaysOn", **data: Any) -
 
 def operations(mongo: Mongo, db: str) -> list[Document]:
     """What the database does for queries of this test; keeping definitions up to date is none."""
-    own = [f"{db}.gql-apps", f"{db}._versions"]
+    own = [f"{db}.gql-apps", f"{db}._versions", f"{db}._appHistory"]
     mine = {"ns": {"$regex": f"^{db}\\.", "$nin": own}, "active": True}
     return list(mongo.admin.aggregate([{"$currentOp": {}}, {"$match": mine}]))
 

@@ -20,9 +20,9 @@ from tests.http.access_harness import (
     ADA,
     ADMIN,
     NOBODY,
-    allow,
+    build_rule,
+    ensure_rules,
     guarded,
-    remove_rules,
 )
 from tests.http.harness import Reply, Service, listening
 from tests.http.hosts import module_application
@@ -57,15 +57,16 @@ async def loose(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
 
 async def hide(server: Service, shown: dict[str, int], *roles: str) -> None:
     """The same people for every test, and a rule that hides a part of them."""
-    await remove_rules(server)
     people = server.mongo[server.db]["people"]
     if list(people.find()) != list(PEOPLE):  # the first test, or one before has written
         people.delete_many({})
         server.insert("people", *PEOPLE)
         people.create_index("email")
         people.create_index("name")
+    callers = roles or ("$unauthenticated",)
     mongo = {"projectResponse": shown, **FLAGS}
-    await allow(server, "path-prefix('/people')", *roles or ("$unauthenticated",), mongo=mongo)
+    rule = build_rule("path-prefix('/people')", *callers, mongo=mongo, _id="hides")
+    await ensure_rules(server, rule)
 
 
 @pytest.fixture(params=[HIDES, KEEPS], ids=["hides", "keeps"])

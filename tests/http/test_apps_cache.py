@@ -38,6 +38,7 @@ pytestmark = pytest.mark.anyio
 ASK = "{ a: __typename }"
 NO_UPDATER = {"graphAppsUpdater": {"enabled": False}}
 LAZY = {"graphAppsInitializer": {"enabled": False}, **NO_UPDATER}
+NO_HISTORY = {"graphql": {"history-versions": 0}}  # recording versions reads definitions, too
 UNCACHED = {"graphql": {"app-cache-enabled": False}}
 
 
@@ -55,7 +56,7 @@ def start(mongo_client: Mongo, mongo_uri: str) -> Any:
         db = f"test_{ObjectId()}"
         if definitions:
             mongo_client[db]["gql-apps"].insert_many(definitions)
-        async with running(mongo_client, mongo_uri, *settings, db=db) as service:
+        async with running(mongo_client, mongo_uri, NO_HISTORY, *settings, db=db) as service:
             yield service
 
     return open_with

@@ -12,7 +12,9 @@ from tests.http.access_harness import (
     ADMIN,
     NOBODY,
     allow,
+    build_rule,
     caller,
+    ensure_rules,
     guarded,
     remove_rules,
 )
@@ -33,18 +35,23 @@ async def server(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
         yield one
 
 
+_FLAGS = {**MANAGED, "allowWriteMode": True}
+RULES = (
+    *(
+        build_rule(f"path-prefix('/{path}')", "manager", mongo=_FLAGS)
+        for path in ("own", "users", "_schemas", "gql-apps")
+    ),
+    build_rule("path-prefix('/open') and method('GET')", "manager"),
+    build_rule("path-prefix('/filtered')", "manager", mongo={"readFilter": {"team": "blue"}}),
+    build_rule("path-prefix('/projected')", "manager", mongo={"projectResponse": {"a": 1}}),
+    build_rule("path-prefix('/closed') and method('PUT')", "manager"),
+)
+
+
 @pytest.fixture
 async def service(server: Service) -> Service:
     """A manager of `own` and `users` who sees `open` whole, two collections in part, one not."""
-    await remove_rules(server)
-    flags = {**MANAGED, "allowWriteMode": True}
-    for path in ("own", "users", "_schemas", "gql-apps"):
-        await allow(server, f"path-prefix('/{path}')", "manager", mongo=flags)
-    await allow(server, "path-prefix('/open') and method('GET')", "manager")
-    filtered = {"readFilter": {"team": "blue"}}
-    await allow(server, "path-prefix('/filtered')", "manager", mongo=filtered)
-    await allow(server, "path-prefix('/projected')", "manager", mongo={"projectResponse": {"a": 1}})
-    await allow(server, "path-prefix('/closed') and method('PUT')", "manager")
+    await ensure_rules(server, *RULES)
     for name in ("own", "users"):
         server.mongo[server.db]["_properties"].delete_one({"_id": f"_properties.{name}"})
         server.mongo[server.db][name].drop_indexes()

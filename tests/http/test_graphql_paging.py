@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from docgraph.cli.definition_sources import find_definitions
+from docgraph.cli.apps.sources import find_definitions
 from docgraph.observe.events import CommandFinished
 from tests.http.harness import Document, Mongo, Service, listening, running
 from tests.http.hosts import module_application

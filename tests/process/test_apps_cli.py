@@ -430,3 +430,51 @@ def test_an_app_that_takes_the_address_of_a_pruned_one_is_stored(
     assert commands.stored == ["v1"]
     commands.run("apps", "apply", file, "--prune")
     assert commands.stored == ["v2"]
+
+
+# --- history --------------------------------------------------------------------------------------
+
+
+def test_versions_are_listed_compared_and_brought_back(commands: Commands, tmp_path: Path) -> None:
+    """A deleted app can be brought back, too."""
+    first = definition(commands.db, "shop")
+    file = save(tmp_path, "shop.json", first)
+    commands.run("apps", "apply", str(file))
+    save(tmp_path, "shop.json", {**first, "schema": SCHEMA.replace("name: String }", "id: Int }")})
+    commands.run("apps", "apply", str(file))
+
+    rows = json.loads(commands.run("apps", "history", "shop", "--json").stdout)
+    assert [(one["version"], one["change"], one["parts"]) for one in rows] == [
+        (1, "created", []),
+        (2, "changed", ["schema"]),
+    ]
+    assert rows[1]["breaking"] > 0
+    assert all(one["by"].endswith("(command line)") for one in rows)
+
+    compared = commands.run("apps", "diff", "shop", "--from", "1", "--fail-on-breaking", code=1)
+    assert "--- shop/schema (version 1)\n" in compared.stdout
+    assert "+++ shop/schema\n" in compared.stdout
+    assert "BREAKING" in compared.stdout
+    turned = commands.run("apps", "diff", "shop", "--from", "2", "--to", "1").stdout
+    assert "+++ shop/schema (version 1)" in turned
+
+    commands.run("apps", "delete", "shop")
+    refused = commands.run("apps", "rollback", "shop", "3", code=1).stderr
+    assert "version 3 of 'shop' is its deletion" in refused
+    done = commands.run("apps", "rollback", "shop", "1")
+    assert "stored shop as it was in version 1" in done.stderr
+    assert json.loads(commands.run("apps", "show", "shop").stdout) == first
+    lines = commands.run("apps", "history", "shop").stdout.splitlines()[1:]
+    assert [line.split("\t")[3] for line in lines] == ["created", "changed", "deleted", "created"]
+
+
+def test_versions_that_are_not_there_are_clear_mistakes(commands: Commands, tmp_path: Path) -> None:
+    missing = commands.run("apps", "history", "nothing", code=1).stderr
+    assert "there is no app 'nothing', and no version of one" in missing
+    commands.run("apps", "apply", str(save(tmp_path, "a.json", definition(commands.db, "a"))))
+    for arguments in (("diff", "a", "--from", "7"), ("rollback", "a", "7")):
+        done = commands.run("apps", *arguments, code=1)
+        assert "there is no version 7 of 'a'" in done.stderr
+    assert "--from" in commands.run("apps", "diff", "a", "--to", "1", code=2).stderr
+    assert "one APP" in commands.run("apps", "diff", "a", "b", "--from", "1", code=2).stderr
+    assert "does not exist" in commands.run("apps", "diff", "/nowhere.json", code=2).stderr

@@ -255,6 +255,30 @@ def test_a_reader_that_does_not_read_is_dropped() -> None:
         assert _read_all(wire) < size
 
 
+def test_answers_that_are_not_read_are_bounded_together() -> None:
+    """Whoever has been reading for longest gives way, and the others get theirs whole."""
+    size = 24 << 20
+    with limited(max_unread_size=2 * size) as server, ExitStack() as stack:
+        slow = [stack.enter_context(server.connect()) for _ in range(4)]
+        for number, wire in enumerate(slow, 1):
+            wire.send(request("GET", f"/big?size={size}", connection="close"))
+            eventually(lambda number=number: len(server.named("request-finished")) == number)
+        eventually(lambda: not _holds(server, slow[0]) and not _holds(server, slow[1]))
+
+        assert _read_all(slow[0]) < size
+        assert _read_all(slow[2]) > size
+        assert _read_all(slow[3]) > size
+
+
+def test_a_single_answer_may_be_longer_than_all_together() -> None:
+    size = 24 << 20
+    with limited(max_unread_size=1 << 20) as server, server.connect() as wire:
+        wire.send(request("GET", f"/big?size={size}", connection="close"))
+        eventually(lambda: server.named("request-finished"))
+
+        assert _read_all(wire) > size
+
+
 def _holds(server: Server, wire: Wire) -> bool:
     """Whether the server has its end of a connection; the client sees that only by reading."""
     ours = wire.socket.getsockname()

@@ -13,7 +13,7 @@ from tests.process.commands import ROOT
 from tests.programs import require
 
 TOO_OLD = '[ "$1" = -c ] && exit 1'  # what it is asked first is whether it is good enough
-# What a make hands down to the makes below it: `make test VENV=other` is not for those of the tests.
+# What a make hands down: `make test VENV=other` is not for the makes of tests.
 HANDED_DOWN = ("MAKEFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "MFLAGS", "PYTHON", "VENV")
 BREAKS = '[ "$1" = -c ] && exit 0; mkdir -p .venv/bin; exit 3'
 

@@ -61,6 +61,7 @@ class Exchange:
     deadline: Deadline = _NO_DEADLINE
     service: str = ""
     app: str = ""  # the GraphQL app, where one was asked
+    operation: str = ""  # the stored operation of the app, where one was named
     error: str = ""  # the code of the error that became the answer
     account: Account | None = None
     parsed: Parsed | None = None  # the request as the service will carry it out

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import isawaitable
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -21,6 +22,7 @@ from docgraph.exchange.path import parse_path, render_path
 
 __all__ = ["BodyReader", "Connection", "Parser", "QueryParameters", "Request"]
 
+# What it gives may have to be awaited.
 Parser = Callable[[bytes, str], Any]
 # Reads a body to its end, or until there is more of it than the limit that it is called with.
 BodyReader = Callable[[int], Awaitable[bytes]]
@@ -150,7 +152,8 @@ class Request:
 
     async def parse_content(self) -> Any:
         """The body parsed as the service reads it (`parser`), anew at each call."""
-        return self.parser(await self.read_body(), self.content_type)
+        content = self.parser(await self.read_body(), self.content_type)
+        return await content if isawaitable(content) else content
 
     async def get_content(self) -> Any:
         """The parsed body: read and parsed at the first call, kept for the next ones."""

@@ -32,6 +32,7 @@ __all__ = [
     "FieldPosition",
     "GraphqlError",
     "OperationRefused",
+    "OperationsOnly",
     "count_more",
     "describe_failure",
 ]
@@ -168,6 +169,18 @@ class OperationRefused(QueryError):
     ) -> OperationRefused:
         """A refusal for one reason."""
         return cls([GraphqlError(message, classification, code, locations)])
+
+
+class OperationsOnly(DocgraphError):
+    """The caller may run operations that are stored with the app, and nothing else."""
+
+    status, code = 403, "operations-only"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "only stored operations may be run",
+            hint='send {"operation": "name", "variables": {…}}, or the hash of a stored text',
+        )
 
 
 _ENDS_REQUEST = (

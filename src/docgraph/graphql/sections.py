@@ -87,6 +87,14 @@ class Graphql(ServiceConfig, frozen=True):
         Literal["all", "authenticated", "off"] | tuple[str, ...],
         Meta(description="who may read the schema: everybody, known callers, nobody, or roles"),
     ] = "all"
+    operations_only: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="callers all of whose roles are listed run stored operations and nothing "
+            "else; `$unauthenticated` is who is unknown, `$authenticated` everybody else but the "
+            "root role"
+        ),
+    ] = ()
     explain: Annotated[
         tuple[str, ...] | None,
         Meta(
@@ -94,6 +102,17 @@ class Graphql(ServiceConfig, frozen=True):
             "without it the root role of `dbAclAuthorizer`"
         ),
     ] = None
+    history_versions: Annotated[
+        int,
+        Meta(
+            description="versions that are kept of each app definition; 0 keeps none",
+            ge=0,
+            le=10_000,
+        ),
+    ] = 50
+    history_size: Annotated[
+        Size, Meta(description="bytes of the versions of all app definitions together")
+    ] = 67_108_864
     json_mode: Annotated[
         Literal["standard", "canonical", "relaxed", "plain"],
         Meta(description="JSON form of BSON values in results; apps may have their own"),

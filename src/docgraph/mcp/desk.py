@@ -21,7 +21,7 @@ from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.stored_definitions import Entry
 from docgraph.graphql.definition.definition import normalise_uri
 from docgraph.graphql.http.body import GraphqlRequest, render_body
-from docgraph.graphql.http.service import GraphqlService
+from docgraph.graphql.http.service import AppRequest, GraphqlService
 from docgraph.mcp.call import Call
 from docgraph.mcp.sections import Mcp
 from docgraph.observe import emit
@@ -101,8 +101,10 @@ class Desk:
             return None
         body = render_body(request)
         exchange = self._imagination.imagine_post(outer, path, body, outer.account)
-        is_refused = exchange.parsed is None or exchange.parsed.refusal is not None
-        return None if is_refused else exchange
+        if not isinstance(exchange.parsed, AppRequest) or exchange.parsed.refusal is not None:
+            return None
+        exchange.parsed.asked.settle(request)
+        return exchange
 
     async def _is_allowed(self, exchange: Exchange, outer: Exchange, *, quietly: bool) -> bool:
         """Vetoers and allowers judge it as any request; the permission is part of the exchange."""

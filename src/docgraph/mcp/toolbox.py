@@ -26,6 +26,10 @@ __all__ = ["Toolbox"]
 
 _MOST_TOOLS: Final = 40
 _LONGEST_LIST: Final = 32_768  # bytes
+# Refused to callers whom `graphql.operations-only` is about.
+_FOR_THE_FREE: Final = frozenset(
+    {"get_schema", "search_schema", "validate_query", "explain_query", "run_query"}
+)
 _FAULT: Final = "internal-error"
 
 
@@ -36,6 +40,7 @@ class Toolbox:
         queries = QueryTools(desk)
         self._operations = OperationTools(desk, queries)
         always = [*SchemaTools(desk).list_tools(), *queries.list_tools()]
+        self._is_bound = desk.graphql.is_bound
         self._largest = desk.settings.max_result_bytes
         self._always = {tool.name: tool for tool in always}
         self._stand_in = {tool.name: tool for tool in self._operations.stand_in()}
@@ -43,9 +48,12 @@ class Toolbox:
     async def list_tools(self, call: Call) -> list[Tool]:
         """The tools of this caller; search in place of very many operations."""
         own = (await self._operations.list_tools(call, _MOST_TOOLS)).values()
-        tools = [*self._always.values(), *own]
+        always = list(self._always.values())
+        if self._is_bound(call.exchange.account):
+            always = [tool for tool in always if tool.name not in _FOR_THE_FREE]
+        tools = [*always, *own]
         if len(tools) > _MOST_TOOLS or _measure(tools) > _LONGEST_LIST:
-            return [*self._always.values(), *self._stand_in.values()]
+            return [*always, *self._stand_in.values()]
         return tools
 
     async def find(self, call: Call, name: str) -> Tool | None:

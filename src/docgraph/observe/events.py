@@ -86,6 +86,7 @@ class RequestFinished(Event, frozen=True):
     account: str = ""
     service: str = ""
     app: str = ""
+    operation: str = ""  # the stored operation of the app
     error: str = ""
     aborted: bool = False  # the client was gone before the answer was out
 

@@ -113,7 +113,7 @@ class Log:
 def _request_fields(event: RequestFinished, now: float, limit: int) -> dict[str, Any]:
     """The line of every request, cleaned and stamped by hand: the chain would cost twice as much.
 
-    `service` and `error` are our own words.
+    `service` and `error` are our own words, and names of operations are plain.
     """
     texts = [event.method, event.path, event.client, event.request_id, event.account, event.app]
     if not are_plain(*texts, limit=limit):
@@ -135,6 +135,8 @@ def _request_fields(event: RequestFinished, now: float, limit: int) -> dict[str,
     }
     if app:
         fields["app"] = app
+    if event.operation:
+        fields["operation"] = event.operation
     if event.error:
         fields["error"] = event.error
     if event.aborted:

@@ -148,6 +148,11 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         ("authorizer",),
         "Requests that were not allowed.",
     ),
+    "docgraph_graphql_operations_total": (
+        "counter",
+        ("app", "operation", "status"),
+        "Requests that named a stored operation of an app.",
+    ),
     "docgraph_plugin_failures_total": (
         "counter",
         ("plugin",),
@@ -331,6 +336,9 @@ class Meters:
             method = event.method if event.method in METHODS else "other"
             labels = (method, event.service or "none", str(event.status))
             self._requests.add(labels, event.duration, event.bytes_out)
+            if event.operation:
+                operation = (event.app, event.operation, str(event.status))
+                self._rare["docgraph_graphql_operations_total"].of(*operation).inc()
 
     def _count_command(self, event: events.CommandFinished) -> None:
         labels = (event.command, "true" if event.ok else "false")

@@ -26,6 +26,7 @@ __all__ = [
     "GRAPHQL_BODIES",
     "GRAPHQL_RESPONSES",
     "HEADERS",
+    "JSON",
     "SCHEMAS",
     "build_parameters",
     "build_responses",

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from msgspec.yaml import decode
 
 from docgraph.exchange import Document
-from docgraph.openapi.components import refer
+from docgraph.openapi.components import GRAPHQL_BODIES, JSON, refer
 from docgraph.openapi.survey import App
 
 __all__ = ["Bound", "describe_apps", "describe_service"]
@@ -103,5 +103,21 @@ def _describe_app(service: Bound, app: App) -> Document:
         **operation,
         **({"description": app.description} if app.description else {}),
         "tags": ["GraphQL"],
-        "requestBody": refer("requestBodies", "Graphql"),
+        "requestBody": _describe_body(app),
     }
+
+
+def _describe_body(app: App) -> Document:
+    """What every app takes, with the operations that are stored with this one as examples."""
+    if not app.operations:
+        return refer("requestBodies", "Graphql")
+    examples = {
+        name: {
+            **({"summary": description} if description else {}),
+            "value": {"operation": name, "variables": {}},
+        }
+        for name, description in app.operations
+    }
+    body = GRAPHQL_BODIES["Graphql"]
+    as_json = {**body["content"][JSON], "examples": examples}
+    return {**body, "content": {**body["content"], JSON: as_json}}

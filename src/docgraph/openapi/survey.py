@@ -13,6 +13,7 @@ from docgraph.codec import as_meant
 from docgraph.exchange import DataPoint, Deadline, Document, Resource, ResourceType
 from docgraph.exchange.errors import DefinitionError
 from docgraph.graphql.definition.definition import read_uri
+from docgraph.graphql.definition.operations import read_operations
 from docgraph.graphql.sections import Graphql
 from docgraph.openapi.endpoints import Collection, Mounted
 from docgraph.openapi.schemas import SchemaKey, find_references
@@ -42,6 +43,7 @@ class App:
     uri: tuple[str, ...]
     name: str
     description: str = ""
+    operations: tuple[tuple[str, str], ...] = ()  # names and descriptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,4 +236,7 @@ def _read_app(definition: Document) -> App:
         tuple(segment for segment in uri.split("/") if segment),
         str(definition["_id"]),
         description if isinstance(description, str) else "",
+        tuple(
+            (one.name, one.description) for one in read_operations(descriptor.get("operations"), [])
+        ),
     )

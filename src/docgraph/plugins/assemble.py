@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, Union, cast, get_args, get_origin
 
@@ -19,7 +20,7 @@ from docgraph.observe.events import PluginFailed
 from docgraph.plugins.check import check_plugin
 from docgraph.plugins.discover import Found
 from docgraph.plugins.kinds import Kind, Plugin, Provider
-from docgraph.plugins.options import is_section_of
+from docgraph.plugins.options import find_struct
 from docgraph.plugins.points import check_points
 from docgraph.plugins.registry import PluginRegistry
 
@@ -124,6 +125,9 @@ class _Assembly:
             if one.plugin.kind is Kind.PROVIDER and one not in self.enabled
         }
         self.built: dict[str, Plugin] = {}
+        self._by_struct: dict[type[Section], dict[str, Section]] = {}
+        for name, section in sections.items():
+            self._by_struct.setdefault(find_struct(section), {})[name] = section
 
     def build(self) -> PluginSet:
         for one in self.enabled:
@@ -170,7 +174,7 @@ class _Assembly:
 
     def _sections_of(self, struct: type[Section]) -> dict[str, Section]:
         """Sections of that struct; docgraph's own go before those of plugins that reuse it."""
-        found = {name: one for name, one in self.sections.items() if is_section_of(one, struct)}
+        found = self._by_struct.get(struct, {})
         own = {name: one for name, one in found.items() if name not in self.outside}
         return own or found
 
@@ -240,7 +244,8 @@ class _Need:
         return self.parameter.replace("_", "-")
 
 
-def _needs(plugin: type[Plugin]) -> list[_Need]:
+@lru_cache(maxsize=512)
+def _needs(plugin: type[Plugin]) -> Sequence[_Need]:
     """What the constructor takes after the plugin's own section."""
     constructor = plugin.__init__
     names = getattr(constructor, "__globals__", {})

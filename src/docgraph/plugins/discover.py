@@ -10,7 +10,8 @@ import inspect
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -105,8 +106,14 @@ def _find_flaw(value: Any, origin: str) -> StartupError | None:
     return None
 
 
+@lru_cache(maxsize=1)
+def _find_entry_points(path: tuple[str, ...]) -> EntryPoints:
+    """Those of the packages on that path: every package is opened, which takes a while."""
+    return entry_points(group=ENTRY_POINT_GROUP)
+
+
 def _from_entry_points() -> Iterator[Found]:
-    for point in entry_points(group=ENTRY_POINT_GROUP):
+    for point in _find_entry_points(tuple(sys.path)):
         origin = f"the entry point {point.name!r}"
         try:
             loaded = point.load()

@@ -14,7 +14,7 @@ import msgspec
 from docgraph.config.section import PluginConfig, Section, ServiceConfig
 from docgraph.plugins.kinds import Kind, Plugin
 
-__all__ = ["find_flaw_of_config", "is_section_of", "section_struct"]
+__all__ = ["find_flaw_of_config", "find_struct", "section_struct"]
 
 _HINTS: Final = get_type_hints(ServiceConfig, include_extras=True)
 _SHARED: Final = ("uri", "secured")
@@ -35,9 +35,9 @@ def section_struct(plugin: type[Plugin]) -> type[PluginConfig]:
     return plugin.Config if plugin.kind is not Kind.SERVICE else _extend(plugin.Config)
 
 
-def is_section_of(section: Section, struct: type[Section]) -> bool:
-    """Whether a section is of exactly that struct, or of the one that was made of it here."""
-    return _extended.get(type(section), type(section)) is struct
+def find_struct(section: Section) -> type[Section]:
+    """The struct of a section; of one that was made here, the `Config` it was made of."""
+    return _extended.get(type(section), type(section))
 
 
 @cache

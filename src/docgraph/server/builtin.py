@@ -50,6 +50,7 @@ from docgraph.auth.users.changes import (
     UserChangeNotifier,
 )
 from docgraph.auth.users.first import FirstUser
+from docgraph.console.service import ConsoleService
 from docgraph.events.streams import EventStreamsProvider
 from docgraph.graphql.apps.cache_plugins import (
     AppsIndex,
@@ -58,6 +59,7 @@ from docgraph.graphql.apps.cache_plugins import (
     AppsUpdater,
 )
 from docgraph.graphql.apps.creation import AppsIndexOnCreation
+from docgraph.graphql.apps.history_plugins import DefinitionHistorian, HistoryKeeper
 from docgraph.graphql.apps.writes import DefinitionChecker, DefinitionNotifier, DefinitionReader
 from docgraph.graphql.http.service import GraphqlService
 from docgraph.mcp.metadata import McpChallenge, McpMetadata
@@ -73,6 +75,7 @@ from docgraph.rest.schemas.checks import (
 )
 from docgraph.rest.service import MongoService
 from docgraph.rest.writes.collection_notifier import CollectionNotifier
+from docgraph.server.services.apps import VisibleApps
 from docgraph.server.services.health import DatabaseProbe
 from docgraph.server.services.metrics import MetricsService
 from docgraph.server.services.ping import Ping
@@ -149,13 +152,17 @@ BUILTIN: tuple[type[Plugin], ...] = (
     AppsIndexOnCreation,
     DefinitionChecker,
     DefinitionNotifier,
+    DefinitionHistorian,
     DefinitionReader,
+    HistoryKeeper,
     # agents
     McpService,
     McpMetadata,
     McpChallenge,
-    # tools for authors
+    # tools for authors, and the page that uses them
     ToolsService,
+    VisibleApps,
+    ConsoleService,
     # documents, and what happens to them
     MongoService,
     EventStreamsProvider,

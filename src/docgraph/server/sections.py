@@ -154,6 +154,13 @@ class ConnectionOptions(Section, frozen=True):
     max_uploads_size_per_address: Annotated[Size, Meta(description="the same for one address")] = (
         67_108_864
     )
+    max_unread_size: Annotated[
+        Size,
+        Meta(
+            description="bytes of answers that their clients have not read yet; with more the one "
+            "that is read for longest is given up"
+        ),
+    ] = 268_435_456
     shutdown_timeout_ms: Annotated[
         Milliseconds, Meta(description="time that accepted requests have to finish on shutdown")
     ] = 10_000

@@ -27,8 +27,8 @@ _LONGEST_GRACE = 5.0
 class Limits:
     """Bounds on what clients may send, how long they may take and how many they may be.
 
-    `connections` is for the whole instance; `in_flight`, `queue` and the uploads (bodies on their
-    way) are the share of one worker.
+    `connections` is for the whole instance; `in_flight`, `queue`, the uploads (bodies on their
+    way) and what is unread are the share of one worker.
     """
 
     header_size: int
@@ -49,6 +49,7 @@ class Limits:
     uploads_per_address: int
     uploads_size: int
     uploads_size_per_address: int
+    unread_size: int
     wait_time: float | None = None
 
     @classmethod
@@ -76,6 +77,7 @@ class Limits:
             uploads_per_address=ceil(options.max_uploads_per_address / workers),
             uploads_size=ceil(options.max_uploads_size / workers),
             uploads_size_per_address=ceil(options.max_uploads_size_per_address / workers),
+            unread_size=ceil(options.max_unread_size / workers),
         )
 
     @property

@@ -99,6 +99,10 @@ class Facts:
         except BSONError:
             return None  # the query will say what is wrong
 
+        known = self._sorting.peek(key)
+        if known is not None:
+            return known
+
         async def load(_: bytes) -> frozenset[str] | None:
             names = await self._explain(place, command)
             if not names or len(names) > 1 or "hint" in command:

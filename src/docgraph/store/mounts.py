@@ -19,6 +19,7 @@ from docgraph.exchange.path import parse_path
 from docgraph.store.sections import MongoMount
 
 __all__ = [
+    "HISTORY_STORE",
     "METADATA_STORE",
     "NONCE_STORE",
     "REVOCATION_STORE",
@@ -42,6 +43,7 @@ REVOCATION_STORE = "_revocations"
 NONCE_STORE = "_digestNonces"
 SCHEMA_STORE = "_schemas"
 VERSION_STORE = "_versions"
+HISTORY_STORE = "_appHistory"
 
 _SIZE, _META, _ALL = "_size", "_meta", "*"
 _LISTS = {
@@ -51,7 +53,9 @@ _LISTS = {
     "_streams": (ResourceType.STREAM, ResourceType.STREAM),
 }
 _RESERVED = frozenset({_SIZE, _META, SCHEMA_STORE, "_sessions", *_LISTS})
-_OWN_COLLECTIONS = frozenset({METADATA_STORE, REVOCATION_STORE, NONCE_STORE, VERSION_STORE})
+_OWN_COLLECTIONS = frozenset(
+    {METADATA_STORE, REVOCATION_STORE, NONCE_STORE, VERSION_STORE, HISTORY_STORE}
+)
 _OF_FILES = (".files", ".chunks")
 _SERVER_DATABASES = frozenset({"admin", "config", "local"})
 _DATABASE_FORBIDS = frozenset('/\\. "$\0')

@@ -10,6 +10,7 @@ puts ties into another order for each page. So it is asked, and held to the inde
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from pymongo.errors import OperationFailure
@@ -33,6 +34,7 @@ Sort = Mapping[str, Any]
 _ID: Final = "_id"
 _NATURAL: Final = "$natural"
 _BAD_VALUE: Final = 2
+_KEPT: Final = 1_000  # sorts whose obstacle is remembered
 # Conditions that leave one value, or a few, of which each has its own part of an index. Operators
 # of templates among them: a value will stand there.
 _PINNING: Final = frozenset({"$eq", "$in", "$fk", "$arg", "$var"})
@@ -123,12 +125,20 @@ def order_ties(sort: Sort, pinned: frozenset[str], indexes: Sequence[Index] | No
 
 def find_obstacle(sort: Sort, pinned: frozenset[str], indexes: Sequence[Index]) -> Index | None:
     """The index that serves the sort, where none would with `_id` at its end."""
-    if not has_ties(sort):
-        return None
-    longer = _extend(sort)
+    if not has_ties(sort) or not all(isinstance(one, int | float) for one in sort.values()):
+        return None  # no index is in the order of a score
+    return _find_obstacle(tuple(sort.items()), pinned, tuple(indexes))
+
+
+@lru_cache(_KEPT)
+def _find_obstacle(
+    sort: tuple[tuple[str, float], ...], pinned: frozenset[str], indexes: tuple[Index, ...]
+) -> Index | None:
+    keys = dict(sort)
+    longer = _extend(keys)
     if any(_serves(index, longer, pinned) for index in indexes):
         return None
-    return next((index for index in indexes if _serves(index, sort, pinned)), None)
+    return next((index for index in indexes if _serves(index, keys, pinned)), None)
 
 
 async def advise_index(
@@ -152,8 +162,7 @@ def _extend(sort: Sort) -> dict[str, Any]:
 
 def _serves(index: Index, sort: Sort, pinned: frozenset[str]) -> bool:
     """Whether the documents of the index come in this order, read forwards or backwards."""
-    has_order = all(isinstance(direction, int | float) for direction in sort.values())
-    if not index.complete or not has_order:
+    if not index.complete:
         return False
     wanted = [(path, direction) for path, direction in sort.items() if path not in pinned]
     directions: set[bool] = set()

@@ -1,4 +1,4 @@
-"""`/_tools/{check,draft,plan,matrix}`: a definition checked, tried, explained; nothing is stored.
+"""`/_tools/…`: a definition checked, tried, explained, inferred; nothing is stored.
 
 A service like any other: the root role may use it, and whom a rule lets in. What such a caller may
 not see elsewhere he does not see here either (`visits`).
@@ -32,6 +32,7 @@ from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, run_blocking
 from docgraph.store import Store
 from docgraph.tools.answers import Answers
+from docgraph.tools.inferring import Inferring
 from docgraph.tools.sections import Tools
 from docgraph.tools.visits import Visits
 from docgraph.tools.wanted import Wanted, read_body, read_parameters, read_wanted
@@ -42,11 +43,14 @@ _SHORT: Final = 16_384  # bytes of a body that is read at once
 _ASKING: Final = ("query", "variables", "operationName")
 _LOOKING: Final = ("roles", "user")
 _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "check": ("definition",),
+    "check": ("definition", "texts", "run"),
     "draft": ("definition", *_ASKING, *_LOOKING),
     "plan": ("app", "definition", *_ASKING, *_LOOKING, "run"),
     "matrix": ("app", "definition", *_LOOKING, "request"),
+    "infer": ("db", "collections", "sample"),
 }
+# Also for callers whom `graphql.operations-only` is about: nothing of an app is told or run.
+_FOR_BOUND: Final = frozenset({"check"})
 _POST: Final = ("POST",)
 _METHODS: Final[Mapping[str, tuple[str, ...]]] = {"matrix": ("GET", "POST")}
 
@@ -62,7 +66,7 @@ class ToolsService(Service):
     """The tools for authors of apps."""
 
     name: ClassVar[str] = "tools"
-    description: ClassVar[str] = "checks, tries and explains app definitions"
+    description: ClassVar[str] = "checks, tries, explains and infers app definitions"
     part_of: ClassVar[str] = "graphql"
     uri: ClassVar[str] = "/_tools"
     methods: ClassVar[tuple[str, ...]] = _POST
@@ -86,6 +90,7 @@ class ToolsService(Service):
         self.max_body_size = config.max_body_size
         self._base = len(bound_path(self, config))
         self._graphql = graphql
+        self._configuration = configuration
         self._registry = registry
         self._store = store
         self._apps = gql_app_definition_cache
@@ -96,7 +101,7 @@ class ToolsService(Service):
 
     async def provision(self) -> None:
         """Find the services that the tools look through."""
-        visits = Visits(
+        self._visits = visits = Visits(
             graphql=self._registry.find("graphql"),  # type: ignore[arg-type]
             apps=self._apps,
             drafts=Drafts(self._graphql, self._store, self._registry, self._lane),
@@ -106,11 +111,13 @@ class ToolsService(Service):
             store=self._store,
         )
         answers = Answers(visits, self._lane)
+        inferring = Inferring(visits, self._lane, self._configuration, self._graphql.db)
         self._answers: Mapping[str, Callable[[Exchange, Wanted], Awaitable[Any]]] = {
             "check": answers.check,
             "draft": answers.draft,
             "plan": answers.plan,
             "matrix": answers.matrix,
+            "infer": inferring.infer,
         }
 
     def parse(self, exchange: Exchange) -> ToolRequest:
@@ -136,6 +143,8 @@ class ToolsService(Service):
         """Use the tool."""
         parsed = exchange.parsed
         assert isinstance(parsed, ToolRequest)  # noqa: S101 - `parse` made it
+        if parsed.tool not in _FOR_BOUND:
+            self._visits.require_freedom(exchange)
         wanted = await self._read(exchange, _MEMBERS[parsed.tool])
         answer = await self._answers[parsed.tool](exchange, wanted)
         if isinstance(answer, Body):

@@ -26,8 +26,9 @@ from docgraph.graphql.apps.app import App
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.drafts import Drafts, Inspection
 from docgraph.graphql.definition.check import Finding, Report, require_id
+from docgraph.graphql.errors import OperationsOnly
 from docgraph.graphql.http.body import GraphqlRequest, render_body
-from docgraph.graphql.http.service import GraphqlService
+from docgraph.graphql.http.service import AppRequest, GraphqlService
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Decision
@@ -117,6 +118,11 @@ class Visits:
         visit.exchange.permission = combine(outer.permission, decision.permission)
         return visit
 
+    def require_freedom(self, exchange: Exchange) -> None:
+        """Raise for callers who may run stored operations and nothing else."""
+        if self.graphql.is_bound(exchange.account):
+            raise OperationsOnly
+
     async def judge(self, outer: Exchange, app: App, role: str | None) -> Decision | None:
         """What becomes of a query of somebody with just this role, or of an unknown caller."""
         account = None if role is None else Account("somebody", (role,))
@@ -165,8 +171,8 @@ class Visits:
             return None
         body = render_body(request or _NO_QUERY)
         exchange = self.imagination.imagine_post(outer, path, body, account)
-        is_meant = exchange.service == self.graphql.name and exchange.parsed is not None
-        return exchange if is_meant and exchange.parsed.refusal is None else None  # type: ignore[union-attr]
+        is_meant = isinstance(exchange.parsed, AppRequest) and exchange.parsed.refusal is None
+        return exchange if is_meant else None
 
 
 def _part_of(finding: Finding) -> str:

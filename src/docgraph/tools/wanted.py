@@ -24,6 +24,8 @@ __all__ = ["Wanted", "read_body", "read_parameters", "read_wanted"]
 _MOST_LEVELS: Final = 100  # of a document of the database
 _MOST_VALUES: Final = 200_000
 _MOST_ROLES: Final = 64
+_MOST_COLLECTIONS: Final = 500
+_MOST_SAMPLED: Final = 10_000
 _LONGEST_NAME: Final = 1_024
 _QUERY: Final = ("query", "variables", "operationName")
 _QUESTION: Final = ("method", "path", "query")
@@ -32,6 +34,7 @@ _NOUNS: Final[Mapping[type, str]] = {
     dict: "an object",
     bool: "true or false",
     list: "a list of strings",
+    int: "a whole number",
 }
 _MEMBERS: Final[Mapping[str, type]] = {
     "app": str,
@@ -42,7 +45,11 @@ _MEMBERS: Final[Mapping[str, type]] = {
     "roles": list,
     "user": str,
     "run": bool,
+    "texts": bool,
     "request": dict,
+    "db": str,
+    "collections": list,
+    "sample": int,
 }
 
 
@@ -59,7 +66,11 @@ class Wanted:
     roles: tuple[str, ...] | None = None
     user: str | None = None
     run: bool = True
+    texts: bool = False
     question: Question | None = None
+    db: str | None = None
+    collections: tuple[str, ...] | None = None
+    sample: int | None = None
 
     @property
     def is_for_another(self) -> bool:
@@ -124,9 +135,11 @@ def read_wanted(content: Mapping[str, Any], known: Collection[str]) -> Wanted:
     for name, value in given.items():
         if name not in known:
             raise BodyError(f"unknown member {name[:100]!r}", hint=f"there are: {', '.join(known)}")
-        if not isinstance(value, _MEMBERS[name]):
+        if not isinstance(value, _MEMBERS[name]) or (
+            isinstance(value, bool) and _MEMBERS[name] is int
+        ):
             raise BodyError(f"{name!r} must be {_NOUNS[_MEMBERS[name]]}")
-    roles = _read_roles(given)
+    roles = _read_texts(given, "roles", _MOST_ROLES)
     return Wanted(
         app=_read_name(given, "app"),
         draft=read_draft(given["definition"]) if "definition" in given else None,
@@ -134,7 +147,11 @@ def read_wanted(content: Mapping[str, Any], known: Collection[str]) -> Wanted:
         roles=roles,
         user=_read_name(given, "user"),
         run=given.get("run", True),
+        texts=given.get("texts", False),
         question=_read_question(given, roles or ()),
+        db=_read_name(given, "db"),
+        collections=_read_texts(given, "collections", _MOST_COLLECTIONS),
+        sample=_read_sample(given),
     )
 
 
@@ -146,15 +163,22 @@ def _read_request(given: Mapping[str, Any]) -> GraphqlRequest | None:
     return read_request(members)
 
 
-def _read_roles(given: Mapping[str, Any]) -> tuple[str, ...] | None:
-    roles = given.get("roles")
-    if roles is None:
+def _read_texts(given: Mapping[str, Any], member: str, most: int) -> tuple[str, ...] | None:
+    texts = given.get(member)
+    if texts is None:
         return None
-    if not all(isinstance(role, str) and len(role) <= _LONGEST_NAME for role in roles):
-        raise BodyError("'roles' must be a list of strings")
-    if len(roles) > _MOST_ROLES:
-        raise BodyError(f"'roles' has more than {_MOST_ROLES} elements")
-    return tuple(dict.fromkeys(roles))
+    if not all(isinstance(text, str) and len(text) <= _LONGEST_NAME for text in texts):
+        raise BodyError(f"{member!r} must be a list of strings")
+    if len(texts) > most:
+        raise BodyError(f"{member!r} has more than {most} elements")
+    return tuple(dict.fromkeys(texts))
+
+
+def _read_sample(given: Mapping[str, Any]) -> int | None:
+    sample: int | None = given.get("sample")
+    if sample is not None and not 1 <= sample <= _MOST_SAMPLED:
+        raise BodyError(f"'sample' must be from 1 to {_MOST_SAMPLED}")
+    return sample
 
 
 def _read_name(given: Mapping[str, Any], member: str) -> str | None:

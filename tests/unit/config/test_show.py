@@ -98,7 +98,10 @@ graphql:
     fetched-documents: 100000                             # built-in default
     response-bytes: 1048576                               # docgraph.yml:4:22
   introspection: [admin, "on"]                            # docgraph.yml:3:3
+  operations-only: []                                     # built-in default
   explain: null                                           # built-in default
+  history-versions: 50                                    # built-in default
+  history-size: 67108864                                  # built-in default
   json-mode: standard                                     # built-in default
   max-body-size: 1048576                                  # built-in default
   read-preference: primary                                # built-in default

@@ -83,6 +83,16 @@ def test_requests_are_counted_by_method_service_and_status() -> None:
     assert _value("docgraph_http_response_bytes_total", service="ping") == 30
 
 
+def test_stored_operations_are_counted_by_app_and_name() -> None:
+    _finish(app="films", operation="byYear")
+    _finish(app="films", operation="byYear")
+    _finish(app="films")
+
+    name = "docgraph_graphql_operations_total"
+    assert _value(name, app="films", operation="byYear", status="200") == 2
+    assert sum(value for (one, _), value in _samples().items() if one == name) == 2
+
+
 def test_durations_fall_into_buckets() -> None:
     _finish(duration=0.02)
 

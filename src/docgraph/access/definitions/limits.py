@@ -135,6 +135,13 @@ class DefinitionLimits(DataInterceptor):
             return True
         return await self._may_read(exchange, (self._graphql.db, self._graphql.collection))
 
+    async def may_read_whole(self, exchange: Exchange, namespace: Namespace) -> bool:
+        """Whether a plain GET shows the caller all of a collection, and the request itself may."""
+        permission = exchange.permission
+        if permission is not None and not _is_whole(permission, namespace):
+            return False
+        return await self._may_read(exchange, namespace)
+
     async def _check(self, exchange: Exchange, resource: Resource, document: Document) -> None:
         db = resource.db or ""
         if self._is_app(resource):

@@ -13,8 +13,8 @@ from docgraph.access.database import AUTHORIZER
 from docgraph.access.reading import Flaw, Knowledge, read_rule
 from docgraph.access.rule import UNAUTHENTICATED, Rule, Source
 from docgraph.access.sections import DbAclAuthorizer
-from docgraph.cli.definition_sources import UnreadableError, read_content
-from docgraph.cli.definitions import find_variables
+from docgraph.cli.apps.definitions import find_variables
+from docgraph.cli.apps.sources import UnreadableError, read_content
 from docgraph.cli.terminal import make_printable
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import (

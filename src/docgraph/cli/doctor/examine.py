@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
-from docgraph.cli.app_rights import list_rights
+from docgraph.cli.apps.rights import list_rights
 from docgraph.cli.parts import check_parts
 from docgraph.cli.workbench import open_workbench
 from docgraph.config import Sources, Tree

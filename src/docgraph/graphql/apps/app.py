@@ -16,6 +16,7 @@ from docgraph.graphql.definition.check_fields import Rules
 from docgraph.graphql.definition.definition import AppDefinition
 from docgraph.graphql.definition.limits import replace_limits
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
+from docgraph.graphql.definition.operations import DeclaredOperation
 from docgraph.graphql.definition.visibility import Visibility, build_visible_schema
 from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.runtime import LruDict
@@ -49,6 +50,17 @@ class App:
     def version(self) -> str:
         """Changes whenever the definition does."""
         return self.definition.version
+
+    @cached_property
+    def operations_by_name(self) -> Mapping[str, DeclaredOperation]:
+        """The operations that are stored with the app."""
+        return {one.name: one for one in self.definition.operations}
+
+    @cached_property
+    def operations_by_digest(self) -> Mapping[str, DeclaredOperation]:
+        """The same by the SHA-256 of their texts; of equal texts the first one is meant."""
+        operations = reversed(self.definition.operations)
+        return {digest: one for one in operations for digest in one.find_digests()}
 
     def visible_to(self, roles: Iterable[str]) -> VisibleApp:
         """The app as a caller with these roles sees it; built once per set of roles that matter."""

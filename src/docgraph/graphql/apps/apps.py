@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -78,6 +78,7 @@ class Apps:
         self._lane = blocking.lane("compile", concurrency=1, queue=256)
         self._definitions = StoredDefinitions()
         self._complete = False
+        self._listeners: list[Callable[[], None]] = []
         self._seen = -1  # the generation that the definitions are of
         self._failed = -1  # the generation that the database did not tell …
         self._ask_again = 0.0  # … and when it is asked for that one again
@@ -86,6 +87,14 @@ class Apps:
         self._catching_up: LoadingCache[int, None] = LoadingCache(0)
         self._loading: LoadingCache[str, None] = LoadingCache(0)
         self._compiled: LoadingCache[str, _Compiled] = LoadingCache(_MAX_COMPILED)
+
+    def listen(self, heard: Callable[[], None]) -> None:
+        """Call `heard` whenever this process has learned of other definitions than before."""
+        self._listeners.append(heard)
+
+    def list_known(self) -> tuple[list[Entry], bool]:
+        """The definitions that this process has read, and whether these are all of them."""
+        return self._definitions.entries(), self._complete
 
     async def find(self, uri: str) -> App:
         """The compiled app at this uri; 404 for none, 400 for one that cannot work."""
@@ -197,6 +206,7 @@ class Apps:
             [one for one in found.entries() if self._definitions.entry(one.key) is None]
         )
         self._emit_collisions(self._definitions)
+        self._tell()
 
     async def _load_all(self) -> None:
         started = time.perf_counter()
@@ -209,6 +219,7 @@ class Apps:
         self._forget_former(entries)
         self._complete, self._seen = True, generation
         self._emit_refreshed(started)
+        self._tell()
 
     async def _revalidate(self) -> None:
         if self.eager and not self._complete:
@@ -285,11 +296,18 @@ class Apps:
     def _put(self, entries: Sequence[Entry]) -> None:
         self._definitions.put(entries)
         self._forget_former(entries)
+        if entries:
+            self._tell()
 
     def _drop(self, keys: Collection[str]) -> None:
         if keys:
             self._definitions.drop(keys)
             self._forget(keys)
+            self._tell()
+
+    def _tell(self) -> None:
+        for heard in self._listeners:
+            heard()
 
     def _forget_former(self, entries: Sequence[Entry]) -> None:
         """What was compiled of other versions goes at once, not when its room is needed."""

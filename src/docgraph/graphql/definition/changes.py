@@ -40,6 +40,7 @@ class Change:
     before: Document
     after: Document
     effects: tuple[Effect, ...] = ()
+    labels: tuple[str, str] = (" (stored)", "")
 
     @property
     def breaking(self) -> int:
@@ -55,8 +56,13 @@ class Change:
         """The lines that differ, part by part, with some lines around them."""
         before, after = _parts_of(self.before), _parts_of(self.after)
         for part, text in before.items():
-            names = f"{self.app}/{part} (stored)", f"{self.app}/{part}"
-            yield from _diff(text.splitlines(), after[part].splitlines(), names)
+            former, latter = (f"{self.app}/{part}{label}" for label in self.labels)
+            yield from _diff(text.splitlines(), after[part].splitlines(), (former, latter))
+
+    def find_parts(self) -> list[str]:
+        """The names of the parts that differ."""
+        before, after = _parts_of(self.before), _parts_of(self.after)
+        return [part for part, text in before.items() if text != after[part]]
 
 
 def _diff(old: list[str], new: list[str], names: tuple[str, str]) -> Iterator[str]:
@@ -84,15 +90,20 @@ def _shift(range_: re.Match[str], lines: int) -> str:
     return f"{range_[1]}{int(range_[2]) + lines}"
 
 
-def find_change(before: Document, after: Document, json_mode: str) -> Change:
-    """What storing `after` would change; `json_mode` is that of definitions that name none."""
+def find_change(
+    before: Document, after: Document, json_mode: str, labels: tuple[str, str] = (" (stored)", "")
+) -> Change:
+    """What storing `after` would change; `json_mode` is that of definitions that name none.
+
+    `labels` stand behind the names of the two in their diff.
+    """
     name = str(after["_id"])
     if not before:
         return Change(name, Kind.NEW, before, after)
     if _parts_of(before) == _parts_of(after):
         return Change(name, Kind.SAME, before, after)
     effects = compare_definitions(before, after, json_mode)
-    return Change(name, Kind.CHANGED, before, after, tuple(effects))
+    return Change(name, Kind.CHANGED, before, after, tuple(effects), labels)
 
 
 def _parts_of(document: Document) -> dict[str, str]:

@@ -87,7 +87,7 @@ _DEFINITIONS: Schema = {
             },
             "limits": _limits(),
             "operations": {
-                "description": "Prepared queries, each a tool for agents.",
+                "description": "Stored queries: by name over HTTP, and each a tool for agents.",
                 "type": "array",
                 "items": _object(
                     "A query with a name.",

@@ -1,7 +1,8 @@
-"""`descriptor.operations`: queries that an app offers under a name, one tool each for agents."""
+"""`descriptor.operations`: queries that an app offers under a name, also as tools of agents."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.variables.compilation import describe
 
-__all__ = ["DeclaredOperation", "check_operations", "read_operations"]
+__all__ = ["DeclaredOperation", "check_operations", "digest_text", "read_operations"]
 
 MAX_OPERATIONS: Final = 200
 _PLACE: Final = "descriptor.operations"
@@ -31,6 +32,19 @@ class DeclaredOperation:
     name: str
     description: str
     query: str
+
+    def find_digests(self) -> set[str]:
+        """The SHA-256 of the text as it stands, and with and without a line break at its end.
+
+        A text of Relay ends with one, one of Apollo does not; files of YAML easily add or lose it.
+        """
+        bare = self.query.strip()
+        return {digest_text(text) for text in (self.query, bare, f"{bare}\n")}
+
+
+def digest_text(text: str) -> str:
+    """The SHA-256 of a query, by which clients name it."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def read_operations(value: Any, problems: list[Finding]) -> tuple[DeclaredOperation, ...]:

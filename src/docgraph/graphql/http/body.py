@@ -1,7 +1,7 @@
 """The body of a GraphQL request: JSON or plain query text, read strictly (decision 23).
 
-Values keep their precision: whole numbers and decimals in `variables` reach the scalars as they
-were written.
+JSON may name a stored operation in place of a text. Values keep their precision: whole numbers and
+decimals in `variables` reach the scalars as they were written.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any
 
 import orjson
 
-from docgraph.codec import decode
 from docgraph.exchange.errors import BodyError, RequestError
+from docgraph.graphql.definition.operations import digest_text
 from docgraph.graphql.definition.scalars import ExactFloat
 from docgraph.runtime import LruDict
 
 __all__ = [
     "GraphqlRequest",
+    "Reference",
     "check_variables",
     "parse_body",
     "parse_exactly",
-    "read_content",
     "read_request",
     "render_body",
 ]
@@ -33,25 +33,43 @@ _MAX_NESTING = 64
 _MAX_LIST = 1_000
 _MAX_VALUES = 20_000  # coercing them takes some 40 ms, during which nobody else is answered
 _MAX_DOCUMENT_TEXT = 16_384  # characters that may have to be read as extended JSON, in all
+_REFERRING = frozenset({"operation", "documentId", "doc_id", "extensions"})
 _KEPT_REQUESTS = 256
 _LONGEST_KEPT = 2_048  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class GraphqlRequest:
-    """What the caller wants run."""
+    """What the caller wants run.
+
+    `operation` is the name of the stored operation whose text the query is; None: the caller sent a
+    text. `by_hash`: the request has the hash of the text.
+    """
 
     query: str
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    operation_name: str | None = None
+    operation: str | None = None
+    by_hash: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A stored operation, by its name or by the SHA-256 of its text, which may have come along."""
+
+    name: str | None = None
+    digest: str | None = None
+    query: str | None = None
     variables: Mapping[str, Any] = field(default_factory=dict)
     operation_name: str | None = None
 
 
 # Clients send the same few queries again and again. With variables they are seldom the same, and
 # values of variables are not to be shared by requests.
-_kept: LruDict[bytes, GraphqlRequest] = LruDict(_KEPT_REQUESTS)
+_kept: LruDict[bytes, GraphqlRequest | Reference] = LruDict(_KEPT_REQUESTS)
 
 
-def parse_body(body: bytes, content_type: str) -> GraphqlRequest:
+def parse_body(body: bytes, content_type: str) -> GraphqlRequest | Reference:
     """Read a body of one of the two content types; anything else is a clear 400."""
     if content_type == "application/graphql":
         return GraphqlRequest(_require_query(_decode_text(body)))
@@ -68,21 +86,19 @@ def parse_body(body: bytes, content_type: str) -> GraphqlRequest:
             "the body must be a JSON object",
             hint='send one operation per request: {"query": "…"}',
         )
-    request = read_request(content)
+    request = _read_reference(content) or read_request(content)
     if not request.variables and len(body) <= _LONGEST_KEPT:
         _kept.put(body, request)
     return request
 
 
-def read_content(body: bytes, content_type: str) -> Any:
-    """The body as variables and plugins see it: only what `parse_body` takes, and query text."""
-    request = parse_body(body, content_type)
-    return request.query if content_type == "application/graphql" else decode(body)
-
-
 def render_body(request: GraphqlRequest) -> bytes:
     """The body as a client of the endpoint would have sent it, for rules that look at it."""
-    content: dict[str, Any] = {"query": request.query, "variables": dict(request.variables)}
+    content: dict[str, Any] = {"variables": dict(request.variables)}
+    if request.operation is None:
+        content["query"] = request.query
+    else:
+        content["operation"] = request.operation
     if request.operation_name is not None:
         content["operationName"] = request.operation_name
     return json.dumps(content).encode()
@@ -90,6 +106,11 @@ def render_body(request: GraphqlRequest) -> bytes:
 
 def read_request(content: Mapping[str, Any]) -> GraphqlRequest:
     """The members of a request."""
+    return GraphqlRequest(_require_query(content.get("query")), *_read_values(content))
+
+
+def _read_values(content: Mapping[str, Any]) -> tuple[Mapping[str, Any], str | None]:
+    """The variables, and which operation of the text."""
     variables = content.get("variables")
     operation_name = content.get("operationName")
     extensions = content.get("extensions")
@@ -99,7 +120,51 @@ def read_request(content: Mapping[str, Any]) -> GraphqlRequest:
         raise BodyError("'operationName' must be a string")
     if not (extensions is None or isinstance(extensions, dict)):
         raise BodyError("'extensions' must be an object")
-    return GraphqlRequest(_require_query(content.get("query")), variables or {}, operation_name)
+    return variables or {}, operation_name
+
+
+def _read_reference(content: Mapping[str, Any]) -> Reference | None:
+    """The stored operation that the request names; None: it names none."""
+    if _REFERRING.isdisjoint(content):
+        return None
+    name, query = content.get("operation"), content.get("query")
+    digest = _read_digest(content)
+    if name is None and digest is None:
+        return None
+    if name is not None and not isinstance(name, str):
+        raise BodyError("'operation' must be a string")
+    if name is not None and (query is not None or digest is not None):
+        other = "'query'" if query is not None else "the hash of a text"
+        raise BodyError(f"'operation' and {other} are given", hint="give one of them")
+    if digest is not None and query is not None:
+        text = _require_query(query)
+        if digest_text(text) != digest:
+            raise BodyError("the hash is not the SHA-256 of 'query'")
+    return Reference(name, digest, query, *_read_values(content))
+
+
+def _read_digest(content: Mapping[str, Any]) -> str | None:
+    """The hash of Apollo (`extensions.persistedQuery`) or of Relay (`documentId`, `doc_id`)."""
+    found = {_read_document_id(content, key) for key in ("documentId", "doc_id")}
+    extensions = content.get("extensions")
+    persisted = extensions.get("persistedQuery") if isinstance(extensions, dict) else None
+    if persisted is not None:
+        if not isinstance(persisted, dict) or persisted.get("version") != 1:
+            raise BodyError("'extensions.persistedQuery' must be an object with 'version' 1")
+        if not isinstance(persisted.get("sha256Hash"), str):
+            raise BodyError("'extensions.persistedQuery.sha256Hash' must be a string")
+        found.add(persisted["sha256Hash"].lower())
+    found.discard(None)
+    if len(found) > 1:
+        raise BodyError("the request has different hashes", hint="send one")
+    return found.pop() if found else None
+
+
+def _read_document_id(content: Mapping[str, Any], key: str) -> str | None:
+    value = content.get(key)
+    if not (value is None or isinstance(value, str)):
+        raise BodyError(f"{key!r} must be a string")
+    return None if value is None else value.lower().removeprefix("sha256:")
 
 
 def _require_query(query: Any) -> str:

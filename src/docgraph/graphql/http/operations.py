@@ -29,12 +29,13 @@ from docgraph.graphql.plan.rules import COMPARISONS, COMPARISONS_OF_ALIKE, choos
 from docgraph.graphql.wording import phrase
 from docgraph.runtime import Lane, LoadingCache, run_blocking
 
-__all__ = ["Operations", "may_introspect"]
+__all__ = ["Operations", "is_bound", "may_introspect"]
 
 _MAX_PLANS = 1_000
 _LONGEST_KEPT = 16_384  # characters: with the number of plans it bounds the memory
 _SHORT = 600  # characters, of which the worst that can be written takes some 30 ms
 _SMALL = 5_000  # characters, counted for each type that they may have to be planned for
+_UNKNOWN_CALLER, _KNOWN_CALLER = "$unauthenticated", "$authenticated"
 _ABORTED = "Validation aborted."
 _SUGGESTION = re.compile(r" Did you mean .*\?$", re.DOTALL)
 
@@ -104,6 +105,23 @@ def may_introspect(setting: str | Sequence[str], account: Account | None) -> boo
             return False
         case roles:
             return account is not None and not set(roles).isdisjoint(account.roles)
+
+
+def is_bound(setting: Collection[str], account: Account | None, root_role: str | None) -> bool:
+    """`graphql.operations-only`: whether a caller runs stored operations and nothing else.
+
+    One role that is not listed sets free, as one role is enough to be let in elsewhere. Who has no
+    role is as free as who is unknown.
+    """
+    if not setting:
+        return False
+    if account is None:
+        return _UNKNOWN_CALLER in setting
+    if _KNOWN_CALLER in setting:
+        return root_role not in account.roles or root_role in setting
+    if not account.roles:
+        return _UNKNOWN_CALLER in setting
+    return set(account.roles).issubset(setting)
 
 
 def _check_validity(app: VisibleApp, document: DocumentNode, *, introspection: bool) -> None:

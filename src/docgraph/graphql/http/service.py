@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -21,14 +21,16 @@ from docgraph.exchange.path import encode_path, parse_path
 from docgraph.graphql.apps.app import App, VisibleApp
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.definition.definition import normalise_uri
+from docgraph.graphql.errors import OperationRefused, OperationsOnly
 from docgraph.graphql.execute.answers import Answers
 from docgraph.graphql.execute.execute import Result, execute
 from docgraph.graphql.execute.foresee import Outlook, foresee
 from docgraph.graphql.execute.report import report_failure
 from docgraph.graphql.execute.result import CommandRecord
 from docgraph.graphql.execute.run import Run
-from docgraph.graphql.http.body import GraphqlRequest, parse_body, read_content
-from docgraph.graphql.http.operations import Operations, may_introspect
+from docgraph.graphql.http.body import GraphqlRequest
+from docgraph.graphql.http.operations import Operations, is_bound, may_introspect
+from docgraph.graphql.http.persisted import Asked, is_stored, refuse_unknown
 from docgraph.graphql.http.shape import render_error, render_result
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.sections import Graphql, GraphqlLimits
@@ -40,12 +42,13 @@ from docgraph.runtime.patrol import Patrol
 from docgraph.store import Store
 from docgraph.variables import Resolvers
 
-__all__ = ["GraphqlService", "Ran"]
+__all__ = ["AppRequest", "GraphqlService", "Ran"]
 
 T = TypeVar("T")
 
 # The database ends a command in time by itself, and its connection stays; we wait for that.
 _GRACE = 0.1
+_WRONG = "invalid-query"
 
 
 class Ran(NamedTuple):
@@ -72,18 +75,18 @@ class Ran(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AppRequest(Parsed):
-    """A request to the app with this uri; which operation, its body says."""
+    """A request to the app with this uri; `asked` is what its body says."""
 
-    uri: str = ""
+    uri: str = field(kw_only=True)
+    asked: Asked = field(kw_only=True)
 
 
 @lru_cache(maxsize=1024)  # most requests are for few apps
-def _find_app(segments: tuple[str, ...]) -> AppRequest:
+def _find_uri(segments: tuple[str, ...]) -> str:
+    """The uri of the app; empty when no app can be meant."""
     uri = "/".join(segments)
     # An escaped slash is no separator: rules of access saw another path.
-    if not segments or uri.count("/") >= len(segments):
-        raise NotFound("GraphQL app not found")
-    return AppRequest(uri=uri)
+    return "" if uri.count("/") >= len(segments) else uri
 
 
 class GraphqlService(Service):
@@ -128,8 +131,12 @@ class GraphqlService(Service):
 
     def parse(self, exchange: Exchange) -> AppRequest:
         """Which app; the body is read when somebody asks for it, in one way for all."""
-        exchange.request.parser = read_content
-        return _find_app(exchange.request.segments[len(self._base) :])
+        uri = _find_uri(exchange.request.segments[len(self._base) :])
+        asked = Asked(self._apps, uri)
+        exchange.request.parser = asked.read_content
+        if not uri:
+            raise NotFound("GraphQL app not found")
+        return AppRequest(uri=uri, asked=asked)
 
     def find_path(self, uri: str) -> str | None:
         """The encoded path of the app with this uri; None when no request could mean it."""
@@ -167,6 +174,19 @@ class GraphqlService(Service):
 
         `limits` take the place of those of the app. Nothing is kept of an app that is a draft.
         """
+        self._check_freedom(app, request, exchange)
+        return await self.run_freely(app, request, exchange, limits, is_draft=is_draft)
+
+    async def run_freely(
+        self,
+        app: App,
+        request: GraphqlRequest,
+        exchange: Exchange,
+        limits: GraphqlLimits | None = None,
+        *,
+        is_draft: bool = False,
+    ) -> Ran:
+        """The same for people at the machine, whom `operations-only` is not about."""
         answers = None if is_draft else self._answers
         return await self._in_time(exchange, self._run(app, request, exchange, limits, answers))
 
@@ -176,10 +196,12 @@ class GraphqlService(Service):
 
     async def plan(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Plan:
         """The plan of an operation for the caller; raises `OperationRefused` when it is wrong."""
+        self._check_freedom(app, request, exchange)
         return (await self._find(app, request, exchange))[0]
 
     async def foresee(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Outlook:
         """What an operation would ask of the database, and what that would cost; nothing is run."""
+        self._check_freedom(app, request, exchange)
         return await self._in_time(exchange, self._foresee(app, request, exchange))
 
     async def work_aside(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -188,7 +210,11 @@ class GraphqlService(Service):
 
     def may_introspect(self, account: Account | None) -> bool:
         """Whether a caller may read the schema."""
-        return may_introspect(self.config.introspection, account)
+        return not self.is_bound(account) and may_introspect(self.config.introspection, account)
+
+    def is_bound(self, account: Account | None) -> bool:
+        """Whether a caller may run stored operations and nothing else."""
+        return is_bound(self.config.operations_only, account, self._root_role)
 
     def may_explain(self, account: Account | None) -> bool:
         """Whether a caller may know the collections, indexes and counts behind a query."""
@@ -205,7 +231,9 @@ class GraphqlService(Service):
         app = await self._apps.find(parsed.uri)
         exchange.app = str(app.definition.id)
         body = await exchange.request.read_body()
-        request = parse_body(body, exchange.request.content_type)
+        request = await parsed.asked.find(body, exchange.request.content_type)
+        exchange.operation = request.operation or ""
+        self._check_freedom(app, request, exchange)
         ran = await self._run(app, request, exchange, None, self._answers)
         extensions = None
         if self.config.verbose and self._is_administrator(exchange.account):
@@ -243,11 +271,18 @@ class GraphqlService(Service):
     async def _find(
         self, app: App, request: GraphqlRequest, exchange: Exchange
     ) -> tuple[Plan, bool]:
-        return await self._operations.find(
-            await self.view(app, exchange),
-            request,
-            introspection=self.may_introspect(exchange.account),
-        )
+        view = await self.view(app, exchange)
+        introspection = may_introspect(self.config.introspection, exchange.account)
+        try:
+            return await self._operations.find(view, request, introspection=introspection)
+        except OperationRefused as refusal:
+            if request.operation and any(one.code == _WRONG for one in refusal.errors):
+                raise refuse_unknown(request) from None
+            raise
+
+    def _check_freedom(self, app: App, request: GraphqlRequest, exchange: Exchange) -> None:
+        if self.is_bound(exchange.account) and not is_stored(app, request):
+            raise OperationsOnly
 
     async def _in_time(self, exchange: Exchange, work: Awaitable[T]) -> T:
         """The time limit over the whole request; every command of it has what is left.

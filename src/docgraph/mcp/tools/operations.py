@@ -124,7 +124,7 @@ class OperationTools:
         offered = []
         definition = admission.app.definition
         for operation in definition.operations:
-            request = GraphqlRequest(operation.query)
+            request = GraphqlRequest(operation.query, operation=operation.name)
             try:
                 plan = await self._desk.graphql.plan(admission.app, request, admission.exchange)
             except OperationRefused:
@@ -163,7 +163,8 @@ class OperationTools:
                     f"unknown argument {name[:100]!r}", hint=f"the arguments are: {given}"
                 )
         check_variables(variables)
-        request = GraphqlRequest(one.operation.query, variables)
+        operation = one.operation
+        request = GraphqlRequest(operation.query, variables, operation=operation.name)
         content = await self._queries.carry_out(call, Wanted(one.uri, request, cursor))
         text = orjson.dumps(content)
         return Outcome(text.decode(), orjson.loads(text), is_error=content["data"] is None)

@@ -320,6 +320,7 @@ class Exchanges:
                 account=account.name if account else "",
                 service=exchange.service,
                 app=exchange.app,
+                operation=exchange.operation,
                 error=call.error or exchange.error,
                 aborted=call.is_aborted,
             )

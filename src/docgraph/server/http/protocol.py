@@ -105,6 +105,7 @@ class HttpProtocol(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The peer reads more slowly than we write."""
         self.is_writable = False
+        self._state.unread.enter(self)
         if self._writable is None:
             self._writable = asyncio.Event()
         self._writable.clear()
@@ -113,6 +114,7 @@ class HttpProtocol(asyncio.Protocol):
         """The peer has read, or is gone."""
         self._stall.reset()
         self.is_writable = True
+        self._state.unread.leave(self)
         if self._writable is not None:
             self._writable.set()
         if self._active is None and self._waiting:
@@ -147,6 +149,12 @@ class HttpProtocol(asyncio.Protocol):
         if not self._is_reading and not self.transport.is_closing():
             self._is_reading = True
             self.transport.resume_reading()
+
+    @property
+    def address(self) -> str:
+        """Where the peer is."""
+        client = self.connection.client
+        return client[0] if client else ""
 
     # --- requests, as the reader tells of them ----------------------------------------------------
 
@@ -328,9 +336,8 @@ class HttpProtocol(asyncio.Protocol):
         if self._is_busy:
             self._deferred = error
             return
-        client = self.connection.client
         request = PartialRequest(
-            client=client[0] if client else "",
+            client=self.address,
             method=self._reader.method,
             target=self._reader.target,
             headers=self._reader.headers,

@@ -13,6 +13,7 @@ from docgraph.server.http.bodies import Bodies
 from docgraph.server.http.exchanges import Application, Exchanges
 from docgraph.server.http.refuse import Refusals
 from docgraph.server.http.trace import RequestIds
+from docgraph.server.http.unread import Unread
 from docgraph.server.respond import Offload, Responder
 from docgraph.server.settings import Limits, ServerSettings
 
@@ -50,6 +51,7 @@ class ProcessState:
         self.exchanges = exchanges
         self.refusals = refusals
         self.bodies = Bodies(limits)
+        self.unread = Unread(limits.unread_size)
         self.connections: set[OpenConnection] = set()
         self.date = b""
         self._counts = counts

@@ -158,8 +158,8 @@ class Commands:
             preference = self._read_preference
             if consistency is not None:
                 preference = self._apply(consistency, command)
-            self._refuse_if_away()
-            read = self._read(self._database(db), command, preference, one_batch, take)
+            database = self._database(db)
+            read = partial(self._read, database, command, preference, one_batch, take)
             try:
                 if (
                     deadline.enforced
@@ -167,7 +167,7 @@ class Commands:
                     and self._knows_server(preference)
                 ):
                     return await self._under(deadline, read, preference)
-                return await self.within(seconds, lambda: read, deadline, preference=preference)
+                return await self.within(seconds, read, deadline, preference=preference)
             except (asyncio.CancelledError, TimeLimitExceeded) as error:
                 if not isinstance(error.__cause__, OperationFailure):  # the server ended it itself
                     self._abandoned.add(command, preference)
@@ -228,10 +228,13 @@ class Commands:
             self.waits.note_denial(str(error))
         return translate(error)
 
-    async def _under(self, deadline: Deadline, read: Awaitable[T], preference: _ServerMode) -> T:
+    async def _under(
+        self, deadline: Deadline, read: Callable[[], Awaitable[T]], preference: _ServerMode
+    ) -> T:
         """Await what another ends in time, with errors of docgraph only."""
+        self._refuse_if_away()
         try:
-            return await read
+            return await read()
         except DRIVER_ERRORS as error:
             if _is_timeout(error) and deadline.is_within(_GRACE):
                 raise self._out_of_time(False, preference) from error

@@ -98,7 +98,8 @@ async def _await_turn(gate: Gate) -> None:
 
 
 def _leave(gate: Gate, pool: Pool) -> None:
-    gate.resize(_count_usable(pool))
+    if gate.waiting:  # whoever comes later looks by itself
+        gate.resize(_count_usable(pool))
     gate.leave()
 
 

@@ -9,8 +9,8 @@ known to be away: then nobody begins to wait, either.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from docgraph.exchange.deadline import Deadline, Patience
@@ -24,13 +24,22 @@ _NO_LOGIN = "requires authentication"
 
 @dataclass(slots=True, eq=False)
 class _Entry:
-    """A command under way: the bound that ends it, and how long it may wait."""
+    """Around a command under way: the bound that ends it, and how long it may wait."""
 
+    entries: set[_Entry]
     timeout: asyncio.Timeout
     has_server: Callable[[], bool]
     patience: Patience
     left: float
     since: float | None = None  # when it began to wait
+
+    def __enter__(self) -> None:
+        self.entries.add(self)
+
+    def __exit__(self, *_: object) -> None:
+        self.entries.discard(self)
+        if self.since is not None:
+            self.settle(asyncio.get_running_loop().time())
 
     def waits_at(self, now: float) -> bool:
         """Whether it may go on; what it waited before and does no more is accounted for."""
@@ -57,20 +66,12 @@ class Waits:
         self.has_lost_login = False  # a connection is open, and its user is not there any more
         self.denied: set[Right] = set()  # rights that commands did not have
 
-    @contextmanager
     def bounding(
         self, timeout: asyncio.Timeout, has_server: Callable[[], bool], deadline: Deadline
-    ) -> Iterator[None]:
+    ) -> AbstractContextManager[None]:
         """Around the work of that `timeout`, which is moved forward to end the waiting."""
         patience = deadline.patience or Patience(self._limit)
-        entry = _Entry(timeout, has_server, patience, patience.left)
-        self._entries.add(entry)
-        try:
-            yield
-        finally:
-            self._entries.discard(entry)
-            if entry.since is not None:
-                entry.settle(asyncio.get_running_loop().time())
+        return _Entry(self._entries, timeout, has_server, patience, patience.left)
 
     def note_denial(self, text: str) -> None:
         """Remember what the database says of a command for which we lack a right, or a login."""

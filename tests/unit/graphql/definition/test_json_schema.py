@@ -9,7 +9,7 @@ import jsonschema_rs
 import orjson
 import pytest
 
-from docgraph.cli.definition_sources import find_definitions
+from docgraph.cli.apps.sources import find_definitions
 from docgraph.codec import to_json
 from docgraph.graphql.definition.json_schema import Part, build_json_schema
 

@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 import pytest
 from graphql import get_introspection_query
 
+from docgraph.exchange import Account
 from docgraph.graphql.apps.app import App, VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.http import operations as module
 from docgraph.graphql.http.body import GraphqlRequest
-from docgraph.graphql.http.operations import Operations
+from docgraph.graphql.http.operations import Operations, is_bound
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.rules import BoundedMergingRule
 from docgraph.graphql.sections import Graphql
@@ -220,3 +221,38 @@ async def test_the_standard_introspection_query_has_a_plan(app: VisibleApp) -> N
         plan, _ = await Operations(lane).find(app, request, introspection=True)
 
     assert [column.key for column in plan.tree({}).block.columns] == ["__schema"]
+
+
+# --- operations-only ------------------------------------------------------------------------------
+
+EVERYBODY = ("$authenticated", "$unauthenticated")
+
+
+@pytest.mark.parametrize(
+    ("setting", "roles", "bound"),
+    [
+        ((), (), False),
+        ((), None, False),
+        (("customer",), ("customer",), True),
+        (("customer",), ("customer", "staff"), False),
+        (("customer", "partner"), ("customer", "partner"), True),
+        (("customer",), (), False),
+        (("customer",), None, False),
+        (("$unauthenticated",), None, True),
+        (("$unauthenticated",), (), True),
+        (("$unauthenticated",), ("customer",), False),
+        (("$authenticated",), None, False),
+        (("$authenticated",), (), True),
+        (("$authenticated",), ("customer", "staff"), True),
+        (EVERYBODY, ("admin",), False),
+        (EVERYBODY, ("admin", "customer"), False),
+        ((*EVERYBODY, "admin"), ("admin",), True),
+        (("admin",), ("admin",), True),
+    ],
+)
+def test_who_runs_stored_operations_and_nothing_else(
+    setting: tuple[str, ...], roles: tuple[str, ...] | None, bound: bool
+) -> None:
+    """`roles` None: an unknown caller."""
+    account = None if roles is None else Account("ada", roles)
+    assert is_bound(setting, account, "admin") is bound

@@ -1,0 +1,94 @@
+"""Definitions on disk against those that are stored: what applying them would change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from docgraph.cli.terminal import Colour, paint, print_table
+from docgraph.codec import JsonMode, encode
+from docgraph.exchange import Document
+from docgraph.graphql.apps.stored_definitions import find_claims
+from docgraph.graphql.definition.changes import Change, Kind, find_change
+from docgraph.graphql.definition.compare import Effect, Severity
+from docgraph.graphql.definition.definition import decode_definition
+
+__all__ = [
+    "Change",
+    "Kind",
+    "claims_of",
+    "find_changes",
+    "find_collisions",
+    "note_deletion",
+    "print_changes",
+]
+
+_DIFFERENT: dict[str, Colour] = {"+": "green", "-": "red"}
+_MARKS = {Kind.NEW: "+", Kind.CHANGED: "~", Kind.SAME: "=", Kind.GONE: "-"}
+
+
+def find_changes(
+    stored: Sequence[Document], wanted: Sequence[Document], *, json_mode: str, prune: bool
+) -> list[Change]:
+    """A change for each app, by id; those that are only stored are gone when `prune` is set."""
+    before = {_key(one): one for one in stored}
+    after = {_key(one): one for one in wanted}
+    changes = [find_change(before.get(key, {}), one, json_mode) for key, one in after.items()]
+    for key, one in before.items():
+        if key not in after:
+            changes.append(note_deletion(one, is_wanted=prune))
+    return sorted(changes, key=lambda change: change.app)
+
+
+def note_deletion(stored: Document, *, is_wanted: bool = True) -> Change:
+    """The change of an app that is not there afterwards; unless `is_wanted`, nothing happens."""
+    deleted = Effect(Severity.BREAKING, "The app is deleted.")
+    effects = (deleted,) if is_wanted else ()
+    return Change(str(stored["_id"]), Kind.GONE, stored, {}, effects)
+
+
+def _key(document: Document) -> bytes:
+    return encode(document["_id"], JsonMode.EXTENDED)
+
+
+def find_collisions(changes: Sequence[Change], *, prune: bool) -> Iterator[tuple[str, str]]:
+    """Apps that could not be stored, each with the app that is served at its address."""
+    others = [one.before for one in changes if one.before and not (prune and not one.after)]
+    for change in changes:
+        claims = claims_of(change.after) if change.after else set()
+        for other in others:
+            if str(other["_id"]) != change.app and claims & claims_of(other):
+                yield change.app, str(other["_id"])
+
+
+def claims_of(document: Document) -> set[str]:
+    """The addresses that an app has for itself."""
+    return set(find_claims(document["_id"], decode_definition(document).uri))
+
+
+def print_changes(changes: Sequence[Change], *, as_json: bool) -> None:
+    """Every change with what it means to clients, and the lines that differ."""
+    if as_json:
+        print_table([change.as_dict() for change in changes], as_json=True)
+        return
+    for change in changes:
+        click.echo(f"{_MARKS[change.kind]} {change.app}: {_describe(change)}")
+        for effect in change.effects:
+            mark = effect.severity.upper() if effect.severity is Severity.BREAKING else None
+            colour: Colour = "yellow" if mark is None else "red"
+            click.echo(f"    {paint(mark or effect.severity, colour)}: {effect.what}")
+        if change.kind is Kind.CHANGED:
+            click.echo("".join(f"    {_paint_line(line)}\n" for line in change.diff()), nl=False)
+
+
+def _describe(change: Change) -> str:
+    if change.kind is Kind.GONE:
+        return "to be deleted" if change.effects else "stored only (--prune deletes it)"
+    return change.kind.value
+
+
+def _paint_line(line: str) -> str:
+    if line.startswith(("+++", "---")) or line[:1] not in _DIFFERENT:
+        return line
+    return paint(line, _DIFFERENT[line[:1]])

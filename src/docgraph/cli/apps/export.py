@@ -1,0 +1,43 @@
+"""A stored definition as files: the schema as a schema, mappings and descriptor as YAML or JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+
+from docgraph.cli.apps.sources import APP, MAPPINGS, SCHEMA_FILE, SUFFIXES
+from docgraph.codec import JsonMode, to_json
+from docgraph.config.render import render_block
+from docgraph.exchange import Document, StartupError
+
+__all__ = ["write_definition"]
+
+
+def write_definition(document: Document, directory: Path) -> list[Path]:
+    """Write the parts of a definition into a directory; files that are there keep their format."""
+    schema, mappings = document.get("schema"), document.get(MAPPINGS)
+    if not isinstance(schema, str) or not isinstance(mappings, dict):
+        raise StartupError(
+            "the stored definition is not one that files can hold",
+            hint="`docgraph apps show` without --files prints it as it is",
+        )
+    rest = {key: value for key, value in document.items() if key not in ("schema", MAPPINGS)}
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / SCHEMA_FILE).write_bytes(schema.encode())
+        written = [_write_part(directory, MAPPINGS, mappings), _write_part(directory, APP, rest)]
+    except OSError as error:
+        raise StartupError(f"{error.filename}: {error.strerror}") from error
+    return [directory / SCHEMA_FILE, *written]
+
+
+def _write_part(directory: Path, part: str, content: Document) -> Path:
+    files = [directory / f"{part}{suffix}" for suffix in SUFFIXES]
+    file = next((one for one in files if one.exists()), files[0])
+    plain = to_json(content, JsonMode.STANDARD)
+    if file.suffix == ".json":
+        file.write_bytes(orjson.dumps(plain, option=orjson.OPT_INDENT_2) + b"\n")
+    else:
+        file.write_bytes(render_block(plain).encode())
+    return file

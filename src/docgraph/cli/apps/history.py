@@ -1,0 +1,169 @@
+"""`docgraph apps history`, `rollback` and what `diff --from` compares: versions of definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from docgraph.cli.apps.stored import Definitions, run_on, without_etag
+from docgraph.cli.options import configured
+from docgraph.cli.terminal import notice, print_table
+from docgraph.config import Sources
+from docgraph.exchange import Document, StartupError, Write, WriteKind
+
+if TYPE_CHECKING:
+    from docgraph.cli.apps.changes import Change
+    from docgraph.graphql.apps.history import Version
+
+__all__ = ["compare_versions", "history", "rollback"]
+
+
+@click.command()
+@click.argument("app")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@configured
+def history(sources: Sources, app: str, as_json: bool) -> None:
+    """List the versions of an app: when, by whom, and what has changed.
+
+    Also of one that was deleted. `docgraph apps diff APP --from N` shows the lines.
+    """
+
+    async def read(bench: Definitions) -> list[dict[str, Any]]:
+        versions = await _read_versions(bench, app)
+        befores = [None, *(one for one, _ in pairwise(versions))]
+        pairs = zip(befores, versions, strict=True)
+        return [_describe(bench, before, one) for before, one in pairs]
+
+    rows = run_on(sources, read)
+    if not as_json:
+        rows = [{**row, "parts": ", ".join(row["parts"])} for row in rows]
+    print_table(rows, as_json=as_json, if_empty=f"no versions of {app!r} are kept")
+
+
+@click.command()
+@click.argument("app")
+@click.argument("version", type=click.IntRange(1))
+@configured
+def rollback(sources: Sources, app: str, version: int) -> None:
+    """Store an app as it was in a VERSION, which `docgraph apps history` lists.
+
+    It becomes the latest version; a deleted app comes back. It is checked as any definition.
+    """
+    from docgraph.graphql.apps.cache_plugins import ensure_index
+
+    async def restore(bench: Definitions) -> None:
+        one = _choose(await _read_versions(bench, app), app, version)
+        if one.is_deletion:
+            raise StartupError(
+                f"version {version} of {app!r} is its deletion",
+                hint="`docgraph apps delete` deletes an app",
+            )
+        definition = _require_text(one)
+        stored = await bench.find(one.app)
+        if stored is not None and without_etag(stored) == definition:
+            notice(f"{one.app!s} is as it was in version {version}")
+            return
+        await ensure_index(bench.app.store, bench.settings)
+        await bench.write(Write(WriteKind.REPLACE, (definition,), upsert=True))
+        notice(f"stored {one.app!s} as it was in version {version}")
+        await bench.tell_served()
+
+    run_on(sources, restore)
+
+
+async def compare_versions(
+    bench: Definitions, app: str, former: int, latter: int | None
+) -> list[Change]:
+    """What has changed from a version to another one, or to what is stored."""
+    versions = await _read_versions(bench, app)
+    one = _choose(versions, app, former)
+    before = _read_definition(one)
+    if latter is None:
+        after = without_etag(await bench.find(one.app) or {})
+        label = ""
+    else:
+        after = _read_definition(_choose(versions, app, latter))
+        label = f" (version {latter})"
+    return [_compare(bench, one, before, after, (f" (version {former})", label))]
+
+
+def _compare(
+    bench: Definitions,
+    version: Version,
+    before: Document,
+    after: Document,
+    labels: tuple[str, str] = ("", ""),
+) -> Change:
+    from docgraph.cli.apps.changes import note_deletion
+    from docgraph.graphql.definition.changes import Change, Kind, find_change
+
+    if after:
+        return find_change(before, after, bench.settings.json_mode, labels)
+    if before:
+        return note_deletion(before)
+    return Change(str(version.app), Kind.SAME, before, after)
+
+
+async def _read_versions(bench: Definitions, app: str) -> list[Version]:
+    """The versions of the app with this `_id` or uri; of a deleted one, with this `_id`."""
+    from docgraph.graphql.apps.history import History, find_heads
+    from docgraph.graphql.apps.stored_definitions import build_key
+
+    kept = History(bench.app.store, bench.settings)
+    stored = await bench.look_for(app)
+    if stored is not None:
+        return await kept.list_of(build_key(stored["_id"]))
+    heads = find_heads(await kept.list_all())
+    key = next((key for key, one in heads.items() if str(one.app) == app), None)
+    if key is None:
+        raise StartupError(
+            f"there is no app {app!r}, and no version of one",
+            hint="`docgraph apps list` lists the stored ones",
+        )
+    return await kept.list_of(key)
+
+
+def _choose(versions: Sequence[Version], app: str, number: int) -> Version:
+    found = next((one for one in versions if one.number == number), None)
+    if found is None:
+        raise StartupError(
+            f"there is no version {number} of {app!r}",
+            hint="`docgraph apps history` lists those that are kept",
+        )
+    return found
+
+
+def _read_definition(version: Version) -> Document:
+    """The definition of a version; nothing for a deletion."""
+    return {} if version.is_deletion else _require_text(version)
+
+
+def _require_text(version: Version) -> Document:
+    definition = version.definition
+    if definition is None:
+        raise StartupError(
+            f"the definition of version {version.number} is not kept: it was too large",
+            hint="graphql.history-size is the bound",
+        )
+    return definition
+
+
+def _describe(bench: Definitions, before: Version | None, version: Version) -> dict[str, Any]:
+    """A version, and what has changed since the one before it, where that is kept."""
+    row: dict[str, Any] = {
+        "version": version.number,
+        "at": version.at.isoformat(timespec="seconds").removesuffix("+00:00") + "Z",
+        "by": version.by,
+        "change": version.change,
+        "parts": [],
+        "breaking": 0,
+    }
+    former = None if before is None else before.definition
+    latter = version.definition
+    if former is not None and latter is not None:
+        change = _compare(bench, version, former, latter)
+        row |= {"parts": change.find_parts(), "breaking": change.breaking}
+    return row

@@ -1,0 +1,187 @@
+"""`docgraph apps infer`: a definition out of data, shown or written as files.
+
+Files that are there are added to; nothing in them is changed or removed.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from docgraph.cli.options import configured, prepare_sources
+from docgraph.cli.terminal import make_printable, notice
+
+if TYPE_CHECKING:
+    from docgraph.config import Sources
+    from docgraph.graphql.infer.existing import Existing
+    from docgraph.graphql.infer.infer import Inferred
+    from docgraph.server.app import Docgraph
+    from docgraph.server.prepare import Prepared
+
+__all__ = ["infer"]
+
+_MOST_SAMPLED = 10_000
+
+
+@click.command()
+@click.argument("collections", nargs=-1)
+@click.option("--db", help="The database to look at; that of the apps, unless told otherwise.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write schema.graphql, mappings.yml and app.yml into DIR, or add to them there.",
+)
+@click.option("--name", help="The name of the app; that of DIR or of the database without it.")
+@click.option(
+    "--sample",
+    type=click.IntRange(1, _MOST_SAMPLED),
+    default=1000,
+    show_default=True,
+    help="Documents of each collection to look at.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the definition and notes as JSON.")
+@configured
+def infer(  # noqa: PLR0913 - the options
+    sources: Sources,
+    *,
+    collections: tuple[str, ...],
+    db: str | None,
+    out: Path | None,
+    name: str | None,
+    sample: int,
+    as_json: bool,
+) -> None:
+    """Infer an app from a sample of COLLECTIONS; of all in the database, if none is named.
+
+    Prints what it would write, unless --out names a directory. A definition that is there keeps
+    everything that it has, and gets what is new.
+    """
+    from docgraph.graphql.sections import Graphql
+
+    prepared = prepare_sources(sources)
+    place = db or prepared.config.get(Graphql).db
+    wanted = _Wanted(prepared, place, collections or None, sample)
+    existing = None if out is None else _read_existing(out)
+    found = wanted.run(existing)
+    if out is None:
+        _print(found, name, place, as_json=as_json)
+    else:
+        _write(prepared, found, existing, out, (name, place))
+    for note in found.notes if not as_json else ():
+        notice(f"note: {make_printable(note)}")
+    if out is not None:
+        notice(f"try it: docgraph apps check {out} && docgraph apps apply {out}")
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What is to be looked at."""
+
+    prepared: Prepared
+    db: str
+    collections: tuple[str, ...] | None
+    sample: int
+    _shown: bool = field(default=False)
+
+    def run(self, existing: Existing | None) -> Inferred:
+        """Look at the database."""
+        from docgraph.cli.workbench import work_on
+
+        return work_on(self.prepared, lambda bench: self._infer(bench, existing))
+
+    async def _infer(self, bench: Docgraph, existing: Existing | None) -> Inferred:
+        from docgraph.graphql.infer.build import KnownNames
+        from docgraph.graphql.infer.infer import infer
+        from docgraph.graphql.infer.survey import Scope
+        from docgraph.tools.inferring import find_own
+
+        names = KnownNames()
+        if existing is not None:
+            names = KnownNames(existing.name_collections(self.db), existing.name_nested())
+        own = find_own(self.prepared.config.sections, self.db)
+        scope = Scope(self.db, self.collections, self.sample, own=own, tell=self._tell)
+        try:
+            return await infer(bench.store, scope, names)
+        finally:
+            if self._shown:
+                click.echo("\r\x1b[K", nl=False, err=True)
+
+    def _tell(self, number: int, total: int, name: str) -> None:
+        """One line on a terminal, which the next one replaces."""
+        if sys.stderr.isatty():
+            self._shown = True
+            line = f"reading {make_printable(name)} ({number + 1} of {total}) …"
+            click.echo(f"\r\x1b[K{line}", nl=False, err=True)
+
+
+def _print(found: Inferred, name: str | None, db: str, *, as_json: bool) -> None:
+    import orjson
+
+    from docgraph.codec import JsonMode, to_json
+    from docgraph.config.render import render_block
+    from docgraph.graphql.infer.infer import build_app, name_app
+
+    app = build_app(name or name_app(db), db)
+    if as_json:
+        definition = {**app, "schema": found.schema, "mappings": found.mappings}
+        content = {"definition": to_json(definition, JsonMode.STANDARD), "notes": found.notes}
+        click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
+        return
+    parts = {
+        "schema.graphql": found.schema,
+        "mappings.yml": found.render_mappings(),
+        "app.yml": render_block(app),
+    }
+    for file, text in parts.items():
+        click.echo(f"# --- {file} ---\n{text}")
+
+
+def _read_existing(directory: Path) -> Existing | None:
+    """The definition in a directory, as far as there is one."""
+    from docgraph.cli.apps.sources import MAPPINGS, SCHEMA_FILE, SUFFIXES, read_directory
+    from docgraph.exchange import DocgraphError, StartupError
+    from docgraph.graphql.infer.existing import read_existing
+
+    if not (directory / SCHEMA_FILE).is_file():
+        return None
+    found = read_directory(directory)
+    if found.flaw is not None:
+        raise StartupError(f"{directory}: {found.flaw}", hint="nothing was changed")
+    mappings: dict[str, Any] = found.document.get(MAPPINGS) or {}
+    if mappings and not any((directory / f"{MAPPINGS}{suffix}").is_file() for suffix in SUFFIXES):
+        raise StartupError(
+            f"{directory}: the mappings stand in the file of the app",
+            hint=f"move them to {MAPPINGS}.yml; nothing was changed",
+        )
+    try:
+        return read_existing(found.document["schema"], mappings)
+    except DocgraphError as error:
+        raise StartupError(f"{directory}: {error.message}", hint="nothing was changed") from error
+
+
+def _write(
+    prepared: Prepared,
+    found: Inferred,
+    existing: Existing | None,
+    directory: Path,
+    naming: tuple[str | None, str],
+) -> None:
+    """Write the files, or add to them; nothing is written that could not be applied."""
+    from docgraph.cli.apps.export import write_definition
+    from docgraph.cli.apps.inferred_files import add_to_files, check_whole
+    from docgraph.graphql.infer.infer import build_app
+
+    if existing is not None:
+        found.notes += add_to_files(prepared, existing, found, directory)
+        return
+    name, db = naming
+    document = build_app(name or directory.resolve().name, db)
+    document |= {"schema": found.schema, "mappings": found.mappings}
+    check_whole(prepared, document)
+    for file in write_definition(document, directory):
+        notice(f"wrote {file}")

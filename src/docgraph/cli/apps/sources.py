@@ -1,0 +1,227 @@
+"""Definitions on disk: one file each, or a directory with the parts in files of their own.
+
+`shop/schema.graphql`, `shop/mappings.yml` and `shop/app.yml` are one definition; so is one file of
+JSON or YAML that has them all. Directories are gone through to the bottom, and whatever in them is
+no definition is told, so that nobody looks for an app that was never read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from docgraph.codec import decode
+from docgraph.config.node import Origin, to_plain
+from docgraph.config.parse import DOCUMENT_BOUNDS, parse_yaml
+from docgraph.exchange import DocgraphError, Document
+from docgraph.graphql.definition.findings import Finding
+from docgraph.graphql.definition.inputs import build_bson
+
+__all__ = [
+    "APP",
+    "MAPPINGS",
+    "SCHEMA_FILE",
+    "SUFFIXES",
+    "Found",
+    "Sources",
+    "UnreadableError",
+    "find_definitions",
+    "read_content",
+    "read_directory",
+]
+
+SCHEMA_FILE = "schema.graphql"
+APP, MAPPINGS = "app", "mappings"
+_YAML = (".yml", ".yaml")
+SUFFIXES = (*_YAML, ".json")
+_MAX_SIZE = 16 * 1024 * 1024  # of a document of the database
+_FOREIGN_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A definition by the name of its file or directory, or why it cannot be read."""
+
+    name: str
+    document: Document = field(default_factory=dict)
+    flaw: Finding | None = None
+
+
+@dataclass(slots=True)
+class Sources:
+    """What was found; `skipped` are files and directories, each with the reason."""
+
+    definitions: list[Found] = field(default_factory=list)
+    skipped: list[tuple[Path, str]] = field(default_factory=list)
+
+
+class UnreadableError(Exception):
+    """A file whose content cannot be had; the message says why."""
+
+
+def find_definitions(paths: Sequence[Path]) -> Sources:
+    """The definitions of these files and directories, each of them once."""
+    finder = _Finder()
+    for path in paths:
+        finder.visit(path)
+    return finder.sources
+
+
+class _Finder:
+    """Goes through files and directories."""
+
+    def __init__(self) -> None:
+        self.sources = Sources()
+        self._seen: set[Path] = set()
+
+    def visit(self, path: Path) -> None:
+        """A path that somebody has named: a file has to be a definition."""
+        if path.is_dir():
+            self._walk(path)
+        elif _is_part(path) and (path.parent / SCHEMA_FILE).is_file():
+            self._add_directory(path.parent)
+        elif self._is_new(path):
+            self.sources.definitions.append(_read_file(path))
+
+    def _walk(self, directory: Path) -> None:
+        try:
+            entries = sorted(directory.iterdir())
+        except OSError as error:
+            self._skip(directory, f"cannot be read: {error.strerror}")
+            return
+        is_definition = (directory / SCHEMA_FILE).is_file()
+        if is_definition:
+            self._add_directory(directory)
+        for entry in entries:
+            if entry.is_dir():
+                self._enter(entry)
+            elif not (is_definition and _is_part(entry)):
+                self._look_at(entry)
+
+    def _enter(self, directory: Path) -> None:
+        if directory.name.startswith(".") or directory.name in _FOREIGN_DIRECTORIES:
+            self._skip(directory, "not looked into")
+        elif directory.is_symlink():
+            self._skip(directory, "links to directories are not followed")
+        else:
+            self._walk(directory)
+
+    def _look_at(self, file: Path) -> None:
+        """A file of a directory, which may be something else altogether."""
+        if file.suffix not in SUFFIXES:
+            self._skip(file, "neither JSON nor YAML")
+        elif file.stem == MAPPINGS:
+            self._skip(file, f"there is no {SCHEMA_FILE} beside it")
+        elif not file.is_file():
+            self._skip(file, "not a file")
+        elif file.stat().st_size > _MAX_SIZE:
+            self._skip(file, "larger than a definition can be")
+        elif self._is_new(file):
+            found = _read_file(file)
+            if found.flaw is None and not {"schema", "mappings"} & found.document.keys():
+                self._skip(file, "has neither schema nor mappings")
+            elif found.flaw == _NO_OBJECT:
+                self._skip(file, _NO_OBJECT.what)
+            else:
+                self.sources.definitions.append(found)
+
+    def _add_directory(self, directory: Path) -> None:
+        if self._is_new(directory):
+            self.sources.definitions.append(read_directory(directory))
+
+    def _is_new(self, path: Path) -> bool:
+        resolved = path.resolve()
+        is_new = resolved not in self._seen
+        self._seen.add(resolved)
+        return is_new
+
+    def _skip(self, path: Path, reason: str) -> None:
+        self.sources.skipped.append((path, reason))
+
+
+_NO_OBJECT = Finding("", "a definition is an object")
+
+
+def _is_part(file: Path) -> bool:
+    is_named = file.suffix in SUFFIXES and file.stem in (APP, MAPPINGS)
+    return is_named or file.name == SCHEMA_FILE
+
+
+def _read_file(file: Path) -> Found:
+    try:
+        content = read_content(file)
+    except UnreadableError as error:
+        return Found(str(file), flaw=Finding("", str(error)))
+    if not isinstance(content, dict):
+        return Found(str(file), flaw=_NO_OBJECT)
+    return Found(str(file), content)
+
+
+def read_directory(directory: Path) -> Found:
+    """The definition of which the parts stand in files of their own."""
+    name = str(directory)
+    try:
+        schema = _read_text(directory / SCHEMA_FILE)
+        parts = {part: _read_part(directory, part) for part in (APP, MAPPINGS)}
+    except UnreadableError as error:
+        return Found(name, flaw=Finding("", str(error)))
+    document: Document = {"_id": directory.resolve().name, **(parts[APP] or {})}
+    own = {"schema": schema} | ({} if parts[MAPPINGS] is None else {MAPPINGS: parts[MAPPINGS]})
+    for key in own:
+        if key in document:
+            return Found(
+                name, flaw=Finding(key, f"has a file of its own, and stands in {APP}, too")
+            )
+    return Found(name, {**document, **own})
+
+
+def _read_part(directory: Path, part: str) -> Document | None:
+    files = [file for suffix in SUFFIXES if (file := directory / f"{part}{suffix}").is_file()]
+    if not files:
+        return None
+    if len(files) > 1:
+        raise UnreadableError(f"{files[0].name} and {files[1].name}: keep one of them")
+    try:
+        content = read_content(files[0])
+    except UnreadableError as error:
+        is_named = files[0].name in str(error)
+        raise UnreadableError(str(error) if is_named else f"{files[0].name}: {error}") from None
+    if not isinstance(content, dict):
+        raise UnreadableError(f"{files[0].name} must be an object")
+    return content
+
+
+def read_content(file: Path) -> Any:
+    """What the file says, with extended JSON in it as the values that it stands for."""
+    text = _read_text(file)
+    if file.suffix not in _YAML:
+        try:
+            return decode(text)
+        except DocgraphError as error:
+            raise UnreadableError(f"not valid JSON: {error.message}") from None
+    parsed = parse_yaml(
+        text,
+        lambda line, column: Origin(file.name, line + 1, column + 1),
+        bounds=DOCUMENT_BOUNDS,
+    )
+    if parsed.node is None or parsed.problems:
+        raise UnreadableError("; ".join(_describe(parsed.problems)))
+    try:
+        return build_bson(to_plain(parsed.node))
+    except ValueError as error:
+        raise UnreadableError(str(error)) from None
+
+
+def _describe(problems: Sequence[Any]) -> Iterator[str]:
+    return (f"not valid YAML: {problem}" for problem in problems)
+
+
+def _read_text(file: Path) -> str:
+    try:
+        return file.read_bytes().decode()
+    except OSError as error:
+        raise UnreadableError(f"{file.name} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UnreadableError(f"{file.name} is not UTF-8") from None

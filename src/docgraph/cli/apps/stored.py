@@ -1,0 +1,139 @@
+"""The definitions collection as the commands see it: read and written through the interceptors."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from docgraph.cli.options import prepare_sources
+from docgraph.cli.terminal import notice
+from docgraph.config import Sources
+from docgraph.exchange import (
+    Deadline,
+    Document,
+    Read,
+    Resource,
+    ResourceType,
+    StartupError,
+    Write,
+    WriteKind,
+)
+from docgraph.graphql.sections import Graphql
+
+if TYPE_CHECKING:
+    from docgraph.cli.apps.changes import Change
+    from docgraph.server.app import Docgraph
+
+__all__ = ["Definitions", "run_on", "without_etag"]
+
+_T = TypeVar("_T")
+_LIMIT_MS = 30_000
+_MAX_APPS = 100_000
+
+
+class Definitions:
+    """The definitions collection, read and written through the interceptors."""
+
+    def __init__(self, app: Docgraph, settings: Graphql) -> None:
+        self.app = app
+        self.settings = settings
+        self._resource = Resource(ResourceType.COLLECTION, settings.db, settings.collection)
+
+    async def read(self, read: Read) -> list[Document]:
+        return await self.app.store.read(
+            self._resource, read, deadline=Deadline.after_ms(_LIMIT_MS)
+        )
+
+    async def write(self, write: Write) -> None:
+        """Write in the name of the person at the terminal."""
+        from docgraph.graphql.apps.history import AUTHOR
+
+        AUTHOR.set(_name_author())
+        result = await self.app.store.write(
+            self._resource, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
+        )
+        if result.failures:
+            raise StartupError(
+                result.failures[0].message, hint="somebody else wrote at the same time"
+            )
+
+    async def tell_served(self) -> None:
+        """Wait until the instances that run serve what is stored now, or say which do not."""
+        from docgraph.cli.workbench import tell_served
+        from docgraph.store.versions import Versions
+
+        settings = self.settings
+        await tell_served("apps", Versions(self.app.store, settings.db, settings.collection))
+
+    async def read_all(self) -> list[Document]:
+        """Every stored definition, by id."""
+        return await self.read(Read(sort=[("_id", 1)], limit=_MAX_APPS))
+
+    async def compare(self, wanted: Sequence[Document], *, prune: bool) -> list[Change]:
+        """What storing these definitions would change."""
+        from docgraph.cli.apps.changes import find_changes
+
+        stored = [without_etag(one) for one in await self.read_all()]
+        return find_changes(stored, wanted, json_mode=self.settings.json_mode, prune=prune)
+
+    async def store(self, documents: tuple[Document, ...], gone: Sequence[Document]) -> None:
+        """Store definitions in place of others; one that is in the way of a new one goes first."""
+        from docgraph.cli.apps.changes import claims_of
+        from docgraph.graphql.apps.cache_plugins import ensure_index
+
+        await ensure_index(self.app.store, self.settings)
+        claims = set[str]().union(*map(claims_of, documents))
+        await self.delete(one for one in gone if claims & claims_of(one))
+        await self.write(Write(WriteKind.REPLACE, documents, upsert=True))
+        for document in documents:
+            notice(f"stored {document['_id']!s}")
+        await self.delete(one for one in gone if not claims & claims_of(one))
+
+    async def delete(self, documents: Iterable[Document]) -> None:
+        """Delete stored definitions, and say so."""
+        for document in documents:
+            await self.write(Write(WriteKind.DELETE, filter={"_id": document["_id"]}))
+            notice(f"deleted {document['_id']!s}")
+
+    async def find(self, id: Any) -> Document | None:
+        """The definition with that `_id`."""
+        found = await self.read(Read(filter={"_id": {"$eq": id}}, limit=1))
+        return found[0] if found else None
+
+    async def look_for(self, app: str) -> Document | None:
+        """The definition with that `_id`, or else with that uri."""
+        from docgraph.graphql.definition.definition import spell_uri
+
+        filter = {"$or": [{"_id": app}, {"descriptor.uri": {"$in": spell_uri(app)}}]}
+        found = await self.read(Read(filter=filter, limit=1))
+        return found[0] if found else None
+
+    async def require(self, app: str) -> Document:
+        """The same; raises `StartupError` when there is none."""
+        found = await self.look_for(app)
+        if found is None:
+            raise StartupError(
+                f"there is no app {app!r}", hint="`docgraph apps list` lists the stored ones"
+            )
+        return found
+
+
+def _name_author() -> str:
+    try:
+        return f"{getpass.getuser()} (command line)"
+    except (KeyError, OSError):  # a container may have no name for its user
+        return "(command line)"
+
+
+def run_on(sources: Sources, work: Callable[[Definitions], Awaitable[_T]]) -> _T:
+    """Do something with the definitions of the configured database."""
+    from docgraph.cli.workbench import work_on
+
+    prepared = prepare_sources(sources)
+    return work_on(prepared, lambda app: work(Definitions(app, prepared.config.get(Graphql))))
+
+
+def without_etag(document: Document) -> Document:
+    """The definition as people write it; the etag is made when it is stored."""
+    return {key: value for key, value in document.items() if key != "_etag"}

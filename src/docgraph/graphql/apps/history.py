@@ -1,0 +1,331 @@
+"""The versions of stored definitions: who, when, what; bounded, and the same for all instances.
+
+They are documents of `_appHistory` beside the definitions:
+
+    {_id: {app: <key>, n: 1…}, app: <the app's _id>, at, by, change, digest, etag, size, text}
+
+`text` is the definition in extended JSON, whatever keys it has. Whoever sees that a definition
+differs from its latest version records it under the next number, which only one of all instances
+and workers can take; the others look again, and find it there. The definition is read after the
+latest version: so nobody records what was overtaken already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from docgraph.codec import JsonMode, as_written, decode, encode
+from docgraph.exchange import (
+    Deadline,
+    Document,
+    Exchange,
+    Resource,
+    ResourceType,
+    Write,
+    WriteKind,
+)
+from docgraph.exchange.errors import Conflict
+from docgraph.graphql.apps.stored_definitions import build_key
+from docgraph.graphql.sections import Graphql
+from docgraph.store import Store
+from docgraph.store.guard.marker import hide_marker
+from docgraph.store.mounts import HISTORY_STORE
+
+__all__ = [
+    "AUTHOR",
+    "DATABASE",
+    "Happened",
+    "History",
+    "Version",
+    "digest_definition",
+    "find_author",
+    "find_excess",
+    "find_heads",
+]
+
+DATABASE: Final = "(database)"  # who wrote what was seen first in the database itself
+_ANONYMOUS: Final = "(anonymous)"
+_LIMIT_MS: Final = 5_000
+_MOST: Final = 200_000  # versions of all apps
+_LARGEST: Final = 14 * 1024 * 1024  # bytes of a definition that fits into a document with the rest
+_LEAST_SIZE: Final = 512  # bytes that a version counts at least
+_ATTEMPTS: Final = 8
+_LAST: Final = 1 << 53
+_OURS: Final = frozenset({"_etag", "_uris"})
+_ALL_BUT_TEXT: Final = {"text": 0}
+
+# Who writes definitions where no request does, such as the person at the command line.
+AUTHOR: ContextVar[str] = ContextVar("author", default="(docgraph)")
+
+
+class Happened(StrEnum):
+    """What a version stands for."""
+
+    CREATED = "created"
+    CHANGED = "changed"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version; `text` is None where it was not asked for, or is not kept."""
+
+    key: str
+    number: int
+    app: Any
+    at: datetime
+    by: str
+    change: str
+    digest: str
+    etag: str | None
+    size: int
+    text: str | None = None
+
+    @property
+    def is_deletion(self) -> bool:
+        """Whether there was no definition any more."""
+        return self.change == Happened.DELETED
+
+    @property
+    def definition(self) -> Document | None:
+        """The definition as people write it; None for a deletion and for what is not kept."""
+        if self.text is None:
+            return None
+        document: Document = decode(self.text)
+        return as_written(document)
+
+
+def find_author(exchange: Exchange | None) -> str:
+    """Who makes the present write."""
+    if exchange is None:
+        return AUTHOR.get()
+    return _ANONYMOUS if exchange.account is None else exchange.account.name
+
+
+def digest_definition(document: Document) -> str:
+    """The same for two definitions that differ in nothing but what docgraph adds."""
+    return _digest(_render(document))
+
+
+def _render(document: Document) -> bytes:
+    return encode({k: v for k, v in document.items() if k not in _OURS}, JsonMode.EXTENDED)
+
+
+def _digest(text: bytes) -> str:
+    return hashlib.blake2b(text, digest_size=16).hexdigest() if text else ""
+
+
+class History:
+    """The versions of the definitions that the section `graphql` names."""
+
+    def __init__(self, store: Store, settings: Graphql) -> None:
+        self._store = store
+        self._settings = settings
+        self._marker = hide_marker(store.guard, settings.db, settings.collection)
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    async def list_all(self) -> list[Version]:
+        """Every version of every app without its text, in the order of apps and numbers."""
+        return await self._find({}, _MOST, _ALL_BUT_TEXT)
+
+    async def list_of(self, key: str) -> list[Version]:
+        """The versions of one app with their texts, by number."""
+        return await self._find(_range(key), _MOST, None)
+
+    async def find_head(self, key: str) -> Version | None:
+        """The latest version of an app, without its text."""
+        found = await self._find(_range(key), 1, _ALL_BUT_TEXT, order=-1)
+        return found[0] if found else None
+
+    async def _find(
+        self, filter: Document, limit: int, projection: Document | None, order: int = 1
+    ) -> list[Version]:
+        found = await self._store.find(
+            self._settings.db,
+            HISTORY_STORE,
+            filter,
+            projection=projection,
+            sort=[("_id", order)],
+            limit=limit,
+            deadline=Deadline.after_ms(_LIMIT_MS),
+        )
+        return [version for one in found if (version := _read_version(one)) is not None]
+
+    # --- recording --------------------------------------------------------------------------------
+
+    async def record(
+        self, id: Any, by: str = DATABASE, etags: Collection[str] | None = None
+    ) -> Version | None:
+        """Make sure that the present state of an app is its latest version, which is returned.
+
+        `etags` are those of the definitions that the author has written: what somebody else wrote
+        meanwhile is recorded by them. None: he has deleted the app, or nobody knows who it was.
+        """
+        key = build_key(id)
+        for _ in range(_ATTEMPTS):
+            head = await self.find_head(key)
+            stored = await self._read_definition(id)
+            etag = None if stored is None else _text(stored.get("_etag"))
+            is_known = by != DATABASE
+            if is_known and (stored is not None if etags is None else etag not in etags):
+                return head
+            text = b"" if stored is None else _render(stored)
+            if head is None and stored is None:
+                return None
+            if head is not None and head.digest == _digest(text):
+                if is_known and head.by == DATABASE and head.etag == etag:
+                    await self._sign(head, by)
+                return head
+            version = self._build(key, id, head, by, etag, text)
+            if await self._insert(version):
+                return version
+        return None
+
+    async def find_deleted(self) -> list[Any]:
+        """The ids of apps that are not stored any more, and of whose end nothing is recorded."""
+        heads = find_heads(await self.list_all())
+        living = {key: one.app for key, one in heads.items() if not one.is_deletion}
+        stored = await self._store.find(
+            self._settings.db,
+            self._settings.collection,
+            {},
+            projection={"_id": 1},
+            limit=_MOST,
+            deadline=Deadline.after_ms(_LIMIT_MS),
+        )
+        there = {build_key(one["_id"]) for one in stored}
+        return [app for key, app in living.items() if key not in there]
+
+    async def _read_definition(self, id: Any) -> Document | None:
+        return await self._store.find_one(
+            self._settings.db,
+            self._settings.collection,
+            {"_id": {"$eq": id}},
+            deadline=Deadline.after_ms(_LIMIT_MS),
+            reveal=(self._marker,),
+        )
+
+    def _build(
+        self, key: str, id: Any, head: Version | None, by: str, etag: str | None, text: bytes
+    ) -> Version:
+        was_there = head is not None and not head.is_deletion
+        change = Happened.CHANGED if was_there else Happened.CREATED
+        is_kept = 0 < len(text) <= min(_LARGEST, self._settings.history_size)
+        return Version(
+            key=key,
+            number=1 if head is None else head.number + 1,
+            app=id,
+            at=datetime.fromtimestamp(self._store.clock(), UTC),
+            by=by,
+            change=change if text else Happened.DELETED,
+            digest=_digest(text),
+            etag=etag,
+            size=max(len(text) if is_kept else 0, _LEAST_SIZE),
+            text=text.decode() if is_kept else None,
+        )
+
+    async def _insert(self, version: Version) -> bool:
+        """Whether the number was still free."""
+        document = {
+            "_id": {"app": version.key, "n": version.number},
+            "app": version.app,
+            "at": version.at,
+            "by": version.by,
+            "change": str(version.change),
+            "digest": version.digest,
+            "etag": version.etag,
+            "size": version.size,
+            "text": version.text,
+        }
+        try:
+            await self._write(Write(WriteKind.INSERT, (document,)))
+        except Conflict:
+            return False
+        return True
+
+    async def _sign(self, head: Version, by: str) -> None:
+        """The author of what an instance has seen before he could say so."""
+        filter = {"_id": {"app": head.key, "n": head.number}, "by": DATABASE}
+        await self._write(Write(WriteKind.UPDATE, filter=filter, update={"$set": {"by": by}}))
+
+    async def _write(self, write: Write) -> None:
+        await self._store.write(
+            Resource(ResourceType.COLLECTION, self._settings.db, HISTORY_STORE),
+            write,
+            deadline=Deadline.after_ms(_LIMIT_MS),
+        )
+
+    # --- bounds -----------------------------------------------------------------------------------
+
+    async def prune(self) -> None:
+        """Keep the bounds: `history-versions` of each app, and `history-size` of all together."""
+        versions = await self.list_all()
+        gone = list(
+            find_excess(versions, self._settings.history_versions, self._settings.history_size)
+        )
+        if gone:
+            ids = [{"app": one.key, "n": one.number} for one in gone]
+            filter = {"_id": {"$in": ids}}
+            await self._write(Write(WriteKind.DELETE, filter=filter, many=True))
+
+
+def find_excess(versions: Sequence[Version], most: int, size: int) -> Iterator[Version]:
+    """The versions that go: the oldest of an app, then the oldest of all, until the rest fits.
+
+    The latest version of an app that is stored stays: without it, it would be seen as new.
+    """
+    by_app: defaultdict[str, list[Version]] = defaultdict(list)
+    for one in versions:
+        by_app[one.key].append(one)
+    kept: list[Version] = []
+    for of_one in by_app.values():
+        yield from of_one[: -most or None]
+        kept += of_one[-most:]
+    staying = {id(one[-1]) for one in by_app.values() if not one[-1].is_deletion}
+    total = sum(one.size for one in kept)
+    for one in sorted(kept, key=lambda one: (one.at, one.number)):
+        if total <= size:
+            return
+        if id(one) not in staying:
+            total -= one.size
+            yield one
+
+
+def find_heads(versions: Sequence[Version]) -> dict[str, Version]:
+    """The latest version of each app."""
+    return {one.key: one for one in versions}  # the last one of an app has the highest number
+
+
+def _range(key: str) -> Document:
+    """All versions of an app, by the index that every collection has."""
+    return {"_id": {"$gte": {"app": key, "n": 0}, "$lte": {"app": key, "n": _LAST}}}
+
+
+def _text(etag: Any) -> str | None:
+    return None if etag is None else str(etag)
+
+
+def _read_version(document: Document) -> Version | None:
+    """A version; None for what somebody else has put there."""
+    match document:
+        case {
+            "_id": {"app": str(key), "n": int(number)},
+            "app": app,
+            "at": datetime() as at,
+            "by": str(by),
+            "change": str(change),
+            "digest": str(digest),
+            "size": int(size),
+        }:
+            etag, text = document.get("etag"), document.get("text")
+            text = text if isinstance(text, str) else None
+            return Version(key, number, app, at, by, change, digest, _text(etag), size, text)
+    return None

@@ -1,0 +1,176 @@
+"""Which fields might refer to which collections, by their names and the look of their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from docgraph.graphql.infer.profile import Seen
+from docgraph.graphql.infer.survey import Surveyed
+from docgraph.graphql.infer.words import singular, split_words
+
+__all__ = [
+    "Candidate",
+    "Key",
+    "Source",
+    "find_keys",
+    "find_sources",
+    "is_copy",
+    "judge_name",
+    "stem_of",
+    "type_words",
+]
+
+_FAMILIES: Final = {
+    "objectId": "objectId",
+    "uuid": "uuid",
+    "string": "string",
+    "int": "number",
+    "long": "number",
+    "double": "number",
+}
+_SUFFIXES: Final = frozenset(
+    "id ids oid uuid guid ref refs fk key keys code codes no number slug iata icao sku isbn".split()
+)
+_NATURAL: Final = frozenset(
+    "email username login handle iata icao sku isbn ean symbol ticker".split()
+)
+_KEY_WORDS: Final = _SUFFIXES - {"ids", "refs", "fk", "keys", "codes"} | _NATURAL
+_GENERIC: Final = frozenset("id name code type key slug number no email title label".split())
+_PEOPLE: Final = frozenset(
+    "user person account member customer employee author staff player contact owner creator "
+    "writer editor assignee reporter seller buyer manager reviewer sender recipient by".split()
+)
+_OWN: Final = frozenset(
+    "parent ancestor root reply previous next predecessor successor child related similar manager "
+    "supervisor boss mentor reports replace sibling friend follower following referrer".split()
+)
+_SAMPLE_FOR_KEYS: Final = 5
+_STEP: Final = re.compile(r"""[^.\[\]'"()\s$\0][^.\[\]'"()\s\0]*""")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A field that may hold keys of another collection."""
+
+    collection: Surveyed
+    path: tuple[str, ...]
+    family: str
+    values: tuple[Any, ...]
+    is_many: bool
+
+    @property
+    def text(self) -> str:
+        """Its path in dot notation."""
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A property whose values tell the documents of a collection apart."""
+
+    collection: Surveyed
+    name: str
+    family: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A field and what it might refer to; `strength` of its name: 2 says so, 1 fits, 0 neither."""
+
+    source: Source
+    key: Key
+    strength: int
+
+
+def type_words(collection: str) -> list[str]:
+    """The words of a collection's name, for one of its documents."""
+    words = split_words(collection)
+    return [*words[:-1], singular(words[-1])] if words else ["document"]
+
+
+def stem_of(path: Sequence[str]) -> list[str]:
+    """What a field's name says of what it refers to: `items.productIds` says `product`."""
+    for name in reversed(path):
+        words = split_words(name)
+        while words and words[-1] in _SUFFIXES:
+            words = words[:-1]
+        if words:
+            return [*words[:-1], singular(words[-1])]
+    return []
+
+
+def find_sources(collection: Surveyed) -> Iterator[Source]:
+    """The fields of a collection that may refer to documents."""
+    own = type_words(collection.name)
+    for path, seen in collection.profile.shape.walk():
+        if path == ("_id",) or not all(map(_is_plain, path)):
+            continue
+        leaf = seen.elements if set(seen.kinds) == {"array"} and seen.elements else seen
+        family = _family_of(leaf)
+        is_own_key = len(path) == 1 and stem_of(path) in (own, []) and leaf is seen
+        if family is None or (is_own_key and _has_suffix(path[-1])):
+            continue
+        values = tuple(value for value in leaf.values if value != "")
+        if values and leaf.dates * 2 <= leaf.filled:
+            yield Source(collection, path, family, values, leaf is not seen)
+
+
+def find_keys(collection: Surveyed) -> Iterator[Key]:
+    """`_id`, and other properties that look unique."""
+    for name, seen in collection.profile.shape.fields.items():
+        family = _family_of(seen)
+        if family is None or not _is_plain(name):
+            continue
+        is_key = name == "_id" or collection.is_unique(name)
+        if is_key or (not collection.is_view and _looks_unique(collection, name, seen)):
+            yield Key(collection, name, family, tuple(seen.values))
+
+
+def is_copy(source: Source, key: Key) -> bool:
+    """Whether both have a property of one name that is about something else: no key of either."""
+    if source.path[-1] != key.name or not _NATURAL.isdisjoint(split_words(key.name)[-1:]):
+        return False
+    return stem_of((key.name,)) not in ([], type_words(key.collection.name))
+
+
+def judge_name(source: Source, key: Key) -> int:
+    """How well the name of a field fits the name of a collection."""
+    stem, target = stem_of(source.path), type_words(key.collection.name)
+    is_self = source.collection is key.collection
+    if stem and (stem[-len(target) :] == target or target[-len(stem) :] == stem):
+        return 2
+    leaf = split_words(source.path[-1])
+    if leaf == split_words(key.name) and not _GENERIC.issuperset(leaf) and not is_self:
+        return 2
+    if is_self:
+        return 1 if stem and not _OWN.isdisjoint(stem) else 0
+    is_person = bool(stem) and (stem[-1] in _PEOPLE or "by" in stem)
+    return 1 if is_person and target[-1] in _PEOPLE else 0
+
+
+def _family_of(seen: Seen) -> str | None:
+    families = {_FAMILIES.get(kind) for kind in seen.kinds}
+    return families.pop() if len(families) == 1 else None
+
+
+def _is_plain(name: str) -> bool:
+    """Whether the name can be a step of a path in a filter and of a foreign key."""
+    return _STEP.fullmatch(name) is not None
+
+
+def _has_suffix(name: str) -> bool:
+    words = split_words(name)
+    return bool(words) and words[-1] in _SUFFIXES
+
+
+def _looks_unique(collection: Surveyed, name: str, seen: Seen) -> bool:
+    words = split_words(name)
+    if not words or words[-1] not in _KEY_WORDS:
+        return False
+    total = collection.profile.documents
+    is_enough = total >= _SAMPLE_FOR_KEYS or (collection.is_complete and total > 1)
+    return seen.filled == total and is_enough and all(count == 1 for count in seen.values.values())
