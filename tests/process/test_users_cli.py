@@ -191,21 +191,50 @@ def test_without_the_realm_there_are_no_users(commands: Commands) -> None:
 
 
 def test_at_a_terminal_the_password_is_asked_for_twice_and_not_shown(commands: Commands) -> None:
-    ours, theirs = pty.openpty()
-    arguments = [sys.executable, "-m", "docgraph", "users", "add", "ada", *commands.options]
-    process = subprocess.Popen(
-        arguments, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
-    )
-    os.close(theirs)
-    seen = read_until(ours, "Password: ")
-    os.write(ours, b"hidden one\n")
-    seen += read_until(ours, "Repeat for confirmation: ")
-    os.write(ours, b"hidden one\n")
-    seen += read_until(ours, "added 'ada'")
-    assert process.wait(60) == 0
-    os.close(ours)
+    with at_terminal(commands, "add", "ada") as (terminal, process):
+        seen = read_until(terminal, "Password: ")
+        os.write(terminal, b"hidden one\n")
+        seen += read_until(terminal, "Repeat for confirmation: ")
+        os.write(terminal, b"hidden one\n")
+        seen += read_until(terminal, "added 'ada'")
+        assert process.wait(60) == 0
     assert "hidden" not in seen
     assert commands.has_password("ada", "hidden one")
+
+
+@pytest.mark.parametrize(
+    ("command", "user", "told"),
+    [
+        ("add", "ada", "there is a user 'ada' already"),
+        ("passwd", "bob", "there is no user 'bob'"),
+    ],
+)
+def test_at_a_terminal_nobody_types_a_password_in_vain(
+    commands: Commands, command: str, user: str, told: str
+) -> None:
+    commands.run("add", "ada", typed="a longer secret")
+    with at_terminal(commands, command, user) as (terminal, process):
+        seen = read_until(terminal, told)
+        assert process.wait(60) == 1
+    assert "Password" not in seen
+
+
+@contextmanager
+def at_terminal(
+    commands: Commands, *arguments: str
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "docgraph", "users", *arguments, *commands.options]
+    process = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    )
+    os.close(theirs)
+    try:
+        yield ours, process
+    finally:
+        os.close(ours)
+        process.kill()
+        process.wait(60)
 
 
 def read_until(fd: int, text: str) -> str:

@@ -12,7 +12,7 @@ import click
 
 from docgraph.exchange import StartupError
 
-__all__ = ["SECRET_FILE", "password_file_option", "read_secret"]
+__all__ = ["SECRET_FILE", "is_typed", "password_file_option", "read_secret"]
 
 _MOST_BYTES = 4096
 _STDIN = Path("-")
@@ -25,9 +25,14 @@ password_file_option = click.option(
 )
 
 
+def is_typed(file: Path | None) -> bool:
+    """Whether somebody is going to type it, who should not do so in vain."""
+    return file is None and sys.stdin.isatty()
+
+
 def read_secret(file: Path | None, name: str = "password", *, is_new: bool = False) -> str:
     """From a file, from stdin, or typed, twice if it is new."""
-    if file is None and sys.stdin.isatty():
+    if is_typed(file):
         typed: str = click.prompt(
             name.capitalize(), hide_input=True, confirmation_prompt=is_new, err=True
         )

@@ -13,7 +13,7 @@ import click
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.cli.options import configured, prepare_sources
-from docgraph.cli.secrets import password_file_option, read_secret
+from docgraph.cli.secrets import is_typed, password_file_option, read_secret
 from docgraph.cli.terminal import make_printable, notice, print_table
 from docgraph.config import Sources
 from docgraph.exchange import (
@@ -56,11 +56,17 @@ def add(sources: Sources, user: str, roles: tuple[str, ...], password_file: Path
     from docgraph.auth.users.first import build_user
 
     _check_name(user)
+
+    async def refuse_existing(bench: _Users) -> None:
+        if await bench.find(user):
+            raise _exists(user)
+
+    if is_typed(password_file):
+        _run(sources, refuse_existing)
     password = read_secret(password_file, is_new=True)
 
     async def insert(bench: _Users) -> None:
-        if await bench.find(user):
-            raise _exists(user)
+        await refuse_existing(bench)
         document = build_user(bench.realm, user, password, roles)
         try:
             await bench.write(Write(WriteKind.INSERT, (document,)))
@@ -78,6 +84,13 @@ def add(sources: Sources, user: str, roles: tuple[str, ...], password_file: Path
 @configured
 def passwd(sources: Sources, user: str, password_file: Path | None) -> None:
     """Set the password of a user; tokens made with the old one end."""
+
+    async def require(bench: _Users) -> None:
+        if not await bench.find(user):
+            raise _missing(user)
+
+    if is_typed(password_file):
+        _run(sources, require)
     password = read_secret(password_file, is_new=True)
 
     async def update(bench: _Users) -> None:

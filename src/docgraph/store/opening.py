@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from docgraph.store.driver.client import build_client
 from docgraph.store.driver.contact import Contact
@@ -35,5 +36,7 @@ def open_store(
         policy=Policy.from_section(security),
         ceiling_ms=mclient.command_ceiling_ms,
         wait_timeout_ms=wait_timeout_ms,
-        contact=Contact.read(address, origin, rights),
+        contact=replace(
+            Contact.read(address, origin, rights), is_embedded=mclient.connection_string is None
+        ),
     )

@@ -52,6 +52,7 @@ class Contact:
     origin: str = ""
     rights: tuple[Right, ...] = ()
     implied_db: str = ""
+    is_embedded: bool = False
 
     @classmethod
     def read(cls, connection_string: str, origin: str, rights: Sequence[Right] = ()) -> Contact:
@@ -176,6 +177,7 @@ _REASONS: Final[tuple[tuple[str, str, str], ...]] = (
 )
 # The same of a server that has answered before: the address is right, and needs no correction.
 _AGAIN: Final = "docgraph finds it again by itself"
+_RESTARTED: Final = "docgraph starts it again by itself; mongod.log, beside its data, says more"
 _LATER_REASONS: Final[tuple[tuple[str, str, str], ...]] = (
     (r"shut ?down|shutting down|quiesce", "it was shut down", f"start MongoDB there; {_AGAIN}"),
     (r"refused|Connect call failed", "nobody listens there", f"start MongoDB there; {_AGAIN}"),
@@ -226,7 +228,7 @@ def explain_errors(
         ("no server answers", otherwise),
     )
     if was_there:
-        return reason, hint
+        return reason, _RESTARTED if contact.is_embedded else hint
     strange = [one for one in asked if contact.address and not _is_named(one, contact.address)]
     if strange and not contact.address.endswith("(SRV)"):
         names = ", ".join(sorted(strange))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pymongo.errors import AutoReconnect
 from pymongo.server_description import ServerDescription
@@ -91,6 +93,13 @@ def test_nobody_is_asked_to_correct_an_address_that_was_right_before(
     assert found == reason
     assert "correct" not in hint
     assert "docgraph finds it again" in hint
+
+
+def test_nobody_is_asked_to_start_the_embedded_database() -> None:
+    embedded = replace(CONTACT, is_embedded=True)
+    text = "interrupted at shutdown, full error: {'code': 11600}"
+
+    assert "docgraph starts it again" in explain_errors({text}, embedded, was_there=True)[1]
 
 
 def test_members_that_have_other_names_than_were_configured_are_named() -> None:
