@@ -250,6 +250,7 @@ async def test_without_a_greatest_age_a_token_says_nothing_of_the_session(
     mongo_client: Mongo, mongo_uri: str, database: str
 ) -> None:
     async with open_workers(mongo_client, mongo_uri, database, SIGNED) as (worker,):
+        at(worker, 0)
         token = await worker.token()
         assert "auth_time" not in decode(token)
         for minutes in (14, 28, 42, 56):
