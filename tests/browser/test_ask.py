@@ -87,7 +87,7 @@ def fill_giant(place: Place) -> None:
     )
     own = "type Query { rows: [Row]  first: Type0 } type Row { _id: Int  text: String }"
     mappings = {"Query": {"rows": place.find("rows", sort={"_id": 1}, limit=ROWS)}}
-    store(place, build_definition("giant", f"{own}\n{types}", mappings))
+    place.define("giant", f"{own}\n{types}", mappings)
 
 
 def store(place: Place, definition: Document) -> None:

@@ -44,6 +44,7 @@ export default function AskPage({ rest, hash }: PageProps) {
 function NoApps({ isLoggedIn }: { isLoggedIn: boolean }) {
   return (
     <div class="page">
+      <h1 class="offscreen">Ask</h1>
       <Empty title="There is no app that you may ask">
         {isLoggedIn ? (
           <p>Make one on the page <a href={address("apps")}>Apps</a>, or ask whoever runs the server for a permission.</p>

@@ -2,6 +2,7 @@
 
 import { isObject } from "../../api/graphql.js";
 import { Numeral } from "../../parts/json.js";
+import { countOf } from "./figures.js";
 
 export interface List {
   readonly name: string;
@@ -87,7 +88,7 @@ function render(value: unknown): string {
   if (value === undefined || value === null) return "";
   if (Array.isArray(value)) {
     const isPlain = value.length <= 5 && value.every((one) => typeof one !== "object");
-    return isPlain ? cut(value.join(", ")) : `${value.length} items`;
+    return isPlain ? cut(value.join(", ")) : countOf(value.length, "item");
   }
   if (value instanceof Numeral || typeof value !== "object") return cut(String(value));
   return cut(JSON.stringify(value));
