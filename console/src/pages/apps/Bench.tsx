@@ -16,6 +16,7 @@ import { Definition } from "./Definition.js";
 import { ConfirmBreaking, ConfirmDelete } from "./Dialogs.js";
 import { MatrixView } from "./MatrixView.js";
 import { NotSaved } from "./NotSaved.js";
+import { newVersion } from "./template.js";
 import { Try } from "./Try.js";
 import { type Check, useCheck } from "./useCheck.js";
 import { type Work, type WorkState, isOvertaken } from "./useWork.js";
@@ -42,7 +43,7 @@ export function Bench({ owner, id, work, state, onDeleted }: BenchProps) {
   const check = useCheck(definition, JSON.stringify([stored?.etag, login?.name]));
   const isChanged = stored === null || !haveSameTexts(mine, stored);
   const isOther = isChanged && (stored?.etag ?? null) !== mine.etag;
-  useLeaveQuestion(isChanged);
+  useLeaveQuestion(!haveSameTexts(mine, stored ?? newVersion));
   useFreshness(work);
 
   const put = async (json: string) => {
@@ -142,13 +143,13 @@ function pressSave(event: KeyboardEvent, save: () => Promise<void>): void {
 }
 
 /** The browser asks before the page is closed or loaded again. */
-function useLeaveQuestion(isChanged: boolean): void {
+function useLeaveQuestion(isTouched: boolean): void {
   useEffect(() => {
-    if (!isChanged) return undefined;
+    if (!isTouched) return undefined;
     const ask = (event: BeforeUnloadEvent) => event.preventDefault();
     addEventListener("beforeunload", ask);
     return () => removeEventListener("beforeunload", ask);
-  }, [isChanged]);
+  }, [isTouched]);
 }
 
 /** Who comes back to the page learns what others have done meanwhile. */

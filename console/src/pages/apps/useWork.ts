@@ -121,7 +121,7 @@ function settle(stored: Version | null, mine: Version | null): WorkState {
   return { kind: "ready", stored, mine: isSame ? stored : mine };
 }
 
-/** Unsaved work outlives the page; what is saved need not be kept. */
+/** Unsaved work outlives the page; what is saved, or an example that nobody has touched, need not be kept. */
 function useKeeping(key: string, state: WorkState): boolean {
   const [isKept, setKept] = useState(true);
   const due = useRef<(() => void) | null>(null);
@@ -131,7 +131,7 @@ function useKeeping(key: string, state: WorkState): boolean {
     if (mine === null) return undefined;
     const keep = () => {
       due.current = null;
-      if (stored !== null && haveSameTexts(mine, stored)) dropKept(key);
+      if (haveSameTexts(mine, stored ?? newVersion)) dropKept(key);
       else setKept(writeKept(key, mine));
     };
     due.current = keep;
