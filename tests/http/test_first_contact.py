@@ -356,6 +356,32 @@ async def test_the_rights_of_the_page_are_enough(
         databases.admin.command("dropRole", "docgraph")
 
 
+async def test_without_rights_to_former_versions_apps_are_written_and_served(
+    guarded_mongo: GuardedMongo, seen: list[Event]
+) -> None:
+    role = read_role()
+    rights = role["privileges"]
+    role["privileges"] = [one for one in rights if one["resource"]["collection"] != "_appHistory"]
+    assert len(role["privileges"]) < len(rights)
+    databases = guarded_mongo.admin
+    databases.admin.command("createRole", role.pop("role"), **role)
+    databases["shop"]["items"].insert_many([{"n": n} for n in range(3)])
+    try:
+        with guarded_mongo.user(["docgraph"]) as user:
+            uri = guarded_mongo.render_uri(user, "secret")
+            async with contacting(guarded_mongo, uri, "docgraph") as service:
+                await service.app.contact_database()
+                await use_everything(service)
+        told = [one for one in seen if isinstance(one, RightsMissing | BackgroundFailed)]
+        assert "_appHistory" in str(only(seen, RightsMissing).missing)
+        assert len(told) <= 3  # the rights, and once each for who writes and who looks
+        assert databases["docgraph"]["_appHistory"].count_documents({}) == 0
+    finally:
+        databases.drop_database("docgraph")
+        databases.drop_database("shop")
+        databases.admin.command("dropRole", "docgraph")
+
+
 async def use_everything(service: Service) -> None:
     """As an administrator would on the first day."""
 

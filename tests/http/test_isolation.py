@@ -279,6 +279,14 @@ def try_out(tool: str, **members: Any) -> Door:
     return knock
 
 
+async def infer(service: Service, who: Caller) -> list[Reply]:
+    """A definition out of whatever the caller may read whole, and out of what he may not."""
+    bodies: list[Document] = [{"db": service.db}, {"db": service.db, "collections": ["people"]}]
+    return [
+        await service.request("POST", "/_tools/infer", headers=who, json=body) for body in bodies
+    ]
+
+
 DOORS: dict[str, Any] = {
     "graphql: rows": ask("{ people { _id name } }"),
     "graphql: direct": ask(f"{{ people {{ {FIELD} }} }}"),
@@ -342,6 +350,7 @@ DOORS: dict[str, Any] = {
     "tools: error text": try_out("draft", query="{ people { sala } }"),
     "tools: plan": try_out("plan", query="{ people { _id name boss { _id } } }"),
     "tools: matrix": try_out("matrix"),
+    "tools: infer": infer,
 }  # fmt: skip
 
 

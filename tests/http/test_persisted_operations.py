@@ -290,7 +290,7 @@ async def read_schema(service: Service, who: dict[str, str]) -> Document:
     return found
 
 
-@pytest.mark.parametrize("tool", ["draft", "plan", "matrix"])
+@pytest.mark.parametrize("tool", ["draft", "plan", "matrix", "infer"])
 async def test_the_tools_for_authors_are_no_door_either(service: Service, tool: str) -> None:
     definition = service.definitions.find_one({"_id": "films"}, {"_uris": 0, "_etag": 0})
     members: Document = {"definition": definition, "query": BY_YEAR}
@@ -298,6 +298,8 @@ async def test_the_tools_for_authors_are_no_door_either(service: Service, tool: 
         members = {"app": "films", "query": BY_YEAR}
     elif tool == "matrix":
         members = {"app": "films"}
+    elif tool == "infer":
+        members = {"collections": ["films"]}
     reply = await service.request("POST", f"/_tools/{tool}", json=members, headers=BOUND)
     assert reply.status == 403
     assert "operations-only" in reply.text

@@ -13,7 +13,8 @@ import pytest
 from pymongo import MongoClient, WriteConcern
 
 from tests.http.harness import Document, Mongo, profiled
-from tests.http.rest_harness import COLLECTION, Api, serving
+from tests.http.hosts import module_application
+from tests.http.rest_harness import BY_HOST, COLLECTION, Api, own_database, serving
 from tests.replica_set import ReplicaSet
 
 pytestmark = pytest.mark.anyio
@@ -29,11 +30,10 @@ READS = (
 
 
 @pytest.fixture
-async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
-    async with serving(mongo_client, mongo_uri) as api:
-        api.things.insert_one({"_id": "a", "n": 1})
-        assert (await api.put("/things", AGGREGATION)).status == 200
-        yield api
+async def api(api: Api) -> Api:
+    api.things.insert_one({"_id": "a", "n": 1})
+    assert (await api.put("/things", AGGREGATION)).status == 200
+    return api
 
 
 def with_parameter(path: str, parameter: str) -> str:
@@ -93,12 +93,19 @@ async def test_an_estimate_has_no_concern(api: Api) -> None:
 # --- writing --------------------------------------------------------------------------------------
 
 
+@module_application
+async def asking_two(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
+    """An application whose connection asks for two servers to confirm."""
+    async with serving(mongo_client, f"{mongo_uri}&w=2", mounts=BY_HOST) as server:
+        yield server
+
+
 @pytest.fixture
-async def short_of_servers(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
+def short_of_servers(asking_two: Api) -> Iterator[Api]:
     """The connection asks for two servers to confirm, and there is but one."""
-    async with serving(mongo_client, f"{mongo_uri}&w=2") as api:
+    with own_database(asking_two) as api:
         api.things.insert_one({"_id": "a", "n": 1})
-        mongo_client[api.db].create_collection("plain")
+        api.mongo[api.db].create_collection("plain")
         yield api
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import bcrypt
 import pytest
 
+from docgraph.exchange import Write, WriteKind
 from tests.http.access_harness import (
     ADA,
     ADMIN,
@@ -16,8 +17,10 @@ from tests.http.access_harness import (
     allow,
     caller,
     guarded,
+    remove_rules,
 )
 from tests.http.harness import Document, Mongo, Reply, Service
+from tests.http.hosts import module_application
 from tests.http.rest_harness import Api
 
 pytestmark = pytest.mark.anyio
@@ -51,15 +54,26 @@ class Users(Api):
 
 async def open_users(service: Service) -> Users:
     users = Users(service, service.mongo, service.db)
-    assert (await users.put("/users")).status == 201
+    assert (await users.put("/users")).status in (200, 201)
     assert (await users.post("/users", {"_id": "carl", "password": "first"})).status == 201
     return users
 
 
-@pytest.fixture
-async def users(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Users]:
+@module_application
+async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with guarded(mongo_client, mongo_uri, CHEAP) as service:
-        yield await open_users(service)
+        yield service
+
+
+@pytest.fixture
+async def users(server: Service) -> Users:
+    """The users with Carl, and nothing of what a test before has made."""
+    await remove_rules(server)
+    await server.write("users", Write(WriteKind.DELETE, many=True, filter={}))
+    for name in server.mongo[server.db].list_collection_names():
+        if name not in {"acl", "users"}:
+            server.mongo[server.db][name].drop()
+    return await open_users(server)
 
 
 # --- hashing --------------------------------------------------------------------------------------

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
+from docgraph.exchange.errors import NotFound
+from docgraph.graphql.infer.infer import infer as run_infer
+from docgraph.graphql.infer.survey import Scope
 from tests.http.access_harness import ADMIN, NOBODY, allow, caller, guarded, remove_rules
 from tests.http.harness import Mongo, Reply, Service, failing
 from tests.http.hosts import module_application
@@ -58,6 +61,7 @@ def fill(service: Service) -> None:
                 "placed": START + timedelta(days=n),
                 "items": [{"product": products[n % 6]["_id"], "count": n % 4}],
                 "lonelyId": ObjectId(),
+                "customer_ref": str(CUSTOMERS[n % 10]),
             }
             for n in range(60)
         ),
@@ -170,6 +174,10 @@ async def test_relations_are_told_with_their_evidence_and_false_ones_are_not_mad
         "products.madeIn refers to countries._id",
     }
     assert not [one for one in relations if "qty" in one or ".count" in one or "lonely" in one]
+    assert (
+        "orders.customer_ref holds ids of customers as texts, which never equal ObjectIds: "
+        "no relation" in learned["notes"]
+    )
     (told,) = [note for note in learned["notes"] if note.startswith("orders.customerId refers")]
     assert "by name and values: 10 of 10 found; 100% of customers used; indexed" in told
 
@@ -277,6 +285,16 @@ async def test_a_collection_that_takes_too_long_to_sample_is_read_from_its_begin
 
     assert any("only its first documents" in note for note in learned["notes"])
     assert list_types(learned) == ["Query", "Category"]
+
+
+async def test_collections_that_there_is_no_time_for_are_named(service: Service) -> None:
+    scope = Scope(service.db, ("categories", "orders"), seconds=0.0)
+
+    with pytest.raises(NotFound) as caught:
+        await service.there(run_infer(service.app.store, scope))
+
+    assert caught.value.hint is not None
+    assert "there was no time: categories, orders;" in caught.value.hint
 
 
 async def test_what_the_database_refuses_is_left_out_and_told(service: Service) -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
 
 from docgraph import __version__
-from docgraph.cli.process.leaving import leave
+from docgraph.cli.process.leaving import leave, prepare_to_leave
 from docgraph.cli.process.signals import end_start_by_signals
 from docgraph.cli.process.stdio import replace_closed_streams
 from docgraph.cli.terminal import notice, report_failure
@@ -72,10 +73,22 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, command, rest = super().resolve_command(ctx, args)
+        try:
+            name, command, rest = super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            meant = _suggest(args[0], self.list_commands(ctx))
+            raise click.UsageError(f"{error.message}{meant}", ctx) from None
         if name in COMMANDS:
             command = getattr(import_module(f"docgraph.cli.{name}"), name)
         return name, command, rest
+
+
+def _suggest(word: str, known: Sequence[str]) -> str:
+    """What somebody may have meant, to be said after a mistake."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, known, n=1)
+    return f" Did you mean '{found[0]}'?" if found else ""
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -86,6 +99,7 @@ def docgraph() -> None:
 
 def main() -> None:
     """Run the command line; every failure is one clear message and an exit code."""
+    prepare_to_leave()
     replace_closed_streams()
     if sys.argv[1:2] and sys.argv[1] in SERVERS:
         end_start_by_signals()

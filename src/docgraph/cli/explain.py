@@ -1,4 +1,4 @@
-"""`docgraph explain`: the plan of a query, and what running it cost."""
+"""`docgraph explain`: the plan of a query, what running it cost, and what the database says."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from docgraph.config import Sources
 from docgraph.exchange import Account, DocgraphError, Exchange, Request
 
 if TYPE_CHECKING:
+    from docgraph.cli.verdicts import Judged
     from docgraph.graphql.http.service import Ran
     from docgraph.server.app import Docgraph
 
@@ -22,24 +23,53 @@ __all__ = ["explain"]
 @click.argument("query")
 @click.option("--role", "roles", multiple=True, help="Ask as somebody with this role.")
 @click.option("--variables", default="{}", help="The variables of the query, as JSON.")
+@click.option("--db", "ask_database", is_flag=True, help="Ask the database about each command.")
+@click.option("--json", "as_json", is_flag=True, help="With --db: machine-readable output.")
 @configured
-def explain(sources: Sources, app: str, query: str, roles: tuple[str, ...], variables: str) -> None:
-    """Run QUERY against the stored APP (its uri) and print its plan and commands."""
+def explain(  # noqa: PLR0913 - the options
+    sources: Sources,
+    *,
+    app: str,
+    query: str,
+    roles: tuple[str, ...],
+    variables: str,
+    ask_database: bool,
+    as_json: bool,
+) -> None:
+    """Run QUERY against the stored APP (its uri) and print its plan and commands.
+
+    With --db, also what the database says that each command took: the index, keys and documents
+    that were looked at, documents returned, and whether that is good. They are run once more for
+    it.
+    """
     from docgraph.cli.workbench import work_on
     from docgraph.graphql.http.body import GraphqlRequest
 
+    if as_json and not ask_database:
+        raise click.BadParameter("goes with --db", param_hint="--json")
     request = GraphqlRequest(query, _read_variables(variables))
     account = Account("explain", tuple(roles)) if roles else None
     exchange = Exchange(Request("POST", b"/"), "explain", account=account)
 
-    async def run(bench: Docgraph) -> Ran:
-        apps = bench.plugins.values["gql-app-definition-cache"]
-        ran: Ran = await bench.plugins.find("graphql").run_freely(
-            await apps.find(app), request, exchange
-        )
-        return ran
+    async def run(bench: Docgraph) -> tuple[Ran, list[Judged]]:
+        from docgraph.cli.verdicts import judge_commands
+        from docgraph.store.driver.recording import recording
 
-    _print(work_on(prepare_sources(sources), run))
+        found = await bench.plugins.values["gql-app-definition-cache"].find(app)
+        graphql = bench.plugins.find("graphql")
+        if not ask_database:
+            return await graphql.run_freely(found, request, exchange), []
+        outlook = await graphql.foresee_freely(found, request, exchange)
+        with recording(bench.store) as commands:
+            ran = await graphql.run_freely(found, request, exchange)
+            sent = await commands.explain_sent(exchange.deadline)
+        return ran, judge_commands(sent, outlook)
+
+    ran, judged = work_on(prepare_sources(sources), run)
+    if as_json:
+        _print_json(ran, judged)
+    else:
+        _print(ran, judged)
 
 
 def _read_variables(text: str) -> dict[str, Any]:
@@ -54,12 +84,27 @@ def _read_variables(text: str) -> dict[str, Any]:
     return variables
 
 
-def _print(ran: Ran) -> None:
+def _print(ran: Ran, judged: list[Judged]) -> None:
     click.echo(ran.plan.explain())
     for command in ran.result.commands:
         click.echo(
             f"{command.milliseconds:8.2f} ms  {command.documents:6} documents  "
             f"{command.kind} {command.collection} for {command.field}"
         )
+    for one in judged:
+        click.echo(f"\n{one.describe()}\n  {one.verdict}")
+        if one.advice:
+            click.echo(f"  {one.advice}")
     for error in ran.result.errors:
         click.echo(f"error: {error.message}")
+
+
+def _print_json(ran: Ran, judged: list[Judged]) -> None:
+    import orjson
+
+    content = {
+        "plan": ran.plan.explain(),
+        "commands": [one.as_dict() for one in judged],
+        "errors": [error.as_dict() for error in ran.result.errors],
+    }
+    click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())

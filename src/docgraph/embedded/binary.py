@@ -33,6 +33,7 @@ class MongodOptions:
 
     cache_gb: float = 0.5
     oplog_mb: int = 512
+    journal_ms: int = 10
     test_commands: bool = False
     start_timeout: float = 60.0
     stop_timeout: float = 30.0
@@ -79,8 +80,8 @@ def build_command(
     command += ["--port", str(port), "--bind_ip", "127.0.0.1", "--replSet", SET_NAME, "--quiet"]
     command += ["--nounixsocket", "--wiredTigerCacheSizeGB", str(options.cache_gb)]
     command += ["--oplogSize", str(options.oplog_mb)]
-    # What is committed reaches change streams with the journal: 10 ms instead of 100.
-    command += ["--journalCommitInterval", "10"]
+    # What one member alone has confirmed reaches change streams with the journal.
+    command += ["--journalCommitInterval", str(options.journal_ms)]
     # An empty database takes 20 MB of disk instead of 300.
     command += ["--wiredTigerEngineConfigString", "log=(file_max=16MB,prealloc=false)"]
     command += ["--setParameter", "diagnosticDataCollectionEnabled=false"]

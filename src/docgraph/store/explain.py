@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["QueryPlan", "read_plan"]
+__all__ = ["Execution", "QueryPlan", "read_execution", "read_plan"]
 
 _PLACES: Final = ("queryPlan", "inputStage", "inputStages", "shards", "winningPlan", "queryPlanner")
 _WHOLE: Final = (["[MinKey, MaxKey]"], ["[MaxKey, MinKey]"])
@@ -34,6 +34,65 @@ class QueryPlan:
     def sorts(self) -> bool:
         """Whether all documents found have to be sorted before the first one is there."""
         return "SORT" in self.stages
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What carrying out a command took, by the database's own account."""
+
+    plan: QueryPlan
+    keys: int  # of indexes that were looked at
+    documents: int  # that were looked at
+    returned: int
+    milliseconds: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The account, ready for JSON."""
+        return {
+            "indexes": list(self.plan.indexes),
+            "scan": self.plan.is_scan,
+            "sortsInMemory": self.plan.sorts,
+            "keysExamined": self.keys,
+            "documentsExamined": self.documents,
+            "returned": self.returned,
+            "ms": self.milliseconds,
+        }
+
+
+def read_execution(reply: Mapping[str, Any]) -> Execution:
+    """What an answer of `explain` with `executionStats` says, all stages and members together."""
+    totals = list(_find_all(reply, "totalDocsExamined"))
+    planners = [one["queryPlanner"] for one in _find_all(reply, "queryPlanner")]
+    plans = [read_plan({"queryPlanner": one}) for one in planners]
+    joined = [name for one in _find_all(reply, "indexesUsed") for name in one["indexesUsed"]]
+    stages = dict.fromkeys(stage for plan in plans for stage in plan.stages)
+    if any(one.get("collectionScans") for one in totals):
+        stages["COLLSCAN"] = None
+    if any(_find_all(reply, "$sort")):
+        stages["SORT"] = None
+    indexes = dict.fromkeys([*(name for plan in plans for name in plan.indexes), *joined])
+    is_whole = any(plan.reads_whole_index for plan in plans)
+    last = reply["stages"][-1] if reply.get("stages") else reply.get("executionStats", {})
+    times = (
+        one.get("executionTimeMillis", one.get("executionTimeMillisEstimate", 0))
+        for one in (*totals, last)
+    )
+    return Execution(
+        QueryPlan(tuple(stages), tuple(map(str, indexes)), is_whole),
+        sum(int(one.get("totalKeysExamined", 0)) for one in totals),
+        sum(int(one["totalDocsExamined"]) for one in totals),
+        int(last.get("nReturned", 0)),
+        max(map(int, times), default=0),
+    )
+
+
+def _find_all(value: Any, name: str) -> Iterator[Mapping[str, Any]]:
+    """The outermost documents that have a member of that name."""
+    if isinstance(value, Mapping) and name in value:
+        yield value
+    elif isinstance(value, list | Mapping):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _find_all(one, name)
 
 
 def read_plan(reply: Mapping[str, Any]) -> QueryPlan:

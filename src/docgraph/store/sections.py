@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Final
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 from msgspec import Meta
@@ -18,6 +20,12 @@ CONNECTION_STRING_FORM: Final = (
     "write it as mongodb://user:password@host:port/?option=value, with ':', '/', '@' and '%' in "
     "user and password percent-encoded, options that the driver knows, and files that are there"
 )
+_OPTIONS: Final = (
+    "see the connection string options of MongoDB for its spelling and values; files have to be "
+    "there"
+)
+# In a login, where ':' stands once, and '%' only before two hexadecimal digits.
+_SPECIAL: Final = re.compile(r":.*:|[/?#\[\]]|%(?![0-9A-Fa-f]{2})", re.S)
 
 
 class MClient(Section, frozen=True):
@@ -59,8 +67,23 @@ class MClient(Section, frozen=True):
         """A pool cannot keep more than it may have; the driver has to understand the address."""
         yield from view.compare(self, "min-pool-size", "max-pool-size")
         if self.connection_string is not None and not _can_be_read(self.connection_string):
-            place = "/mclient/connection-string"
-            yield view.blame(place, "the driver cannot read it", CONNECTION_STRING_FORM)
+            what, hint = _find_flaw(self.connection_string)
+            yield view.blame("/mclient/connection-string", what, hint)
+
+
+def _find_flaw(connection_string: str) -> tuple[str, str]:
+    """What the driver does not understand, and what to do; nothing of a password is told."""
+    rest = connection_string.removeprefix("mongodb://")
+    before, _, options = rest.rpartition("@")[2].partition("?")
+    if rest.count("@") > 1 or _SPECIAL.search(rest.rpartition("@")[0]):
+        text = "user or password has a character with another meaning"
+        return text, "write ':' as %3A, '/' as %2F, '@' as %40, '%' as %25, '?' as %3F, '#' as %23"
+    for name, value in parse_qsl(options, keep_blank_values=True):
+        if not _can_be_read(f"mongodb://host/?{urlencode({name: value})}"):
+            return f"the driver does not take its option {name!r}, or not with this value", _OPTIONS
+    if not before.partition("/")[0]:
+        return "it names no host", CONNECTION_STRING_FORM
+    return "the driver cannot read it", CONNECTION_STRING_FORM
 
 
 def _can_be_read(connection_string: str) -> bool:

@@ -49,6 +49,8 @@ _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "matrix": ("app", "definition", *_LOOKING, "request"),
     "infer": ("db", "collections", "sample"),
 }
+# Also for callers whom `graphql.operations-only` is about: nothing of an app is told or run.
+_FOR_BOUND: Final = frozenset({"check"})
 _POST: Final = ("POST",)
 _METHODS: Final[Mapping[str, tuple[str, ...]]] = {"matrix": ("GET", "POST")}
 
@@ -99,7 +101,7 @@ class ToolsService(Service):
 
     async def provision(self) -> None:
         """Find the services that the tools look through."""
-        visits = Visits(
+        self._visits = visits = Visits(
             graphql=self._registry.find("graphql"),  # type: ignore[arg-type]
             apps=self._apps,
             drafts=Drafts(self._graphql, self._store, self._registry, self._lane),
@@ -141,6 +143,8 @@ class ToolsService(Service):
         """Use the tool."""
         parsed = exchange.parsed
         assert isinstance(parsed, ToolRequest)  # noqa: S101 - `parse` made it
+        if parsed.tool not in _FOR_BOUND:
+            self._visits.require_freedom(exchange)
         wanted = await self._read(exchange, _MEMBERS[parsed.tool])
         answer = await self._answers[parsed.tool](exchange, wanted)
         if isinstance(answer, Body):

@@ -6,9 +6,10 @@ import subprocess
 import sys
 
 PROGRAM = """
-import atexit, sys, threading
-from docgraph.cli.process.leaving import leave
+import atexit, sys, threading, time
+from docgraph.cli.process.leaving import leave, prepare_to_leave
 
+prepare_to_leave()
 begun, never = threading.Event(), threading.Event()
 
 def work():
@@ -16,8 +17,9 @@ def work():
     never.wait()
 
 atexit.register(print, "closed")
-if sys.argv[1] == "busy":
-    threading.Thread(target=work).start()  # which the end of Python would wait for
+atexit.register(time.sleep, 1.5)  # what takes its time is given it
+if sys.argv[1] != "idle":
+    threading.Thread(target=work, daemon=sys.argv[1] == "busy").start()
     begun.wait()
 leave(3)
 print("by itself")
@@ -37,7 +39,11 @@ def run(state: str) -> tuple[int, list[str]]:
 
 
 def test_a_process_with_a_thread_at_work_does_not_wait_for_it() -> None:
-    assert run("busy") == (3, ["closed"])
+    assert run("busy") == (3, ["by itself", "closed"])
+
+
+def test_nor_for_a_thread_that_python_would_wait_for() -> None:
+    assert run("stubborn") == (3, ["by itself"])
 
 
 def test_a_process_without_one_ends_as_any_other() -> None:

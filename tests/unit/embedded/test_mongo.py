@@ -239,6 +239,17 @@ def test_test_commands_are_an_option() -> None:
     assert "enableTestCommands=1" in build_command(Path("m"), Path("d"), Path("l"), 1, options)
 
 
+@pytest.mark.parametrize(
+    ("options", "told"), [(MongodOptions(), "10"), (MongodOptions(journal_ms=100), "100")]
+)
+def test_the_journal_follows_soon_and_the_pause_is_an_option(
+    options: MongodOptions, told: str
+) -> None:
+    command = build_command(Path("m"), Path("d"), Path("l"), 1, options)
+
+    assert command[command.index("--journalCommitInterval") + 1] == told
+
+
 def test_the_only_member_is_addressed_directly() -> None:
     assert build_uri("h:1") == "mongodb://h:1/?directConnection=true"
 

@@ -143,11 +143,17 @@ def _print(found: Inferred, name: str | None, db: str, *, as_json: bool) -> None
 
 def _read_existing(directory: Path) -> Existing | None:
     """The definition in a directory, as far as there is one."""
-    from docgraph.cli.apps.sources import MAPPINGS, SCHEMA_FILE, SUFFIXES, read_directory
+    from docgraph.cli.apps.sources import APP, MAPPINGS, SCHEMA_FILE, SUFFIXES, read_directory
     from docgraph.exchange import DocgraphError, StartupError
     from docgraph.graphql.infer.existing import read_existing
 
     if not (directory / SCHEMA_FILE).is_file():
+        parts = (directory / f"{part}{suffix}" for part in (APP, MAPPINGS) for suffix in SUFFIXES)
+        if (alone := next((one for one in parts if one.exists()), None)) is not None:
+            raise StartupError(
+                f"{alone} is there without {SCHEMA_FILE}",
+                hint="choose another directory; nothing was changed",
+            )
         return None
     found = read_directory(directory)
     if found.flaw is not None:

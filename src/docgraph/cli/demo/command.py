@@ -30,7 +30,7 @@ from docgraph.exchange import (
 if TYPE_CHECKING:
     from docgraph.store import Store
 
-__all__ = ["demo"]
+__all__ = ["INDEXES", "demo"]
 
 DB, DEFINITIONS = "docgraph", "gql-apps"
 # Anybody on this machine may ask the blog; everything else is for the administrator.
@@ -40,7 +40,7 @@ _OPEN = (
     f"/fileAclAuthorizer/permissions={orjson.dumps([_RULE]).decode()}",
 )
 _QUERY = "{ posts(limit: 2) { title published author { name city } } }"
-_INDEXES: dict[str, tuple[dict[str, int], ...]] = {
+INDEXES: dict[str, tuple[dict[str, int], ...]] = {
     "posts": ({"authorId": 1}, {"published": 1, "_id": 1}, {"number": 1}),
     "comments": ({"postId": 1},),
 }
@@ -105,7 +105,7 @@ async def _load_blog(tree: Tree, address: str) -> None:
         if all(missing.values()):
             for name, documents in build_blog().items():
                 await _insert(app.store, name, documents)
-                for keys in _INDEXES.get(name, ()):
+                for keys in INDEXES.get(name, ()):
                     deadline = Deadline.after_ms(_SECONDS * 1000)
                     await app.store.ensure_index(DB, name, keys, deadline=deadline)
         if await _is_empty(app.store, DEFINITIONS, {"_id": "blog"}):

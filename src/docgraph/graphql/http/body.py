@@ -33,6 +33,7 @@ _MAX_NESTING = 64
 _MAX_LIST = 1_000
 _MAX_VALUES = 20_000  # coercing them takes some 40 ms, during which nobody else is answered
 _MAX_DOCUMENT_TEXT = 16_384  # characters that may have to be read as extended JSON, in all
+_REFERRING = frozenset({"operation", "documentId", "doc_id", "extensions"})
 _KEPT_REQUESTS = 256
 _LONGEST_KEPT = 2_048  # bytes
 
@@ -124,6 +125,8 @@ def _read_values(content: Mapping[str, Any]) -> tuple[Mapping[str, Any], str | N
 
 def _read_reference(content: Mapping[str, Any]) -> Reference | None:
     """The stored operation that the request names; None: it names none."""
+    if _REFERRING.isdisjoint(content):
+        return None
     name, query = content.get("operation"), content.get("query")
     digest = _read_digest(content)
     if name is None and digest is None:

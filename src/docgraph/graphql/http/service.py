@@ -202,6 +202,12 @@ class GraphqlService(Service):
     async def foresee(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Outlook:
         """What an operation would ask of the database, and what that would cost; nothing is run."""
         self._check_freedom(app, request, exchange)
+        return await self.foresee_freely(app, request, exchange)
+
+    async def foresee_freely(
+        self, app: App, request: GraphqlRequest, exchange: Exchange
+    ) -> Outlook:
+        """The same for people at the machine, whom `operations-only` is not about."""
         return await self._in_time(exchange, self._foresee(app, request, exchange))
 
     async def work_aside(self, function: Callable[..., T], *arguments: Any) -> T:

@@ -227,7 +227,7 @@ class _ModelBuilder:
             self._note_large(part.collection)
 
     def _note_large(self, collection: Surveyed) -> None:
-        if not collection.is_small:
+        if not collection.is_scanned:
             self.model.notes.append(
                 f"{collection.name}: it is large, so only properties with an index are filters"
             )

@@ -45,7 +45,7 @@ _PEOPLE: Final = frozenset(
 )
 _OWN: Final = frozenset(
     "parent ancestor root reply previous next predecessor successor child related similar manager "
-    "supervisor boss mentor replace sibling friend follower following referrer".split()
+    "supervisor boss mentor reports replace sibling friend follower following referrer".split()
 )
 _SAMPLE_FOR_KEYS: Final = 5
 _STEP: Final = re.compile(r"""[^.\[\]'"()\s$\0][^.\[\]'"()\s\0]*""")
@@ -53,13 +53,14 @@ _STEP: Final = re.compile(r"""[^.\[\]'"()\s$\0][^.\[\]'"()\s\0]*""")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A field that may hold keys of another collection."""
+    """A field that may hold keys of another collection; `stem` is what its name says of that."""
 
     collection: Surveyed
     path: tuple[str, ...]
     family: str
     values: tuple[Any, ...]
     is_many: bool
+    stem: list[str]
 
     @property
     def text(self) -> str:
@@ -69,12 +70,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A property whose values tell the documents of a collection apart."""
+    """A property whose values tell the documents of a collection apart; `words` name one."""
 
     collection: Surveyed
     name: str
     family: str
     values: tuple[Any, ...]
+    words: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,40 +113,41 @@ def find_sources(collection: Surveyed) -> Iterator[Source]:
             continue
         leaf = seen.elements if set(seen.kinds) == {"array"} and seen.elements else seen
         family = _family_of(leaf)
-        is_own_key = len(path) == 1 and stem_of(path) in (own, []) and leaf is seen
+        stem = stem_of(path)
+        is_own_key = len(path) == 1 and stem in (own, []) and leaf is seen
         if family is None or (is_own_key and _has_suffix(path[-1])):
             continue
         values = tuple(value for value in leaf.values if value != "")
         if values and leaf.dates * 2 <= leaf.filled:
-            yield Source(collection, path, family, values, leaf is not seen)
+            yield Source(collection, path, family, values, leaf is not seen, stem)
 
 
 def find_keys(collection: Surveyed) -> Iterator[Key]:
     """`_id`, and other properties that look unique."""
+    words = type_words(collection.name)
     for name, seen in collection.profile.shape.fields.items():
         family = _family_of(seen)
         if family is None or not _is_plain(name):
             continue
         is_key = name == "_id" or collection.is_unique(name)
         if is_key or (not collection.is_view and _looks_unique(collection, name, seen)):
-            yield Key(collection, name, family, tuple(seen.values))
+            yield Key(collection, name, family, tuple(seen.values), words)
 
 
 def is_copy(source: Source, key: Key) -> bool:
     """Whether both have a property of one name that is about something else: no key of either."""
     if source.path[-1] != key.name or not _NATURAL.isdisjoint(split_words(key.name)[-1:]):
         return False
-    return stem_of((key.name,)) not in ([], type_words(key.collection.name))
+    return stem_of((key.name,)) not in ([], key.words)
 
 
 def judge_name(source: Source, key: Key) -> int:
     """How well the name of a field fits the name of a collection."""
-    stem, target = stem_of(source.path), type_words(key.collection.name)
+    stem, target = source.stem, key.words
     is_self = source.collection is key.collection
     if stem and (stem[-len(target) :] == target or target[-len(stem) :] == stem):
         return 2
-    leaf = split_words(source.path[-1])
-    if leaf == split_words(key.name) and not _GENERIC.issuperset(leaf) and not is_self:
+    if source.path[-1] == key.name and not is_self and not _GENERIC.issuperset(stem):
         return 2
     if is_self:
         return 1 if stem and not _OWN.isdisjoint(stem) else 0
@@ -172,5 +175,5 @@ def _looks_unique(collection: Surveyed, name: str, seen: Seen) -> bool:
     if not words or words[-1] not in _KEY_WORDS:
         return False
     total = collection.profile.documents
-    is_everywhere = seen.filled == total and total >= _SAMPLE_FOR_KEYS
-    return is_everywhere and all(count == 1 for count in seen.values.values())
+    is_enough = total >= _SAMPLE_FOR_KEYS or (collection.is_complete and total > 1)
+    return seen.filled == total and is_enough and all(count == 1 for count in seen.values.values())

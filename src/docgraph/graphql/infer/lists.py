@@ -1,7 +1,7 @@
 """Fields of `Query` for a collection: one document by its key, and the list that can be narrowed.
 
-Filters and sorts follow the indexes that there are. Of a small collection other telling properties
-can be asked for, too: going through all of it does not hurt there.
+Filters and sorts follow the indexes that there are. Of a collection that is not too large other
+telling properties can be asked for, too: going through all of it takes a moment.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ _CALLED: Final = frozenset(
 _TELLING: Final = _CALLED | frozenset(
     "code slug sku status type kind category country city state language currency email username "
     "year date number brand genre tag rated".split()
+)
+_PROSE: Final = frozenset(
+    "text body content description bio plot summary message comment html markdown note".split()
 )
 _NAMING: Final = frozenset("id ids number no code zip zipcode postcode key".split())
 _SELECTIVE: Final = 0.5  # a text that is repeated as often is worth a filter
@@ -112,7 +115,7 @@ class ListBuilder:
         return sorts
 
     def _sorted_leaves(self) -> list[Leaf]:
-        """Those with an index, and of small collections dates, numbers and names."""
+        """Those with an index, and where others do not hurt, dates, numbers and names."""
         able = [
             one
             for one in self.leaves
@@ -122,7 +125,7 @@ class ListBuilder:
             and one.type != "ObjectId"
         ]
         first = [one for one in able if self.collection.has_index(one.text)]
-        others = [one for one in able if one not in first and self.collection.is_small]
+        others = [one for one in able if one not in first and self.collection.is_scanned]
         wanted = ("DateTime", *_NUMBERS)
         telling = [
             one
@@ -155,7 +158,7 @@ class ListBuilder:
         if leaf.type not in ("DateTime", "Float", "Decimal128") or is_key:
             name = names.claim(base)
             yield Argument(name, leaf.type), {leaf.text: {"$arg": name}}
-        if leaf.type == "String" and _is_called(leaf) and self.collection.is_small:
+        if leaf.type == "String" and _is_called(leaf) and self.collection.is_scanned:
             name = names.claim(_join([base, "matches"]))
             yield Argument(name, "Regex"), {leaf.text: {"$arg": name}}
         if (leaf.type in _NUMBERS or leaf.type == "DateTime") and not is_key:
@@ -176,7 +179,7 @@ class ListBuilder:
         keys = [key for index in self.collection.indexes for key, _ in index.keys]
         if leaf.text in keys:
             return (0 if self.collection.has_index(leaf.text) else 1, keys.index(leaf.text))
-        if not self.collection.is_small or len(leaf.path) > _DEEPEST:
+        if not self.collection.is_scanned or len(leaf.path) > _DEEPEST:
             return None
         rank = self._rank_by_look(leaf)
         return None if rank is None else (rank + len(leaf.path), 0)
@@ -193,6 +196,8 @@ class ListBuilder:
             return 4
         if leaf.type in _COUNTS or leaf.type in _NUMBERS:
             return 6
+        if not _PROSE.isdisjoint(split_words(leaf.path[-1])):
+            return None
         is_selective = not leaf.is_varied and leaf.distinct <= leaf.filled * _SELECTIVE
         return 5 if leaf.type == "String" and is_selective else None
 

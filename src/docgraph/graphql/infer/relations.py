@@ -7,8 +7,11 @@ are never the same by chance.
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 from docgraph.exchange import Deadline, DocgraphError
@@ -24,8 +27,9 @@ from docgraph.graphql.infer.candidates import (
 from docgraph.graphql.infer.survey import Budget, Surveyed
 from docgraph.store import Store
 
-__all__ = ["Relation", "find_relations"]
+__all__ = ["Relation", "find_candidates", "find_relations"]
 
+_MOST_SOURCES: Final = 500  # fields of a collection
 _TESTED: Final = 100  # values of a field
 _FIRST_LOOK: Final = 8
 _MOST_FOUND: Final = 1_000
@@ -33,6 +37,8 @@ _PATIENCE_MS: Final = 2_000
 _MOST_PROBES: Final = 4_000
 _CHANCELESS: Final = frozenset({"objectId", "uuid"})
 _FEW: Final = 5
+_SMALL_NUMBER: Final = 3  # digits
+_HEX_ID: Final = re.compile("[0-9a-f]{24}")
 _HALF, _MOST, _NEARLY_ALL = 0.5, 0.8, 0.95
 
 
@@ -78,7 +84,10 @@ async def find_relations(
     keys = [key for one in collections for key in find_keys(one)]
     relations: list[Relation] = []
     for collection in collections:
-        for source in find_sources(collection):
+        for source in islice(find_sources(collection), _MOST_SOURCES):
+            await asyncio.sleep(0)  # others are served
+            if search.is_exhausted:
+                break
             relation = await search.find(source, keys)
             if relation is not None:
                 relations.append(await search.look_back(relation))
@@ -103,7 +112,7 @@ class _Search:
 
     async def find(self, source: Source, keys: Sequence[Key]) -> Relation | None:
         """What a field refers to, if anything; the best of what is found."""
-        candidates = sorted(_find_candidates(source, keys), key=lambda one: -one.strength)
+        candidates = sorted(find_candidates(source, keys), key=lambda one: -one.strength)
         found: list[Relation] = []
         for candidate in candidates:
             if self.is_exhausted:
@@ -114,7 +123,7 @@ class _Search:
             if relation is not None and _is_believable(relation):
                 found.append(relation)
         if not found:
-            self._remark(source, candidates)
+            self._remark(source, candidates, keys)
             return None
         best = max(found, key=lambda one: (one.strength, one.share, _weigh(one)))
         if len(found) > 1 and best.strength == 0 and source.family not in _CHANCELESS:
@@ -122,9 +131,17 @@ class _Search:
             return None
         return best
 
-    def _remark(self, source: Source, candidates: Sequence[Candidate]) -> None:
+    def _remark(self, source: Source, candidates: Sequence[Candidate], keys: Sequence[Key]) -> None:
         named = [one for one in candidates if one.strength > 1]
-        if named:
+        if _holds_ids_as_texts(source) and not named:
+            others = [one for one in keys if one.family == "objectId" and one.name == "_id"]
+            meant = [one.collection.name for one in others if judge_name(source, one) > 1]
+            if meant:
+                self._notes.append(
+                    f"{source.collection.name}.{source.text} holds ids of {meant[0]} as texts, "
+                    "which never equal ObjectIds: no relation"
+                )
+        if named and source.path[-1] not in ("_id", "id"):  # of an object in the document itself
             key = named[0].key
             self._notes.append(
                 f"{source.collection.name}.{source.text} sounds like {key.collection.name}."
@@ -197,7 +214,8 @@ class _Search:
         return replace(relation, reverse=len(found) / len(tested))
 
 
-def _find_candidates(source: Source, keys: Sequence[Key]) -> Iterator[Candidate]:
+def find_candidates(source: Source, keys: Sequence[Key]) -> Iterator[Candidate]:
+    """The keys that are worth comparing with the values of a field."""
     for key in keys:
         is_same = key.collection is source.collection and source.path == (key.name,)
         is_unsure = not key.collection.is_unique(key.name) and is_copy(source, key)
@@ -216,6 +234,9 @@ def _is_alike(source: Source, key: Key) -> bool:
     if not lengths:
         return False
     own = [len(value) for value in source.values]
+    is_small = max(own) <= _SMALL_NUMBER and all(value.isdigit() for value in source.values)
+    if min(own) <= 1 or is_small:  # letters and small numbers are found everywhere
+        return False
     is_as_long = min(own) >= min(lengths) - 1 and max(own) <= max(lengths) + 1
     is_upper = {value.isupper() for value in source.values}
     return is_as_long and not is_upper.isdisjoint(value.isupper() for value in key.values)
@@ -233,6 +254,10 @@ def _is_believable(relation: Relation) -> bool:
     if strength == 1:
         return share >= _NEARLY_ALL
     return family == "string" and share >= _NEARLY_ALL and relation.found >= _FEW
+
+
+def _holds_ids_as_texts(source: Source) -> bool:
+    return source.family == "string" and all(_HEX_ID.fullmatch(one) for one in source.values)
 
 
 def _weigh(relation: Relation) -> tuple[bool, int]:

@@ -24,15 +24,19 @@ from docgraph.store.catalog import Inventory, Listed, Measure
 from docgraph.store.facts import Index
 from docgraph.store.mounts import is_reserved_collection
 
-__all__ = ["MOST_SECONDS", "SMALL", "Budget", "Scope", "Surveyed", "survey"]
+__all__ = ["MOST_SECONDS", "SCANNED", "SMALL", "Budget", "Scope", "Surveyed", "survey"]
 
 T = TypeVar("T")
 
-SMALL: Final = 100_000  # documents that may be gone through for one query
+SMALL: Final = 100_000  # documents that are gone through to learn something
+SCANNED: Final = 1_000_000  # documents that a query may go through
 _SAMPLING_SHARE: Final = 0.6  # of the budget; relations are looked for in the rest
 _LONGEST_MS: Final = 6_000  # for one collection
 _SHORTEST_MS: Final = 300
 _MOST_COLLECTIONS: Final = 500
+_MOST_NAMED: Final = 20
+_GLANCE_MS: Final = 900  # for a question that can do without an answer
+_MOST_GLANCES: Final = 10
 
 MOST_SECONDS: Final = 45.0
 
@@ -108,8 +112,13 @@ class Surveyed:
 
     @property
     def is_small(self) -> bool:
-        """Whether a query may go through all of it."""
+        """Whether it is worth going through all of it to learn something."""
         return self.documents is not None and self.documents <= SMALL
+
+    @property
+    def is_scanned(self) -> bool:
+        """Whether a query may go through all of it: about a second, where no index serves it."""
+        return self.documents is not None and self.documents <= SCANNED
 
     @property
     def is_complete(self) -> bool:
@@ -128,10 +137,14 @@ class Surveyed:
 async def survey(store: Store, scope: Scope, notes: list[str]) -> list[Surveyed]:
     """Sample what is in scope; what is left out, and why, is added to the notes."""
     inventory = Inventory(store)
-    budget = Budget(scope.seconds * _SAMPLING_SHARE)
+    budget, end = Budget(scope.seconds * _SAMPLING_SHARE), Budget(scope.seconds)
     listed = await _choose(inventory, scope, notes)
     found: list[Surveyed] = []
     for number, one in enumerate(listed):
+        if end.left <= 0:
+            left = ", ".join(other.name for other in listed[number : number + _MOST_NAMED])
+            notes.append(f"left out, as there was no time: {left}; name them to look at them alone")
+            break
         scope.tell(number, len(listed), one.name)
         parts = len(listed) - number
         surveyed = await _look_at(store, inventory, scope, one, budget.share(parts), notes)
@@ -182,7 +195,7 @@ async def _look_at(
     db, name = scope.db, listed.name
     found = Surveyed(db, listed)
     try:
-        measure = await inventory.measure(db, name, Deadline.after_ms(_LONGEST_MS))
+        measure = await inventory.measure(db, name, deadline)
         found.is_fair = await inventory.sample(
             db, name, scope.sample, measure, deadline=deadline, take=_taker(scope, found.profile)
         )
@@ -217,12 +230,12 @@ async def _count(store: Store, found: Surveyed, measure: Measure) -> int | None:
     """About how many documents; of views and time series only whether they are few."""
     if measure.documents is not None:
         return measure.documents
-    deadline = Deadline.after_ms(_SHORTEST_MS * 3)
+    deadline = Deadline.after_ms(_GLANCE_MS)
     try:
-        count = await store.count(found.db, found.name, {}, limit=SMALL + 1, deadline=deadline)
+        count = await store.count(found.db, found.name, {}, limit=SCANNED + 1, deadline=deadline)
     except DocgraphError:
         return None
-    return count if count <= SMALL else None
+    return count if count <= SCANNED else None
 
 
 async def _look_at_ends(store: Store, found: Surveyed) -> None:
@@ -233,14 +246,7 @@ async def _look_at_ends(store: Store, found: Surveyed) -> None:
     if found.listed.kind != "collection" or not found.indexes:
         return
     for direction in (1, -1):
-        one: dict[str, Any] | None = await store.find_one(
-            found.db,
-            found.name,
-            {},
-            projection={"_id": 1},
-            sort={"_id": direction},
-            deadline=Deadline.after_ms(_LONGEST_MS),
-        )
+        one = await _glance(store, found, {}, {"_id": direction})
         if one is not None:
             found.profile.add_id(one["_id"])
 
@@ -249,6 +255,7 @@ async def _look_for_others(store: Store, found: Surveyed) -> None:
     """Whether what looks like an enum has other values, where that costs little."""
     if found.is_complete:
         return
+    glances = 0
     for path, seen in found.profile.shape.walk():
         leaf = seen.elements or seen
         text = ".".join(path)
@@ -256,16 +263,26 @@ async def _look_for_others(store: Store, found: Surveyed) -> None:
             continue
         if not (found.is_small or found.has_index(text)):
             continue
+        glances += 1
+        if glances > _MOST_GLANCES:
+            return  # as sure as the sample is
         known: list[Any] = [*leaf.values, None]
-        try:
-            other = await store.find_one(
-                found.db,
-                found.name,
-                {text: {"$nin": known}},
-                projection={"_id": 1},
-                deadline=Deadline.after_ms(_SHORTEST_MS * 3),
-            )
-        except TimeLimitExceeded:
-            continue  # as sure as the sample is
-        if other is not None:
+        if await _glance(store, found, {text: {"$nin": known}}) is not None:
             found.open_ended.add(path)
+
+
+async def _glance(
+    store: Store, found: Surveyed, filter: dict[str, Any], sort: dict[str, int] | None = None
+) -> Document | None:
+    """The `_id` of one document; None also where it takes too long to find."""
+    try:
+        return await store.find_one(
+            found.db,
+            found.name,
+            filter,
+            projection={"_id": 1},
+            sort=sort,
+            deadline=Deadline.after_ms(_GLANCE_MS),
+        )
+    except TimeLimitExceeded:
+        return None

@@ -66,7 +66,8 @@ async def close_client(client: Client) -> None:
             async with asyncio.timeout(_FAREWELL_SECONDS):
                 await client.close()
                 return
-    client._topology.pop_all_sessions()
+    if client._topology is not None:  # else its name has never led anywhere
+        client._topology.pop_all_sessions()
     client._kill_cursors_queue.clear()
     await client.close()
 

@@ -291,10 +291,12 @@ class Commands:
         found: datetime = reply["localTime"]
         return found
 
-    async def explain(self, db: str, command: Document, deadline: Deadline) -> Document:
-        """How the database would carry out a command that reads, which it does not."""
+    async def explain(
+        self, db: str, command: Document, deadline: Deadline, verbosity: str = "queryPlanner"
+    ) -> Document:
+        """How the database would carry out a command that reads; it does with `executionStats`."""
         seconds = self.budget(deadline)
-        explain: Document = {"explain": dict(command), "verbosity": "queryPlanner"}
+        explain: Document = {"explain": dict(command), "verbosity": verbosity}
         if seconds is not None:
             explain["maxTimeMS"] = max(1, int(seconds * 1000))
         preference = self._read_preference

@@ -31,19 +31,27 @@ __all__ = [
     "find_reason",
 ]
 
-_PARTS: Final = re.compile(r"mongodb(?P<srv>\+srv)?://(?:(?P<login>.*)@)?(?P<hosts>[^/?@]*)", re.S)
+_PARTS: Final = re.compile(
+    r"mongodb(?P<srv>\+srv)?://(?:(?P<login>.*)@)?(?P<hosts>[^/?@]*)"
+    r"(?:/(?P<db>[^?]*))?(?:\?(?P<options>.*))?",
+    re.S,
+)
 GUIDE: Final = "docs/how-to/use-your-own-mongodb.md"
 _DEFAULT_PORT: Final = "27017"
 
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """Where the database is, who we are there, and what we need of it."""
+    """Where the database is, who we are there, and what we need of it.
+
+    `implied_db` is where our user is looked for only because it stands behind the host.
+    """
 
     address: str = ""
     user: str = ""
     origin: str = ""
     rights: tuple[Right, ...] = ()
+    implied_db: str = ""
 
     @classmethod
     def read(cls, connection_string: str, origin: str, rights: Sequence[Right] = ()) -> Contact:
@@ -53,7 +61,9 @@ class Contact:
             return cls(origin=origin, rights=tuple(rights))
         login = (found["login"] or "").partition(":")[0]
         address = f"{found['hosts']} (SRV)" if found["srv"] else found["hosts"]
-        return cls(address, unquote(login), origin, tuple(rights))
+        is_chosen = "authsource=" in (found["options"] or "").lower()
+        implied = "" if is_chosen else unquote(found["db"] or "")
+        return cls(address, unquote(login), origin, tuple(rights), implied)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ async def log_in(client: Client, contact: Contact, more: Iterable[Right] = ()) -
         return Refused(contact, "the way of logging in is not supported", _RIGHT_LOGIN)
     except OperationFailure as error:
         if error.code in _REFUSALS:
-            return Refused(contact, "wrong user, password or authSource", _RIGHT_LOGIN)
+            return Refused(contact, "wrong user, password or authSource", _advise(contact))
         if error.code == UNAUTHORIZED:
             return Refused(contact, "it wants a login, and none is configured", _ANY_LOGIN)
         return None  # it has let us in, and does not know how to tell our rights
@@ -64,6 +64,15 @@ async def log_in(client: Client, contact: Contact, more: Iterable[Right] = ()) -
         return None
     user = known["authenticatedUsers"][0]
     return Lacking.build(contact, user["user"], user["db"], missing)
+
+
+def _advise(contact: Contact) -> str:
+    if not contact.implied_db:
+        return _RIGHT_LOGIN
+    return (
+        f"add authSource=admin if the user was made in admin: now it is looked for in "
+        f"{contact.implied_db!r}, which stands behind the host; or {_RIGHT_LOGIN}"
+    )
 
 
 async def read_version(client: Client) -> str:

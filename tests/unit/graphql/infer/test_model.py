@@ -12,7 +12,7 @@ from docgraph.codec.types import Binary, Code, Decimal128, Int64, ObjectId
 from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.infer.build import KnownNames, build_model
 from docgraph.graphql.infer.infer import Inferred, build_app
-from docgraph.graphql.infer.survey import SMALL, Surveyed
+from docgraph.graphql.infer.survey import SCANNED, Surveyed
 from docgraph.graphql.sections import Graphql
 from docgraph.store.catalog import Listed
 from docgraph.store.facts import Index
@@ -230,7 +230,7 @@ def test_large_collections_are_filtered_and_sorted_by_their_indexes_only() -> No
     ]
     index = Index((("at", -1), ("kind", 1)))
     small = infer(survey("events", documents, index)).model.types["Query"].fields["events"]
-    large = infer(survey("events", documents, index, count=SMALL + 1))
+    large = infer(survey("events", documents, index, count=SCANNED + 1))
 
     arguments = [one.name for one in large.model.types["Query"].fields["events"].arguments]
     assert arguments == ["atFrom", "atBefore", "kind", "limit", "skip"]

@@ -12,7 +12,7 @@ from pymongo.errors import ConfigurationError
 from docgraph.config.section import PluginConfig
 from docgraph.exchange.errors import StartupError
 from docgraph.store import ClientProvider, open_store
-from docgraph.store.driver.client import Client, build_client
+from docgraph.store.driver.client import Client, build_client, close_client
 from docgraph.store.driver.fast_path import FastPath, has_free_connection
 from docgraph.store.sections import AggregationSecurity, MClient
 from tests.unit.config.harness import problems_of
@@ -84,22 +84,27 @@ def test_connection_string_that_cannot_work_stops_the_start_without_its_secrets(
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "told"),
     [
-        "mongodb://ann:hunter2@x@host/",
-        "mongodb://ann:hunter2@host:hunter2/",
-        "mongodb://host/?noSuchOption=hunter2",
-        "mongodb://hunter2@host/",
-        "mongodb://host/?tls=true&tlsCAFile=/hunter2.pem",
+        ("mongodb://ann:hunter2@x@host/", "'@' as %40"),
+        ("mongodb://ann:hunter2/x@host/", "'/' as %2F"),
+        ("mongodb://ann:hunter2?x=y@host/", "'?' as %3F"),
+        ("mongodb://ann:hunter2%@host/", "'%' as %25"),
+        ("mongodb://ann:hunter2@host:hunter2/", "percent-encoded"),
+        ("mongodb://ann:hunter2@/", "names no host"),
+        ("mongodb://host/?noSuchOption=hunter2", "option 'noSuchOption'"),
+        ("mongodb://host/?w=1&retryWrites=hunter2", "option 'retryWrites'"),
+        ("mongodb://hunter2@host/", "percent-encoded"),
+        ("mongodb://host/?tls=true&tlsCAFile=/hunter2.pem", "option 'tlsCAFile'"),
     ],
 )
-def test_checking_the_configuration_finds_a_connection_string_that_cannot_work(
-    text: str, tmp_path: Path
+def test_checking_the_configuration_finds_what_of_a_connection_string_cannot_work(
+    text: str, told: str, tmp_path: Path
 ) -> None:
     (problem,) = problems_of(tmp_path, f"mclient:\n  connection-string: {text}\n")
 
     assert problem.origin.endswith("docgraph.yml:2:3")
-    assert "percent-encoded" in str(problem)
+    assert told in str(problem)
     assert "hunter2" not in str(problem)
 
 
@@ -119,6 +124,11 @@ async def test_servers_that_the_name_server_does_not_tell_are_an_error_of_the_dr
     assert has_free_connection(client)
     with pytest.raises(ConfigurationError):
         await path.read("shop", {"find": "customers"}, ReadPreference.PRIMARY)
+
+
+@pytest.mark.anyio
+async def test_a_client_whose_name_has_never_led_anywhere_can_be_closed() -> None:
+    await close_client(build_client(MClient(), "mongodb+srv://nowhere.invalid/"))
 
 
 def test_configured_database_wins_over_the_embedded_one() -> None:

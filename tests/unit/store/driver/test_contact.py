@@ -33,6 +33,22 @@ def test_address_and_user_are_read_without_the_password(
 
 
 @pytest.mark.parametrize(
+    ("rest", "implied"),
+    [
+        ("", ""),
+        ("/", ""),
+        ("/shop", "shop"),
+        ("/my%20shop?w=1", "my shop"),
+        ("/a?authSource=b", ""),
+    ],
+)
+def test_the_database_behind_the_host_is_where_the_user_is_looked_for(
+    rest: str, implied: str
+) -> None:
+    assert Contact.read(f"mongodb://ann:s3cret@db:1{rest}", "--set").implied_db == implied
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("db:27017: [Errno 111] Connect call failed ('10.0.0.1', 27017)", "nobody listens there"),

@@ -1,0 +1,84 @@
+"""What the database's account of a command means, in a sentence that a person understands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from docgraph.graphql.execute.foresee import Outlook
+from docgraph.store.driver.recording import Sent
+from docgraph.store.explain import Execution
+
+__all__ = ["Judged", "judge_commands"]
+
+_FEW: Final = 1_000  # documents that are gone through in no time
+_WASTE: Final = 10  # documents that are looked at for one that is returned
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A command, what it took, and what to think of it; `advice` is the index that would help."""
+
+    sent: Sent
+    is_good: bool
+    verdict: str
+    advice: str = ""
+
+    def describe(self) -> str:
+        """The figures in a line."""
+        sent, took = self.sent, self.sent.execution
+        index = ", ".join(took.plan.indexes) or "no index"
+        return (
+            f"{sent.field}: {sent.kind} {sent.namespace}: {index}, {took.keys} keys and "
+            f"{took.documents} documents examined, {took.returned} returned, "
+            f"{took.milliseconds} ms"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for JSON."""
+        sent = self.sent
+        content = {
+            "field": sent.field,
+            "kind": sent.kind,
+            "collection": sent.namespace,
+            **sent.execution.as_dict(),
+            "good": self.is_good,
+            "verdict": self.verdict,
+        }
+        return content | ({"createIndex": self.advice} if self.advice else {})
+
+
+def judge_commands(sent: Sequence[Sent], outlook: Outlook) -> list[Judged]:
+    """A verdict on each command, with the index that the outlook wants for its field."""
+    wanted = {
+        one.field: one.as_dict(privileged=True).get("createIndex", "") for one in outlook.fetches
+    }
+    return [_judge(one, wanted.get(one.field, "")) for one in sent]
+
+
+def _judge(sent: Sent, wanted: str) -> Judged:
+    took = sent.execution
+    if took.plan.is_scan and took.documents <= took.returned:
+        return Judged(sent, True, "good: only what is returned is looked at")
+    if took.plan.is_scan:
+        few = took.documents <= _FEW
+        growing = ": that is nothing yet, and grows with the collection" if few else ""
+        what = f"goes through {took.documents} documents to return {took.returned}"
+        return Judged(sent, few, f"{'fine' if few else 'slow'}: {what}{growing}", wanted)
+    if not took.plan.is_known:
+        return Judged(sent, True, "unknown: the database does not say how it finds them")
+    if took.documents > max(took.returned, 1) * _WASTE and took.documents > _FEW:
+        what = f"leads to {took.documents} documents, of which {took.returned} are returned"
+        return Judged(sent, False, f"wasteful: the index {what}", wanted)
+    if took.plan.sorts:
+        few = took.documents <= _FEW
+        text = f"{took.documents} documents are sorted in memory: no index gives the order"
+        return Judged(sent, few, f"{'fine' if few else 'slow'}: {text}", wanted)
+    return Judged(sent, True, f"good: {_praise(took)}")
+
+
+def _praise(took: Execution) -> str:
+    if not took.documents and took.returned:
+        return "everything that is returned stands in the index itself"
+    return "the index leads to what is returned"

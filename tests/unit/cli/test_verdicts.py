@@ -1,0 +1,43 @@
+"""A verdict on each command that a person understands."""
+
+from __future__ import annotations
+
+import pytest
+
+from docgraph.cli.verdicts import judge_commands
+from docgraph.graphql.execute.foresee import FetchOutlook, Outlook
+from docgraph.store.driver.recording import Sent
+from docgraph.store.explain import Execution, QueryPlan
+
+SCAN, INDEX = QueryPlan(("COLLSCAN",), ()), QueryPlan(("FETCH", "IXSCAN"), ("a_1",))
+SORT = QueryPlan(("SORT", "FETCH", "IXSCAN"), ("a_1",))
+OUTLOOK = Outlook(
+    (FetchOutlook("Query.a", "find", "", 5, "d.a", SCAN, True, 9, 9, {"b": 1}),), 0, 0, 1
+)
+CREATE = 'db.getSiblingDB("d").getCollection("a").createIndex({"b": 1})'
+
+
+@pytest.mark.parametrize(
+    ("plan", "documents", "returned", "good", "verdict", "advice"),
+    [
+        (INDEX, 5, 5, True, "good: the index leads to what is returned", ""),
+        (INDEX, 0, 5, True, "good: everything that is returned stands in the index itself", ""),
+        (SCAN, 5, 5, True, "good: only what is returned is looked at", ""),
+        (SCAN, 9, 5, True, "fine: goes through 9 documents to return 5: that is nothing", CREATE),
+        (SCAN, 90_000, 5, False, "slow: goes through 90000 documents to return 5", CREATE),
+        (INDEX, 5_000, 5, False, "wasteful: the index leads to 5000 documents, of which 5", CREATE),
+        (SORT, 5_000, 5_000, False, "slow: 5000 documents are sorted in memory", CREATE),
+        (QueryPlan((), ()), 5, 5, True, "unknown: the database does not say", ""),
+    ],
+)
+def test_a_verdict_says_what_is_good_and_what_an_index_would_mend(
+    plan: QueryPlan, documents: int, returned: int, good: bool, verdict: str, advice: str
+) -> None:
+    sent = Sent("Query.a", "find", "d.a", Execution(plan, documents, documents, returned, 3))
+
+    (judged,) = judge_commands([sent], OUTLOOK)
+
+    assert judged.is_good is good
+    assert judged.verdict.startswith(verdict)
+    assert judged.advice == advice
+    assert judged.as_dict().get("createIndex", "") == advice
