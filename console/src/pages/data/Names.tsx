@@ -50,7 +50,7 @@ export function Names({ owner, segments, kind }: NamesProps) {
       {found === null && <Loading what="Looking for names" />}
       {found !== null && "error" in found && <NotListed error={found.error} kind={kind} segments={segments} isLoggedIn={login !== null} onRetry={retry} />}
       {found !== null && "names" in found && <NameList segments={segments} kind={kind} names={found.names} onNew={() => setMaking(true)} />}
-      {isTop && <OtherPlaces owner={owner} mounted={mounted} />}
+      {isTop && <OtherPlaces owner={owner} mounted={mounted} needsVisits={found !== null && "error" in found} />}
       {isMaking && <NewCollectionDialog segments={segments} onClose={() => setMaking(false)} />}
     </div>
   );
@@ -109,8 +109,15 @@ function NotListed({ error, kind, segments, isLoggedIn, onRetry }: NotListedProp
   );
 }
 
+interface OtherPlacesProps {
+  owner: string | null;
+  mounted: readonly string[];
+  /** No list leads to what was opened before. */
+  needsVisits: boolean;
+}
+
 /** A path to type, those that were opened before, and those that the server's description tells. */
-function OtherPlaces({ owner, mounted }: { owner: string | null; mounted: readonly string[] }) {
+function OtherPlaces({ owner, mounted, needsVisits }: OtherPlacesProps) {
   const [path, setPath] = useState("");
   const [visits, setVisits] = useState(() => listVisits(owner));
   const open = (event: Event) => {
@@ -134,7 +141,7 @@ function OtherPlaces({ owner, mounted }: { owner: string | null; mounted: readon
           <ul class="data-names" aria-label="Mounted elsewhere">{mounted.map((one) => <li key={one}><a href={addressOf(readPath(one))}>{readPath(one).join(" / ")}</a></li>)}</ul>
         </>
       )}
-      {visits.length > 0 && (
+      {needsVisits && visits.length > 0 && (
         <>
           <h2>Opened before</h2>
           <ul class="data-names" aria-label="Opened before">
