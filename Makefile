@@ -11,7 +11,7 @@ TESTERS ?= 3
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run chat test test-fast test-pythons conformance drill drill-long drill-bare drill-browser drill-slow-upload check format docs bench bench-rivals clean
+.PHONY: help setup run console console-check chat test test-fast test-pythons conformance drill drill-long drill-bare drill-browser drill-slow-upload check format docs bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,8 +36,25 @@ $(VENV)/.dev: $(VENV)/.run pyproject.toml constraints.txt
 
 setup: $(VENV)/.dev ## make the virtual environment and install everything
 
-run: $(VENV)/.run ## serve the demo on an embedded MongoDB
+# Packages and the console are installed beside each other.
+run: ## serve the demo on an embedded MongoDB
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.run $(VENV)/.console
 	@$(BIN)/docgraph demo
+
+CONSOLE_SOURCES := $(shell find console -name node_modules -prune -o -type f -print 2>/dev/null)
+
+# Tried once for each state of the sources: who has no Node is not told so at every start.
+$(VENV)/.console: $(CONSOLE_SOURCES) $(wildcard tools/console.py) | $(VENV)/.created
+	@$(BIN)/python tools/console.py --optional
+	@touch $@
+
+console: $(VENV)/.created ## build the console (with Node 20.19+, or one from PyPI)
+	@$(BIN)/python tools/console.py
+	@touch $(VENV)/.console
+
+console-check: $(VENV)/.created ## check the types of the console, and build it
+	@$(BIN)/python tools/console.py --check $(ARGS)
+	@touch $(VENV)/.console
 
 chat: $(VENV)/.run ## serve the chat of examples/chat on an embedded MongoDB
 	@$(BIN)/docgraph serve --config examples/chat/docgraph.yml
@@ -60,10 +77,10 @@ drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debo
 drill-slow-upload: $(VENV)/.dev ## attack a server with slow uploads (SLOW_UPLOADS=1000 SECONDS=20)
 	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_slow_upload.py
 
-drill-browser: $(VENV)/.browser ## try the pages in a real browser (Debian: installs chromium, as root)
+drill-browser: $(VENV)/.browser $(VENV)/.console ## try the pages in a real browser (Debian: installs chromium, as root)
 	@command -v chromium chromium-browser google-chrome-stable google-chrome >/dev/null \
 		|| apt-get install -y --no-install-recommends chromium
-	@$(BIN)/pytest -q -p no:randomly tests/process/test_chat_browser.py
+	@$(BIN)/pytest -q -p no:randomly tests/process/test_chat_browser.py tests/browser
 
 $(VENV)/.browser: $(VENV)/.dev pyproject.toml constraints.txt
 	@echo "installing what drives the browser"
@@ -119,4 +136,4 @@ bench-rivals: $(VENV)/.bench ## measure docgraph beside other GraphQL servers (N
 	@$(BIN)/python -m bench.rivals.run $(ARGS)
 
 clean: ## remove what the targets above made (the data directory stays)
-	@rm -rf $(VENV) .venv-*/ build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/rivals/*/node_modules tests/conformance/*/node_modules
+	@rm -rf $(VENV) .venv-*/ build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/rivals/*/node_modules tests/conformance/*/node_modules console/node_modules src/docgraph/console/static*

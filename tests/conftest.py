@@ -30,7 +30,7 @@ from tests.replica_set import ReplicaSet
 
 settings.register_profile("docgraph", deadline=None, print_blob=True)
 settings.load_profile("docgraph")
-_SLOW = {"process", "conformance"}
+_SLOW = {"process", "conformance", "browser"}
 # What a process opens once and keeps is no leak of the first test that needs it: a loop's pipe for
 # signals, and the process that looks after shared memory.
 uvloop.new_event_loop().close()

@@ -36,10 +36,7 @@ DEFINITIONS = sorted(EXAMPLES.glob("*/app.json"))
 IN_FILES = {
     found.document["_id"]: found.document
     for found in find_definitions(
-        [
-            EXAMPLES / "shop",
-            *(EXAMPLES / name / "app" for name in ("paging", "persisted", "inferred")),
-        ]
+        [EXAMPLES / name for name in ("shop", "inferred/app", "paging/app", "persisted/app")]
     ).definitions
 }
 # What @apollo/client 4.3 and relay-compiler 21.0 make of the queries in persisted/clients
@@ -68,7 +65,7 @@ async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]
             service.insert(name, *documents)
         for path in DEFINITIONS:
             await service.store(adapt(path.read_text(), service.db))
-        for name in ("paging", "persisted", "inferred"):
+        for name in ("inferred", "paging", "persisted"):
             await service.store(adapt(json.dumps(IN_FILES[name]), service.db))
         yield service
 

@@ -101,7 +101,7 @@ async def test_the_front_page_needs_no_login_and_says_where_to_log_in(service: S
     assert "www-authenticate" not in reply.headers
     links = re.findall(r'href="([^"]*)"', reply.text)
     assert {"/?login", "/openapi", "/openapi.json", "/ping", "/health/db"} <= set(links)
-    assert "console" not in reply.text
+    assert {"/console", "/console/ask/open"} <= set(links)
 
 
 async def test_the_front_page_names_the_apps_that_the_caller_may_ask(service: Service) -> None:
@@ -118,7 +118,7 @@ async def test_the_front_page_names_the_apps_that_the_caller_may_ask(service: Se
 async def test_a_stranger_does_not_have_every_app_of_thousands_judged(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("docgraph.server.pages.front._MOST_JUDGED", 1)
+    monkeypatch.setattr("docgraph.server.services.apps._MOST_JUDGED", 1)
     reply = await browse(service, "/")  # the first app by uri is not the open one
 
     assert find_apps(reply) == []
@@ -252,6 +252,23 @@ async def test_the_page_of_an_endpoint_says_how_to_ask_it(service: Service) -> N
     assert reply.status == 405
     assert reply.headers["allow"] == "POST, OPTIONS"
     assert "__typename" in reply.text
+    assert 'href="/console/ask/open"' in reply.text
+    deeper = await browse(service, "/graphql/v1/readers", READER)
+    assert 'href="/console/ask/v1/readers"' in deeper.text
+    hostile = quote(HOSTILE.replace("/", ""), safe="")
+    strange = await browse(service, f"/graphql/{hostile}", ADMIN)
+    check_is_page(strange)
+    assert f'href="/console/ask/{hostile}"' in strange.text
+
+
+async def test_no_page_leads_to_a_console_that_is_off(mongo_client: Mongo, mongo_uri: str) -> None:
+    off = {"console": {"enabled": False}}
+    async with running(mongo_client, mongo_uri, off) as service:
+        await service.define("open", SCHEMA)
+        for path, status in (("/", 200), ("/graphql/open", 405)):
+            reply = await browse(service, path)
+            assert reply.status == status
+            assert "console" not in reply.text
 
 
 async def test_head_is_like_get_without_the_content(service: Service) -> None:

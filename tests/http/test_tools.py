@@ -237,6 +237,31 @@ async def test_parts_as_texts_come_back_as_the_definition_to_store(service: Serv
     assert checked["errors"] == []
 
 
+async def test_parts_are_told_as_texts_that_read_back_as_them(service: Service) -> None:
+    descriptor = {"description": "a: b # c", "enabled": False}
+    definition = build(service, descriptor=descriptor, note=2**53 + 1)
+    odd = {"n": 2**53 + 1, "share": 1.0, "no": "no", "at": {"$date": 1_717_156_800_123}}
+    definition["mappings"]["Query"]["hired"]["find"] |= odd
+    told = (await get(service, "check", definition=definition, texts=True))["texts"]
+
+    assert sorted(told) == ["descriptor", "mappings"]
+    unchecked = await get(service, "check", definition=definition, texts=True, run=False)
+    assert unchecked == {"texts": told}
+    assert told["descriptor"] == 'description: "a: b # c"\nenabled: false\n'
+    checked = await get(service, "check", definition={**definition, **told})
+    assert json.dumps(checked["definition"], sort_keys=True) == json.dumps(
+        definition, sort_keys=True
+    )
+
+
+async def test_a_part_that_is_no_object_has_no_text(service: Service) -> None:
+    definition = build(service, mappings=["people"], descriptor="{enabled: ")
+    told = await get(service, "check", definition=definition, texts=True)
+
+    assert (told["valid"], told["texts"]) == (False, {})
+    assert "texts" not in await get(service, "check", definition=definition)
+
+
 async def test_the_differences_to_the_stored_one_are_told_with_those_that_break_clients(
     service: Service,
 ) -> None:
@@ -505,6 +530,17 @@ async def test_an_index_that_only_orders_what_is_looked_through_is_a_scan(
     (fetch,) = plan["fetches"]
     assert (fetch["indexes"], fetch["access"]) == (["_id_"], "scan")
     assert fetch["missingIndex"] == {"team": 1, "_id": 1}
+
+
+async def test_a_plan_tells_the_limits_of_its_app(service: Service) -> None:
+    definition = build(service, descriptor={"limits": {"fetched-documents": 77}})
+    plan = await get(service, "plan", definition=definition, query=ASK)
+
+    assert plan["limits"] == {
+        "estimatedDocuments": 2_000_000,
+        "fetchedDocuments": 77,
+        "responseBytes": 16 << 20,
+    }
 
 
 async def test_a_plan_without_a_run_asks_for_no_document(service: Service) -> None:

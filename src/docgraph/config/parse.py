@@ -17,11 +17,24 @@ from docgraph.config.node import Node, Origin
 from docgraph.config.scalars import resolve_scalar
 from docgraph.exchange.errors import Problem
 
-__all__ = ["MAX_TEXT", "Parsed", "parse_yaml"]
+__all__ = ["DOCUMENT_BOUNDS", "MAX_TEXT", "Bounds", "Parsed", "parse_yaml"]
 
 MAX_TEXT: Final = 1 << 20
 MAX_DEPTH: Final = 32
 MAX_VALUES: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much a text may hold: characters, levels and values; those of a configuration."""
+
+    text: int = MAX_TEXT
+    depth: int = MAX_DEPTH
+    values: int = MAX_VALUES
+
+
+DOCUMENT_BOUNDS: Final = Bounds(16 << 20, 100, 200_000)  # of a document of the database
+_CONFIGURATION_BOUNDS: Final = Bounds()
 
 _CORE_TAGS: Final[dict[str, type]] = {
     f"tag:yaml.org,2002:{name}": kind
@@ -53,9 +66,11 @@ class _UnreadableError(Exception):
         self.problem = problem
 
 
-def parse_yaml(text: str, locate: Locate, *, at: str = "") -> Parsed:
+def parse_yaml(
+    text: str, locate: Locate, *, at: str = "", bounds: Bounds = _CONFIGURATION_BOUNDS
+) -> Parsed:
     """Parse one document; `locate` gives the origin of a line and column, counted from 0."""
-    composer = _Composer(text, locate, at)
+    composer = _Composer(text, locate, at, bounds)
     try:
         node = composer.compose()
     except _UnreadableError as error:
@@ -68,14 +83,16 @@ class _Composer:
     text: str
     locate: Locate
     at: str
+    bounds: Bounds
     problems: list[Problem] = field(default_factory=list)
     count: int = 0
     anchors: dict[str, tuple[Node, int]] = field(default_factory=dict)
     events: Iterator[Any] = field(init=False)
 
     def compose(self) -> Node:
-        if len(self.text) > MAX_TEXT:
-            self._give_up(self.locate(0, 0), self.at, f"longer than {MAX_TEXT} characters")
+        if len(self.text) > self.bounds.text:
+            longest = self.bounds.text
+            self._give_up(self.locate(0, 0), self.at, f"longer than {longest} characters")
         self.events = self._read_events()
         self._next()  # stream start
         event = self._next()
@@ -115,8 +132,8 @@ class _Composer:
 
     def _compose_node(self, event: Any, path: str, depth: int) -> Node:
         origin = self._origin(event)
-        if depth > MAX_DEPTH:
-            self._give_up(origin, path, f"nested deeper than {MAX_DEPTH} levels")
+        if depth > self.bounds.depth:
+            self._give_up(origin, path, f"nested deeper than {self.bounds.depth} levels")
         if isinstance(event, yaml.AliasEvent):
             return self._follow_alias(event, path)
         before = self.count
@@ -190,8 +207,9 @@ class _Composer:
 
     def _count(self, values: int, origin: Origin, path: str) -> None:
         self.count += values
-        if self.count > MAX_VALUES:
-            self._give_up(origin, path, f"more than {MAX_VALUES} values, aliases included")
+        if self.count > self.bounds.values:
+            most = self.bounds.values
+            self._give_up(origin, path, f"more than {most} values, aliases included")
 
     def _origin(self, event: Any) -> Origin:
         return self.locate(event.start_mark.line, event.start_mark.column)

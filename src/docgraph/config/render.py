@@ -19,31 +19,31 @@ _OLD: Final = re.compile(r"y|n|yes|no|on|off|[0-9][0-9_]*", re.IGNORECASE)
 _WIDTH: Final = 96
 
 
-def render_block(value: Mapping[str, Any]) -> str:
+def render_block(value: Mapping[str, Any], width: int = _WIDTH) -> str:
     """A mapping that reads back as itself; what fits into a line stands in one."""
-    return "".join(f"{line}\n" for line in _render_lines(value))
+    return "".join(f"{line}\n" for line in _render_lines(value, width))
 
 
-def _render_lines(value: Any) -> Iterator[str]:
+def _render_lines(value: Any, width: int) -> Iterator[str]:
     if isinstance(value, Mapping) and value:
         for key, item in value.items():
-            yield from _render_entry(f"{_render_text(str(key))}:", item)
+            yield from _render_entry(f"{_render_text(str(key))}:", item, width)
     elif isinstance(value, list | tuple) and value:
         for item in value:
-            lines = _render_entry("", item)
+            lines = _render_entry("", item, width)
             yield from (f"{'  ' if number else '- '}{line}" for number, line in enumerate(lines))
     else:
         yield render_value(value)
 
 
-def _render_entry(key: str, value: Any) -> Iterator[str]:
+def _render_entry(key: str, value: Any, width: int) -> Iterator[str]:
     line = f"{key} {render_value(value)}".lstrip()
-    if len(line) <= _WIDTH or not isinstance(value, Mapping | list | tuple):
+    if len(line) <= width or not isinstance(value, Mapping | list | tuple):
         yield line
         return
     if key:
         yield key
-    yield from (f"  {line}" if key else line for line in _render_lines(value))
+    yield from (f"  {line}" if key else line for line in _render_lines(value, width))
 
 
 def render_value(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-__all__ = ["Headers"]
+__all__ = ["Headers", "parse_weight"]
 
 
 class Headers:
@@ -65,3 +65,16 @@ class Headers:
 @lru_cache(maxsize=1024)  # the same few names are asked for in every request
 def _encode_name(name: str) -> bytes:
     return name.lower().encode("latin-1")
+
+
+def parse_weight(item: str) -> tuple[str, float]:
+    """One item of `Accept` or `Accept-Encoding`: its name in lower case and its `q`."""
+    name, *parameters = item.split(";")
+    for parameter in parameters:
+        key, _, value = parameter.partition("=")
+        if key.strip().lower() == "q":
+            try:
+                return name.strip().lower(), float(value)
+            except ValueError:
+                return name.strip().lower(), 0.0  # what cannot be read is not accepted
+    return name.strip().lower(), 1.0

@@ -34,7 +34,7 @@ from docgraph.server.pages.front import FrontPage
 from docgraph.server.pipeline import Pipeline
 from docgraph.server.plain_methods import run_plain_methods_in_threads
 from docgraph.server.prepare import Prepared
-from docgraph.server.routes import Route, Routes, bind
+from docgraph.server.routes import Route, Routes, bind_all
 from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
 
@@ -148,7 +148,7 @@ class Docgraph:
             interceptors[one.point].append(one)
         bounds = Bounds(self._prepared.config.get(Core).wait_timeout_ms)
         self._stack.callback(bounds.close)
-        routes = [bind(one, self._prepared.config.sections.get(one.name)) for one in services]
+        routes = bind_all(services, self._prepared.config.sections)
         authenticator = Authenticator(self.plugins.of_kind(Kind.AUTH_MECHANISM))
         return Pipeline(
             Routes(routes, self._build_front(routes, authenticator)),

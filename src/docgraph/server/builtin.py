@@ -50,6 +50,7 @@ from docgraph.auth.users.changes import (
     UserChangeNotifier,
 )
 from docgraph.auth.users.first import FirstUser
+from docgraph.console.service import ConsoleService
 from docgraph.events.streams import EventStreamsProvider
 from docgraph.graphql.apps.cache_plugins import (
     AppsIndex,
@@ -74,6 +75,7 @@ from docgraph.rest.schemas.checks import (
 )
 from docgraph.rest.service import MongoService
 from docgraph.rest.writes.collection_notifier import CollectionNotifier
+from docgraph.server.services.apps import VisibleApps
 from docgraph.server.services.health import DatabaseProbe
 from docgraph.server.services.metrics import MetricsService
 from docgraph.server.services.ping import Ping
@@ -157,8 +159,10 @@ BUILTIN: tuple[type[Plugin], ...] = (
     McpService,
     McpMetadata,
     McpChallenge,
-    # tools for authors
+    # tools for authors, and the page that uses them
     ToolsService,
+    VisibleApps,
+    ConsoleService,
     # documents, and what happens to them
     MongoService,
     EventStreamsProvider,

@@ -28,6 +28,7 @@ from docgraph.auth.mechanisms.sections import (
 from docgraph.auth.sections import Roles
 from docgraph.auth.tokens.sections import AuthTokenService, JwtTokenManager, RndTokenManager
 from docgraph.config.section import Section
+from docgraph.console.sections import Console
 from docgraph.events.sections import Events
 from docgraph.graphql.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql
 from docgraph.mcp.sections import Mcp
@@ -36,7 +37,7 @@ from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.rest.sections import Mongo
 from docgraph.runtime.sections import Core, Cors
 from docgraph.server.sections import ConnectionOptions, HttpListener, HttpsListener
-from docgraph.server.services.sections import DatabaseProbe, Metrics, Ping
+from docgraph.server.services.sections import DatabaseProbe, Metrics, Ping, VisibleApps
 from docgraph.store.sections import AggregationSecurity, MClient
 from docgraph.tools.sections import Tools
 
@@ -57,6 +58,8 @@ _IN_ORDER: Final[tuple[type[Section], ...]] = (
     GraphAppsUpdater,
     Mcp,
     Tools,
+    VisibleApps,
+    Console,
     Ping,
     DatabaseProbe,
     Metrics,

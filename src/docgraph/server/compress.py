@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from functools import lru_cache
 
 from docgraph.exchange.errors import RequestError
-from docgraph.server.fields import parse_weight
+from docgraph.exchange.headers import parse_weight
 
 __all__ = [
     "SMALLEST",

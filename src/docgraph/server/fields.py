@@ -9,7 +9,6 @@ from typing import NamedTuple
 __all__ = [
     "FieldName",
     "RawHeaders",
-    "parse_weight",
     "read_name",
     "render_field",
     "render_raw_field",
@@ -39,19 +38,6 @@ def read_name(name: str) -> FieldName:
         words = (word.capitalize() for word in lower.split("-"))
         name = _SPELLINGS.get(lower) or "-".join(words)
     return FieldName(lower, f"{name}: ".encode("ascii"))
-
-
-def parse_weight(item: str) -> tuple[str, float]:
-    """One item of `Accept` or `Accept-Encoding`: its name in lower case and its `q`."""
-    name, *parameters = item.split(";")
-    for parameter in parameters:
-        key, _, value = parameter.partition("=")
-        if key.strip().lower() == "q":
-            try:
-                return name.strip().lower(), float(value)
-            except ValueError:
-                return name.strip().lower(), 0.0  # what cannot be read is not accepted
-    return name.strip().lower(), 1.0
 
 
 def render_field(name: str, value: str) -> bytes:

@@ -16,12 +16,17 @@ from docgraph.server.respond import phrase_of
 __all__ = ["build_error_body", "render_refusal"]
 
 
-def render_refusal(error: DocgraphError, exchange: Exchange, own: Body | None = None) -> Body:
-    """The answer to a request that is refused; `own` is it in the shape of the service asked."""
+def render_refusal(
+    error: DocgraphError, exchange: Exchange, own: Body | None = None, console: str | None = None
+) -> Body:
+    """The answer to a request that is refused; `own` is it in the shape of the service asked.
+
+    `console` is the path of the page in which people can do what was tried.
+    """
     body = build_error_body(error) if own is None else own
     if body.media_type == MEDIA_TYPE or not wants_page(exchange.request.headers):
         return body
-    return build_refusal_page(error, exchange, body)
+    return build_refusal_page(error, exchange, body, console)
 
 
 def build_error_body(error: DocgraphError) -> Body:

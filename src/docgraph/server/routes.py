@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from docgraph.exchange import Request, StartupError
+from docgraph.exchange.path import encode_path
 from docgraph.plugins.binding import bound_path, is_secured
 from docgraph.plugins.kinds import Service
 from docgraph.server.pages.accept import wants_page
 
-__all__ = ["Route", "Routes", "bind"]
+__all__ = ["Route", "Routes", "bind", "bind_all"]
 
 _LOOKING = ("GET", "HEAD")
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A service, the path it is bound to, and whether callers need an allower for it."""
+    """A service, the path it is bound to, and whether callers need an allower for it.
+
+    `console` is the path of the page for people below which they find what is below `prefix`.
+    """
 
     service: Service
     prefix: tuple[str, ...]
     secured: bool
+    console: tuple[str, ...] | None = None
+
+    def find_page(self, request: Request) -> str | None:
+        """The path of the page in which people do what programs do at the path of this request."""
+        if self.console is None:
+            return None
+        return encode_path((*self.console, *request.segments[len(self.prefix) :]))
 
     @property
     def is_for_everybody(self) -> bool:
@@ -73,3 +84,15 @@ class Routes:
 def bind(service: Service, config: object) -> Route:
     """A service at the `uri` of its section, or at its own default."""
     return Route(service, bound_path(service, config), is_secured(service, config))
+
+
+def bind_all(services: Iterable[Service], sections: Mapping[str, object]) -> list[Route]:
+    """All services, each at its path; the apps know where the console asks them."""
+    routes = [bind(one, sections.get(one.name)) for one in services]
+    console = next((one.prefix for one in routes if one.service.name == "console"), None)
+    if console is None:
+        return routes
+    return [
+        replace(one, console=(*console, "ask")) if one.service.name == "graphql" else one
+        for one in routes
+    ]

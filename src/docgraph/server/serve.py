@@ -89,7 +89,8 @@ def render(
     own = route.service.render_error(error) if route else None
     if route is not None and own is not None:
         check_answer(own, route.service)
-    return render_refusal(error, exchange, own)
+    page = None if route is None else route.find_page(exchange.request)
+    return render_refusal(error, exchange, own, page)
 
 
 def _report(error: DocgraphError, exchange: Exchange) -> None:

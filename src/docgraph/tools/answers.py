@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from docgraph.codec import EncodeError, JsonMode, to_json
+from docgraph.config.render import render_block
 from docgraph.exchange import Body, Exchange
 from docgraph.exchange.errors import BodyError, Forbidden, SecurityViolation
 from docgraph.graphql.apps.app import App
@@ -19,13 +20,14 @@ from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.http.shape import render_result
 from docgraph.runtime import Lane, run_blocking
-from docgraph.tools.draft import Draft
+from docgraph.tools.draft import TEXT_PARTS, Draft
 from docgraph.tools.visits import Visit, Visits
 from docgraph.tools.wanted import Wanted
 
 __all__ = ["Answers"]
 
 _MOST_FINDINGS: Final = 1_000
+_NARROW: Final = 56  # columns: such texts are edited beside others
 _MOST_ROLES: Final = 64
 _MOST_LINES: Final = 5_000
 _MOST_CELLS: Final = 500_000
@@ -43,6 +45,8 @@ class Answers:
     async def check(self, exchange: Exchange, wanted: Wanted) -> dict[str, Any]:
         """The findings of `docgraph apps check`, and what storing the definition would change."""
         draft = _require_draft(wanted)
+        if not wanted.run:
+            return await self._tell_texts(wanted, draft)
         report = await self._examine(exchange, draft)
         content = await run_blocking(self.lane, _describe_report, report, draft)
         limits = self.visits.limits
@@ -51,7 +55,12 @@ class Answers:
             content |= await self._compare(exchange, draft)
         if draft.is_text and not draft.flaws:
             content |= await run_blocking(self.lane, _render_definition, draft)
-        return content
+        return content | await self._tell_texts(wanted, draft)
+
+    async def _tell_texts(self, wanted: Wanted, draft: Draft) -> dict[str, Any]:
+        if not wanted.texts:
+            return {}
+        return {"texts": await run_blocking(self.lane, _render_texts, draft)}
 
     async def _examine(self, exchange: Exchange, draft: Draft) -> Report:
         report = await self.visits.examine(draft)
@@ -115,6 +124,7 @@ class Answers:
         if not privileged:
             return content
         content["warnings"] = [one.warning for one in outlook.fetches if one.warning]
+        content["limits"] = _describe_limits(visit.app)
         if wanted.run:
             is_draft = wanted.draft is not None
             return content | await self._run(visit, request, is_draft=is_draft)
@@ -192,6 +202,16 @@ class Answers:
         }
 
 
+def _describe_limits(app: App) -> dict[str, int]:
+    """What bounds a query of the app, in the units of its plan."""
+    limits = app.limits
+    return {
+        "estimatedDocuments": limits.estimated_documents,
+        "fetchedDocuments": limits.fetched_documents,
+        "responseBytes": limits.response_bytes,
+    }
+
+
 def _require_draft(wanted: Wanted) -> Draft:
     if wanted.draft is None:
         raise BodyError("'definition' is missing", hint="give the definition of an app")
@@ -221,6 +241,20 @@ def _render_definition(draft: Draft) -> dict[str, Any]:
         return {"definition": to_json(draft.document, JsonMode.STANDARD)}
     except EncodeError:
         return {}  # a finding says so
+
+
+def _render_texts(draft: Draft) -> dict[str, str]:
+    """The parts that are objects as YAML, which reads back as them."""
+    texts = {}
+    for part in TEXT_PARTS:
+        value = draft.document.get(part)
+        if not isinstance(value, Mapping):
+            continue
+        try:
+            texts[part] = render_block(to_json(value, JsonMode.STANDARD), _NARROW)
+        except EncodeError:
+            continue  # a finding says so
+    return texts
 
 
 def _choose_roles(app: App, roles: Sequence[str] | None) -> Sequence[str]:

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from docgraph.config.node import Node, Origin, to_plain
-from docgraph.config.parse import parse_yaml
+from docgraph.config.parse import DOCUMENT_BOUNDS, parse_yaml
 from docgraph.exchange import Document
 from docgraph.exchange.errors import Problem
 from docgraph.graphql.definition.findings import Finding, Place
 from docgraph.graphql.definition.inputs import build_bson
 
-__all__ = ["Draft", "read_draft"]
+__all__ = ["TEXT_PARTS", "Draft", "read_draft"]
 
-_PARTS: Final = ("mappings", "descriptor")
+TEXT_PARTS: Final = ("mappings", "descriptor")
 _LONGEST_PLACE: Final = 1_000
 _INDEX: Final = re.compile(r"\[([0-9]{1,9})\]")
 
@@ -58,8 +58,12 @@ def read_draft(source: Mapping[str, Any]) -> Draft:
     flaws: list[Finding] = []
     for key, value in source.items():
         plain = value
-        if key in _PARTS and isinstance(value, str):
-            parsed = parse_yaml(value, lambda line, column: Origin("", line + 1, column + 1))
+        if key in TEXT_PARTS and isinstance(value, str):
+            parsed = parse_yaml(
+                value,
+                lambda line, column: Origin("", line + 1, column + 1),
+                bounds=DOCUMENT_BOUNDS,
+            )
             if parsed.node is None or parsed.problems:
                 flaws += [_read_problem(key, problem) for problem in parsed.problems]
                 continue
@@ -69,7 +73,7 @@ def read_draft(source: Mapping[str, Any]) -> Draft:
             document[key] = build_bson(plain)
         except ValueError as error:
             flaws.append(Finding(key, str(error)))
-    is_text = any(isinstance(source.get(part), str) for part in _PARTS)
+    is_text = any(isinstance(source.get(part), str) for part in TEXT_PARTS)
     return Draft(document, texts, tuple(flaws), is_text)
 
 

@@ -43,7 +43,7 @@ _SHORT: Final = 16_384  # bytes of a body that is read at once
 _ASKING: Final = ("query", "variables", "operationName")
 _LOOKING: Final = ("roles", "user")
 _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "check": ("definition",),
+    "check": ("definition", "texts", "run"),
     "draft": ("definition", *_ASKING, *_LOOKING),
     "plan": ("app", "definition", *_ASKING, *_LOOKING, "run"),
     "matrix": ("app", "definition", *_LOOKING, "request"),

@@ -45,6 +45,7 @@ _MEMBERS: Final[Mapping[str, type]] = {
     "roles": list,
     "user": str,
     "run": bool,
+    "texts": bool,
     "request": dict,
     "db": str,
     "collections": list,
@@ -65,6 +66,7 @@ class Wanted:
     roles: tuple[str, ...] | None = None
     user: str | None = None
     run: bool = True
+    texts: bool = False
     question: Question | None = None
     db: str | None = None
     collections: tuple[str, ...] | None = None
@@ -145,6 +147,7 @@ def read_wanted(content: Mapping[str, Any], known: Collection[str]) -> Wanted:
         roles=roles,
         user=_read_name(given, "user"),
         run=given.get("run", True),
+        texts=given.get("texts", False),
         question=_read_question(given, roles or ()),
         db=_read_name(given, "db"),
         collections=_read_texts(given, "collections", _MOST_COLLECTIONS),

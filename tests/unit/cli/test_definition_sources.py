@@ -14,7 +14,9 @@ from docgraph.cli.apps.export import write_definition
 from docgraph.cli.apps.sources import find_definitions
 from docgraph.codec import decode
 from docgraph.codec.types import Decimal128, ObjectId
+from docgraph.config.render import render_block
 from docgraph.exchange import StartupError
+from docgraph.tools.draft import read_draft
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SCHEMA = "type Query {\n  items: [Item]\n}\n\ntype Item {\n  name: String\n}\n"
@@ -70,6 +72,20 @@ def test_a_definition_can_be_one_file_of_yaml(tmp_path: Path) -> None:
     save(tmp_path, {"shop.yml": f"_id: shop\nschema: |\n  type Query\nmappings:\n{mappings}"})
 
     assert read_one(tmp_path) == {"_id": "shop", "schema": "type Query\n", "mappings": MAPPINGS}
+
+
+def test_yaml_holds_as_much_as_a_document_does(tmp_path: Path) -> None:
+    deep: Any = {"a": 1}
+    for _ in range(40):
+        deep = {"$and": [deep]}
+    types = {f"T{number}": {"field": "a.b"} for number in range(11_000)}
+    large = {**types, "Query": {"items": {"db": "d", "collection": "c", "find": deep}}}
+    text = render_block(large)
+    save(tmp_path / "shop", {"schema.graphql": SCHEMA, "mappings.yml": text})
+
+    assert read_one(tmp_path)["mappings"] == large
+    draft = read_draft({"mappings": text})
+    assert (draft.flaws, draft.document) == ((), {"mappings": large})
 
 
 def test_values_of_yaml_are_those_of_json(tmp_path: Path) -> None:

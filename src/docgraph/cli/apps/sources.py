@@ -14,7 +14,7 @@ from typing import Any
 
 from docgraph.codec import decode
 from docgraph.config.node import Origin, to_plain
-from docgraph.config.parse import parse_yaml
+from docgraph.config.parse import DOCUMENT_BOUNDS, parse_yaml
 from docgraph.exchange import DocgraphError, Document
 from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.definition.inputs import build_bson
@@ -201,7 +201,11 @@ def read_content(file: Path) -> Any:
             return decode(text)
         except DocgraphError as error:
             raise UnreadableError(f"not valid JSON: {error.message}") from None
-    parsed = parse_yaml(text, lambda line, column: Origin(file.name, line + 1, column + 1))
+    parsed = parse_yaml(
+        text,
+        lambda line, column: Origin(file.name, line + 1, column + 1),
+        bounds=DOCUMENT_BOUNDS,
+    )
     if parsed.node is None or parsed.problems:
         raise UnreadableError("; ".join(_describe(parsed.problems)))
     try:

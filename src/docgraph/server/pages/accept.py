@@ -10,8 +10,8 @@ import re
 from functools import lru_cache
 
 from docgraph.exchange import Headers
+from docgraph.exchange.headers import parse_weight
 from docgraph.exchange.markup import MEDIA_TYPE
-from docgraph.server.fields import parse_weight
 
 __all__ = ["wants_page"]
 

@@ -6,9 +6,8 @@ where a query to it would be admitted. `/?login` asks browsers for a name and a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from html import escape
-from itertools import count
 from typing import Any, ClassVar, Final
 
 from docgraph.auth.authenticate import Authenticator
@@ -17,19 +16,18 @@ from docgraph.exchange.errors import StoreError, Unauthenticated
 from docgraph.exchange.markup import MEDIA_TYPE, code, link
 from docgraph.exchange.path import encode_path
 from docgraph.graphql.apps.stored_definitions import Entry
-from docgraph.mcp.call import Call
 from docgraph.mcp.desk import Desk
 from docgraph.plugins.kinds import Service
 from docgraph.server.pages.refusal import PAGE_HEADERS, STYLE, asks_for_password
+from docgraph.server.services.apps import find_description, find_visible_apps
 
 __all__ = ["FrontPage"]
 
-_MOST_APPS: Final = 100  # that are named
-_MOST_JUDGED: Final = 300  # each is a look at the rules, which strangers can ask for, too
 _LONGEST_MS: Final = 10_000
 _LOGIN: Final = "login"
 # What is worth a look, by the name of the service.
 _SIGNS: Final = {
+    "console": ("Console", "ask the apps, see how they answer, change them"),
     "openapiPage": ("API description", "everything that is served, for callers who may know"),
     "openapi": ("OpenAPI", "the same for programs"),
     "ping": ("Ping", "whether the server answers"),
@@ -57,6 +55,7 @@ class FrontPage(Service):
         self._title = title
         self._desk = desk
         self._apps_at = paths.get("graphql", ())
+        self._console_at = paths.get("console")
         self._authenticator = authenticator
         self._signs = "".join(_render_signs(paths))
 
@@ -89,7 +88,7 @@ class FrontPage(Service):
     async def _list_apps(self, desk: Desk, exchange: Exchange) -> str:
         heading = "<h2>Apps</h2>"
         try:
-            found, has_more = await _find_apps(desk, exchange)
+            found, has_more = await find_visible_apps(desk, exchange)
         except StoreError:
             return f"{heading}<p>The database does not answer, so they are not known now.</p>"
         if not found:
@@ -99,23 +98,16 @@ class FrontPage(Service):
 
     def _render_app(self, entry: Entry) -> str:
         path = encode_path((*self._apps_at, *entry.uri.split("/")))
-        descriptor = entry.document.get("descriptor")
-        told = descriptor.get("description") if isinstance(descriptor, Mapping) else None
-        about = f'<br><span class="soft">{escape(told)}</span>' if isinstance(told, str) else ""
-        return f"<li>POST {link(path, path)}{about}</li>"
+        told = find_description(entry)
+        about = "" if told is None else f'<br><span class="soft">{escape(told)}</span>'
+        return f"<li>POST {link(path, path)}{self._render_asking(entry)}{about}</li>"
 
-
-async def _find_apps(desk: Desk, exchange: Exchange) -> tuple[Sequence[Entry], bool]:
-    """The first apps that are there for the caller, and whether there are more for him."""
-    judged = count(1)
-    found: list[Entry] = []
-    async for entry in desk.find_apps(
-        Call(exchange), wanted=lambda _: next(judged) <= _MOST_JUDGED
-    ):
-        if len(found) == _MOST_APPS:
-            return found, True
-        found.append(entry)
-    return found, False
+    def _render_asking(self, entry: Entry) -> str:
+        """Where people ask the app."""
+        if self._console_at is None:
+            return ""
+        path = encode_path((*self._console_at, "ask", *entry.uri.split("/")))
+        return f" · {link(path, 'ask')}"
 
 
 def _render_signs(paths: Mapping[str, tuple[str, ...]]) -> Iterator[str]:

@@ -38,10 +38,12 @@ _GRAPHQL: Final = "graphql"
 _EXAMPLE: Final = '{"query": "{ __typename }"}'
 
 
-def build_refusal_page(error: DocgraphError, exchange: Exchange, body: Body) -> Body:
-    """The answer `body` to a program, as one to a person."""
+def build_refusal_page(
+    error: DocgraphError, exchange: Exchange, body: Body, console: str | None = None
+) -> Body:
+    """The answer `body` to a program, as one to a person, who may find a way on at `console`."""
     title = f"{body.status} {phrase_of(body.status)}".strip()
-    content = "".join(_render(error, exchange, body.status))
+    content = "".join(_render(error, exchange, body.status, console))
     headers = [one for one in body.headers if one[0].lower() not in _OURS]
     return replace(
         body,
@@ -56,7 +58,9 @@ def asks_for_password(error: Unauthenticated) -> bool:
     return any(value.lower().startswith(_ASKING) for _, value in error.headers)
 
 
-def _render(error: DocgraphError, exchange: Exchange, status: int) -> Iterator[str]:
+def _render(
+    error: DocgraphError, exchange: Exchange, status: int, console: str | None
+) -> Iterator[str]:
     yield f"<h1><b>{status}</b> {escape(phrase_of(status))}</h1>"
     if isinstance(error, Unauthenticated):
         yield "<p>Only callers who are known may go on here.</p>"
@@ -65,7 +69,7 @@ def _render(error: DocgraphError, exchange: Exchange, status: int) -> Iterator[s
     elif isinstance(error, Forbidden):
         yield from _render_denial(exchange)
     else:
-        yield from _render_reason(error, exchange)
+        yield from _render_reason(error, exchange, console)
     yield f"<p>{link('/', 'Front page')}</p>"
 
 
@@ -99,11 +103,13 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def _render_reason(error: DocgraphError, exchange: Exchange) -> Iterator[str]:
+def _render_reason(error: DocgraphError, exchange: Exchange, console: str | None) -> Iterator[str]:
     yield f"<p>{_sentence(error.message)}</p>"
     if error.hint is not None:
         yield f'<p class="soft">{_sentence(error.hint)}</p>'
     if exchange.service == _GRAPHQL and isinstance(error, MethodNotAllowed):
+        if console is not None:
+            yield f"<p>{link(console, 'Ask this app in the console')}</p>"
         yield "<p>GraphQL apps are asked with POST. Send JSON such as this to this address:</p>"
         yield f"<pre>Content-Type: application/json\n\n{escape(_EXAMPLE)}</pre>"
     facts = [f"code {code(error.code)}"]

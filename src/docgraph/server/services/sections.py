@@ -1,4 +1,4 @@
-"""The small services of the instance itself: `ping`, `database-probe` and `metrics`."""
+"""The small services of the instance itself: `ping`, `database-probe`, `metrics`, `visibleApps`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from docgraph.config.section import ServiceConfig, Uri
 
-__all__ = ["DatabaseProbe", "Metrics", "Ping"]
+__all__ = ["DatabaseProbe", "Metrics", "Ping", "VisibleApps"]
 
 
 class Ping(ServiceConfig, frozen=True):
@@ -55,3 +55,14 @@ class Metrics(ServiceConfig, frozen=True):
     enabled: Annotated[bool, Meta(description="whether the service is on")] = True
     uri: Annotated[Uri, Meta(description="path of the service")] = "/metrics"
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
+
+
+class VisibleApps(ServiceConfig, frozen=True):
+    """Names the GraphQL apps that the caller may ask."""
+
+    section_name: ClassVar[str] = "visibleApps"
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="path of the service")] = "/_apps"
+    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
+        False
+    )

@@ -1,0 +1,94 @@
+/** Documents, collections and indexes made, changed and deleted, by the REST API. */
+
+import { type Segments, dataPath, pathByFilter, typesKept } from "./data.js";
+import { ApiError } from "./error.js";
+import { type DocumentId, pathTo } from "./ids.js";
+import { request } from "./session.js";
+import { type Fields, isFields, parseTyped, writeTyped } from "./typed.js";
+
+const jsonBody = { "Content-Type": "application/json" };
+
+/** Make a collection; 412: there is one already. */
+export async function createCollection(segments: Segments): Promise<void> {
+  await request(dataPath(segments), { method: "PUT", headers: { ...jsonBody, "If-None-Match": "*" }, body: "{}" });
+}
+
+/** Store a new document; what is stored, as far as the caller may read it. 409: there is one with this id. */
+export async function insertDocument(segments: Segments, document: string): Promise<Fields | null> {
+  const headers = { ...jsonBody, Prefer: "return=representation" };
+  const response = await request(`${dataPath(segments)}?${typesKept}`, { method: "POST", headers, body: document });
+  const text = await response.text();
+  const stored = text === "" ? null : parseTyped(text);
+  return stored !== null && isFields(stored) ? stored : null;
+}
+
+/**
+ * Make `after` of a document that is `before`, if its etag is still this one (412: it is not).
+ *
+ * Only what differs is sent, so that nothing else is touched, such as properties that rules hide from the caller; the whole
+ * document is sent where the order of its names has changed, or its id has no path.
+ */
+export async function changeDocument(segments: Segments, id: DocumentId, before: Fields, after: Fields, etag: string): Promise<void> {
+  const headers = { ...jsonBody, "If-Match": etag };
+  const path = pathTo(dataPath(segments), id);
+  if (path === null) {
+    requirePlainNames(after.keys());
+    const body = writeTyped(new Map([["_id", id], ...after]), 0);
+    await request(`${dataPath(segments)}?wm=update`, { method: "POST", headers, body });
+    return;
+  }
+  const patch = hasKeptOrder(before, after) ? describeDifference(before, after) : null;
+  if (patch === null) requirePlainNames(after.keys());
+  await request(path, { method: patch === null ? "PUT" : "PATCH", headers, body: patch ?? writeTyped(after, 0) });
+}
+
+/** Delete a document, if its etag is still this one (412: it is not). */
+export async function removeDocument(segments: Segments, id: DocumentId, etag: string): Promise<void> {
+  const path = pathTo(dataPath(segments), id);
+  const headers = { "If-Match": etag };
+  if (path !== null) {
+    await request(path, { method: "DELETE", headers });
+    return;
+  }
+  const response = await request(pathByFilter(`${dataPath(segments)}/*`, id), { method: "DELETE", headers });
+  const { deleted } = (await response.json()) as { deleted: number };
+  if (deleted !== 1) throw new ApiError(404, "not-found", "The document is not there any more, or not yours to delete.");
+}
+
+export async function createIndex(segments: Segments, name: string, keys: string, options: string): Promise<void> {
+  const body = `{"keys": ${keys}, "ops": ${options.trim() === "" ? "{}" : options}}`;
+  await request(dataPath([...segments, "_indexes", name]), { method: "PUT", headers: jsonBody, body });
+}
+
+export async function removeIndex(segments: Segments, name: string): Promise<void> {
+  await request(dataPath([...segments, "_indexes", name]), { method: "DELETE" });
+}
+
+export async function listIndexes(segments: Segments, signal: AbortSignal): Promise<readonly Fields[]> {
+  const response = await request(`${dataPath([...segments, "_indexes"])}?${typesKept}`, { signal });
+  return parseTyped(await response.text()) as readonly Fields[];
+}
+
+/** What was there keeps its order, and what is new comes behind it. */
+function hasKeptOrder(before: Fields, after: Fields): boolean {
+  const kept = [...before.keys()].filter((name) => after.has(name));
+  return [...after.keys()].slice(0, kept.length).every((name, index) => name === kept[index]);
+}
+
+function describeDifference(before: Fields, after: Fields): string {
+  const set = [...after].filter(([name, value]) => !before.has(name) || writeTyped(before.get(name)!, 0) !== writeTyped(value, 0));
+  const unset = [...before.keys()].filter((name) => !after.has(name));
+  requirePlainNames([...set.map(([name]) => name), ...unset]);
+  const parts = [set.length > 0 ? `"$set": ${writeTyped(new Map(set), 0)}` : "", unset.length > 0 ? `"$unset": ${JSON.stringify(Object.fromEntries(unset.map((name) => [name, ""])))}` : ""];
+  return `{${parts.filter(Boolean).join(", ")}}`;
+}
+
+/** On the first level the REST API reads a dot as a place inside, and a dollar sign as an operator. */
+function requirePlainNames(names: Iterable<string>): void {
+  for (const name of names) {
+    if (name === "" || name.includes(".") || name.startsWith("$")) {
+      const message = `The REST API cannot write a property called ${JSON.stringify(name)} on the first level.`;
+      throw new ApiError(0, "no-such-name", message, undefined, "Other programs can; the other properties can be changed here.");
+    }
+  }
+}

@@ -1,0 +1,127 @@
+/** Databases, collections and documents, by the REST API: read and listed. */
+
+import { ApiError, asApiError, readError } from "./error.js";
+import { type DocumentId, pathTo } from "./ids.js";
+import { request, requestJson, send } from "./session.js";
+import { pathOf } from "./settings.js";
+import { type Fields, type Value, isFields, parseTyped, writeTyped } from "./typed.js";
+import { Scalar } from "../parts/json.js";
+
+/** The segments of a path below that of the REST API, decoded. */
+export type Segments = readonly string[];
+
+/** What stands at a path: names of databases, names of collections, or documents. */
+export type PlaceKind = "databases" | "database" | "collection";
+
+export interface Query {
+  /** JSON, as lenient as the server reads it; empty: all documents. */
+  readonly filter: string;
+  /** Empty: newest first. */
+  readonly sort: string;
+}
+
+export interface Page {
+  readonly documents: readonly Fields[];
+  /** Where the next page begins; null: this is the last one. */
+  readonly next: string | null;
+  /** Documents of a page, where fewer than usual fit into an answer. */
+  readonly size: number | null;
+}
+
+export interface StoredDocument {
+  readonly fields: Fields;
+  readonly etag: string;
+  /** All of it, as it came. */
+  readonly text: string;
+}
+
+const mostNamePages = 100;
+const smallerSizes = [null, 10, 1] as const; // documents of a page; null: as many as the server likes
+const noEtag = "none"; // of documents that were not written by the REST API: it passes until somebody writes them
+export const typesKept = "jsonMode=strict";
+
+export function dataPath(segments: Segments): string {
+  return pathOf("mongo", ...segments);
+}
+
+/** What stands at a path, by the methods that it takes: they are told to everybody. */
+export async function findKind(segments: Segments, signal: AbortSignal): Promise<PlaceKind> {
+  const response = await send(dataPath(segments), { method: "OPTIONS", signal });
+  const allowed = (response.headers.get("Allow") ?? "").split(/,\s*/);
+  if (allowed.includes("POST")) return "collection";
+  return allowed.includes("PUT") ? "database" : "databases";
+}
+
+/** The names of the databases or collections at a path. */
+export async function listNames(segments: Segments, signal: AbortSignal): Promise<readonly string[]> {
+  const names: string[] = [];
+  let query: string | null = "";
+  for (let page = 0; query !== null && page < mostNamePages; page += 1) {
+    const response: Response = await request(dataPath(segments) + query, { signal });
+    const found: unknown = await response.json();
+    if (!Array.isArray(found)) throw new ApiError(0, "no-names", "A document stands at this path, no collection.");
+    names.push(...found.map(String));
+    query = findNext(response);
+  }
+  return names;
+}
+
+/** A page of the documents behind `after`; empty: the first one. Documents that are too many for one answer come in smaller pages. */
+export async function readPage(segments: Segments, query: Query, after: string, signal: AbortSignal): Promise<Page> {
+  for (const size of smallerSizes) {
+    try {
+      const asked = `${dataPath(segments)}?${typesKept}&after=${encodeURIComponent(after)}${writeQuery(query)}`;
+      const response = await request(size === null ? asked : `${asked}&pagesize=${size}`, { signal });
+      const documents = parseTyped(await response.text()) as readonly Fields[];
+      return { documents, next: new URLSearchParams(findNext(response) ?? "").get("after"), size };
+    } catch (error) {
+      if (asApiError(error).code !== "answer-too-large" || size === 1) throw error;
+    }
+  }
+  throw new ApiError(0, "client-error", "No page is small enough.");
+}
+
+/** Whether the server can read a query; throws what it finds wrong. Nothing is looked for. */
+export async function checkQuery(segments: Segments, query: Query, signal: AbortSignal): Promise<void> {
+  await request(`${dataPath(segments)}?pagesize=0${writeQuery(query)}`, { signal });
+}
+
+/** How many documents match; the database counts them. */
+export async function countDocuments(segments: Segments, { filter }: Query, signal: AbortSignal): Promise<number> {
+  const path = `${dataPath(segments)}/_size?${writeQuery({ filter, sort: "" })}`;
+  return (await requestJson<{ _size: number }>(path, { signal }))._size;
+}
+
+/** A document; null where there is none. */
+export async function readDocument(segments: Segments, id: DocumentId, signal?: AbortSignal): Promise<StoredDocument | null> {
+  const path = pathTo(dataPath(segments), id);
+  const response = await send(path ? `${path}&${typesKept}` : `${pathByFilter(dataPath(segments), id)}&${typesKept}&pagesize=1`, signal ? { signal } : {});
+  if (response.status === 404) return null;
+  if (!response.ok) throw await readError(response);
+  const text = await response.text();
+  const found = parseTyped(text);
+  const fields = Array.isArray(found) ? (found as readonly Value[])[0] : found;
+  if (!isFields(fields)) return null;
+  return { fields, etag: response.headers.get("ETag") ?? etagOf(fields), text: path ? text : text.slice(1, -1) };
+}
+
+/** The address of all documents that have this id, which is one: for ids that no path has. */
+export function pathByFilter(path: string, id: DocumentId): string {
+  return `${path}?filter=${encodeURIComponent(`{"_id":{"$eq":${writeTyped(id, 0)}}}`)}`;
+}
+
+export function etagOf(fields: Fields): string {
+  const etag = fields.get("_etag");
+  return etag instanceof Scalar ? etag.text : typeof etag === "string" ? etag : noEtag;
+}
+
+function writeQuery({ filter, sort }: Query): string {
+  const filtering = filter.trim() === "" ? "" : `&filter=${encodeURIComponent(filter)}`;
+  return sort.trim() === "" ? filtering : `${filtering}&sort=${encodeURIComponent(sort.trim())}`;
+}
+
+/** The query of the next page; the path is the one that was asked, whatever stands before the server. */
+function findNext(response: Response): string | null {
+  const link = /<[^>?]*(\?[^>]*)>;\s*rel="next"/.exec(response.headers.get("Link") ?? "");
+  return link?.[1] ?? null;
+}

@@ -1,0 +1,60 @@
+/** What went wrong with a request, in one shape for all of them. */
+
+export class ApiError extends Error {
+  constructor(
+    /** The status of the answer; 0 when there was none. */
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly details: unknown = undefined,
+    readonly hint: string | undefined = undefined,
+  ) {
+    super(message);
+    this.name = "ApiError";
+  }
+
+  /** The caller is not known, or not any more. */
+  get isUnauthenticated(): boolean {
+    return this.status === 401;
+  }
+}
+
+/** The error as a caller can show it, whatever was thrown. */
+export function asApiError(thrown: unknown): ApiError {
+  if (thrown instanceof ApiError) return thrown;
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  return new ApiError(0, "client-error", message);
+}
+
+/** The error that an answer holds; answers of proxies may hold anything. */
+export async function readError(response: Response): Promise<ApiError> {
+  const text = await response.text().catch(() => "");
+  try {
+    const body: unknown = JSON.parse(text);
+    if (isRecord(body)) return fromBody(response.status, body);
+  } catch {
+    // Not JSON: the status says what there is to say.
+  }
+  return new ApiError(response.status, "http-error", response.statusText || `status ${response.status}`, text.slice(0, 2000));
+}
+
+function fromBody(status: number, body: Record<string, unknown>): ApiError {
+  const inner = isRecord(body["error"]) ? body["error"] : body;
+  const message = inner["message"] ?? firstMessage(inner["errors"]) ?? `status ${status}`;
+  const hint = inner["hint"];
+  return new ApiError(
+    status,
+    String(inner["code"] ?? "http-error"),
+    String(message),
+    inner["details"] ?? body,
+    typeof hint === "string" ? hint : undefined,
+  );
+}
+
+function firstMessage(errors: unknown): unknown {
+  return Array.isArray(errors) && isRecord(errors[0]) ? errors[0]["message"] : undefined;
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

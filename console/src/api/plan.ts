@@ -1,0 +1,55 @@
+/** `POST /_tools/plan`: what a query costs, and why. */
+
+import { type GraphqlError, type Question, isObject, readErrors, writeQuestion } from "./graphql.js";
+import { requestJson } from "./session.js";
+import { pathOf } from "./settings.js";
+
+export interface Command {
+  readonly field: string;
+  readonly kind: string;
+  readonly collection: string;
+  readonly parents: number;
+  readonly documents: number;
+  readonly startedMs: number;
+  readonly ms: number;
+}
+
+export interface Fetch {
+  readonly field: string;
+  readonly way: string;
+  readonly limit: number | null;
+  readonly access: "index" | "scan" | "unknown";
+  readonly advice?: string;
+  readonly collection?: string;
+  readonly documents?: number | null;
+  readonly examined?: number | null;
+  readonly indexes?: readonly string[];
+  readonly sortsInMemory?: boolean;
+  readonly createIndex?: string;
+}
+
+export interface Limits {
+  readonly estimatedDocuments: number;
+  readonly fetchedDocuments: number;
+  readonly responseBytes: number;
+}
+
+export interface Plan {
+  readonly estimatedDocuments: { readonly byLimits: number; readonly byCounts?: number };
+  readonly wouldBeRefused: boolean;
+  readonly fetches: readonly Fetch[];
+  readonly warnings?: readonly string[];
+  readonly limits?: Limits;
+  readonly plan?: string;
+  readonly commands?: readonly Command[];
+  readonly documents?: number;
+  readonly errors: readonly GraphqlError[];
+}
+
+/** The plan of a query; with `run` it is carried out to see what it costs. */
+export async function explain(uri: string, question: Question, run: boolean, signal: AbortSignal): Promise<Plan> {
+  const body = writeQuestion(question, { app: uri, run });
+  const headers = { "Content-Type": "application/json" };
+  const answer = await requestJson<Omit<Plan, "errors">>(pathOf("tools", "plan"), { method: "POST", headers, body, signal });
+  return { ...answer, errors: isObject(answer) ? readErrors(answer) : [] };
+}

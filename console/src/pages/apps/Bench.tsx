@@ -1,0 +1,162 @@
+/** The tools around one definition: its head, its tabs, and what has to be said about saving it. */
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type AppId, nameOf } from "../../api/apps.js";
+import { checkDefinition } from "../../api/tools.js";
+import { asApiError } from "../../api/error.js";
+import { Notice } from "../../parts/basic.js";
+import { Tabs } from "../../parts/Tabs.js";
+import { BenchHead } from "./BenchHead.js";
+import { Changes } from "./Changes.js";
+import { Conflict } from "./Conflict.js";
+import { Definition } from "./Definition.js";
+import { ConfirmBreaking, ConfirmDelete } from "./Dialogs.js";
+import { MatrixView } from "./MatrixView.js";
+import { NotSaved } from "./NotSaved.js";
+import { Try } from "./Try.js";
+import { type Check, useCheck } from "./useCheck.js";
+import { type Work, type WorkState, isOvertaken } from "./useWork.js";
+import { type Version, haveSameTexts, writeDefinition, writePlain } from "./work.js";
+
+type TabKey = "definition" | "try" | "changes" | "access";
+type Saving = { readonly kind: "idle" | "saving" | "saved" } | { readonly kind: "failed"; readonly error: unknown } | { readonly kind: "breaking"; readonly effects: readonly string[]; readonly definition: string };
+
+export interface BenchProps {
+  owner: string | null;
+  id: AppId;
+  work: Work;
+  state: Extract<WorkState, { kind: "ready" }>;
+  onDeleted: () => void;
+}
+
+export function Bench({ owner, id, work, state, onDeleted }: BenchProps) {
+  const { stored, mine } = state;
+  const [tab, setTab] = useState<TabKey>("definition");
+  const [saving, setSaving] = useState<Saving>({ kind: "idle" });
+  const [isDeleting, setDeleting] = useState(false);
+  const definition = useMemo(() => writeDefinition(id, mine), [id, mine]);
+  const check = useCheck(definition, stored?.etag);
+  const isChanged = stored === null || !haveSameTexts(mine, stored);
+  const isOther = isChanged && (stored?.etag ?? null) !== mine.etag;
+  useLeaveQuestion(isChanged);
+  useFreshness(work);
+
+  const put = async (json: string) => {
+    setSaving({ kind: "saving" });
+    try {
+      await work.save(json);
+      setSaving({ kind: "saved" });
+    } catch (error) {
+      setSaving(isOvertaken(error) ? { kind: "idle" } : { kind: "failed", error });
+    }
+  };
+  const save = async () => {
+    if (!isChanged || isOther || saving.kind === "saving") return;
+    setSaving({ kind: "saving" });
+    try {
+      const { json, breaking } = await prepare(id, mine, definition);
+      if (breaking.length > 0) setSaving({ kind: "breaking", effects: breaking, definition: json });
+      else await put(json);
+    } catch (error) {
+      setSaving({ kind: "failed", error });
+    }
+  };
+  const saveNow = useRef(save);
+  saveNow.current = save;
+  const keys = useMemo(() => [{ key: "Mod-s", run: () => (void saveNow.current(), true) }], []);
+  const change = (part: "schema" | "mappings" | "descriptor", text: string) => {
+    if (saving.kind === "saved" || saving.kind === "failed") setSaving({ kind: "idle" });
+    work.change(part, text);
+  };
+  return (
+    <div class="bench" onKeyDown={(event) => pressSave(event, save)}>
+      <BenchHead
+        name={nameOf(id)}
+        version={mine}
+        stored={stored}
+        check={check}
+        isChanged={isChanged}
+        isSaving={saving.kind === "saving"}
+        canSave={isChanged && !isOther}
+        onSave={() => void save()}
+        onDiscard={work.discard}
+        onDelete={() => setDeleting(true)}
+      />
+      <div class="bench-notices">
+        {isOther && <Conflict stored={stored} mine={mine} onKeepMine={work.keepMine} onTakeTheirs={work.discard} />}
+        {saving.kind === "failed" && <NotSaved error={saving.error} />}
+        {saving.kind === "saved" && !isChanged && <Notice kind="good">Saved. It is served on every instance at once.</Notice>}
+        {!work.isKept && <Notice kind="warning">This browser has no room to keep what is not saved: save it before you leave the page.</Notice>}
+      </div>
+      <Tabs label="Views of the app" tabs={tabsFor(check, isChanged)} selected={tab} onSelect={setTab}>
+        <Kept isShown={tab === "definition"}><Definition texts={mine.texts} others={mine.others} check={check} keys={keys} onChange={change} /></Kept>
+        {tab === "try" && <Try owner={owner} id={id} definition={definition} check={check} />}
+        {tab === "changes" && <Changes check={check} isChanged={isChanged} />}
+        {tab === "access" && <MatrixView definition={check.about} checked={check.checked} />}
+      </Tabs>
+      {saving.kind === "breaking" && <ConfirmBreaking effects={saving.effects} onCancel={() => setSaving({ kind: "idle" })} onSave={() => void put(saving.definition)} />}
+      {isDeleting && <ConfirmDelete name={nameOf(id)} onRemove={() => work.remove().then(onDeleted)} onClose={() => setDeleting(false)} />}
+    </div>
+  );
+}
+
+/** The editors keep their history, their places and what is folded while other tabs are looked at. */
+function Kept({ isShown, children }: { isShown: boolean; children: ComponentChildren }) {
+  return <div class="bench-kept" hidden={!isShown}>{children}</div>;
+}
+
+function tabsFor({ checked }: Check, isChanged: boolean) {
+  const breaking = isChanged ? (checked?.breaking ?? 0) : 0;
+  const changes = breaking > 0 ? <>Changes <span class="apps-breaking">{breaking} breaking</span></> : "Changes";
+  return [
+    { key: "definition" as const, label: "Definition" },
+    { key: "try" as const, label: "Try" },
+    { key: "changes" as const, label: changes },
+    { key: "access" as const, label: "Access" },
+  ];
+}
+
+/** What is stored is what the server made of exactly these texts. */
+async function prepare(id: AppId, mine: Version, definition: string): Promise<{ json: string; breaking: readonly string[] }> {
+  try {
+    const checked = await checkDefinition(definition, new AbortController().signal);
+    const { definition: json, effects = [], errors } = checked;
+    const first = errors[0];
+    if (first !== undefined) throw new Error(`It cannot work yet: ${first.what}`);
+    if (json === null) throw new Error("The server did not say what these texts stand for.");
+    return { json, breaking: effects.filter((one) => one.severity === "breaking").map((one) => one.what) };
+  } catch (error) {
+    if (asApiError(error).status !== 403) throw error;
+    return { json: writePlain(id, mine), breaking: [] };
+  }
+}
+
+function pressSave(event: KeyboardEvent, save: () => Promise<void>): void {
+  if (event.key !== "s" || !(event.ctrlKey || event.metaKey) || event.defaultPrevented) return;
+  event.preventDefault();
+  void save();
+}
+
+/** The browser asks before the page is closed or loaded again. */
+function useLeaveQuestion(isChanged: boolean): void {
+  useEffect(() => {
+    if (!isChanged) return undefined;
+    const ask = (event: BeforeUnloadEvent) => event.preventDefault();
+    addEventListener("beforeunload", ask);
+    return () => removeEventListener("beforeunload", ask);
+  }, [isChanged]);
+}
+
+/** Who comes back to the page learns what others have done meanwhile. */
+function useFreshness(work: Work): void {
+  const load = useRef(work.load);
+  load.current = work.load;
+  useEffect(() => {
+    const look = () => {
+      if (document.visibilityState === "visible") void load.current().catch(() => undefined);
+    };
+    document.addEventListener("visibilitychange", look);
+    return () => document.removeEventListener("visibilitychange", look);
+  }, []);
+}

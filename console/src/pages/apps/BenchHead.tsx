@@ -1,0 +1,63 @@
+/** The head of the work: which app, how it is doing, and what can be done. */
+
+import { appPath } from "../../api/graphql.js";
+import { Button } from "../../parts/basic.js";
+import { address } from "../../shell/router.js";
+import { StateChip, type State, count } from "./States.js";
+import type { Check } from "./useCheck.js";
+import type { Version } from "./work.js";
+
+interface BenchHeadProps {
+  name: string;
+  version: Version;
+  stored: Version | null;
+  check: Check;
+  isChanged: boolean;
+  isSaving: boolean;
+  canSave: boolean;
+  onSave: () => void;
+  onDiscard: () => void;
+  onDelete: () => void;
+}
+
+export function BenchHead({ name, version, stored, check, isChanged, isSaving, canSave, onSave, onDiscard, onDelete }: BenchHeadProps) {
+  const uri = readUri(stored?.texts.descriptor ?? version.texts.descriptor) ?? name;
+  return (
+    <div class="bench-head">
+      <div class="bench-title">
+        <h1><a href={address("apps")}>Apps</a><span class="soft" aria-hidden="true"> / </span>{name}</h1>
+        <StateChip state={stateOf(stored, check, isChanged)} />
+        {isChanged && stored !== null && <StateChip state="unsaved" />}
+        <CheckState check={check} />
+      </div>
+      <div class="bench-actions">
+        {stored !== null && <a class="button button-quiet" href={address("ask", ...uri.split("/"))} title={appPath(uri)}>Ask</a>}
+        {isChanged && <Button kind="quiet" onClick={onDiscard}>{stored === null ? "Discard" : "Discard changes"}</Button>}
+        {stored !== null && <Button kind="danger" onClick={onDelete}>Delete</Button>}
+        <Button kind="primary" disabled={!canSave || isSaving} onClick={onSave} title="Ctrl-S">{isSaving ? "Saving …" : "Save"}</Button>
+      </div>
+    </div>
+  );
+}
+
+/** The address, where the text says one plainly; the server alone knows YAML. */
+function readUri(descriptor: string): string | null {
+  const found = /^(?:\s*"?uri"?\s*:|\{.*?\buri"?\s*:)\s*"?([^"\s,}#]+)/m.exec(descriptor);
+  return found?.[1]?.replace(/^\/+|\/+$/g, "") ?? null;
+}
+
+function stateOf(stored: Version | null, { checked }: Check, isChanged: boolean): State {
+  if (stored === null) return "new";
+  if (!isChanged && checked !== null && checked.errors.length > 0) return "invalid";
+  return /^\s*"?enabled"?\s*:\s*false\b/m.test(stored.texts.descriptor) ? "disabled" : "served";
+}
+
+function CheckState({ check: { checked, isRunning, error } }: { check: Check }) {
+  const text = error !== null && !isRunning ? "not checked" : checked === null ? "checking …" : describe(checked.errors.length, checked.warnings.length);
+  const kind = error !== null ? "soft" : checked === null ? "soft" : checked.errors.length > 0 ? "apps-bad" : checked.warnings.length > 0 ? "apps-warned" : "apps-good";
+  return <span class={`bench-check ${kind}`} role="status" aria-label="Check">{text}</span>;
+}
+
+function describe(errors: number, warnings: number): string {
+  return [count(errors, "error"), count(warnings, "warning")].filter((one) => one !== "").join(", ") || "No findings";
+}

@@ -1,0 +1,61 @@
+/** Everything that is found in a definition, as `docgraph apps check` tells it; a click leads to the place. */
+
+import { useState } from "preact/hooks";
+import { asApiError } from "../../api/error.js";
+import type { Finding } from "../../api/tools.js";
+import { Button, Notice } from "../../parts/basic.js";
+import type { Check } from "./useCheck.js";
+import { type Part, parts } from "./work.js";
+
+const portion = 50;
+
+/** The part that a finding is about. */
+export function partOf({ where }: Finding): Part | null {
+  return parts.find((part) => part === firstWord(where)) ?? null;
+}
+
+export function Findings({ check: { checked, error, isRunning }, onJump }: { check: Check; onJump: (finding: Finding) => void }) {
+  const [most, setMost] = useState(portion);
+  const all = [
+    ...(checked?.errors ?? []).map((finding) => ({ finding, severity: "error" as const })),
+    ...(checked?.warnings ?? []).map((finding) => ({ finding, severity: "warning" as const })),
+  ];
+  if (error === null && all.length === 0) return null;
+  return (
+    <section class="findings" aria-label="Findings" aria-busy={isRunning}>
+      {error !== null && <NotChecked error={error} />}
+      <ul>
+        {all.slice(0, most).map(({ finding, severity }, index) => (
+          <li key={index}>
+            <button type="button" class="finding" disabled={finding.line === undefined} onClick={() => onJump(finding)}>
+              <span class={`finding-kind finding-${severity}`}>{severity}</span>
+              <span class="finding-place">{describePlace(finding)}</span>
+              <span class="finding-what">
+                {finding.what}
+                {finding.hint && <span class="soft"> — {finding.hint}</span>}
+              </span>
+            </button>
+          </li>
+        ))}
+      </ul>
+      {all.length > most && <Button kind="quiet" onClick={() => setMost(most + portion * 4)}>{all.length - most} more</Button>}
+    </section>
+  );
+}
+
+function describePlace({ where, line }: Finding): string {
+  return line === undefined ? where : `${firstWord(where)}:${line}`;
+}
+
+function firstWord(where: string): string {
+  return /^\w*/.exec(where)?.[0] ?? "";
+}
+
+function NotChecked({ error }: { error: unknown }) {
+  const { status, message } = asApiError(error);
+  const why =
+    status === 401 ? "Your login has ended. Log in, then go on typing."
+    : status === 403 ? "You may not use the tools of this server, so nothing is checked while you type, and mappings have to be JSON."
+    : message || `The server answered ${status}.`;
+  return <Notice kind="warning" title="Not checked">{why}</Notice>;
+}

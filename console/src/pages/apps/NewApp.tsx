@@ -1,0 +1,40 @@
+/** A new app: its name, and then the work begins. */
+
+import { useState } from "preact/hooks";
+import { idOf } from "../../api/apps.js";
+import { appPath } from "../../api/graphql.js";
+import { Button, Dialog, Field, Notice } from "../../parts/basic.js";
+import { go } from "../../shell/router.js";
+import { addressOf } from "./places.js";
+
+export function NewAppDialog({ taken, onClose }: { taken: readonly string[]; onClose: () => void }) {
+  const [name, setName] = useState("");
+  const [isTried, setTried] = useState(false);
+  const wanted = name.trim();
+  const mistake = findMistake(wanted, taken);
+  const begin = (event: Event) => {
+    event.preventDefault();
+    setTried(true);
+    if (mistake === null) go(`${addressOf(idOf(wanted))}#new`);
+  };
+  return (
+    <Dialog title="New app" onClose={onClose}>
+      <form onSubmit={begin}>
+        <Field label="Name" value={name} onInput={setName} hint={`It is served at ${appPath(wanted || "name")}, unless its descriptor says something else.`} />
+        {isTried && mistake !== null && <Notice kind="error">{mistake}</Notice>}
+        <p class="soft">It begins with a small example. Nothing is stored before you save it.</p>
+        <div class="dialog-actions">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="primary" type="submit">Begin</Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+function findMistake(name: string, taken: readonly string[]): string | null {
+  if (name === "") return "An app needs a name.";
+  if (name.includes("/")) return "A name has no slash; the address of an app can, by `uri` in its descriptor.";
+  if (name === "." || name === "..") return "Such a name cannot stand in an address.";
+  return taken.includes(name) ? "There is an app of that name already." : null;
+}

@@ -1,0 +1,137 @@
+/** A query against the definition as it stands in the editors; nothing is stored. */
+
+import type { GraphQLSchema } from "graphql";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { AppId } from "../../api/apps.js";
+import { keptKey, readKept, writeKept } from "../../api/kept.js";
+import { sessionState } from "../../api/session.js";
+import { useStore } from "../../api/store.js";
+import { type As, tryDraft } from "../../api/tools.js";
+import { isRecord } from "../../api/error.js";
+import { Button, Field, Notice } from "../../parts/basic.js";
+import { Editor, type EditorControl } from "../../parts/Editor.js";
+import { Splitter } from "../../parts/Splitter.js";
+import { AnswerPanel, type AnswerState } from "../ask/AnswerPanel.js";
+import { readDraftSchema, suggestQuery } from "./draftSchema.js";
+import type { Check } from "./useCheck.js";
+
+type Who = "me" | "roles" | "user";
+interface Attempt {
+  readonly query: string;
+  readonly variables: string;
+  readonly who: Who;
+  readonly roles: string;
+  readonly user: string;
+}
+
+const noAttempt: Attempt = { query: "", variables: "", who: "me", roles: "", user: "" };
+
+export function Try({ owner, id, definition, check }: { owner: string | null; id: AppId; definition: string; check: Check }) {
+  const { login } = useStore(sessionState);
+  const [attempt, setAttempt] = useAttempt(owner, id);
+  const [answer, setAnswer] = useState<AnswerState>({ kind: "none" });
+  const editor = useRef<EditorControl | null>(null);
+  const running = useRef<AbortController | null>(null);
+  const as = useMemo(() => asWhom(attempt), [attempt.who, attempt.roles, attempt.user]);
+  const schema = useDraftSchema(check, as);
+  const isBroken = (check.checked?.errors.length ?? 0) > 0 && check.about === definition;
+  useEffect(() => {
+    if (schema !== undefined && attempt.query === "") setAttempt({ ...attempt, query: suggestQuery(schema) });
+  }, [schema]);
+  useEffect(() => () => running.current?.abort(), []);
+
+  const run = async () => {
+    running.current?.abort();
+    const controller = new AbortController();
+    running.current = controller;
+    setAnswer({ kind: "asking" });
+    try {
+      const got = await tryDraft(definition, attempt, as, controller.signal);
+      setAnswer({ kind: "ready", answer: got, serial: Date.now() });
+    } catch (error) {
+      if (!controller.signal.aborted) setAnswer({ kind: "failed", error });
+    }
+  };
+  const runNow = useRef(run);
+  runNow.current = run;
+  const keys = useMemo(() => [{ key: "Mod-Enter", run: () => (void runNow.current(), true) }], []);
+  return (
+    <div class="try">
+      <div class="try-bar">
+        <Button kind="primary" onClick={() => void run()} title="Ctrl-Enter">Run</Button>
+        <Whom attempt={attempt} onChange={setAttempt} />
+        <span class="soft">Asks your unsaved definition. Nothing is stored.</span>
+      </div>
+      {isBroken && <Notice kind="warning">The definition cannot work yet; its findings say why.</Notice>}
+      <Splitter
+        label="Share of the query"
+        first={
+          <div class="try-question">
+            <Editor label="Query" language="graphql" value={attempt.query} {...(schema ? { schema } : {})} keys={keys} control={editor} onChange={(query) => setAttempt({ ...attempt, query })} />
+            <details class="try-variables" open={attempt.variables !== ""}>
+              <summary>Variables</summary>
+              <Editor label="Variables" language="json" value={attempt.variables} keys={keys} onChange={(variables) => setAttempt({ ...attempt, variables })} />
+            </details>
+          </div>
+        }
+        second={<AnswerPanel state={answer} fileName="draft.json" isLoggedIn={login !== null} onPlace={(line, column) => editor.current?.reveal(line, column)} />}
+      />
+    </div>
+  );
+}
+
+function Whom({ attempt, onChange }: { attempt: Attempt; onChange: (attempt: Attempt) => void }) {
+  return (
+    <div class="try-whom">
+      <label>
+        As{" "}
+        <select class="input" value={attempt.who} onChange={(event) => onChange({ ...attempt, who: event.currentTarget.value as Who })}>
+          <option value="me">myself</option>
+          <option value="roles">somebody with roles</option>
+          <option value="user">a user</option>
+        </select>
+      </label>
+      {attempt.who === "roles" && <Field label="Roles" placeholder="editor, reader (none: unknown)" value={attempt.roles} onInput={(roles) => onChange({ ...attempt, roles })} />}
+      {attempt.who === "user" && <Field label="User" value={attempt.user} onInput={(user) => onChange({ ...attempt, user })} />}
+    </div>
+  );
+}
+
+function asWhom({ who, roles, user }: Attempt): As {
+  if (who === "roles") return { roles: roles.split(",").map((role) => role.trim()).filter((role) => role !== "") };
+  return who === "user" && user.trim() !== "" ? { user: user.trim() } : {};
+}
+
+/** What was tried last is there again after the page was left. */
+function useAttempt(owner: string | null, id: AppId): readonly [Attempt, (attempt: Attempt) => void] {
+  const key = keptKey(owner, "app-try", id);
+  const [attempt, setAttempt] = useState<Attempt>(() => {
+    const kept = readKept(key);
+    const isWhole = isRecord(kept) && Object.keys(noAttempt).every((name) => typeof kept[name] === "string");
+    return isWhole ? (kept as unknown as Attempt) : noAttempt;
+  });
+  useEffect(() => {
+    if (attempt === noAttempt) return undefined;
+    const timer = setTimeout(() => writeKept(key, attempt), 250);
+    return () => clearTimeout(timer);
+  }, [key, attempt]);
+  return [attempt, setAttempt];
+}
+
+/** The schema of the last definition that works, as whom it is asked sees it. */
+function useDraftSchema({ checked, about }: Check, as: As): GraphQLSchema | undefined {
+  const [schema, setSchema] = useState<GraphQLSchema>();
+  const isGood = checked !== null && checked.errors.length === 0;
+  useEffect(() => {
+    if (!isGood) return undefined;
+    const controller = new AbortController();
+    const timer = setTimeout(() => {
+      void readDraftSchema(about, as, controller.signal).then((found) => found !== null && setSchema(found));
+    }, 300);
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+    };
+  }, [isGood, about, as]);
+  return schema;
+}

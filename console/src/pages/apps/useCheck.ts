@@ -1,0 +1,42 @@
+/** A definition checked while it is typed. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Checked, checkDefinition } from "../../api/tools.js";
+
+export interface Check {
+  /** The last answer, and the definition that it is about. */
+  readonly checked: Checked | null;
+  readonly about: string;
+  readonly isRunning: boolean;
+  readonly error: unknown;
+}
+
+const pause = 350; // ms without a key; large definitions wait as long as they took the last time
+const longestPause = 3000;
+
+/** `since` tells that something else has changed, such as what is stored. */
+export function useCheck(definition: string | null, since: unknown): Check {
+  const [check, setCheck] = useState<Check>({ checked: null, about: "", isRunning: false, error: null });
+  const took = useRef(0);
+  useEffect(() => {
+    if (definition === null) return undefined;
+    const controller = new AbortController();
+    setCheck((before) => ({ ...before, isRunning: true }));
+    const run = async () => {
+      const started = performance.now();
+      try {
+        const checked = await checkDefinition(definition, controller.signal);
+        took.current = performance.now() - started;
+        setCheck({ checked, about: definition, isRunning: false, error: null });
+      } catch (error) {
+        if (!controller.signal.aborted) setCheck((before) => ({ ...before, isRunning: false, error }));
+      }
+    };
+    const timer = setTimeout(() => void run(), took.current === 0 ? 0 : Math.min(longestPause, Math.max(pause, took.current)));
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+    };
+  }, [definition, since]);
+  return check;
+}

@@ -1,0 +1,141 @@
+/** The work on one app: what is stored, what somebody has made of it, and what becomes of both. */
+
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { type AppId, readStored, removeStored, writeStored } from "../../api/apps.js";
+import { ApiError, asApiError } from "../../api/error.js";
+import { dropKept, keptKey, readKept, writeKept } from "../../api/kept.js";
+import { readTexts } from "../../api/tools.js";
+import { newVersion } from "./template.js";
+import { type Part, type Version, asVersion, haveSameTexts, readVersion, writeStoredDefinition } from "./work.js";
+
+export type WorkState =
+  | { readonly kind: "loading" }
+  | { readonly kind: "failed"; readonly error: unknown }
+  | { readonly kind: "absent" }
+  | { readonly kind: "ready"; readonly stored: Version | null; readonly mine: Version };
+
+export interface Work {
+  readonly state: WorkState;
+  /** False where the browser has no room for what is not saved. */
+  readonly isKept: boolean;
+  load(): Promise<void>;
+  begin(): void;
+  change(part: Part, text: string): void;
+  discard(): void;
+  /** Go on with my texts, whatever is stored; what nobody edits here is taken from there. */
+  keepMine(): void;
+  save(definition: string): Promise<void>;
+  remove(): Promise<void>;
+}
+
+const keepDelay = 250; // ms after the last change
+
+export function useWork(owner: string | null, id: AppId): Work {
+  const [state, setState] = useState<WorkState>({ kind: "loading" });
+  const key = keptKey(owner, "app", id);
+  const isKept = useKeeping(key, state);
+
+  const load = useCallback(async () => {
+    try {
+      const stored = await loadVersion(id);
+      setState((before) => settle(stored, before.kind === "ready" ? before.mine : asVersion(readKept(key))));
+    } catch (error) {
+      setState((before) => (before.kind === "ready" ? before : { kind: "failed", error }));
+      throw error;
+    }
+  }, [id, key]);
+
+  const setMine = useCallback((make: (mine: Version, stored: Version | null) => Version) => {
+    setState((before) => (before.kind === "ready" ? { ...before, mine: make(before.mine, before.stored) } : before));
+  }, []);
+
+  const save = async (definition: string) => {
+    if (state.kind !== "ready") return;
+    const saved = state.mine;
+    try {
+      const etag = await writeStored(id, definition, saved.etag);
+      const stored = { ...saved, etag };
+      setState((before) => (before.kind === "ready" ? { kind: "ready", stored, mine: { ...before.mine, etag } } : before));
+    } catch (error) {
+      if (isOvertaken(error)) await load().catch(() => undefined);
+      throw error;
+    }
+  };
+  const remove = async () => {
+    if (state.kind !== "ready" || state.stored?.etag == null) return;
+    try {
+      await removeStored(id, state.stored.etag);
+    } catch (error) {
+      if (isOvertaken(error)) await load().catch(() => undefined);
+      throw error;
+    }
+    dropKept(key);
+    setState({ kind: "absent" });
+  };
+  return {
+    state,
+    isKept,
+    load,
+    begin: () => setState({ kind: "ready", stored: null, mine: newVersion }),
+    change: (part, text) => setMine((mine) => ({ ...mine, texts: { ...mine.texts, [part]: text } })),
+    discard: () => {
+      if (state.kind !== "ready") return;
+      if (state.stored === null) dropKept(key);
+      setState(state.stored === null ? { kind: "absent" } : { ...state, mine: state.stored });
+    },
+    keepMine: () => setMine((mine, stored) => ({ ...mine, etag: stored?.etag ?? null, others: stored?.others ?? mine.others })),
+    save,
+    remove,
+  };
+}
+
+/** Somebody else has changed or deleted it, or made one of that name. */
+export function isOvertaken(error: unknown): boolean {
+  return [404, 409, 412].includes(asApiError(error).status);
+}
+
+async function loadVersion(id: AppId): Promise<Version | null> {
+  const stored = await readStored(id);
+  if (stored === null) return null;
+  try {
+    return readVersion(stored, await readTexts(writeStoredDefinition(id, stored)));
+  } catch (error) {
+    // Who may not use the tools reads JSON in the place of YAML.
+    if (error instanceof ApiError && error.status >= 400 && !error.isUnauthenticated) return readVersion(stored);
+    throw error;
+  }
+}
+
+function settle(stored: Version | null, mine: Version | null): WorkState {
+  if (mine === null) return stored === null ? { kind: "absent" } : { kind: "ready", stored, mine: stored };
+  const isSame = stored !== null && haveSameTexts(mine, stored);
+  return { kind: "ready", stored, mine: isSame ? stored : mine };
+}
+
+/** Unsaved work outlives the page; what is saved need not be kept. */
+function useKeeping(key: string, state: WorkState): boolean {
+  const [isKept, setKept] = useState(true);
+  const due = useRef<(() => void) | null>(null);
+  const { stored, mine } = state.kind === "ready" ? state : { stored: null, mine: null };
+  useEffect(() => {
+    due.current = null;
+    if (mine === null) return undefined;
+    const keep = () => {
+      due.current = null;
+      if (stored !== null && haveSameTexts(mine, stored)) dropKept(key);
+      else setKept(writeKept(key, mine));
+    };
+    due.current = keep;
+    const timer = setTimeout(keep, keepDelay);
+    return () => clearTimeout(timer);
+  }, [key, stored, mine]);
+  useEffect(() => {
+    const flush = () => due.current?.();
+    addEventListener("pagehide", flush);
+    return () => {
+      removeEventListener("pagehide", flush);
+      flush();
+    };
+  }, [key]);
+  return isKept;
+}

@@ -1,0 +1,122 @@
+/** The answer: status and figures, errors, and the data as tree, table or text. */
+
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { type Answer, isObject } from "../../api/graphql.js";
+import { CopyButton, Button, Empty, ErrorNotice, Loading, Notice, download } from "../../parts/basic.js";
+import { JsonTree } from "../../parts/JsonTree.js";
+import { layOut } from "../../parts/json.js";
+import { AnswerTable } from "./AnswerTable.js";
+import { Errors } from "./Errors.js";
+import { describeBytes, describeMs } from "./figures.js";
+
+export type AnswerState =
+  | { readonly kind: "none" }
+  | { readonly kind: "asking" }
+  | { readonly kind: "ready"; readonly answer: Answer; readonly serial: number }
+  | { readonly kind: "cancelled" }
+  | { readonly kind: "failed"; readonly error: unknown };
+
+const longestText = 200_000; // characters that are shown as text
+
+type Way = "tree" | "table" | "text";
+const ways: readonly { key: Way; label: string }[] = [
+  { key: "tree", label: "Tree" },
+  { key: "table", label: "Table" },
+  { key: "text", label: "Text" },
+];
+
+interface AnswerPanelProps {
+  state: AnswerState;
+  fileName: string;
+  isLoggedIn: boolean;
+  onPlace: (line: number, column: number) => void;
+}
+
+export function AnswerPanel({ state, fileName, isLoggedIn, onPlace }: AnswerPanelProps) {
+  switch (state.kind) {
+    case "none":
+      return <Empty title="No answer yet"><p class="soft">Run the query with <kbd>Ctrl</kbd> <kbd>Enter</kbd> (on a Mac <kbd>⌘</kbd> <kbd>Enter</kbd>).</p></Empty>;
+    case "asking":
+      return <Loading what="Waiting for the answer" />;
+    case "cancelled":
+      return <Empty title="Cancelled"><p class="soft">The server was told to stop. The query is as it was.</p></Empty>;
+    case "failed":
+      return <ErrorNotice error={state.error} title="There is no answer" />;
+    case "ready":
+      return <Ready key={state.serial} answer={state.answer} fileName={fileName} isLoggedIn={isLoggedIn} onPlace={onPlace} />;
+  }
+}
+
+type ReadyProps = Omit<AnswerPanelProps, "state"> & { answer: Answer };
+
+function Ready({ answer, fileName, isLoggedIn, onPlace }: ReadyProps) {
+  const [way, setWay] = useState<Way>("tree");
+  const [reveal, setReveal] = useState<{ path: readonly (string | number)[]; serial: number }>();
+  const { status, text, body, errors } = answer;
+  const goTo = (path: readonly (string | number)[]) => {
+    setWay("tree");
+    setReveal({ path: ["data", ...path], serial: (reveal?.serial ?? 0) + 1 });
+  };
+  return (
+    <div class="answer">
+      <Figures answer={answer}>
+        <div class="answer-ways" role="group" aria-label="Show the answer as">
+          {ways.map(({ key, label }) => (
+            <button key={key} type="button" class="answer-way" aria-pressed={key === way} onClick={() => setWay(key)}>{label}</button>
+          ))}
+        </div>
+        <CopyButton text={text} />
+        <Button kind="quiet" onClick={() => download(fileName, text)}>Download</Button>
+      </Figures>
+      {text === "" && <Refused status={status} isLoggedIn={isLoggedIn} />}
+      <Errors errors={errors} onPlace={onPlace} onPath={goTo} />
+      {text !== "" && <Body way={body === undefined ? "text" : way} answer={answer} reveal={reveal} />}
+    </div>
+  );
+}
+
+function Body({ way, answer: { body, text }, reveal }: { way: Way; answer: Answer; reveal: { path: readonly (string | number)[]; serial: number } | undefined }) {
+  if (way === "text") return <Text text={text} isJson={body !== undefined} />;
+  if (way === "table") return <AnswerTable data={isObject(body) ? body["data"] : body} />;
+  return <JsonTree label="Answer" value={body} openLevels={4} {...(reveal ? { reveal } : {})} />;
+}
+
+function Figures({ answer: { status, ms, bytes, errors }, children }: { answer: Answer; children: ComponentChildren }) {
+  const kind = status !== 200 ? "bad" : errors.length > 0 ? "partly" : "good";
+  return (
+    <div class="answer-bar">
+      <p class="answer-figures" role="status">
+        <span class={`answer-status answer-status-${kind}`}>{status}</span>
+        <span>{describeMs(ms)}</span>
+        <span>{describeBytes(bytes)}</span>
+      </p>
+      <div class="answer-actions">{children}</div>
+    </div>
+  );
+}
+
+/** An answer without a body: the status is all there is. */
+function Refused({ status, isLoggedIn }: { status: number; isLoggedIn: boolean }) {
+  if (status === 401) {
+    return (
+      <Notice kind="warning" title={isLoggedIn ? "Your login has ended" : "This app asks for a login"}>
+        Log in at the top right, then run the query again: it is kept.
+      </Notice>
+    );
+  }
+  if (status === 403) return <Notice kind="warning" title="Not allowed">You may not ask this app. Whoever runs the server can let you in with a permission.</Notice>;
+  return <Notice kind="warning" title={`The server answered ${status}`}>There is nothing more to it.</Notice>;
+}
+
+function Text({ text, isJson }: { text: string; isJson: boolean }) {
+  const shown = isJson ? layOut(text, longestText) : text.slice(0, longestText);
+  return (
+    <div class="answer-text">
+      {text.length > longestText && (
+        <Notice>The first {describeBytes(longestText)} of {describeBytes(text.length)} are shown. Copy and download have all of it.</Notice>
+      )}
+      <pre tabIndex={0} aria-label="Answer as text">{shown}</pre>
+    </div>
+  );
+}

@@ -1,0 +1,132 @@
+/** An app, the tabs of its queries, and what stands beside them. */
+
+import { useMemo, useRef, useState } from "preact/hooks";
+import type { Question, VisibleApp } from "../../api/graphql.js";
+import type { EditorControl } from "../../parts/Editor.js";
+import { address, go } from "../../shell/router.js";
+import { AppChoice } from "./AppChoice.js";
+import type { Spot } from "./docsModel.js";
+import { writeShared } from "./link.js";
+import { chooseOperation, namesOf, prettify, readOperations } from "./operations.js";
+import { SchemaNotice } from "./SchemaNotice.js";
+import { type ResultKind, Sheet } from "./Sheet.js";
+import { Side, type SideKind } from "./Side.js";
+import { TabStrip } from "./TabStrip.js";
+import { Toolbar } from "./Toolbar.js";
+import { useAnswers } from "./useAnswers.js";
+import { spotOf, useSchema } from "./useSchema.js";
+import { useWork } from "./useWork.js";
+import { makeDraft } from "./workspace.js";
+
+interface DeskProps {
+  app: string;
+  apps: readonly VisibleApp[];
+  owner: string | null;
+  hash: string;
+  onApp: (app: string) => void;
+}
+
+export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
+  const home = address("ask", ...app.split("/"));
+  const work = useWork(owner, app, hash, () => go(home, { replace: true }));
+  const { draft } = work;
+  const answers = useAnswers(JSON.stringify([owner]), app, draft.id);
+  const { state: schemaState, again } = useSchema(app, owner);
+  const schema = schemaState.kind === "ready" ? schemaState.schema : undefined;
+  const [side, setSide] = useState<SideKind | null>(null);
+  const [way, setWay] = useState<readonly Spot[]>([]);
+  const [result, setResult] = useState<ResultKind>("answer");
+  const editor = useRef<EditorControl>(null);
+  const reading = useMemo(() => readOperations(draft.query), [draft.query]);
+  const operation = chooseOperation(reading, draft.operation);
+  const { query, variables } = draft;
+  const isOneOfSeveral = reading.operations.length > 1;
+  const name = isOneOfSeveral ? (operation?.name?.value ?? namesOf(reading)[0] ?? null) : null;
+  const question: Question = { query, variables, operation: name };
+
+  const run = () => {
+    if (!query.trim()) return true;
+    work.note(draft);
+    answers.run(question);
+    if (result === "plan") answers.explain(question, true);
+    return true;
+  };
+  const explain = (isRun: boolean) => {
+    setResult("plan");
+    if (query.trim()) answers.explain(question, isRun);
+    return true;
+  };
+  const tidy = () => {
+    if (reading.fault === null && query.trim()) work.change({ query: prettify(query) });
+    else editor.current?.focus(); // the editor marks what cannot be read
+    return true;
+  };
+  const keys = [
+    { key: "Mod-Enter", run },
+    { key: "Mod-Shift-Enter", run: () => explain(true) },
+    { key: "Alt-Shift-F", run: tidy },
+  ];
+  const showDocs = (...names: [string | undefined, string | undefined, string | undefined]) => {
+    const spot = spotOf(schema, ...names);
+    if (spot === null) return;
+    setSide("docs");
+    setWay((now) => [...now, spot]);
+  };
+
+  return (
+    <>
+      <div class="ask-head">
+        <AppChoice app={app} apps={apps} onApp={onApp} />
+        <TabStrip
+          drafts={work.workspace.drafts}
+          current={draft.id}
+          onSelect={work.select}
+          onClose={work.close}
+          onNew={() => work.open(makeDraft())}
+        />
+      </div>
+      <Toolbar
+        reading={reading}
+        operation={name}
+        isRunning={answers.answer.kind === "asking" || answers.plan.kind === "asking"}
+        side={side}
+        link={() => `${location.origin}${home}#${writeShared(draft)}`}
+        onOperation={(chosen) => work.change({ operation: chosen })}
+        onRun={run}
+        onCancel={answers.cancel}
+        onPrettify={tidy}
+        onSide={setSide}
+      />
+      {!work.isKept && <p class="ask-notice soft" role="status">This browser does not keep what you type: copy it before you leave.</p>}
+      <SchemaNotice state={schemaState} isLoggedIn={owner !== null} onAgain={again} />
+      <div class={side === null ? "ask-body" : "ask-body ask-body-side"}>
+        <Sheet
+          draft={draft}
+          schema={schema}
+          operation={operation}
+          answers={answers}
+          isLoggedIn={owner !== null}
+          keys={keys}
+          editor={editor}
+          result={result}
+          onResult={setResult}
+          onChange={work.change}
+          onExplain={explain}
+          onShowDocs={showDocs}
+        />
+        {side !== null && (
+          <Side
+            side={side}
+            schema={schemaState}
+            way={way}
+            entries={work.entries}
+            onGo={setWay}
+            onClose={() => setSide(null)}
+            onOpen={(entry) => work.open(makeDraft(entry.query, entry.variables))}
+            onClear={work.clearHistory}
+          />
+        )}
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,81 @@
+/** One query: its text with its variables, and what came of it. */
+
+import type { GraphQLSchema, OperationDefinitionNode } from "graphql";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { Editor, type EditorControl, type Key } from "../../parts/Editor.js";
+import { Splitter } from "../../parts/Splitter.js";
+import { Tabs } from "../../parts/Tabs.js";
+import { AnswerPanel } from "./AnswerPanel.js";
+import { PlanPanel } from "./PlanPanel.js";
+import type { Answers } from "./useAnswers.js";
+import { VariablesEditor } from "./VariablesEditor.js";
+import { type Draft, titleOf } from "./workspace.js";
+
+export type ResultKind = "answer" | "plan";
+
+interface SheetProps {
+  draft: Draft;
+  schema: GraphQLSchema | undefined;
+  operation: OperationDefinitionNode | null;
+  answers: Answers;
+  isLoggedIn: boolean;
+  keys: readonly Key[];
+  editor: { current: EditorControl | null };
+  result: ResultKind;
+  onResult: (result: ResultKind) => void;
+  onChange: (change: Partial<Omit<Draft, "id">>) => void;
+  onExplain: (isRun: boolean) => void;
+  onShowDocs: (field: string | undefined, type: string | undefined, parentType: string | undefined) => void;
+}
+
+const kinds = [
+  { key: "answer", label: "Answer" },
+  { key: "plan", label: "Plan" },
+] as const;
+
+export function Sheet(props: SheetProps) {
+  const { draft, schema, operation, answers, isLoggedIn, keys, editor, result, onResult, onChange, onExplain, onShowDocs } = props;
+  const place = (line: number, column: number) => editor.current?.reveal(line, column);
+  // A large answer is drawn once, not with every key.
+  const shownAnswer = useMemo(
+    () => <AnswerPanel state={answers.answer} fileName={`${titleOf(draft)}.json`} isLoggedIn={isLoggedIn} onPlace={place} />,
+    [answers.answer, isLoggedIn],
+  );
+  const results = useRef<HTMLDivElement>(null);
+  const isAsking = answers.answer.kind === "asking" || answers.plan.kind === "asking";
+  useEffect(() => {
+    // On narrow screens what is asked for stands below the query.
+    if (isAsking && matchMedia("(max-width: 44rem)").matches) results.current?.scrollIntoView({ block: "start" });
+  }, [isAsking]);
+  const query = (
+    <div class="ask-query" id="ask-query" role="tabpanel" aria-label={titleOf(draft)}>
+      <div class="ask-editor">
+        <Editor
+          key={draft.id}
+          label="Query"
+          language="graphql"
+          value={draft.query}
+          onChange={(text) => onChange({ query: text })}
+          keys={keys}
+          control={editor}
+          onShowDocs={onShowDocs}
+          {...(schema ? { schema } : {})}
+        />
+      </div>
+      <VariablesEditor draft={draft} schema={schema} operation={operation} keys={keys} onChange={(variables) => onChange({ variables })} />
+    </div>
+  );
+  return (
+    <Splitter
+      label="Width of the query"
+      first={query}
+      second={
+        <div class="ask-results" ref={results}>
+          <Tabs label="Result" tabs={kinds} selected={result} onSelect={onResult}>
+            {result === "answer" ? shownAnswer : <PlanPanel state={answers.plan} query={draft.query} onExplain={onExplain} onPlace={place} />}
+          </Tabs>
+        </div>
+      }
+    />
+  );
+}

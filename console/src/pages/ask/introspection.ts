@@ -1,0 +1,34 @@
+/** The schema of an app as the caller sees it. */
+
+import { buildClientSchema, getIntrospectionQuery, type GraphQLSchema, type IntrospectionQuery } from "graphql";
+import { ApiError } from "../../api/error.js";
+import { ask, isObject } from "../../api/graphql.js";
+
+export type SchemaState =
+  | { readonly kind: "loading" }
+  | { readonly kind: "ready"; readonly schema: GraphQLSchema }
+  | { readonly kind: "refused"; readonly status: number; readonly reason: string }
+  | { readonly kind: "failed"; readonly error: unknown };
+
+const query = getIntrospectionQuery({ descriptions: true });
+
+/** Ask the app what it can be asked; what hinders that is part of the answer. */
+export async function introspect(uri: string, signal: AbortSignal): Promise<SchemaState> {
+  try {
+    const { status, body, errors } = await ask(uri, { query, variables: "", operation: null }, signal);
+    const data = isObject(body) ? body["data"] : null;
+    if (isObject(data) && isObject(data["__schema"])) {
+      const schema = buildClientSchema(data as unknown as IntrospectionQuery, { assumeValid: true });
+      return { kind: "ready", schema };
+    }
+    const first = errors[0];
+    if (first !== undefined && status !== 401 && status !== 403) {
+      return { kind: "refused", status, reason: first.message };
+    }
+    return { kind: "refused", status, reason: "" };
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") return { kind: "loading" };
+    if (error instanceof ApiError) return { kind: "failed", error };
+    return { kind: "failed", error: new ApiError(0, "schema", "The schema cannot be read.", String(error)) };
+  }
+}

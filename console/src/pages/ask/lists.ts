@@ -1,0 +1,98 @@
+/** The lists of objects in an answer, as rows and columns. */
+
+import { isObject } from "../../api/graphql.js";
+import { Numeral } from "../../parts/json.js";
+
+export interface List {
+  readonly name: string;
+  readonly rows: readonly unknown[];
+}
+
+const mostLists = 30;
+const deepestList = 6;
+const mostColumns = 60;
+const mostRowsLookedAt = 200; // for the names of columns
+const mostVisited = 2000; // values that are looked through for lists
+
+/** Lists in which objects are, outermost first, by the way to them. */
+export function findLists(data: unknown): readonly List[] {
+  const found: List[] = [];
+  let visited = 0;
+  let level: { name: string; value: unknown }[] = [{ name: "", value: data }];
+  for (let depth = 0; depth <= deepestList && level.length > 0; depth += 1) {
+    const next: typeof level = [];
+    for (const { name, value } of level) {
+      visited += 1;
+      if (visited > mostVisited || found.length >= mostLists) return found;
+      if (Array.isArray(value)) {
+        if (value.some(isRow)) found.push({ name: name || "data", rows: value });
+        const first = value.slice(0, 20).map((one, index) => ({ name: `${name}[${index}]`, value: one as unknown }));
+        next.push(...first);
+      } else if (isRow(value)) {
+        const members = Object.entries(value).filter(([, one]) => typeof one === "object");
+        next.push(...members.map(([key, one]) => ({ name: name ? `${name}.${key}` : key, value: one })));
+      }
+    }
+    level = next;
+  }
+  return found;
+}
+
+function isRow(value: unknown): value is Record<string, unknown> {
+  return isObject(value) && !(value instanceof Numeral);
+}
+
+export interface Columns {
+  readonly names: readonly string[];
+  /** How many columns there is no room for. */
+  readonly left: number;
+}
+
+/** The names of the columns: fields of the rows, and those of objects in them. */
+export function findColumns(rows: readonly unknown[]): Columns {
+  const names = new Set<string>();
+  for (const row of rows.slice(0, mostRowsLookedAt)) {
+    for (const name of namesIn(row)) names.add(name);
+  }
+  const all = [...names].filter((name) => !isParent(name, names));
+  return { names: all.slice(0, mostColumns), left: Math.max(0, all.length - mostColumns) };
+}
+
+/** `author` needs no column where `author.name` has one. */
+function isParent(name: string, names: ReadonlySet<string>): boolean {
+  for (const other of names) if (other.startsWith(`${name}.`)) return true;
+  return false;
+}
+
+function* namesIn(row: unknown): Generator<string> {
+  if (!isRow(row)) return yield "value";
+  for (const [name, value] of Object.entries(row)) {
+    if (!isRow(value)) yield name;
+    else for (const below of Object.keys(value)) yield `${name}.${below}`;
+  }
+}
+
+const longestCell = 200; // characters
+
+/** What stands in a cell. */
+export function cellOf(row: unknown, column: string): string {
+  if (!isRow(row)) return column === "value" ? render(row) : "";
+  if (column in row) return render(row[column]);
+  const dot = column.indexOf(".");
+  const above = dot === -1 ? undefined : row[column.slice(0, dot)];
+  return isRow(above) ? render(above[column.slice(dot + 1)]) : render(above);
+}
+
+function render(value: unknown): string {
+  if (value === undefined || value === null) return "";
+  if (Array.isArray(value)) {
+    const isPlain = value.length <= 5 && value.every((one) => typeof one !== "object");
+    return isPlain ? cut(value.join(", ")) : `${value.length} items`;
+  }
+  if (value instanceof Numeral || typeof value !== "object") return cut(String(value));
+  return cut(JSON.stringify(value));
+}
+
+function cut(text: string): string {
+  return text.length > longestCell ? `${text.slice(0, longestCell)}…` : text;
+}

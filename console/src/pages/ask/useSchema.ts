@@ -1,0 +1,33 @@
+/** The schema of an app for its caller, loaded again when he is another one. */
+
+import type { GraphQLSchema } from "graphql";
+import { useEffect, useState } from "preact/hooks";
+import type { Spot } from "./docsModel.js";
+import { type SchemaState, introspect } from "./introspection.js";
+
+export function useSchema(app: string, owner: string | null): { readonly state: SchemaState; readonly again: () => void } {
+  const [state, setState] = useState<SchemaState>({ kind: "loading" });
+  const [attempt, setAttempt] = useState(0);
+  useEffect(() => {
+    const controller = new AbortController();
+    setState({ kind: "loading" });
+    void introspect(app, controller.signal).then((found) => {
+      if (!controller.signal.aborted) setState(found);
+    });
+    return () => controller.abort();
+  }, [app, owner, attempt]);
+  return { state, again: () => setAttempt(attempt + 1) };
+}
+
+/** Where the documentation has the name that the editor points at. */
+export function spotOf(
+  schema: GraphQLSchema | undefined,
+  field: string | undefined,
+  type: string | undefined,
+  parentType: string | undefined,
+): Spot | null {
+  if (schema === undefined) return null;
+  if (field !== undefined && parentType !== undefined && schema.getType(parentType)) return { type: parentType, field };
+  const bare = type?.replace(/[[\]!]/g, "");
+  return bare !== undefined && schema.getType(bare) ? { type: bare } : null;
+}

@@ -1,0 +1,95 @@
+/** The tabs and the history of somebody at an app, as they are kept in this browser. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { keptKey } from "../../api/kept.js";
+import { type Entry, loadHistory, remember, saveHistory } from "./history.js";
+import { readShared } from "./link.js";
+import {
+  type Draft,
+  type Workspace,
+  changeDraft,
+  closeDraft,
+  currentDraft,
+  loadWorkspace,
+  makeDraft,
+  openDraft,
+  saveWorkspace,
+  startWorkspace,
+} from "./workspace.js";
+
+export interface Work {
+  readonly workspace: Workspace;
+  readonly draft: Draft;
+  readonly entries: readonly Entry[];
+  /** False where the browser does not keep what is typed. */
+  readonly isKept: boolean;
+  change(change: Partial<Omit<Draft, "id">>): void;
+  open(draft: Draft): void;
+  close(id: string): void;
+  select(id: string): void;
+  note(draft: Draft): void;
+  clearHistory(): void;
+}
+
+const savingDelay = 300; // ms
+
+/** `owner` is the user's name, or null; `hash` may hold a query that somebody has sent. */
+export function useWork(owner: string | null, app: string, hash: string, onHashRead: () => void): Work {
+  const keys = { tabs: keptKey(owner, "ask", app, "tabs"), history: keptKey(owner, "ask", app, "history") };
+  const [workspace, setWorkspace] = useState(() => loadWorkspace(keys.tabs) ?? startWorkspace(makeDraft()));
+  const [entries, setEntries] = useState(() => loadHistory(keys.history));
+  const [isKept, setKept] = useState(true);
+  const shown = useRef({ ...keys, owner, workspace });
+  const hasChanged = shown.current.tabs !== keys.tabs;
+  if (hasChanged) {
+    const before = shown.current;
+    const next = carryOver(before.owner === null ? currentDraft(before.workspace) : null, loadWorkspace(keys.tabs));
+    shown.current = { ...keys, owner, workspace: next };
+    setWorkspace(next);
+    setEntries(loadHistory(keys.history));
+  } else shown.current.workspace = workspace;
+
+  useEffect(() => {
+    const save = () => setKept(saveWorkspace(keys.tabs, workspace));
+    const timer = setTimeout(save, savingDelay);
+    addEventListener("pagehide", save);
+    return () => {
+      clearTimeout(timer);
+      removeEventListener("pagehide", save);
+    };
+  }, [keys.tabs, workspace]);
+  useEffect(() => {
+    const shared = readShared(hash);
+    if (shared === null) return;
+    setWorkspace((now) => openDraft(now, makeDraft(shared.query, shared.variables)));
+    onHashRead();
+  }, [hash]);
+
+  return {
+    workspace,
+    draft: currentDraft(workspace),
+    entries,
+    isKept,
+    change: (change) => setWorkspace((now) => changeDraft(now, change)),
+    open: (draft) => setWorkspace((now) => openDraft(now, draft)),
+    close: (id) => setWorkspace((now) => closeDraft(now, id)),
+    select: (id) => setWorkspace((now) => ({ ...now, current: id })),
+    note: ({ query, variables, operation }) => {
+      const next = remember(entries, { query, variables, operation, at: Date.now() });
+      setEntries(next);
+      saveHistory(keys.history, next);
+    },
+    clearHistory: () => {
+      setEntries([]);
+      saveHistory(keys.history, []);
+    },
+  };
+}
+
+/** Who logs in to go on with a query finds it in his own tabs. */
+function carryOver(draft: Draft | null, own: Workspace | null): Workspace {
+  if (draft === null || !draft.query.trim()) return own ?? startWorkspace(makeDraft());
+  if (own === null) return startWorkspace(draft);
+  const same = own.drafts.find(({ query, variables }) => query === draft.query && variables === draft.variables);
+  return same ? { ...own, current: same.id } : openDraft(own, draft);
+}

@@ -1,0 +1,105 @@
+/** One document: as a tree, and as JSON that keeps its types, which can be changed. */
+
+import { useState } from "preact/hooks";
+import type { Segments, StoredDocument } from "../../api/data.js";
+import { type DocumentId, nameOfId } from "../../api/ids.js";
+import { Button, CopyButton, Empty, Loading, download } from "../../parts/basic.js";
+import { Scalar } from "../../parts/json.js";
+import { JsonTree } from "../../parts/JsonTree.js";
+import { Tabs } from "../../parts/Tabs.js";
+import { ConfirmDialog } from "./Confirm.js";
+import { Conflict } from "./Conflict.js";
+import { DocumentText } from "./DocumentText.js";
+import { Refusal } from "./Refusal.js";
+import { type DocumentState, type DocumentWork, isOvertaken, useDocument } from "./useDocument.js";
+import { findMistake, mostToEdit, ownText } from "./work.js";
+
+interface DocumentPanelProps {
+  owner: string | null;
+  segments: Segments;
+  id: DocumentId;
+  onChanged: () => void;
+  onClose: () => void;
+}
+
+type Ready = Extract<DocumentState, { kind: "ready" }>;
+type View = "tree" | "json";
+
+const changedMeanwhile = "It has been changed meanwhile: look at it again.";
+
+export function DocumentPanel({ owner, segments, id, onChanged, onClose }: DocumentPanelProps) {
+  const work = useDocument(owner, segments, id);
+  const { state } = work;
+  return (
+    <section class="data-document" aria-label="Document">
+      <div class="data-head">
+        <h2>{nameOfId(id) || '""'}{id instanceof Scalar && <span class="json-type">{id.type}</span>}</h2>
+        <Button kind="quiet" onClick={onClose}>Close</Button>
+      </div>
+      {state.kind === "loading" && <Loading what="Reading the document" />}
+      {state.kind === "failed" && (
+        <>
+          <Refusal error={state.error} title="The document could not be read" />
+          <div><Button onClick={() => void work.load()}>Try again</Button></div>
+        </>
+      )}
+      {state.kind === "ready" && <Opened id={id} work={work} state={state} onChanged={onChanged} />}
+    </section>
+  );
+}
+
+function Opened({ id, work, state, onChanged }: { id: DocumentId; work: DocumentWork; state: Ready; onChanged: () => void }) {
+  const { stored, draft } = state;
+  const [view, setView] = useState<View>(draft === null ? "tree" : "json");
+  const [error, setError] = useState<unknown>(null);
+  const [isSaving, setSaving] = useState(false);
+  const [isDeleting, setDeleting] = useState(false);
+  if (stored === null && draft === null) return <Empty title="There is no such document"><p>It was deleted, or never was.</p></Empty>;
+  const isBehind = draft !== null && draft.base !== (stored === null ? "" : ownText(stored));
+  const mistake = draft === null ? null : findMistake(draft.text);
+  const save = () => {
+    if (draft === null || mistake !== null || isBehind || isSaving) return true;
+    setSaving(true);
+    setError(null);
+    const end = () => setSaving(false);
+    work.save().then(onChanged, setError).then(end, end);
+    return true;
+  };
+  const forget = (act: () => void) => () => {
+    setError(null);
+    act();
+  };
+  return (
+    <>
+      <div class="data-actions">
+        {view === "tree" && draft === null && <Button onClick={() => setView("json")}>Edit</Button>}
+        {(view === "json" || draft !== null) && <Button kind="primary" disabled={draft === null || mistake !== null || isBehind || isSaving} onClick={save}>Save</Button>}
+        {draft !== null && <Button onClick={forget(work.discard)}>Discard changes</Button>}
+        {stored !== null && <Whole id={id} stored={stored} />}
+        {stored !== null && <Button kind="danger" onClick={() => setDeleting(true)}>Delete</Button>}
+        {draft !== null && <span class="chip" role="status">{work.isKept ? "not saved" : "not saved, and this browser cannot keep it"}</span>}
+      </div>
+      {isBehind && draft !== null && <Conflict stored={stored === null ? null : ownText(stored)} mine={draft.text} onKeepMine={forget(work.keepMine)} onTakeTheirs={forget(work.discard)} />}
+      {error !== null && !(isBehind && isOvertaken(error)) && <Refusal error={error} title="Not saved" said={{ 412: changedMeanwhile, 403: "You may not change this document. Your text stays here." }} />}
+      <Tabs label="Views of the document" tabs={[{ key: "tree", label: "Tree" }, { key: "json", label: draft === null ? "JSON" : "JSON (changed)" }]} selected={stored === null ? "json" : view} onSelect={setView}>
+        {view === "tree" && stored !== null ? <JsonTree key={stored.text} value={stored.fields} label="Tree" openLevels={3} /> : <DocumentText stored={stored} text={draft?.text ?? (stored === null ? "" : ownText(stored))} mistake={mistake} onChange={work.change} onSave={save} />}
+      </Tabs>
+      {isDeleting && (
+        <ConfirmDialog title="Delete this document" action="Delete" said={{ 412: changedMeanwhile, 403: "You may not delete this document." }} onConfirm={work.remove} onDone={() => (setDeleting(false), onChanged())} onClose={() => setDeleting(false)}>
+          <p>The document <strong>{nameOfId(id)}</strong> goes for good, if it is still as you see it.</p>
+        </ConfirmDialog>
+      )}
+    </>
+  );
+}
+
+/** All of the document, however large it is. */
+function Whole({ id, stored }: { id: DocumentId; stored: StoredDocument }) {
+  const name = nameOfId(id).replace(/[^\w-]+/g, "_").slice(0, 80) || "document";
+  return (
+    <>
+      {stored.text.length <= mostToEdit && <CopyButton text={stored.text} label="Copy" />}
+      <Button kind="quiet" onClick={() => download(`${name}.json`, stored.text)}>Download</Button>
+    </>
+  );
+}

@@ -1,0 +1,152 @@
+/** The names of databases, or of the collections of one; who may not list them can still name one. */
+
+import { useState } from "preact/hooks";
+import { type PlaceKind, type Segments, dataPath, listNames } from "../../api/data.js";
+import { asApiError } from "../../api/error.js";
+import { sessionState } from "../../api/session.js";
+import { useStore } from "../../api/store.js";
+import { Button, Empty, ErrorNotice, Field, Loading, Notice } from "../../parts/basic.js";
+import { go } from "../../shell/router.js";
+import { NewCollectionDialog } from "./NewCollection.js";
+import { addressOf, readPath } from "./places.js";
+import { findMounted } from "./mounted.js";
+import { Trail } from "./Trail.js";
+import { useCallerEffect } from "./useCallerEffect.js";
+import { dropVisit, listVisits } from "./visits.js";
+
+interface NamesProps {
+  owner: string | null;
+  segments: Segments;
+  kind: Exclude<PlaceKind, "collection">;
+}
+
+type Found = { readonly names: readonly string[] } | { readonly error: unknown } | null;
+
+const portion = 200;
+const fewEnough = 12; // to be seen at a glance, without a filter
+
+export function Names({ owner, segments, kind }: NamesProps) {
+  const { login } = useStore(sessionState);
+  const [found, setFound] = useState<Found>(null);
+  const [mounted, setMounted] = useState<readonly string[]>([]);
+  const [attempt, setAttempt] = useState(0);
+  const [isMaking, setMaking] = useState(false);
+  const isTop = segments.length === 0;
+  useCallerEffect((signal) => {
+    listNames(segments, signal).then(
+      (names) => setFound({ names }),
+      (error: unknown) => signal.aborted || setFound({ error }),
+    );
+    if (isTop) findMounted(signal).then(setMounted, () => setMounted([])); // only some may read where things are
+  }, [attempt]);
+  const retry = () => setAttempt(attempt + 1);
+  return (
+    <div class="page">
+      <Trail segments={segments} />
+      <div class="data-head">
+        <h1>{isTop ? "Data" : segments[segments.length - 1]}</h1>
+        {kind === "database" && found !== null && "names" in found && <Button onClick={() => setMaking(true)}>New collection</Button>}
+      </div>
+      {found === null && <Loading what="Looking for names" />}
+      {found !== null && "error" in found && <NotListed error={found.error} kind={kind} segments={segments} isLoggedIn={login !== null} onRetry={retry} />}
+      {found !== null && "names" in found && <NameList segments={segments} kind={kind} names={found.names} onNew={() => setMaking(true)} />}
+      {isTop && <OtherPlaces owner={owner} mounted={mounted} />}
+      {isMaking && <NewCollectionDialog segments={segments} onClose={() => setMaking(false)} />}
+    </div>
+  );
+}
+
+function NameList({ segments, kind, names, onNew }: Omit<NamesProps, "owner"> & { names: readonly string[]; onNew: () => void }) {
+  const [filter, setFilter] = useState("");
+  const [most, setMost] = useState(portion);
+  const fitting = names.filter((name) => name.toLowerCase().includes(filter.trim().toLowerCase()));
+  const what = kind === "database" ? "collection" : "database";
+  if (names.length === 0) {
+    return (
+      <Empty title={`No ${what}s yet`}>
+        {kind === "database" && <p><Button kind="primary" onClick={onNew}>New collection</Button></p>}
+      </Empty>
+    );
+  }
+  return (
+    <>
+      {names.length > fewEnough && (
+        <input class="input data-names-filter" type="search" aria-label={`Filter ${what}s`} placeholder={`Filter ${names.length} ${what}s`} value={filter} onInput={(event) => setFilter(event.currentTarget.value)} />
+      )}
+      <ul class="data-names" aria-label={kind === "database" ? "Collections" : "Databases"}>
+        {fitting.slice(0, most).map((name) => <li key={name}><a href={addressOf([...segments, name])}>{name}</a></li>)}
+      </ul>
+      {fitting.length === 0 && <p class="soft">No {what} has that in its name.</p>}
+      {fitting.length > most && <div><Button onClick={() => setMost(most + portion)}>{fitting.length - most} more</Button></div>}
+    </>
+  );
+}
+
+interface NotListedProps {
+  error: unknown;
+  kind: NamesProps["kind"];
+  segments: Segments;
+  isLoggedIn: boolean;
+  onRetry: () => void;
+}
+
+function NotListed({ error, kind, segments, isLoggedIn, onRetry }: NotListedProps) {
+  const { status } = asApiError(error);
+  const what = kind === "database" ? "collections" : "databases";
+  if (status === 401 || status === 403) {
+    return (
+      <Notice title={`The list of ${what} is not open to you`}>
+        <p>{isLoggedIn ? "You may still be allowed to read some of them: open one by its path." : "Log in at the top right, or open what everybody may read by its path."}</p>
+      </Notice>
+    );
+  }
+  if (status === 404) return <Notice title={`Nothing stands at ${dataPath(segments)}`}><p>The server has its data at other paths: open one by its path.</p></Notice>;
+  return (
+    <>
+      <ErrorNotice error={error} title={`The ${what} could not be listed`} />
+      <div><Button onClick={onRetry}>Try again</Button></div>
+    </>
+  );
+}
+
+/** A path to type, those that were opened before, and those that the server's description tells. */
+function OtherPlaces({ owner, mounted }: { owner: string | null; mounted: readonly string[] }) {
+  const [path, setPath] = useState("");
+  const [visits, setVisits] = useState(() => listVisits(owner));
+  const open = (event: Event) => {
+    event.preventDefault();
+    const wanted = readPath(path);
+    if (wanted.length > 0) go(addressOf(wanted));
+  };
+  const forget = (visit: string) => {
+    dropVisit(owner, visit);
+    setVisits(listVisits(owner));
+  };
+  return (
+    <section class="data-others" aria-label="Other paths">
+      <form class="data-open" onSubmit={open}>
+        <Field label="Open by path" hint="such as shop/orders; a slash inside a name is %2F" value={path} onInput={setPath} autocomplete="off" />
+        <Button type="submit" disabled={path.trim() === ""}>Open</Button>
+      </form>
+      {mounted.length > 0 && (
+        <>
+          <h2>Mounted elsewhere</h2>
+          <ul class="data-names" aria-label="Mounted elsewhere">{mounted.map((one) => <li key={one}><a href={addressOf(readPath(one))}>{readPath(one).join(" / ")}</a></li>)}</ul>
+        </>
+      )}
+      {visits.length > 0 && (
+        <>
+          <h2>Opened before</h2>
+          <ul class="data-names" aria-label="Opened before">
+            {visits.map((one) => (
+              <li key={one}>
+                <a href={addressOf(readPath(one))}>{readPath(one).join(" / ")}</a>
+                <Button kind="quiet" aria-label={`Forget ${readPath(one).join(" / ")}`} onClick={() => forget(one)}>×</Button>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </section>
+  );
+}

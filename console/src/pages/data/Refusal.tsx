@@ -1,0 +1,28 @@
+/** Why something was not done, in words for the statuses that are part of daily life. */
+
+import { asApiError } from "../../api/error.js";
+import { Notice } from "../../parts/basic.js";
+
+interface RefusalProps {
+  error: unknown;
+  title: string;
+  said?: Readonly<Record<number, string>>;
+}
+
+const usual: Readonly<Record<number, string>> = {
+  401: "Only callers who are logged in may do this: log in, then try again.",
+  403: "You may not do this.",
+};
+
+export function Refusal({ error, title, said = {} }: RefusalProps) {
+  const { status, message, hint, code } = asApiError(error);
+  const told = code === "http-error" ? `The server answered ${status}.` : message; // the security layer and etags say it by the status alone
+  const words = said[status] ?? usual[status];
+  return (
+    <Notice kind={status === 401 || status === 403 ? "warning" : "error"} title={title}>
+      {words !== undefined && <p>{words}</p>}
+      {(words === undefined || code !== "http-error") && <p>{told}</p>}
+      {hint !== undefined && <p class="soft">{hint}</p>}
+    </Notice>
+  );
+}

@@ -1,0 +1,15 @@
+/** The way to what is shown: each part of the path, to go back to. */
+
+import type { Segments } from "../../api/data.js";
+import { addressOf } from "./places.js";
+
+export function Trail({ segments }: { segments: Segments }) {
+  if (segments.length === 0) return null;
+  const above = segments.slice(0, -1);
+  return (
+    <nav class="data-trail" aria-label="Path">
+      <a href={addressOf([])}>Data</a>
+      {above.map((name, index) => <span key={index}><span class="soft"> / </span><a href={addressOf(segments.slice(0, index + 1))}>{name}</a></span>)}
+    </nav>
+  );
+}

@@ -1,0 +1,45 @@
+/** The page Data: the names of databases and collections, or the documents of one collection. */
+
+import { useEffect, useState } from "preact/hooks";
+import { type PlaceKind, type Segments, findKind } from "../../api/data.js";
+import { useOwner } from "../../api/owner.js";
+import { Button, ErrorNotice, Loading } from "../../parts/basic.js";
+import type { PageProps } from "../../shell/pages.js";
+import { Collection } from "./Collection.js";
+import { Names } from "./Names.js";
+import { readSpot } from "./places.js";
+
+type Found = { readonly path: string; readonly kind: PlaceKind } | { readonly path: string; readonly error: unknown };
+
+export default function DataPage({ rest, hash }: PageProps) {
+  const owner = useOwner();
+  const path = JSON.stringify(rest);
+  const [found, retry] = useKind(rest, path);
+  if (found === null || found.path !== path) return <Loading what="Looking what is there" />;
+  if ("error" in found) {
+    return (
+      <div class="page">
+        <h1>Data</h1>
+        <ErrorNotice error={found.error} title="The server could not be asked" />
+        <div><Button onClick={retry}>Try again</Button></div>
+      </div>
+    );
+  }
+  const key = JSON.stringify([owner, path]);
+  if (found.kind === "collection") return <Collection key={key} owner={owner} segments={rest} spot={readSpot(hash)} />;
+  return <Names key={key} owner={owner} segments={rest} kind={found.kind} />;
+}
+
+function useKind(segments: Segments, path: string): readonly [Found | null, () => void] {
+  const [found, setFound] = useState<Found | null>(null);
+  const [attempt, setAttempt] = useState(0);
+  useEffect(() => {
+    const controller = new AbortController();
+    findKind(segments, controller.signal).then(
+      (kind) => setFound({ path, kind }),
+      (error: unknown) => controller.signal.aborted || setFound({ path, error }),
+    );
+    return () => controller.abort();
+  }, [path, attempt]);
+  return [found, () => setAttempt(attempt + 1)];
+}

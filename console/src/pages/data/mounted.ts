@@ -1,0 +1,24 @@
+/** Where the REST API has databases and collections besides its own root, for those who may read the server's description. */
+
+import { isRecord } from "../../api/error.js";
+import { requestJson } from "../../api/session.js";
+import { settings } from "../../api/settings.js";
+
+/** Paths below that of the REST API, encoded, without those that a path above them lists. */
+export async function findMounted(signal: AbortSignal): Promise<readonly string[]> {
+  const described = settings.paths["openapi"];
+  if (described === undefined) return [];
+  const { paths } = await requestJson<{ paths: Record<string, unknown> }>(described, { signal });
+  const root = settings.paths["mongo"] === "/" ? "" : (settings.paths["mongo"] ?? "");
+  const places = Object.keys(paths).filter((path) => path.startsWith(`${root}/`) && !path.includes("{") && hasTag(paths[path], "database", "collection"));
+  const lists = places.filter((path) => hasTag(paths[path], "database")).map((path) => path.replace(/\/$/, ""));
+  const isListed = (path: string) => lists.includes(path.slice(0, path.lastIndexOf("/")));
+  const others = places.filter((path) => path !== `${root}/` && !isListed(path) && !/\/_[a-z]+$/.test(path));
+  return others.map((path) => path.slice(root.length + 1));
+}
+
+function hasTag(path: unknown, ...tags: readonly string[]): boolean {
+  const get = isRecord(path) ? path["get"] : undefined;
+  const told = isRecord(get) ? get["tags"] : undefined;
+  return Array.isArray(told) && told.some((tag) => tags.includes(String(tag)));
+}

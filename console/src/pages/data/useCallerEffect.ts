@@ -1,0 +1,15 @@
+/** Something that is read for the caller: again for another one, and not while a login has ended and it is open how to go on. */
+
+import { useEffect } from "preact/hooks";
+import { sessionState } from "../../api/session.js";
+import { useStore } from "../../api/store.js";
+
+export function useCallerEffect(read: (signal: AbortSignal) => void, inputs: readonly unknown[]): void {
+  const { login, hasExpired } = useStore(sessionState);
+  useEffect(() => {
+    if (hasExpired) return undefined;
+    const controller = new AbortController();
+    read(controller.signal);
+    return () => controller.abort();
+  }, [...inputs, login?.name, hasExpired]);
+}

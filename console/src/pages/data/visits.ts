@@ -1,0 +1,25 @@
+/** Collections that somebody has opened by their path, which no list shows him. */
+
+import { dropKept, keptKey, listKept, writeKept } from "../../api/kept.js";
+import type { Segments } from "../../api/data.js";
+
+const kind = "visit";
+const most = 20;
+
+export function pathText(segments: Segments): string {
+  return segments.map(encodeURIComponent).join("/");
+}
+
+export function keepVisit(owner: string | null, segments: Segments): void {
+  const known = listKept(owner, kind);
+  const path = pathText(segments);
+  if (!known.includes(path) && known.length < most) writeKept(keptKey(owner, kind, path), 1);
+}
+
+export function listVisits(owner: string | null): readonly string[] {
+  return [...listKept(owner, kind)].sort();
+}
+
+export function dropVisit(owner: string | null, path: string): void {
+  dropKept(keptKey(owner, kind, path));
+}

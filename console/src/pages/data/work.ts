@@ -1,0 +1,45 @@
+/** A document as somebody is working on it: its text without what the server writes itself. */
+
+import type { StoredDocument } from "../../api/data.js";
+import { isRecord } from "../../api/error.js";
+import { type Fields, TypedSyntaxError, parseFields, writeTyped } from "../../api/typed.js";
+import type { Finding } from "../../parts/Editor.js";
+
+/** What is kept of it: the text, and that of the stored document which it was made of. */
+export interface Draft {
+  readonly base: string;
+  readonly text: string;
+}
+
+export const mostToEdit = 1 << 20; // characters; more is no work for a page
+
+const fixed = ["_id", "_etag"];
+
+/** The fields that can be changed. */
+export function ownFields(fields: Fields): Fields {
+  return new Map([...fields].filter(([name]) => !fixed.includes(name)));
+}
+
+export function ownText({ fields, text }: StoredDocument): string {
+  return text.length > mostToEdit ? "" : writeTyped(ownFields(fields));
+}
+
+/** What is wrong with a text; `isNew`: the id can be chosen. */
+export function findMistake(text: string, isNew = false): Finding | null {
+  try {
+    const fields = parseFields(text);
+    const name = fixed.find((one) => fields.has(one) && !(isNew && one === "_id"));
+    if (name === undefined) return null;
+    const message = name === "_id" ? "The _id of a document stays what it is: leave it out, or insert another document" : "The server writes _etag itself: leave it out";
+    return { line: 1, column: 1, severity: "error", message };
+  } catch (error) {
+    if (!(error instanceof TypedSyntaxError)) throw error;
+    return { line: error.line, column: error.column, severity: "error", message: error.message };
+  }
+}
+
+/** What the browser has kept, if it is a draft indeed. */
+export function asDraft(value: unknown): Draft | null {
+  if (!isRecord(value) || typeof value["base"] !== "string" || typeof value["text"] !== "string") return null;
+  return { base: value["base"], text: value["text"] };
+}

@@ -1,0 +1,50 @@
+/** An editor for GraphQL, JSON, YAML and plain text; CodeMirror is loaded when the first one is shown. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { EditorControl, EditorOptions } from "./editor/types.js";
+import type { CodeEditor } from "./editor/view.js";
+import { ErrorNotice, Loading } from "./basic.js";
+
+export type { Completions, EditorControl, EditorOptions, Finding, Key, Language } from "./editor/types.js";
+
+interface EditorProps extends EditorOptions {
+  /** Receives what the page can make the editor do. */
+  readonly control?: { current: EditorControl | null };
+}
+
+/** `language` and `isReadOnly` hold for the life of an editor: give it another `key` to change them. */
+export function Editor({ control, ...options }: EditorProps) {
+  const host = useRef<HTMLDivElement>(null);
+  const editor = useRef<CodeEditor | null>(null);
+  const current = useRef({ options }).current;
+  const [state, setState] = useState<"loading" | "ready" | { failed: unknown }>("loading");
+  current.options = options;
+
+  useEffect(() => {
+    let isGone = false;
+    import("./editor/view.js").then(
+      ({ CodeEditor: Made }) => {
+        if (isGone || host.current === null) return;
+        editor.current = new Made(host.current, current);
+        if (control) control.current = editor.current;
+        setState("ready");
+      },
+      (failed: unknown) => setState({ failed }),
+    );
+    return () => {
+      isGone = true;
+      editor.current?.destroy();
+      editor.current = null;
+      if (control) control.current = null;
+    };
+  }, []);
+  useEffect(() => editor.current?.update());
+
+  return (
+    <div class="editor">
+      {state === "loading" && <Loading what="Loading the editor" />}
+      {typeof state === "object" && <ErrorNotice error={state.failed} title="The editor cannot be loaded" />}
+      <div class="editor-host" ref={host} />
+    </div>
+  );
+}

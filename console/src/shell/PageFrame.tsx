@@ -1,0 +1,49 @@
+/** Loads a page and shows it; a page that breaks says so, and the rest goes on. */
+
+import { Component, type ComponentType } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Button, ErrorNotice, Loading } from "../parts/basic.js";
+import type { PageEntry, PageProps } from "./pages.js";
+
+type Loaded = { page: PageEntry; Shown: ComponentType<PageProps> } | { page: PageEntry; failed: unknown };
+
+export function PageFrame({ page, rest, hash }: PageProps & { page: PageEntry }) {
+  const [loaded, setLoaded] = useState<Loaded | null>(null);
+  useEffect(() => {
+    let isGone = false;
+    page.load().then(
+      (module) => !isGone && setLoaded({ page, Shown: module.default }),
+      (failed: unknown) => !isGone && setLoaded({ page, failed }),
+    );
+    return () => {
+      isGone = true;
+    };
+  }, [page]);
+  if (loaded === null || loaded.page !== page) return <Loading />;
+  if ("failed" in loaded) return <Failed error={loaded.failed} />;
+  return (
+    <Guard key={page.name}>
+      <loaded.Shown rest={rest} hash={hash} />
+    </Guard>
+  );
+}
+
+/** After an update of the server the files of an old page are gone: loading it again helps. */
+function Failed({ error }: { error: unknown }) {
+  return (
+    <div class="page">
+      <ErrorNotice error={error} title="This page cannot be shown" />
+      <Button onClick={() => location.reload()}>Load again</Button>
+    </div>
+  );
+}
+
+class Guard extends Component<object, { failed?: unknown }> {
+  static override getDerivedStateFromError(failed: unknown) {
+    return { failed };
+  }
+
+  override render() {
+    return "failed" in this.state ? <Failed error={this.state.failed} /> : this.props.children;
+  }
+}

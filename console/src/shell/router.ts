@@ -1,0 +1,55 @@
+/** Where the console is: the path below its own, such as `ask/shop`, and what stands behind `#`. */
+
+import { settings } from "../api/settings.js";
+import { Store } from "../api/store.js";
+
+export interface Place {
+  /** The name of the page, the first segment; empty at the start. */
+  readonly page: string;
+  /** The segments below it, decoded. */
+  readonly rest: readonly string[];
+  /** What stands behind `#`; it is never sent to the server. */
+  readonly hash: string;
+}
+
+export const place = new Store<Place>(read());
+
+/** The address of a page of the console. */
+export function address(page: string, ...rest: readonly string[]): string {
+  const root = settings.base === "/" ? "" : settings.base;
+  return [root, page, ...rest.map(encodeURIComponent)].join("/");
+}
+
+/** Go to an address of the console; `replace` leaves no trace in the history of the browser. */
+export function go(to: string, { replace = false } = {}): void {
+  history[replace ? "replaceState" : "pushState"](null, "", to);
+  place.set(read());
+}
+
+/** Links within the console do not load the page again; with a key held down they do what they always do. */
+export function followLink(event: MouseEvent): void {
+  const link = (event.target as Element | null)?.closest?.("a");
+  const isPlain = event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
+  if (!link || !isPlain || event.defaultPrevented || link.target || link.hasAttribute("download")) return;
+  const inside = settings.base === "/" ? "/" : `${settings.base}/`;
+  if (link.origin !== location.origin || !`${link.pathname}/`.startsWith(inside)) return;
+  event.preventDefault();
+  go(link.href);
+}
+
+addEventListener("popstate", () => place.set(read()));
+addEventListener("hashchange", () => place.set(read()));
+
+function read(): Place {
+  const below = location.pathname.slice(settings.base === "/" ? 0 : settings.base.length);
+  const [page = "", ...rest] = below.split("/").filter(Boolean).map(decode);
+  return { page, rest, hash: location.hash.slice(1) };
+}
+
+function decode(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment; // a lone percent sign, typed by somebody
+  }
+}

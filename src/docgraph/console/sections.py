@@ -1,0 +1,23 @@
+"""The page for people: `console`."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from docgraph.config.section import ServiceConfig, Uri
+
+__all__ = ["Console"]
+
+
+class Console(ServiceConfig, frozen=True):
+    """The page in which people see, ask and change what they may."""
+
+    section_name: ClassVar[str] = "console"
+    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    uri: Annotated[Uri, Meta(description="path of the page")] = "/console"
+    secured: Annotated[
+        bool,
+        Meta(description="whether the page itself, which holds no data, has to pass an authorizer"),
+    ] = False

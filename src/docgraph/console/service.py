@@ -1,0 +1,136 @@
+"""`GET /console` and below it: the page, and the files that it loads.
+
+Without a challenge, as the page holds no data: what it shows it asks for as its user, at the same
+addresses as every other client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any, ClassVar, Final
+
+from docgraph import __version__
+from docgraph.config.section import Section
+from docgraph.console.page import HEADERS, HINT_HEADERS, render_hint, render_index
+from docgraph.console.sections import Console
+from docgraph.console.site import STATIC, Manifest, Site, choose_coding
+from docgraph.exchange import Answer, Body, Exchange, Resource, ResourceType
+from docgraph.exchange.errors import NotFound
+from docgraph.exchange.markup import MEDIA_TYPE
+from docgraph.exchange.path import encode_path
+from docgraph.graphql.sections import Graphql
+from docgraph.plugins.binding import bound_path
+from docgraph.plugins.kinds import Kind, Service
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.rest.sections import Mongo
+from docgraph.rest.writes.etags import parse_tags
+from docgraph.runtime import Blocking, run_blocking
+from docgraph.runtime.sections import Core
+from docgraph.store.mounts import find_paths
+
+__all__ = ["ConsoleService"]
+
+_ASSETS: Final = "assets"
+_FOR_EVER: Final = "max-age=31536000, immutable"  # another content has another name
+_COOKIE_PLUGINS: Final = ("authCookieSetter", "authCookieHandler", "authCookieRemover")
+_SECRETS: Final = "auth-token"  # how the headers begin that tell a caller his token
+
+
+class ConsoleService(Service):
+    """Serves the console."""
+
+    name: ClassVar[str] = "console"
+    description: ClassVar[str] = "the page in which people see, ask and change what they may"
+    uri: ClassVar[str] = "/console"
+    secured: ClassVar[bool] = False
+    Config = Console
+
+    def __init__(
+        self,
+        config: Console,
+        *,
+        registry: PluginRegistry,
+        configuration: Mapping[str, Section],
+        core: Core,
+        blocking: Blocking,
+    ) -> None:
+        self.config = config
+        self.site = Site(STATIC)
+        self._registry = registry
+        self._configuration = configuration
+        self._title = core.name
+        self._prefix = bound_path(self, config)
+        self._lane = blocking.lane("console", concurrency=2)
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        """A file of the build below `assets`; the page everywhere else, which reads the path."""
+        below = exchange.request.segments[len(self._prefix) :]
+        if below[:1] == (_ASSETS,):
+            return await self._serve_file(exchange, "/".join(below[1:]))
+        manifest = await run_blocking(self._lane, self.site.find_manifest)
+        if manifest is None:
+            return Body(404, render_hint(), MEDIA_TYPE, list(HINT_HEADERS))
+        return self._serve_index(exchange, manifest)
+
+    def _serve_index(self, exchange: Exchange, manifest: Manifest) -> Body:
+        content = render_index(manifest, encode_path(self._prefix), self._tell_settings())
+        etag = blake2b(content, digest_size=12).hexdigest()
+        headers = [*HEADERS, ("Cache-Control", "no-cache"), ("ETag", f'"{etag}"')]
+        _forget_token(exchange)
+        if _knows(exchange, etag):
+            return Body(304, headers=headers)
+        return Body(200, content, MEDIA_TYPE, headers)
+
+    async def _serve_file(self, exchange: Exchange, name: str) -> Body:
+        coding = choose_coding(exchange.request.headers.get("accept-encoding") or "")
+        variant = await run_blocking(self._lane, self.site.read, name, coding)
+        if variant is None:
+            raise NotFound("the console has no such file", hint="load the page again")
+        # What is sent to somebody is not for the caches of others.
+        scope = "public" if exchange.account is None else "private"
+        etag = f"{name}{coding and '-'}{coding}"
+        headers = [("Cache-Control", f"{scope}, {_FOR_EVER}"), ("Vary", "Accept-Encoding")]
+        headers += [("ETag", f'"{etag}"'), ("Cross-Origin-Resource-Policy", "same-origin")]
+        _forget_token(exchange)
+        if _knows(exchange, etag):
+            return Body(304, headers=headers)
+        if coding:
+            headers.append(("Content-Encoding", coding))
+        return Body(200, variant.content, variant.media_type, headers)
+
+    def _tell_settings(self) -> dict[str, Any]:
+        """What the page has to know of the server, which is nothing that rules keep secret."""
+        services = self._registry.of_kind(Kind.SERVICE)
+        paths = {
+            one.name: encode_path(bound_path(one, self._configuration.get(one.name))) or "/"
+            for one in services
+        }
+        return {
+            "title": self._title,
+            "version": __version__,
+            "base": paths[self.name],
+            "paths": paths,
+            "definitions": self._find_definitions() if Mongo.section_name in paths else None,
+            "cookies": all(self._registry.find(name) is not None for name in _COOKIE_PLUGINS),
+        }
+
+    def _find_definitions(self) -> str | None:
+        """Where the REST API has the definitions of apps, if it has them at all."""
+        graphql = self._configuration.get(Graphql.section_name)
+        mongo = self._configuration.get(Mongo.section_name)
+        assert isinstance(graphql, Graphql) and isinstance(mongo, Mongo)  # noqa: S101, PT018 - ours
+        resource = Resource(ResourceType.COLLECTION, graphql.db, graphql.collection)
+        paths = find_paths(resource, mongo.mongo_mounts, mongo.uri)
+        return next(map(encode_path, paths), None)
+
+
+def _knows(exchange: Exchange, etag: str) -> bool:
+    known = parse_tags(exchange.request.headers.get_list("if-none-match"))
+    return known is not None and etag in known
+
+
+def _forget_token(exchange: Exchange) -> None:
+    """A caller's token has no place in an answer that caches keep."""
+    kept = [one for one in exchange.headers if not one[0].lower().startswith(_SECRETS)]
+    exchange.headers[:] = kept

@@ -1,0 +1,35 @@
+"""Fixtures of the tests in a browser: one browser and one server for each module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.harness import Place, Window, launched, open_window, placed
+from tests.http.harness import Mongo
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="module")
+def browser(preloaded: None) -> Iterator[Browser]:
+    """A browser of the module; there is none where the machine has none."""
+    with launched() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def place(browser: Browser, mongo_client: Mongo, mongo_uri: str) -> Iterator[Place]:
+    """The server of the module."""
+    with placed(mongo_client, mongo_uri) as one:
+        yield one
+
+
+@pytest.fixture
+def window(browser: Browser, place: Place) -> Iterator[Window]:
+    """A window of this test alone, in which nobody is logged in."""
+    with open_window(browser, place) as one:
+        yield one

@@ -1,0 +1,194 @@
+"""The frame of the console in a real browser: in and out, and what holds for every page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import httpx2
+import pytest
+
+from tests.browser.harness import (
+    ADMIN,
+    HOSTILE,
+    PASSWORD,
+    READER,
+    Place,
+    Window,
+    open_window,
+    placed,
+)
+from tests.http.harness import Mongo
+from tests.http.realms import render_basic
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+COOKIES = {
+    "authCookieSetter": {"enabled": True, "secure": False},
+    "authCookieHandler": {"enabled": True},
+    "authCookieRemover": {"enabled": True},
+}
+
+
+def test_people_log_in_see_who_they_are_and_log_out(window: Window) -> None:
+    window.open()
+    window.page.get_by_text("Not logged in").wait_for()
+    window.log_in(READER)
+
+    banner = window.page.get_by_role("banner")
+    banner.get_by_text(READER, exact=True).wait_for()
+    assert banner.get_by_role("list", name="Roles").inner_text() == "reader"
+
+    window.page.get_by_role("button", name="Log out").click()
+    window.page.get_by_text("Not logged in").wait_for()
+
+
+def test_a_token_is_kept_in_memory_only_and_ends_with_logging_out(window: Window) -> None:
+    window.open()
+    sent: list[str] = []
+    window.page.on("request", lambda one: sent.append(one.headers.get("authorization", "")))
+    window.log_in(READER)
+    assert stored(window) == '[[],[],""]'
+
+    window.page.get_by_role("button", name="Log out").click()
+    window.page.get_by_text("Not logged in").wait_for()
+    token = sent[-1]  # what ended it
+    assert token.startswith("Basic ")
+    assert token != sent[0], "a token stands in the place of the password"
+    script = """async token => (await fetch('/roles/rita', {
+        credentials: 'omit', headers: {Authorization: token, 'No-Auth-Challenge': '1'}})).status"""
+    assert window.page.evaluate(script, token) == 401
+
+
+def test_a_wrong_password_is_said_and_can_be_mended(window: Window) -> None:
+    window.open()
+    window.page.get_by_role("button", name="Log in").click()
+    window.give_password(READER, "wrong")
+    window.page.get_by_role("alert").get_by_text("Name or password is wrong").wait_for()
+
+    window.give_password(READER, PASSWORD)
+    window.page.get_by_role("button", name="Log out").wait_for()
+
+
+def test_names_and_roles_with_markup_are_shown_as_text(window: Window) -> None:
+    window.open()
+    window.log_in(HOSTILE)
+
+    banner = window.page.get_by_role("banner")
+    banner.get_by_text(HOSTILE).first.wait_for()
+    banner.get_by_text("Blog & <b>more</b>").wait_for()
+    assert window.page.locator("img, b").count() == 0
+
+
+def test_an_expired_login_is_said_and_the_work_stays(window: Window) -> None:
+    window.page.clock.install()
+    window.open("/ask/blog")
+    window.log_in(READER)
+    editor = window.write("Query", "{ posts { likes } }")
+    editor.press("End")  # somebody is there
+
+    end_login(window, READER)
+    window.page.clock.run_for("20:00")  # the page looks after its login before it ends
+
+    dialog = window.page.get_by_role("dialog", name="Log in")
+    dialog.get_by_text("Your login has ended").wait_for()
+    window.give_password(READER, PASSWORD)
+    window.page.get_by_role("button", name="Log out").wait_for()
+    assert editor.inner_text() == "{ posts { likes } }"
+
+
+def test_a_login_by_cookie_survives_a_reload_and_no_script_sees_it(
+    browser: Browser, mongo_client: Mongo, mongo_uri: str
+) -> None:
+    with placed(mongo_client, mongo_uri, COOKIES) as place, open_window(browser, place) as window:
+        window.open()
+        window.log_in(READER)
+        assert stored(window) == f'[[["docgraph.console.user","{READER}"]],[],""]'
+        window.page.reload()
+        window.page.get_by_role("banner").get_by_text(READER, exact=True).wait_for()
+
+        window.page.get_by_role("button", name="Log out").click()
+        window.page.get_by_text("Not logged in").wait_for()
+        window.page.reload()
+        window.page.get_by_text("Not logged in").wait_for()
+        assert stored(window) == '[[],[],""]'
+
+
+def test_the_keyboard_alone_is_enough_to_log_in_and_move_about(window: Window) -> None:
+    window.open("/apps")
+    press = window.page.keyboard.press
+    press("Tab")
+    assert focused(window) == "Skip to the work"
+    for _ in range(2):
+        press("Tab")
+    assert focused(window) == "Apps"
+    press("Tab")
+    press("Enter")
+    window.page.get_by_role("link", name="Ask", exact=True).and_(
+        window.page.locator("[aria-current=page]")
+    ).wait_for()
+
+    window.page.get_by_role("button", name="Log in").focus()
+    press("Enter")
+    window.page.get_by_role("dialog").wait_for()
+    press("Escape")
+    window.page.get_by_role("dialog").wait_for(state="detached")
+    assert focused(window) == "Log in"
+    press("Enter")
+    window.page.keyboard.type(READER)
+    press("Tab")
+    window.page.keyboard.type(PASSWORD)
+    press("Enter")
+    window.page.get_by_role("button", name="Log out").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser: Browser, place: Place, scheme: str) -> None:
+    with open_window(browser, place, color_scheme=scheme) as window:
+        window.open()
+        window.page.get_by_role("heading", level=1).wait_for()
+        assert window.find_barriers() == []
+        window.page.get_by_role("button", name="Log in").click()
+        window.page.get_by_role("dialog").wait_for()
+        assert window.find_barriers() == []
+        window.give_password(ADMIN, PASSWORD)
+        window.page.get_by_role("button", name="Log out").wait_for()
+        assert window.find_barriers() == []
+
+
+def test_nothing_is_wider_than_a_narrow_screen(browser: Browser, place: Place) -> None:
+    with open_window(browser, place, viewport={"width": 360, "height": 640}) as window:
+        window.open()
+        window.log_in(HOSTILE)
+        for name in ("Apps", "Ask"):
+            window.page.get_by_role("link", name=name, exact=True).click()
+            window.page.get_by_role("heading", level=1).wait_for()
+            assert window.page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_an_unknown_page_says_so(window: Window) -> None:
+    window.open(f"/{quote(HOSTILE, safe='')}")
+    window.page.get_by_role("heading", name="There is no such page").wait_for()
+
+
+def stored(window: Window) -> str:
+    """Everything that the browser keeps for the page, and scripts can read."""
+    text: str = window.page.evaluate(
+        "JSON.stringify([Object.entries(localStorage), Object.entries(sessionStorage), "
+        "document.cookie])"
+    )
+    return text
+
+
+def focused(window: Window) -> str:
+    """The text of what the keyboard acts on."""
+    text: str = window.page.evaluate("document.activeElement.textContent")
+    return text
+
+
+def end_login(window: Window, name: str) -> None:
+    """End the token of a user, as somebody else who knows the password."""
+    headers = {"Authorization": render_basic(name, PASSWORD)}
+    reply = httpx2.delete(f"{window.place.url}/tokens/{name}", headers=headers)
+    assert reply.status_code == 204
