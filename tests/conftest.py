@@ -31,6 +31,7 @@ from tests.replica_set import ReplicaSet
 settings.register_profile("docgraph", deadline=None, print_blob=True)
 settings.load_profile("docgraph")
 _SLOW = {"process", "conformance", "browser"}
+_COLLECT_AFTER = 20_000  # objects, as a server does; what a test leaves is collected at its end
 # What a process opens once and keeps is no leak of the first test that needs it: a loop's pipe for
 # signals, and the process that looks after shared memory.
 uvloop.new_event_loop().close()
@@ -57,6 +58,7 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(_COLLECT_AFTER)
         gc.enable()
 
 

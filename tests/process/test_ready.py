@@ -108,6 +108,31 @@ def test_the_doctor_finds_the_rights_that_an_app_needs(
     assert {checks[one]["state"] for one in ("version", "clock", "configuration")} == {"ok"}
 
 
+def test_storing_an_app_tells_which_right_it_lacks(
+    guarded_mongo: GuardedMongo, database: str, tmp_path: Path
+) -> None:
+    mapping = {"db": "shop", "collection": "items", "find": {}}
+    schema = "type Query { items: [Item] } type Item { n: Int }"
+    file = tmp_path / "app.json"
+    file.write_text(
+        json.dumps({"_id": "app", "schema": schema, "mappings": {"Query": {"items": mapping}}})
+    )
+    places = ("graphql/db", "dbAclAuthorizer/acl-db", "dbRealmAuthenticator/users-db")
+    try:
+        with guarded_mongo.user([{"role": "readWrite", "db": database}]) as user:
+            uri = guarded_mongo.render_uri(user, "secret")
+            settings = (f"/mclient/connection-string={uri}", *(f"/{x}={database}" for x in places))
+            options = [f"--set={one}" for one in settings]
+            done = run("apps", "apply", str(file), *options, cwd=tmp_path)
+    finally:
+        guarded_mongo.admin.drop_database(database)
+
+    assert done.returncode == 0, done.stderr
+    told = "docgraph lacks a right at the database: shop.items: find (the app app)"
+    assert told in done.stderr
+    assert f"grantRolesToUser('{user}', [{{role: 'read', db: 'shop'}}])" in done.stderr
+
+
 def test_the_doctor_tells_a_wrong_address_and_a_wrong_configuration(tmp_path: Path) -> None:
     code, checks = examine(f"/mclient/connection-string={NOBODY}", cwd=tmp_path)
     assert code == 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -72,10 +73,22 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, command, rest = super().resolve_command(ctx, args)
+        try:
+            name, command, rest = super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            meant = _suggest(args[0], self.list_commands(ctx))
+            raise click.UsageError(f"{error.message}{meant}", ctx) from None
         if name in COMMANDS:
             command = getattr(import_module(f"docgraph.cli.{name}"), name)
         return name, command, rest
+
+
+def _suggest(word: str, known: Sequence[str]) -> str:
+    """What somebody may have meant, to be said after a mistake."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, known, n=1)
+    return f" Did you mean '{found[0]}'?" if found else ""
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -230,6 +230,7 @@ _EXPLANATIONS: Final = (
         "put texts that contain ': ' in quotes, and indent options of one section alike",
     ),
     ("did not find expected ',' or", "a list or mapping in brackets is not closed", "close it"),
+    ("expected node content", "a list or mapping in brackets is not closed", "close it"),
     ("found unexpected end of stream", "a quoted text is not closed", "close the quotes"),
     (
         "did not find expected key",

@@ -24,7 +24,6 @@
     ├── StoreError                         500  database-error
     │   ├── StoreUnavailable               500  database-unavailable
     │   │   └── OutcomeUnknown             500  outcome-unknown
-    │   ├── StoreDenied                    500  database-error
     │   ├── TimeLimitExceeded              408  time-limit-exceeded
     │   ├── StoreRejected                  400  rejected-by-database
     │   │   ├── AnswerTooLarge             400  answer-too-large
@@ -71,7 +70,6 @@ __all__ = [
     "ResumePointLost",
     "SecurityViolation",
     "StartupError",
-    "StoreDenied",
     "StoreError",
     "StoreForbidden",
     "StoreRejected",
@@ -263,10 +261,6 @@ class OutcomeUnknown(StoreUnavailable):
     status, code = 500, "outcome-unknown"
 
 
-class StoreDenied(StoreError):
-    """The database user of docgraph lacks a right: no fault of the caller's (decision 25)."""
-
-
 class TimeLimitExceeded(StoreError):
     """The time for this request is used up."""
 
@@ -292,7 +286,7 @@ class ResumePointLost(StoreRejected):
 
 
 class StoreForbidden(StoreError):
-    """The database does not let anybody do this; for a right that we lack see `StoreDenied`."""
+    """The database does not let anybody do this; for a right that we lack see `StoreError`."""
 
     status, code = 403, "forbidden-by-database"
 
@@ -331,7 +325,8 @@ class Problem:
 
     def __str__(self) -> str:
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{self.origin}: {self.path}: {self.message}{hint}"
+        place = "" if self.path == "/" else f"{self.path}: "  # the whole of it needs no name
+        return f"{self.origin}: {place}{self.message}{hint}"
 
 
 class ConfigError(StartupError):

@@ -18,10 +18,10 @@ from docgraph.exchange.errors import (
     Overloaded,
     QueryError,
     SecurityViolation,
-    StoreDenied,
     StoreUnavailable,
     TimeLimitExceeded,
 )
+from docgraph.store.driver.errors import StoreDenied
 
 __all__ = [
     "MAX_ERRORS",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 from enum import StrEnum
 from typing import Final
@@ -94,10 +94,13 @@ async def _look_at_login(store: Store) -> Finding:
     )
 
 
-async def look_at_rights(store: Store, more: Iterable[Right]) -> Finding:
-    """What the user may not do of what docgraph, or one of its apps, needs."""
+async def look_at_rights(
+    store: Store, more: Iterable[Right], *, besides_own: bool = True
+) -> Finding:
+    """What the user may not do of `more`, and of what docgraph itself needs."""
+    contact = store.contact if besides_own else replace(store.contact, rights=())
     with translated():
-        fault = await log_in(store.client, store.contact, more)
+        fault = await log_in(store.client, contact, more)
     if isinstance(fault, Lacking):
         state = State.WRONG if fault.is_serious else State.ADVICE
         return Finding("rights", state, "some are missing", fault.hint, fault.places)

@@ -72,6 +72,7 @@ def test_a_key_that_stands_twice_is_a_problem_at_its_second_place() -> None:
         ("a: @x\n", "file.yml:1:4", "a value cannot begin with '@'"),
         ("a: b: c\n", "file.yml:1:5", "a second ':' in one line"),
         ("a: [1, 2\n", "file.yml:2:1", "is not closed"),
+        ("a: [\n", "file.yml:2:1", "is not closed"),
         ('a: "x\n', "file.yml:2:1", "a quoted text is not closed"),
         ("- x\ny: 1\n", "file.yml:2:1", "does not fit the list above"),
         ("a: 1\n b: 2\n", "file.yml:2:3", "a second ':' in one line"),

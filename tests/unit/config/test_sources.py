@@ -189,8 +189,8 @@ def test_list_indexes_count_from_one_and_reach_the_defaults(tmp_path: Path) -> N
             "/core/tracing-headers[0]=2",
             "--set: /core/tracing-headers[0]: '[0]' is not an index, which counts from 1",
         ),
-        ("core/workers=2", "--set: /: not '<path>=<value>' (write '--set /section/option=value')"),
-        ("/core/workers", "--set: /: not '<path>=<value>' (write '--set /section/option=value')"),
+        ("core/workers=2", "--set: not '<path>=<value>' (write '--set /section/option=value')"),
+        ("/core/workers", "--set: not '<path>=<value>' (write '--set /section/option=value')"),
         ("/core/workers=[", "--set: /core/workers: "),
         ("//=2", "--set: //: not a path, which looks like '/graphql/max-limit'"),
     ],
@@ -251,7 +251,7 @@ def test_a_section_may_be_empty(tmp_path: Path) -> None:
 def test_a_file_that_is_no_mapping_is_a_problem(tmp_path: Path) -> None:
     [message] = messages_of(tmp_path, "- a\n- b\n")
 
-    assert message == "docgraph.yml:1:1: /: not a mapping of sections (write 'section:' first)"
+    assert message == "docgraph.yml:1:1: not a mapping of sections (write 'section:' first)"
 
 
 def test_origins_of_list_elements_can_be_asked_for(tmp_path: Path) -> None:

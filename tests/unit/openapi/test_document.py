@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import ResourceType
@@ -20,11 +19,12 @@ from docgraph.openapi.survey import App, Survey
 from docgraph.rest.sections import Mongo
 from docgraph.rest.service import HANDLERS
 from docgraph.store.sections import MongoMount
+from tests.descriptions import check_description
 
 
 def build(mounts: tuple[Mounted, ...] = (Mounted("", ("db",)),), **facts: Any) -> dict[str, Any]:
     document = build_document(Facts("test", Mongo(), mounts, **facts))
-    validate(document, cls=OpenAPIV31SpecValidator)
+    check_description(document)
     return document
 
 

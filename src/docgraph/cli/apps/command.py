@@ -100,6 +100,7 @@ def apply(
     from docgraph.cli.acl.closing import Closing
     from docgraph.cli.acl.opening import Opening
     from docgraph.cli.apps.definitions import check_paths, report, settle_all, settle_alone
+    from docgraph.cli.apps.rights import tell_missing_rights
 
     def refuse_errors(found: list[Checked]) -> None:
         report(found, as_json=False)
@@ -130,6 +131,7 @@ def apply(
         await opening.store()
         if not open_to:
             await closing.tell_open(one.after for one in changes if not one.before)
+        await tell_missing_rights(bench.app.store, documents)
         await bench.tell_served()
 
     run_on(sources, store_all)

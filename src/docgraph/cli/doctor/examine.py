@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
+from docgraph.cli.apps.rights import list_rights
 from docgraph.cli.parts import check_parts
 from docgraph.cli.workbench import open_workbench
 from docgraph.config import Sources, Tree
 from docgraph.config.locate import locating
 from docgraph.embedded.mongo import EmbeddedMongo
-from docgraph.exchange import ConfigError, Deadline, DocgraphError, Document, StartupError
+from docgraph.exchange import ConfigError, Deadline, DocgraphError, StartupError
 from docgraph.exchange.errors import StoreError
 from docgraph.graphql.apps.writes import URIS
-from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.sections import Graphql
 from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
@@ -109,19 +108,7 @@ async def _find_rights_for_apps(app: Docgraph) -> list[Right]:
         if app.store.fault is None:
             raise
         return []  # that right is missing, and told as such
-    return [
-        Right(db, collection, ("find",), f"the app {document['_id']}")
-        for document in documents
-        for db, collection in sorted(set(_find_sources(document)))
-    ]
-
-
-def _find_sources(document: Document) -> Iterator[tuple[str, str]]:
-    """The database and the collection of each mapped field."""
-    for fields in decode_definition(document).mappings.values():
-        for mapping in fields.values() if isinstance(fields, dict) else ():
-            if isinstance(mapping, dict) and "collection" in mapping and "db" in mapping:
-                yield str(mapping["db"]), str(mapping["collection"])
+    return list_rights(documents)
 
 
 async def _look_at_indexes(app: Docgraph) -> Finding:

@@ -90,7 +90,7 @@ class FrontPage(Service):
         try:
             found, has_more = await find_visible_apps(desk, exchange)
         except StoreError:
-            return f"{heading}<p>The database does not answer, so they are not known now.</p>"
+            return f"{heading}<p>They are not known now, because of the database.</p>"
         if not found:
             return f"{heading}<p>There is none that you may ask.</p>"
         rest = "<p>There are more.</p>" if has_more else ""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
 
-from docgraph.exchange.errors import StoreDenied, StoreError
+from docgraph.exchange.errors import StoreError
 from docgraph.observe import emit
 from docgraph.observe.events import DatabaseFound, RightsGranted
 from docgraph.runtime import Tasks, cancel_until_over
@@ -38,7 +38,7 @@ from docgraph.store.driver.contact import (
     explain_errors,
     find_reason,
 )
-from docgraph.store.driver.errors import AUTHENTICATION_FAILED, DRIVER_ERRORS
+from docgraph.store.driver.errors import AUTHENTICATION_FAILED, DRIVER_ERRORS, StoreDenied
 from docgraph.store.driver.login import forget_connections, log_in, read_version
 from docgraph.store.driver.waiting import Waits
 

@@ -34,7 +34,6 @@ from docgraph.exchange.errors import (
     NotSupported,
     QueryError,
     ResumePointLost,
-    StoreDenied,
     StoreError,
     StoreForbidden,
     StoreRejected,
@@ -47,6 +46,7 @@ __all__ = [
     "DRIVER_ERRORS",
     "UNAUTHORIZED",
     "CollectionGone",
+    "StoreDenied",
     "explain",
     "find_unconfirmed",
     "is_collection_gone",
@@ -62,6 +62,10 @@ AUTHENTICATION_FAILED = 18
 # BSON is encoded inside the driver's calls: numbers that do not fit, lone surrogates and documents
 # nested too deeply come out of them as Python's own errors.
 DRIVER_ERRORS = (PyMongoError, BSONError, OverflowError, RecursionError, UnicodeError, OSError)
+
+
+class StoreDenied(StoreError):
+    """The database user of docgraph lacks a right: no fault of the caller's (decision 25)."""
 
 
 class CollectionGone(NotFound):
