@@ -38,7 +38,7 @@ setup: $(VENV)/.dev ## make the virtual environment and install everything
 
 # Packages and the console are installed beside each other.
 run: ## serve the demo on an embedded MongoDB
-	@$(MAKE) --no-print-directory -j2 $(VENV)/.run $(VENV)/.console
+	@$(MAKE) --silent --no-print-directory -j2 $(VENV)/.run $(VENV)/.console
 	@$(BIN)/docgraph demo
 
 CONSOLE_SOURCES := $(shell find console -name node_modules -prune -o -type f -print 2>/dev/null)

@@ -52,8 +52,22 @@ TYPED: dict[str, Any] = {
     "code": Code("f()"),
     "none": None,
     "deep": [{"a.b": [True, {}, []], "__proto__": {"$x": 1}}],
-    "text": 'quotes " \\ \u2028 \U0001f600',
+    "text": 'quotes " \\ é \U0001f600',
 }
+IDS = (
+    "a/../b?c#d%2F é",
+    "5d7a4b59cf6eeb5f9a3b8d2e",
+    ObjectId(),
+    Int64(2**53 + 1),
+    1.5,
+    WHEN,
+    None,
+    True,
+    MinKey(),
+    Decimal128("2.50"),
+    {"a": Int64(1)},
+    Binary(b"\x00", 0),
+)
 NAME = f"a/%2F?#{HOSTILE}"
 
 
@@ -83,14 +97,13 @@ def edit(window: Window, old: str, new: str) -> None:
     document = window.page.get_by_role("region", name="Document", exact=True)
     document.get_by_role("tab", name="JSON").click()
     editor = document.get_by_role("textbox", name="JSON")
+    editor.get_by_text(old).first.wait_for()
     text = read(editor)
-    assert old in text
     editor.fill(text.replace(old, new, 1))
 
 
 def read(editor: Locator) -> str:
-    """The lines of an editor."""
-    editor.locator(".cm-line").first.wait_for()
+    """The lines of an editor, as far as it draws them."""
     return "\n".join(line.rstrip("\n") for line in editor.locator(".cm-line").all_inner_texts())
 
 
@@ -128,7 +141,9 @@ def test_pages_are_walked_by_keys_and_a_filter_is_checked_while_typing(window: W
     page.get_by_role("button", name="Previous").click()
     page.get_by_text("Documents 101 to 200").wait_for()
     queries = [parse_qs(urlsplit(one).query, keep_blank_values=True) for one in asked]
-    assert all("after" in one and "page" not in one for one in queries)
+    pages = [one for one in queries if one.get("pagesize") != ["0"]]  # that only checks the query
+    assert len(pages) >= 4
+    assert all("after" in one and "page" not in one for one in pages)
 
     page.get_by_role("textbox", name="Filter").fill('{"n": foo}')
     page.get_by_text("Filter, line 1: unknown word 'foo'").wait_for()
@@ -161,43 +176,38 @@ def test_changing_one_value_keeps_every_other_with_its_type(window: Window) -> N
     assert list(after.items()) == list({**before, "n": 3}.items())
 
 
-@pytest.mark.parametrize(
-    "id",
-    [
-        "a/../b?c#d%2F é",
-        "5d7a4b59cf6eeb5f9a3b8d2e",
-        ObjectId(),
-        Int64(2**53 + 1),
-        1.5,
-        WHEN,
-        None,
-        True,
-        MinKey(),
-        Decimal128("1.50"),
-        {"a": Int64(1)},
-        Binary(b"\x00", 0),
-    ],
-    ids=lambda id: type(id).__name__,
-)
-def test_documents_with_ids_of_any_type_are_changed_and_deleted(window: Window, id: Any) -> None:
-    name = f"ids-{type(id).__name__}-{len(str(id))}"
-    other = {"_id": ObjectId(), "n": 1}
-    collection = fill(window.place, name, {"_id": id, "n": 1}, other)
-    open_data(
-        window,
-        at(name, sort="-n", filter=json.dumps({"_id": {"$ne": {"$oid": str(other["_id"])}}})),
-    )
-    window.page.get_by_role("table").get_by_role("row").nth(1).get_by_role("link").click()
-    edit(window, '"n": 1', '"n": 2')
-    save(window)
-    changed = collection.find_one({"n": 2})
-    assert (changed["_id"], type(changed["_id"])) == (id, type(id))
+def test_documents_with_ids_of_any_type_are_changed_and_deleted(window: Window) -> None:
+    collection = fill(window.place, "ids", *({"_id": id, "n": 1} for id in IDS))
+    before = [one["_id"] for one in collection.find()]
+    open_data(window, at("ids", filter='{"n": 1}'))
+    page = window.page
+    for left in range(len(IDS), 0, -1):
+        page.get_by_text(f"Documents 1 to {left}", exact=True).wait_for()
+        page.get_by_role("table").get_by_role("row").nth(1).get_by_role("link").click()
+        edit(window, '"n": 1', '"n": 2')
+        save(window)
+    after = [one["_id"] for one in collection.find()]
+    assert [(one, type(one)) for one in after] == [(one, type(one)) for one in before]
+    assert collection.count_documents({"n": 2}) == len(IDS)
 
-    window.page.get_by_role("button", name="Delete").click()
-    dialog = window.page.get_by_role("dialog", name="Delete this document")
-    dialog.get_by_role("button", name="Delete").click()
-    window.page.get_by_role("heading", name="There is no such document").wait_for()
-    assert [one["_id"] for one in collection.find()] == [other["_id"]]
+
+def test_a_document_is_deleted_when_somebody_means_it(window: Window) -> None:
+    ids = ("_size", Decimal128("1.5"), 7)  # of the first two no address has room
+    collection = fill(window.place, "doomed", *({"_id": id, "n": 1} for id in ids))
+    open_data(window, at("doomed"))
+    page = window.page
+    for left in (2, 1, 0):
+        page.get_by_role("table").get_by_role("row").nth(1).get_by_role("link").click()
+        page.get_by_role("button", name="Delete").click()
+        dialog = page.get_by_role("dialog", name="Delete this document")
+        dialog.get_by_role("button", name="Cancel").click()
+        assert collection.count_documents({}) == left + 1
+        page.get_by_role("button", name="Delete").click()
+        dialog.get_by_role("button", name="Delete").click()
+        page.get_by_role("heading", name="There is no such document").wait_for()
+        page.get_by_text(
+            f"Documents 1 to {left}" if left else "No documents", exact=True
+        ).wait_for()
 
 
 def test_what_was_changed_meanwhile_is_shown_and_nothing_is_lost(window: Window) -> None:
@@ -211,8 +221,8 @@ def test_what_was_changed_meanwhile_is_shown_and_nothing_is_lost(window: Window)
 
     window.page.get_by_role("button", name="Show both").click()
     dialog = window.page.get_by_role("dialog", name="Both versions")
-    assert "theirs" in read(dialog.get_by_role("textbox", name="JSON, stored"))
-    assert "mine" in read(dialog.get_by_role("textbox", name="JSON, mine"))
+    dialog.get_by_role("textbox", name="JSON, stored").get_by_text("theirs").wait_for()
+    dialog.get_by_role("textbox", name="JSON, mine").get_by_text("mine").wait_for()
     dialog.get_by_role("button", name="Close").click()
     window.page.get_by_role("button", name="Keep mine, to save it over theirs").click()
     save(window)
@@ -243,9 +253,10 @@ def test_unsaved_changes_are_there_after_a_reload(window: Window) -> None:
     fill(window.place, "reloaded", {"_id": "x", "n": 1})
     open_data(window, at("reloaded", id='"x"'))
     edit(window, '"n": 1', '"n": 2')
+    window.page.get_by_text("not saved", exact=True).wait_for()
     window.page.reload()
     window.log_in()
-    assert '"n": 2' in read(window.page.get_by_role("textbox", name="JSON"))
+    window.page.get_by_role("textbox", name="JSON").get_by_text('"n": 2').wait_for()
     window.page.get_by_role("button", name="Discard changes").click()
     window.page.get_by_text("not saved", exact=True).wait_for(state="detached")
 
@@ -268,7 +279,7 @@ def test_collections_documents_and_indexes_are_made_and_never_overwritten(window
         page.get_by_role("region", name="New document").get_by_role("button", name="Insert").click()
         if "at" in text:
             page.get_by_role("list", name="Tree").get_by_text("2019-09-12").wait_for()
-            page.get_by_role("link", name="Insert").click()
+            page.get_by_role("link", name="Insert", exact=True).click()
     page.get_by_text("There is a document with this _id").wait_for()
     stored = window.place.mongo[window.place.db]["made"].find_one()
     assert stored["at"].replace(tzinfo=UTC) == WHEN
@@ -329,16 +340,11 @@ def test_axe_finds_nothing_serious_and_narrow_screens_are_enough(
     options = {"color_scheme": scheme, "viewport": {"width": width, "height": 720}}
     with open_window(browser, place, **options) as window:
         open_data(window, "/data")
-        for path, text in (("", "shown"), ("/shown", "Documents 1 to 1")):
-            window.page.goto(f"{place.url}/console/data{path}")
-            window.log_in()
-            window.page.get_by_text(text).first.wait_for()
-            assert window.find_barriers() == []
-            assert window.page.evaluate("document.documentElement.scrollWidth") <= width
-        window.page.get_by_role("table").get_by_role("link", name="x", exact=True).click()
-        window.page.get_by_role("list", name="Tree").wait_for()
+        window.page.get_by_role("link", name="shown", exact=True).wait_for()
         assert window.find_barriers() == []
-        window.page.get_by_role("tab", name="JSON").click()
-        window.page.get_by_role("textbox", name="JSON").wait_for()
+        window.page.get_by_role("link", name="shown", exact=True).click()
+        window.page.get_by_role("table").get_by_role("link", name="x", exact=True).click()
+        window.page.get_by_role("button", name="Edit").click()
+        window.page.get_by_role("textbox", name="JSON").get_by_text("1.5").wait_for()
         assert window.find_barriers() == []
         assert window.page.evaluate("document.documentElement.scrollWidth") <= width

@@ -94,7 +94,7 @@ async def test_the_page_knows_where_things_are_and_nothing_of_the_caller(service
     assert settings["base"] == "/console"
     assert settings["paths"]["graphql"] == "/graphql"
     assert settings["definitions"] == "/gql-apps"
-    assert settings["cookies"] is False
+    assert (settings["passwords"], settings["cookies"]) == (True, False)
     known = await service.request("GET", "/console", headers=ADMIN)
     assert known.text == reply.text
 

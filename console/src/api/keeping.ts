@@ -1,6 +1,6 @@
 /** Unsaved work that outlives the page. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { dropKept, writeKept } from "./kept.js";
 
 const delay = 250; // ms after the last change
@@ -10,7 +10,7 @@ export function useKeeping(key: string, value: unknown): boolean {
   const [isKept, setKept] = useState(true);
   const due = useRef<(() => void) | null>(null);
   const text = value === null ? null : JSON.stringify(value);
-  useEffect(() => {
+  useLayoutEffect(() => { // at once: the page can go at any moment
     const keep = () => {
       due.current = null;
       if (text === null) dropKept(key);

@@ -9,13 +9,15 @@ export interface Settings {
   readonly paths: Readonly<Record<string, string>>;
   /** Where the REST API has the definitions of apps; null where it does not have them. */
   readonly definitions: string | null;
+  /** Whether there is a way to log in with a password as the console does. */
+  readonly passwords: boolean;
   /** Whether logging in can leave a cookie; otherwise the token is kept in memory. */
   readonly cookies: boolean;
 }
 
 function read(): Settings {
   const content = document.querySelector<HTMLMetaElement>('meta[name="docgraph-settings"]')?.content;
-  return JSON.parse(content ?? '{"title":"docgraph","version":"","base":"/console","paths":{},"definitions":null,"cookies":false}') as Settings;
+  return JSON.parse(content ?? '{"title":"docgraph","version":"","base":"/console","paths":{},"definitions":null,"passwords":true,"cookies":false}') as Settings;
 }
 
 export const settings: Settings = read();

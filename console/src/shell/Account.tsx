@@ -9,9 +9,9 @@ import { Button, Dialog } from "../parts/basic.js";
 export function Account({ onLogIn }: { onLogIn: () => void }) {
   const { login, isReady } = useStore(sessionState);
   const [isLeaving, setLeaving] = useState(false);
-  const [isAsked, setAsked] = useState(false);
+  const [unsaved, setUnsaved] = useState("");
   const leave = async () => {
-    setAsked(false);
+    setUnsaved("");
     setLeaving(true);
     try {
       await logOut();
@@ -35,21 +35,22 @@ export function Account({ onLogIn }: { onLogIn: () => void }) {
         {login.roles.map((role) => <li key={role} class="chip">{role}</li>)}
         {login.roles.length === 0 && <li class="soft">no roles</li>}
       </ul>
-      <Button kind="quiet" disabled={isLeaving} onClick={() => (hasUnsaved(login.name) ? setAsked(true) : void leave())}>Log out</Button>
-      {isAsked && <AskToLeave onStay={() => setAsked(false)} onLeave={() => void leave()} />}
+      <Button kind="quiet" disabled={isLeaving} onClick={() => (findUnsaved(login.name) === "" ? void leave() : setUnsaved(findUnsaved(login.name)))}>Log out</Button>
+      {unsaved !== "" && <AskToLeave unsaved={unsaved} onStay={() => setUnsaved("")} onLeave={() => void leave()} />}
     </div>
   );
 }
 
-/** Definitions that this browser keeps for a user until they are saved. */
-function hasUnsaved(name: string): boolean {
-  return listKept(name, "app").length > 0;
+/** What this browser keeps for a user until it is saved. */
+function findUnsaved(name: string): string {
+  const kinds = { definitions: ["app"], documents: ["document", "new-document"] };
+  return Object.entries(kinds).filter(([, keys]) => keys.some((key) => listKept(name, key).length > 0)).map(([kind]) => kind).join(" and ");
 }
 
-function AskToLeave({ onStay, onLeave }: { onStay: () => void; onLeave: () => void }) {
+function AskToLeave({ unsaved, onStay, onLeave }: { unsaved: string; onStay: () => void; onLeave: () => void }) {
   return (
-    <Dialog title="There are unsaved definitions" onClose={onStay}>
-      <p>Logging out makes this browser forget everything of yours, also the definitions of apps that you have not saved.</p>
+    <Dialog title={`There are unsaved ${unsaved}`} onClose={onStay}>
+      <p>Logging out makes this browser forget everything of yours, also the {unsaved} that you have not saved.</p>
       <div class="dialog-actions">
         <Button onClick={onStay}>Stay</Button>
         <Button kind="danger" onClick={onLeave}>Log out, and lose them</Button>

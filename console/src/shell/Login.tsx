@@ -3,10 +3,28 @@
 import { useState } from "preact/hooks";
 import { asApiError } from "../api/error.js";
 import { logIn, sessionState, stayAnonymous } from "../api/session.js";
+import { settings } from "../api/settings.js";
 import { useStore } from "../api/store.js";
 import { Button, Dialog, ErrorNotice, Field, Notice } from "../parts/basic.js";
 
 export function LoginDialog({ onClose }: { onClose: () => void }) {
+  return settings.passwords ? <PasswordDialog onClose={onClose} /> : <NoWay onClose={onClose} />;
+}
+
+function NoWay({ onClose }: { onClose: () => void }) {
+  return (
+    <Dialog title="Log in" onClose={onClose}>
+      <Notice>
+        This server takes no passwords: <code>basicAuthMechanism</code> is off. The console goes on without a login, as far as rules allow.
+      </Notice>
+      <div class="dialog-actions">
+        <Button onClick={onClose}>Close</Button>
+      </div>
+    </Dialog>
+  );
+}
+
+function PasswordDialog({ onClose }: { onClose: () => void }) {
   const { hasExpired } = useStore(sessionState);
   const [name, setName] = useState("");
   const [password, setPassword] = useState("");

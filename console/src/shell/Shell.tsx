@@ -9,7 +9,6 @@ import { Account } from "./Account.js";
 import { LoginDialog } from "./Login.js";
 import { PageFrame } from "./PageFrame.js";
 import { pages } from "./pages.js";
-
 import { address, followLink, place } from "./router.js";
 import { signs } from "./signs.js";
 

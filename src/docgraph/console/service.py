@@ -112,6 +112,7 @@ class ConsoleService(Service):
             "base": paths[self.name],
             "paths": paths,
             "definitions": self._find_definitions() if Mongo.section_name in paths else None,
+            "passwords": self._registry.find("basicAuthMechanism") is not None,
             "cookies": all(self._registry.find(name) is not None for name in _COOKIE_PLUGINS),
         }
 

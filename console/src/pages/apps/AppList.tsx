@@ -98,7 +98,7 @@ function StoredApps({ owner, apps, onNew }: { owner: string | null; apps: readon
       {all.length > fewEnough && (
         <input class="input apps-filter" type="search" aria-label="Filter apps" placeholder="Filter by name or description" value={filter} onInput={(event) => setFilter(event.currentTarget.value)} />
       )}
-      <Table label="Apps" columns={columns} rows={shown} rowKey={(app) => app.id} />
+      <div class="apps-table"><Table label="Apps" columns={columns} rows={shown} rowKey={(app) => app.id} /></div>
       {fitting.length === 0 && <p class="soft">No app has that in its name, address or description.</p>}
       {fitting.length > most && <div><Button onClick={() => setMost(most + portion)}>{fitting.length - most} more</Button></div>}
     </>
@@ -174,7 +174,7 @@ function VisibleApps({ apps, isLoggedIn }: { apps: readonly VisibleApp[]; isLogg
   ];
   return (
     <>
-      <Table label="Apps" columns={columns} rows={apps.slice(0, most)} rowKey={({ app }) => idOf(app)} />
+      <div class="apps-table"><Table label="Apps" columns={columns} rows={apps.slice(0, most)} rowKey={({ app }) => idOf(app)} /></div>
       {apps.length > most && <div><Button onClick={() => setMost(most + portion)}>{apps.length - most} more</Button></div>}
       <Notice>
         {isLoggedIn

@@ -3,6 +3,8 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type AppId, nameOf } from "../../api/apps.js";
+import { sessionState } from "../../api/session.js";
+import { useStore } from "../../api/store.js";
 import { checkDefinition } from "../../api/tools.js";
 import { asApiError } from "../../api/error.js";
 import { Notice } from "../../parts/basic.js";
@@ -32,11 +34,12 @@ export interface BenchProps {
 
 export function Bench({ owner, id, work, state, onDeleted }: BenchProps) {
   const { stored, mine } = state;
+  const { login } = useStore(sessionState);
   const [tab, setTab] = useState<TabKey>("definition");
   const [saving, setSaving] = useState<Saving>({ kind: "idle" });
   const [isDeleting, setDeleting] = useState(false);
   const definition = useMemo(() => writeDefinition(id, mine), [id, mine]);
-  const check = useCheck(definition, stored?.etag);
+  const check = useCheck(definition, JSON.stringify([stored?.etag, login?.name]));
   const isChanged = stored === null || !haveSameTexts(mine, stored);
   const isOther = isChanged && (stored?.etag ?? null) !== mine.etag;
   useLeaveQuestion(isChanged);

@@ -3,7 +3,7 @@
 import { appPath } from "../../api/graphql.js";
 import { Button } from "../../parts/basic.js";
 import { address } from "../../shell/router.js";
-import { StateChip, type State, count } from "./States.js";
+import { StateChip, type State, describeFindings } from "./States.js";
 import type { Check } from "./useCheck.js";
 import type { Version } from "./work.js";
 
@@ -53,11 +53,7 @@ function stateOf(stored: Version | null, { checked }: Check, isChanged: boolean)
 }
 
 function CheckState({ check: { checked, isRunning, error } }: { check: Check }) {
-  const text = error !== null && !isRunning ? "not checked" : checked === null ? "checking …" : describe(checked.errors.length, checked.warnings.length);
+  const text = error !== null && !isRunning ? "not checked" : checked === null ? "checking …" : describeFindings(checked.errors.length, checked.warnings.length);
   const kind = error !== null ? "soft" : checked === null ? "soft" : checked.errors.length > 0 ? "apps-bad" : checked.warnings.length > 0 ? "apps-warned" : "apps-good";
   return <span class={`bench-check ${kind}`} role="status" aria-label="Check">{text}</span>;
-}
-
-function describe(errors: number, warnings: number): string {
-  return [count(errors, "error"), count(warnings, "warning")].filter((one) => one !== "").join(", ") || "No findings";
 }

@@ -9,7 +9,7 @@ export function Changes({ check: { checked, isRunning }, isChanged }: { check: C
   if (checked === null) return isRunning ? <Loading what="Comparing" /> : <Empty title="Not compared"><p>The definition could not be checked.</p></Empty>;
   const { change, effects = [], diff } = checked;
   if (change === "new") return <Empty title="All of it is new"><p>Nothing is stored under this name yet.</p></Empty>;
-  if (change === undefined) return <Empty title="Not compared"><p>What cannot be read cannot be compared. Look at the findings first.</p></Empty>;
+  if (change === undefined) return <Empty title="Not compared"><p>What cannot be read cannot be compared, and differences are told only to those who may read all definitions.</p></Empty>;
   if (change === "same") {
     return <Empty title="Nothing differs"><p>{isChanged ? "The texts differ from what is stored only in their layout and comments." : "This is what is stored."}</p></Empty>;
   }

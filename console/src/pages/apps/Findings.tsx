@@ -14,7 +14,7 @@ export function partOf({ where }: Finding): Part | null {
   return parts.find((part) => part === firstWord(where)) ?? null;
 }
 
-export function Findings({ check: { checked, error, isRunning }, onJump }: { check: Check; onJump: (finding: Finding) => void }) {
+export function Findings({ check: { checked, error, isRunning, retry }, onJump }: { check: Check; onJump: (finding: Finding) => void }) {
   const [most, setMost] = useState(portion);
   const all = [
     ...(checked?.errors ?? []).map((finding) => ({ finding, severity: "error" as const })),
@@ -23,7 +23,7 @@ export function Findings({ check: { checked, error, isRunning }, onJump }: { che
   if (error === null && all.length === 0) return null;
   return (
     <section class="findings" aria-label="Findings" aria-busy={isRunning}>
-      {error !== null && <NotChecked error={error} />}
+      {error !== null && <NotChecked error={error} onRetry={retry} />}
       <ul>
         {all.slice(0, most).map(({ finding, severity }, index) => (
           <li key={index}>
@@ -51,11 +51,11 @@ function firstWord(where: string): string {
   return /^\w*/.exec(where)?.[0] ?? "";
 }
 
-function NotChecked({ error }: { error: unknown }) {
+function NotChecked({ error, onRetry }: { error: unknown; onRetry: () => void }) {
   const { status, message } = asApiError(error);
   const why =
-    status === 401 ? "Your login has ended. Log in, then go on typing."
+    status === 401 ? "Your login has ended. Log in, then go on."
     : status === 403 ? "You may not use the tools of this server, so nothing is checked while you type, and mappings have to be JSON."
     : message || `The server answered ${status}.`;
-  return <Notice kind="warning" title="Not checked">{why}</Notice>;
+  return <Notice kind="warning" title="Not checked">{why} <Button kind="quiet" onClick={onRetry}>Check again</Button></Notice>;
 }

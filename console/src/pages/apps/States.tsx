@@ -18,9 +18,9 @@ export function StateChip({ state, title }: { state: State; title?: string }) {
 /** "1 error, 2 warnings". */
 export function describeFindings(errors: number, warnings: number): string {
   const counted = [count(errors, "error"), count(warnings, "warning")].filter((text) => text !== "");
-  return counted.length === 0 ? "none" : counted.join(", ");
+  return counted.length === 0 ? "No findings" : counted.join(", ");
 }
 
-export function count(number: number, noun: string): string {
+function count(number: number, noun: string): string {
   return number === 0 ? "" : `${number} ${noun}${number === 1 ? "" : "s"}`;
 }

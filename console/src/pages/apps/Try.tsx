@@ -12,7 +12,8 @@ import { Button, Field, Notice } from "../../parts/basic.js";
 import { Editor, type EditorControl } from "../../parts/Editor.js";
 import { Splitter } from "../../parts/Splitter.js";
 import { AnswerPanel, type AnswerState } from "../ask/AnswerPanel.js";
-import { readDraftSchema, suggestQuery } from "./draftSchema.js";
+import { writeExample } from "../ask/example.js";
+import { readDraftSchema } from "./draftSchema.js";
 import type { Check } from "./useCheck.js";
 
 type Who = "me" | "roles" | "user";
@@ -36,7 +37,7 @@ export function Try({ owner, id, definition, check }: { owner: string | null; id
   const schema = useDraftSchema(check, as);
   const isBroken = (check.checked?.errors.length ?? 0) > 0 && check.about === definition;
   useEffect(() => {
-    if (schema !== undefined && attempt.query === "") setAttempt({ ...attempt, query: suggestQuery(schema) });
+    if (schema !== undefined && attempt.query === "") setAttempt({ ...attempt, query: writeExample(schema) ?? "{ __typename }\n" });
   }, [schema]);
   useEffect(() => () => running.current?.abort(), []);
 
@@ -74,7 +75,7 @@ export function Try({ owner, id, definition, check }: { owner: string | null; id
             </details>
           </div>
         }
-        second={<AnswerPanel state={answer} fileName="draft.json" isLoggedIn={login !== null} onPlace={(line, column) => editor.current?.reveal(line, column)} />}
+        second={<AnswerPanel state={answer} fileName="draft.json" isLoggedIn={login !== null} onPlace={(line, column) => editor.current?.reveal(line, column)} onExample={undefined} />}
       />
     </div>
   );
@@ -91,7 +92,7 @@ function Whom({ attempt, onChange }: { attempt: Attempt; onChange: (attempt: Att
           <option value="user">a user</option>
         </select>
       </label>
-      {attempt.who === "roles" && <Field label="Roles" placeholder="editor, reader (none: unknown)" value={attempt.roles} onInput={(roles) => onChange({ ...attempt, roles })} />}
+      {attempt.who === "roles" && <Field label="Roles" placeholder="such as editor, reader" value={attempt.roles} onInput={(roles) => onChange({ ...attempt, roles })} />}
       {attempt.who === "user" && <Field label="User" value={attempt.user} onInput={(user) => onChange({ ...attempt, user })} />}
     </div>
   );

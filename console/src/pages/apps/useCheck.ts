@@ -9,6 +9,7 @@ export interface Check {
   readonly about: string;
   readonly isRunning: boolean;
   readonly error: unknown;
+  retry(): void;
 }
 
 const pause = 350; // ms without a key; large definitions wait as long as they took the last time
@@ -16,7 +17,8 @@ const longestPause = 3000;
 
 /** `since` tells that something else has changed, such as what is stored. */
 export function useCheck(definition: string | null, since: unknown): Check {
-  const [check, setCheck] = useState<Check>({ checked: null, about: "", isRunning: false, error: null });
+  const [check, setCheck] = useState<Omit<Check, "retry">>({ checked: null, about: "", isRunning: false, error: null });
+  const [attempt, setAttempt] = useState(0);
   const took = useRef(0);
   useEffect(() => {
     if (definition === null) return undefined;
@@ -37,6 +39,6 @@ export function useCheck(definition: string | null, since: unknown): Check {
       clearTimeout(timer);
       controller.abort();
     };
-  }, [definition, since]);
-  return check;
+  }, [definition, since, attempt]);
+  return { ...check, retry: () => setAttempt(attempt + 1) };
 }

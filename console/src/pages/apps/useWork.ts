@@ -38,7 +38,12 @@ export function useWork(owner: string | null, id: AppId): Work {
   const load = useCallback(async () => {
     try {
       const stored = await loadVersion(id);
-      setState((before) => settle(stored, before.kind === "ready" ? before.mine : asVersion(readKept(key))));
+      setState((before) => {
+        if (before.kind !== "ready") return settle(stored, asVersion(readKept(key)));
+        // What is stored is still the same: the texts in the editors may have comments that it has not.
+        if (stored !== null && stored.etag === before.stored?.etag) return before;
+        return settle(stored, isTouched(before) ? before.mine : null);
+      });
     } catch (error) {
       setState((before) => (before.kind === "ready" ? before : { kind: "failed", error }));
       throw error;
@@ -104,6 +109,10 @@ async function loadVersion(id: AppId): Promise<Version | null> {
     if (error instanceof ApiError && error.status >= 400 && !error.isUnauthenticated) return readVersion(stored);
     throw error;
   }
+}
+
+function isTouched({ stored, mine }: Extract<WorkState, { kind: "ready" }>): boolean {
+  return stored === null || !haveSameTexts(mine, stored);
 }
 
 function settle(stored: Version | null, mine: Version | null): WorkState {

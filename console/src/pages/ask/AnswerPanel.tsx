@@ -31,12 +31,14 @@ interface AnswerPanelProps {
   fileName: string;
   isLoggedIn: boolean;
   onPlace: (line: number, column: number) => void;
+  /** Writes a first query; undefined where somebody has written one. */
+  onExample: (() => void) | undefined;
 }
 
-export function AnswerPanel({ state, fileName, isLoggedIn, onPlace }: AnswerPanelProps) {
+export function AnswerPanel({ state, fileName, isLoggedIn, onPlace, onExample }: AnswerPanelProps) {
   switch (state.kind) {
     case "none":
-      return <Empty title="No answer yet"><p class="soft">Run the query with <kbd>Ctrl</kbd> <kbd>Enter</kbd> (on a Mac <kbd>⌘</kbd> <kbd>Enter</kbd>).</p></Empty>;
+      return <NoAnswer onExample={onExample} />;
     case "asking":
       return <Loading what="Waiting for the answer" />;
     case "cancelled":
@@ -48,7 +50,22 @@ export function AnswerPanel({ state, fileName, isLoggedIn, onPlace }: AnswerPane
   }
 }
 
-type ReadyProps = Omit<AnswerPanelProps, "state"> & { answer: Answer };
+function NoAnswer({ onExample }: Pick<AnswerPanelProps, "onExample">) {
+  return (
+    <Empty title="No answer yet">
+      {onExample ? (
+        <>
+          <p>Write a query at the left, and see in the documentation what can be asked.</p>
+          <Button onClick={onExample}>Write a first query for me</Button>
+        </>
+      ) : (
+        <p>Run the query with <kbd>Ctrl</kbd> <kbd>Enter</kbd> (on a Mac <kbd>⌘</kbd> <kbd>Enter</kbd>).</p>
+      )}
+    </Empty>
+  );
+}
+
+type ReadyProps = Omit<AnswerPanelProps, "state" | "onExample"> & { answer: Answer };
 
 function Ready({ answer, fileName, isLoggedIn, onPlace }: ReadyProps) {
   const [way, setWay] = useState<Way>("tree");

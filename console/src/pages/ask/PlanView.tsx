@@ -87,15 +87,15 @@ function Commands({ commands }: { commands: readonly Command[] }) {
   return (
     <section aria-label="Commands">
       <h3>Commands, in their order</h3>
-      <Grid label="Commands" heads={["Field", "Parents", "Documents", "At", "Took", "Time line"]} numbers={[1, 2, 3, 4]}>
+      <Grid label="Commands" heads={["Field", "Time line", "Took", "Parents", "Documents", "At"]} numbers={[2, 3, 4, 5]}>
         {commands.map(({ field, kind, collection, parents, documents, startedMs, ms }, index) => (
           <tr key={index}>
             <FieldCell field={field} below={`${kind} ${collection}`} />
+            <td class="plan-line"><Bar from={startedMs / end} share={ms / end} /></td>
+            <td class="number">{describeMs(ms)}</td>
             <td class="number">{describeCount(parents)}</td>
             <td class="number">{describeCount(documents)}</td>
             <td class="number">{describeMs(startedMs)}</td>
-            <td class="number">{describeMs(ms)}</td>
-            <td class="plan-line"><Bar from={startedMs / end} share={ms / end} /></td>
           </tr>
         ))}
       </Grid>
@@ -119,7 +119,7 @@ const badges = { index: "by index", scan: "scan", unknown: "not known" };
 function Fetches({ fetches }: { fetches: readonly Fetch[] }) {
   if (fetches.length === 0) return <p class="soft">The database is not asked for anything.</p>;
   const isTold = fetches.some((one) => one.collection !== undefined);
-  const heads = ["Field", "Found", ...(isTold ? ["In it"] : []), "At most", "How"];
+  const heads = ["Field", "Found", ...(isTold ? ["In it"] : []), "At most"];
   return (
     <section aria-label="Access to the database">
       <h3>How documents are found</h3>
@@ -127,10 +127,9 @@ function Fetches({ fetches }: { fetches: readonly Fetch[] }) {
         {fetches.map((fetch, index) => (
           <tr key={index}>
             <FieldCell field={fetch.field} below={fetch.collection ?? ""} />
-            <td><Access fetch={fetch} /></td>
+            <td class="plan-found"><Access fetch={fetch} /></td>
             {isTold && <td class="number">{describeNumber(fetch.documents)}</td>}
             <td class="number">{describeNumber(fetch.limit)}</td>
-            <td class="plan-way">{fetch.way}</td>
           </tr>
         ))}
       </Grid>
@@ -142,11 +141,12 @@ function describeNumber(count: number | null | undefined): string {
   return count === null || count === undefined ? "" : describeCount(count);
 }
 
-function Access({ fetch: { access, indexes = [], sortsInMemory = false } }: { fetch: Fetch }) {
+function Access({ fetch: { access, way, indexes = [], sortsInMemory = false } }: { fetch: Fetch }) {
   return (
     <>
       <span class={`plan-access plan-access-${access}`}>{badges[access] ?? access}</span>
       {indexes.map((one) => <code key={one} class="plan-index-name">{one}</code>)}
+      <div class="soft plan-below">{way}</div>
       {sortsInMemory && <div class="plan-sorts">sorts in memory</div>}
     </>
   );

@@ -6,6 +6,7 @@ import { Editor, type EditorControl, type Key } from "../../parts/Editor.js";
 import { Splitter } from "../../parts/Splitter.js";
 import { Tabs } from "../../parts/Tabs.js";
 import { AnswerPanel } from "./AnswerPanel.js";
+import { writeExample } from "./example.js";
 import { PlanPanel } from "./PlanPanel.js";
 import type { Answers } from "./useAnswers.js";
 import { VariablesEditor } from "./VariablesEditor.js";
@@ -36,10 +37,13 @@ const kinds = [
 export function Sheet(props: SheetProps) {
   const { draft, schema, operation, answers, isLoggedIn, keys, editor, result, onResult, onChange, onExplain, onShowDocs } = props;
   const place = (line: number, column: number) => editor.current?.reveal(line, column);
+  const example = useMemo(() => (schema ? writeExample(schema) : null), [schema]);
+  const isUnused = !draft.query.trim() && example !== null;
+  const onExample = isUnused ? () => onChange({ query: example }) : undefined;
   // A large answer is drawn once, not with every key.
   const shownAnswer = useMemo(
-    () => <AnswerPanel state={answers.answer} fileName={`${titleOf(draft)}.json`} isLoggedIn={isLoggedIn} onPlace={place} />,
-    [answers.answer, isLoggedIn],
+    () => <AnswerPanel state={answers.answer} fileName={`${titleOf(draft)}.json`} isLoggedIn={isLoggedIn} onPlace={place} onExample={onExample} />,
+    [answers.answer, isLoggedIn, isUnused],
   );
   const results = useRef<HTMLDivElement>(null);
   const isAsking = answers.answer.kind === "asking" || answers.plan.kind === "asking";

@@ -2,6 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { keptKey } from "../../api/kept.js";
+import { sessionState } from "../../api/session.js";
 import { type Entry, loadHistory, remember, saveHistory } from "./history.js";
 import { readShared } from "./link.js";
 import {
@@ -50,7 +51,9 @@ export function useWork(owner: string | null, app: string, hash: string, onHashR
   } else shown.current.workspace = workspace;
 
   useEffect(() => {
-    const save = () => setKept(saveWorkspace(keys.tabs, workspace));
+    const save = () => {
+      if (isOwner(owner)) setKept(saveWorkspace(keys.tabs, workspace));
+    };
     const timer = setTimeout(save, savingDelay);
     addEventListener("pagehide", save);
     return () => {
@@ -84,6 +87,12 @@ export function useWork(owner: string | null, app: string, hash: string, onHashR
       saveHistory(keys.history, []);
     },
   };
+}
+
+/** Whether the page is still theirs: who has just logged out must not be remembered by what was about to be kept. */
+function isOwner(owner: string | null): boolean {
+  const { login, hasExpired } = sessionState.value;
+  return hasExpired || (login?.name ?? null) === owner;
 }
 
 /** Who logs in to go on with a query finds it in his own tabs. */
