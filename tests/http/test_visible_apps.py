@@ -1,4 +1,4 @@
-"""`GET /_apps`: each caller learns which apps there are for him, and of no other."""
+"""`GET /_tools/apps`: each caller learns which apps there are for him, and of no other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]
 
 
 async def ask(service: Service, who: dict[str, str] = NOBODY, query: str = "") -> Reply:
-    reply = await service.request("GET", f"/_apps{query}", headers=who)
+    reply = await service.request("GET", f"/_tools/apps{query}", headers=who)
     assert reply.status == 200
     return reply
 
@@ -82,11 +82,11 @@ async def test_what_comes_after_names_no_app_of_others(
 
 
 async def test_wrong_credentials_are_refused(service: Service) -> None:
-    reply = await service.request("GET", "/_apps", headers={"Authorization": "Bearer nonsense"})
+    reply = await service.request("GET", "/_tools/apps", headers={"Authorization": "Bearer nonsense"})
 
     assert reply.status == 401
 
 
 async def test_there_is_nothing_to_write(service: Service) -> None:
-    assert (await service.request("POST", "/_apps", headers=ADMIN, json={})).status == 405
-    assert (await service.request("GET", "/_apps/open", headers=ADMIN)).status == 404
+    assert (await service.request("POST", "/_tools/apps", headers=ADMIN, json={})).status == 405
+    assert (await service.request("GET", "/_tools/apps/open", headers=ADMIN)).status == 404

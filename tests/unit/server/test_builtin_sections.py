@@ -191,7 +191,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "max-documents": 10_000,
         "max-result-bytes": 65_536,
     },
-    "visibleApps": {"enabled": True, "uri": "/_apps", "secured": False},
+    "visibleApps": {"enabled": True, "uri": "/_tools/apps", "secured": False},
     "tools": {"enabled": True, "uri": "/_tools", "secured": True, "max-body-size": 4_194_304},
     "console": {"enabled": True, "uri": "/console", "secured": False},
 }

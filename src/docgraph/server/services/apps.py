@@ -1,4 +1,4 @@
-"""`GET /_apps`: the apps that are there for the caller, for programs what the front page names.
+"""`GET /_tools/apps`: the apps that are there for the caller, for programs what the front page names.
 
 It needs no allower, as it says nothing but what the caller may ask for himself: an app is named
 where a query to it would be admitted.
@@ -38,7 +38,7 @@ class VisibleApps(Service):
     name: ClassVar[str] = "visibleApps"
     description: ClassVar[str] = "names the apps that the caller may ask"
     part_of: ClassVar[str] = "graphql"
-    uri: ClassVar[str] = "/_apps"
+    uri: ClassVar[str] = "/_tools/apps"
     exact: ClassVar[bool] = True
     secured: ClassVar[bool] = False
     Config = VisibleAppsConfig

@@ -62,7 +62,7 @@ class VisibleApps(ServiceConfig, frozen=True):
 
     section_name: ClassVar[str] = "visibleApps"
     enabled: Annotated[bool, Meta(description="whether the service is on")] = True
-    uri: Annotated[Uri, Meta(description="path of the service")] = "/_apps"
+    uri: Annotated[Uri, Meta(description="path of the service")] = "/_tools/apps"
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
         False
     )
