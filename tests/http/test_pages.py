@@ -176,7 +176,7 @@ async def test_without_its_database_the_front_page_says_so(
     reply = await browse(service, "/")
 
     assert reply.status == 200
-    assert "database does not answer" in reply.text
+    assert "They are not known now, because of the database." in reply.text
 
 
 async def test_a_front_page_of_a_plugin_stays_in_its_place(

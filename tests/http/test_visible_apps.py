@@ -82,11 +82,13 @@ async def test_what_comes_after_names_no_app_of_others(
 
 
 async def test_wrong_credentials_are_refused(service: Service) -> None:
-    reply = await service.request("GET", "/_tools/apps", headers={"Authorization": "Bearer nonsense"})
+    reply = await service.request(
+        "GET", "/_tools/apps", headers={"Authorization": "Bearer nonsense"}
+    )
 
     assert reply.status == 401
 
 
 async def test_there_is_nothing_to_write(service: Service) -> None:
     assert (await service.request("POST", "/_tools/apps", headers=ADMIN, json={})).status == 405
-    assert (await service.request("GET", "/_tools/apps/open", headers=ADMIN)).status == 404
+    assert (await service.request("GET", "/_tools/apps/open", headers=ADMIN)).status == 405

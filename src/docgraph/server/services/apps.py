@@ -1,4 +1,4 @@
-"""`GET /_tools/apps`: the apps that are there for the caller, for programs what the front page names.
+"""`GET /_tools/apps`: the apps that are there for the caller, as the front page names them.
 
 It needs no allower, as it says nothing but what the caller may ask for himself: an app is named
 where a query to it would be admitted.
