@@ -90,7 +90,7 @@ export function Bench({ owner, id, work, state, onDeleted }: BenchProps) {
       <div class="bench-notices">
         {isOther && <Conflict stored={stored} mine={mine} onKeepMine={work.keepMine} onTakeTheirs={work.discard} />}
         {saving.kind === "failed" && <NotSaved error={saving.error} />}
-        {saving.kind === "saved" && !isChanged && <Notice kind="good">Saved. It is served on every instance at once.</Notice>}
+        {saving.kind === "saved" && !isChanged && <Notice kind="good">Saved.</Notice>}
         {!work.isKept && <Notice kind="warning">This browser has no room to keep what is not saved: save it before you leave the page.</Notice>}
       </div>
       <Tabs label="Views of the app" tabs={tabsFor(check, isChanged)} selected={tab} onSelect={setTab}>

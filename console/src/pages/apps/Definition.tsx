@@ -28,10 +28,11 @@ export function Definition({ texts, others, check, keys, onChange }: DefinitionP
   const jump = (finding: Finding) => {
     const part = partOf(finding);
     if (part === null) return;
-    if (part !== "schema") setSecond(part);
     const control = { schema, mappings, descriptor }[part];
-    // The editor has a size only after its tab is shown.
-    requestAnimationFrame(() => control.current?.reveal(finding.line ?? 1, finding.column ?? 1));
+    const reveal = () => control.current?.reveal(finding.line ?? 1, finding.column ?? 1);
+    if (part === "schema" || part === second) return reveal();
+    setSecond(part);
+    requestAnimationFrame(reveal); // the editor has a size only after its tab is shown
   };
   const count = (part: Second) => (marks[part].length === 0 ? "" : ` (${marks[part].length})`);
   return (

@@ -40,7 +40,7 @@ export function ConfirmDelete({ name, onRemove, onClose }: { name: string; onRem
   return (
     <Dialog title="Delete this app" onClose={onClose}>
       <form onSubmit={(event) => void remove(event)}>
-        <p>Its address answers 404 at once, on every instance. The data stay as they are, and so do the rules that let people in.</p>
+        <p>Its address answers 404 from then on. The data stay as they are, and so do the rules that let people in.</p>
         <Field label={`Type its name to delete it: ${name}`} value={typed} onInput={setTyped} autocomplete="off" />
         {error !== null && (
           <ErrorNotice error={error} title={isOvertaken(error) ? "Not deleted: somebody else has changed it meanwhile" : "Not deleted"} />
