@@ -48,8 +48,13 @@ export function dataPath(segments: Segments): string {
 export async function findKind(segments: Segments, signal: AbortSignal): Promise<PlaceKind> {
   const response = await send(dataPath(segments), { method: "OPTIONS", signal });
   const allowed = (response.headers.get("Allow") ?? "").split(/,\s*/);
-  if (allowed.includes("POST")) return "collection";
+  if (allowed.includes("POST")) return segments.length > 0 || (await isThere(segments, signal)) ? "collection" : "databases";
   return allowed.includes("PUT") ? "database" : "databases";
+}
+
+/** A path where nothing is mounted takes all methods, too: at the top that is no mistake of whoever looks there. */
+async function isThere(segments: Segments, signal: AbortSignal): Promise<boolean> {
+  return (await send(`${dataPath(segments)}?pagesize=0`, { signal })).ok;
 }
 
 /** The names of the databases or collections at a path. */

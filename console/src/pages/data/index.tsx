@@ -1,6 +1,6 @@
 /** The page Data: the names of databases and collections, or the documents of one collection. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { type PlaceKind, type Segments, findKind } from "../../api/data.js";
 import { useOwner } from "../../api/owner.js";
 import { Button, ErrorNotice, Loading } from "../../parts/basic.js";
@@ -8,6 +8,7 @@ import type { PageProps } from "../../shell/pages.js";
 import { Collection } from "./Collection.js";
 import { Names } from "./Names.js";
 import { readSpot } from "./places.js";
+import { useCallerEffect } from "./useCallerEffect.js";
 
 type Found = { readonly path: string; readonly kind: PlaceKind } | { readonly path: string; readonly error: unknown };
 
@@ -33,13 +34,11 @@ export default function DataPage({ rest, hash }: PageProps) {
 function useKind(segments: Segments, path: string): readonly [Found | null, () => void] {
   const [found, setFound] = useState<Found | null>(null);
   const [attempt, setAttempt] = useState(0);
-  useEffect(() => {
-    const controller = new AbortController();
-    findKind(segments, controller.signal).then(
+  useCallerEffect((signal) => {
+    findKind(segments, signal).then(
       (kind) => setFound({ path, kind }),
-      (error: unknown) => controller.signal.aborted || setFound({ path, error }),
+      (error: unknown) => signal.aborted || setFound({ path, error }),
     );
-    return () => controller.abort();
   }, [path, attempt]);
   return [found, () => setAttempt(attempt + 1)];
 }
