@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from docgraph.codec.types import (
@@ -35,8 +35,8 @@ from docgraph.store.facts import Index
 
 KEYS = st.one_of(
     st.sampled_from(
-        "_id id Id name names title type types status a a_b a-b aB a.b $a __a 2nd 2024 limit skip "
-        "search sortByName user users userId user_id password token items children parent "
+        "_id id Id name names title type types status a a_b a-b aB a.b a::b _$a $a __a 2nd "
+        "2024 limit skip search sortByName user users userId user_id password token items children parent "
         "coordinates Query String nameMatches aMin aMax query mutation on".split()
     ),
     st.sampled_from(
@@ -118,7 +118,7 @@ def check(schema: str, mappings: dict[str, Any]) -> list[str]:
     return [str(one) for one in check_definition(document, settings=SETTINGS).errors]
 
 
-@settings(max_examples=40)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(COLLECTIONS, st.sampled_from([1, 60]))
 def test_every_inferred_definition_passes_the_check(
     data: dict[str, list[dict[str, Any]]], repeat: int
@@ -135,7 +135,7 @@ def test_every_inferred_definition_passes_the_check(
     assert to_plain(text.node) == found.mappings
 
 
-@settings(max_examples=20)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @given(COLLECTIONS, COLLECTIONS)
 def test_what_is_inferred_again_is_added_and_then_nothing_is_new(
     first: dict[str, list[dict[str, Any]]], second: dict[str, list[dict[str, Any]]]

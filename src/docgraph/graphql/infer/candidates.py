@@ -18,6 +18,7 @@ __all__ = [
     "find_keys",
     "find_sources",
     "is_copy",
+    "is_plain",
     "judge_name",
     "stem_of",
     "type_words",
@@ -109,7 +110,7 @@ def find_sources(collection: Surveyed) -> Iterator[Source]:
     """The fields of a collection that may refer to documents."""
     own = type_words(collection.name)
     for path, seen in collection.profile.shape.walk():
-        if path == ("_id",) or not all(map(_is_plain, path)):
+        if path == ("_id",) or not all(map(is_plain, path)):
             continue
         leaf = seen.elements if set(seen.kinds) == {"array"} and seen.elements else seen
         family = _family_of(leaf)
@@ -127,7 +128,7 @@ def find_keys(collection: Surveyed) -> Iterator[Key]:
     words = type_words(collection.name)
     for name, seen in collection.profile.shape.fields.items():
         family = _family_of(seen)
-        if family is None or not _is_plain(name):
+        if family is None or not is_plain(name):
             continue
         is_key = name == "_id" or collection.is_unique(name)
         if is_key or (not collection.is_view and _looks_unique(collection, name, seen)):
@@ -160,9 +161,10 @@ def _family_of(seen: Seen) -> str | None:
     return families.pop() if len(families) == 1 else None
 
 
-def _is_plain(name: str) -> bool:
+def is_plain(name: str) -> bool:
     """Whether the name can be a step of a path in a filter and of a foreign key."""
-    return _STEP.fullmatch(name) is not None
+    # Keys of a stored definition are escaped with these two.
+    return _STEP.fullmatch(name) is not None and "::" not in name and not name.startswith("_$")
 
 
 def _has_suffix(name: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from docgraph.graphql.infer.candidates import is_plain
 from docgraph.graphql.infer.model import Argument, EnumType, Field, Leaf, Model
 from docgraph.graphql.infer.survey import Surveyed
 from docgraph.graphql.infer.words import (
@@ -169,8 +170,9 @@ class ListBuilder:
                 yield Argument(name, leaf.type), {leaf.text: {operator: {"$arg": name}}}
 
     def _is_askable(self, leaf: Leaf) -> bool:
-        is_plain = all(step and "." not in step and step[0] != "$" for step in leaf.path)
-        return is_plain and (leaf.type in _FILTERED or leaf.type in self.model.enums)
+        return all(map(is_plain, leaf.path)) and (
+            leaf.type in _FILTERED or leaf.type in self.model.enums
+        )
 
     def _rank(self, leaf: Leaf) -> tuple[int, int] | None:
         """How soon a property becomes a filter; None: never."""
