@@ -10,15 +10,16 @@ export async function findMounted(signal: AbortSignal): Promise<readonly string[
   if (described === undefined) return [];
   const { paths } = await requestJson<{ paths: Record<string, unknown> }>(described, { signal });
   const root = settings.paths["mongo"] === "/" ? "" : (settings.paths["mongo"] ?? "");
-  const places = Object.keys(paths).filter((path) => path.startsWith(`${root}/`) && !path.includes("{") && hasTag(paths[path], "database", "collection"));
-  const lists = places.filter((path) => hasTag(paths[path], "database")).map((path) => path.replace(/\/$/, ""));
+  const places = Object.keys(paths).filter((path) => path.startsWith(`${root}/`) && !path.includes("{") && (isList(paths[path]) || `${path}/_indexes` in paths));
+  const lists = places.filter((path) => isList(paths[path])).map((path) => path.replace(/\/$/, ""));
   const isListed = (path: string) => lists.includes(path.slice(0, path.lastIndexOf("/")));
   const others = places.filter((path) => path !== `${root}/` && !isListed(path) && !/\/_[a-z]+$/.test(path));
   return others.map((path) => path.slice(root.length + 1));
 }
 
-function hasTag(path: unknown, ...tags: readonly string[]): boolean {
+/** Names stand there, of databases or of collections. */
+function isList(path: unknown): boolean {
   const get = isRecord(path) ? path["get"] : undefined;
-  const told = isRecord(get) ? get["tags"] : undefined;
-  return Array.isArray(told) && told.some((tag) => tags.includes(String(tag)));
+  const tags = isRecord(get) ? get["tags"] : undefined;
+  return Array.isArray(tags) && tags.some((tag) => tag === "databases" || tag === "database");
 }
