@@ -62,17 +62,19 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Tests that start a server, a database or another process are not among the fast ones.
 
-    The longest ones come first: at the end no worker waits for another.
+    They are marked before tests are chosen by their marks. When all are in their order, the longest
+    ones come first: at the end no worker waits for another.
     """
-    items.sort(key=lambda item: not _SLOW & set(item.path.parts))
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if {"mongo_uri", "guarded_mongo"} & set(fixtures) or _SLOW & set(item.path.parts):
             item.add_marker("server")
+    yield
+    items.sort(key=lambda item: not _SLOW & set(item.path.parts))
 
 
 @pytest.fixture(scope="session")
