@@ -137,6 +137,11 @@ def kept_collections(db: str) -> Document:
     return {"mongo": {"mongo-mounts": [{"what": f"/{db}", "where": "/"}], **ttls}}
 
 
+def make(mongo: Mongo, database: str) -> None:
+    """Have the database be there before an instance first writes to it, whenever that is."""
+    mongo[database].create_collection("others")
+
+
 async def put(service: Service, path: str, body: Document) -> None:
     """Make it, or replace it."""
     reply = await service.request("PUT", f"{path}?wm=upsert", json=body)
@@ -144,8 +149,9 @@ async def put(service: Service, path: str, body: Document) -> None:
 
 
 async def test_metadata_and_schemas_of_another_instance_hold_without_change_streams(
-    start: Any, standalone: None, database: str
+    start: Any, standalone: None, mongo_client: Mongo, database: str
 ) -> None:
+    make(mongo_client, database)
     kept = kept_collections(database)
 
     async def write(n: Any) -> int:
@@ -168,6 +174,7 @@ async def test_metadata_and_schemas_of_another_instance_hold_without_change_stre
 async def test_a_database_that_is_dropped_is_not_brought_back_by_its_version(
     start: Any, mongo_client: Mongo, database: str
 ) -> None:
+    make(mongo_client, database)
     everything = {"mongo": {"mongo-mounts": [{"what": "*", "where": "/"}]}}
     version = {"_id": "_properties"}
     async with start(everything) as service:
