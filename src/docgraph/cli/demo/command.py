@@ -140,6 +140,8 @@ def _greet(url: str, directory: Path) -> None:
         f"    curl -s {url}/graphql/blog -H 'Content-Type: application/json' \\",
         f"      -d '{body}'",
         "",
+        f"  or open {url}/console/ask/blog in a browser.",
+        "",
         "  `docgraph apps show blog` prints the document that defines this API;",
         "  `docgraph apps apply FILE` adds one of your own.",
         f"  The data lies in {directory.resolve()} and stays there. Ctrl-C stops everything.",
