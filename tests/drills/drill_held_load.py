@@ -29,7 +29,7 @@ from tests.drills.server import DrillServer, serving
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 CALLERS = 8
-USERS = 500
+USERS = 1000
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +93,8 @@ async def test_l04_a_burst_is_refused_in_time_and_forgotten(
     print(f"\nl04, a burst: {goodput:.0f} a second of {capacity:.0f}, {burst.describe()}")
     print(f"refused: p99 {late * 1000:.0f} ms; 5 s later {after.describe()}")
     assert set(burst.answers) <= {"200", "503"}
-    assert goodput > 0.3 * capacity  # the callers, who connect anew, take their part of the cores
-    assert late < 1.5  # 200 ms on a quiet machine
+    assert goodput > 0.5 * capacity  # the callers, who connect anew, take their part of the cores
+    assert late < 0.5  # 0.16 s when quiet
     assert set(after.answers) == {"200"}
     assert after.p99 < 1.0
 
@@ -109,7 +109,7 @@ async def test_l05_lasting_overload_is_no_collapse(server: DrillServer) -> None:
         print(f"{kind}: {seen.describe()}, longest {max(seen.times):.1f} s")
     assert set(reads.answers) <= {"200", "503"}
     assert set(writes.answers) <= {"201", "503"}
-    assert goodput > 0.6 * capacity
+    assert goodput > 0.7 * capacity
     assert max(reads.times + writes.times) < 10
 
 
