@@ -60,7 +60,7 @@ def explain(  # noqa: PLR0913 - the options
         if not ask_database:
             return await graphql.run_freely(found, request, exchange), []
         outlook = await graphql.foresee_freely(found, request, exchange)
-        with recording(bench.store) as commands:
+        async with recording(bench.store) as commands:
             ran = await graphql.run_freely(found, request, exchange)
             sent = await commands.explain_sent(exchange.deadline)
         return ran, judge_commands(sent, outlook)

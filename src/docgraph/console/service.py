@@ -46,13 +46,15 @@ class ConsoleService(Service):
     secured: ClassVar[bool] = False
     Config = Console
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the providers and sections
         self,
         config: Console,
         *,
         registry: PluginRegistry,
         configuration: Mapping[str, Section],
         core: Core,
+        graphql: Graphql,
+        mongo: Mongo,
         blocking: Blocking,
     ) -> None:
         self.config = config
@@ -60,6 +62,8 @@ class ConsoleService(Service):
         self._registry = registry
         self._configuration = configuration
         self._title = core.name
+        self._graphql = graphql
+        self._mongo = mongo
         self._prefix = bound_path(self, config)
         self._lane = blocking.lane("console", concurrency=2)
 
@@ -118,9 +122,7 @@ class ConsoleService(Service):
 
     def _find_definitions(self) -> str | None:
         """Where the REST API has the definitions of apps, if it has them at all."""
-        graphql = self._configuration.get(Graphql.section_name)
-        mongo = self._configuration.get(Mongo.section_name)
-        assert isinstance(graphql, Graphql) and isinstance(mongo, Mongo)  # noqa: S101, PT018 - ours
+        graphql, mongo = self._graphql, self._mongo
         resource = Resource(ResourceType.COLLECTION, graphql.db, graphql.collection)
         paths = find_paths(resource, mongo.mongo_mounts, mongo.uri)
         return next(map(encode_path, paths), None)

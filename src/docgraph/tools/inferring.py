@@ -6,13 +6,12 @@ Never off those that docgraph keeps for itself. One at a time: each makes the da
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
-from docgraph.config.section import Section
 from docgraph.exchange import Exchange
 from docgraph.exchange.errors import Forbidden
 from docgraph.graphql.infer.infer import build_app, infer, name_app
@@ -31,15 +30,10 @@ _SAMPLE: Final = 1_000
 _SHARE: Final = 0.8  # of the time that a request has
 
 
-def find_own(sections: Mapping[str, Section], db: str) -> frozenset[str]:
+def find_own(
+    apps: Graphql, users: DbRealmAuthenticator, rules: DbAclAuthorizer, db: str
+) -> frozenset[str]:
     """The collections of a database that docgraph keeps for itself: apps, users, rules, schemas."""
-    apps, users, rules = (
-        sections.get(kind.section_name, kind())
-        for kind in (Graphql, DbRealmAuthenticator, DbAclAuthorizer)
-    )
-    assert isinstance(apps, Graphql)  # noqa: S101 - by their names
-    assert isinstance(users, DbRealmAuthenticator)  # noqa: S101
-    assert isinstance(rules, DbAclAuthorizer)  # noqa: S101
     places = (
         (apps.db, apps.collection),
         (users.users_db, users.users_collection),
@@ -54,8 +48,8 @@ class Inferring:
 
     visits: Visits
     lane: Lane
-    sections: Mapping[str, Section]
     default_db: str
+    find_own: Callable[[str], frozenset[str]]  # of a database, what docgraph keeps for itself
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def infer(self, exchange: Exchange, wanted: Wanted) -> dict[str, Any]:
@@ -81,7 +75,7 @@ class Inferring:
             db,
             wanted.collections,
             wanted.sample or _SAMPLE,
-            own=find_own(self.sections, db),
+            own=self.find_own(db),
             may_read=None if is_root else may_read,
             seconds=MOST_SECONDS if left is None else min(MOST_SECONDS, left * _SHARE),
             tells=self.visits.graphql.may_explain(exchange.account),

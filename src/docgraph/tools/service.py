@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import orjson
@@ -17,6 +18,8 @@ from docgraph.access.definitions.imagined import Imagination
 from docgraph.access.definitions.limits import DEFINITION_LIMITS
 from docgraph.access.explain import Explainer
 from docgraph.access.rulebook import RuleBook
+from docgraph.access.sections import DbAclAuthorizer
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.config.section import Section
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Parsed
 from docgraph.exchange.errors import NotFound
@@ -32,7 +35,7 @@ from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, run_blocking
 from docgraph.store import Store
 from docgraph.tools.answers import Answers
-from docgraph.tools.inferring import Inferring
+from docgraph.tools.inferring import Inferring, find_own
 from docgraph.tools.sections import Tools
 from docgraph.tools.visits import Visits
 from docgraph.tools.wanted import Wanted, read_body, read_parameters, read_wanted
@@ -80,6 +83,8 @@ class ToolsService(Service):
         configuration: Mapping[str, Section],
         graphql: Graphql,
         mongo: Mongo,
+        users: DbRealmAuthenticator,
+        rules: DbAclAuthorizer,
         store: Store,
         blocking: Blocking,
         acl_rules: RuleBook,
@@ -90,7 +95,7 @@ class ToolsService(Service):
         self.max_body_size = config.max_body_size
         self._base = len(bound_path(self, config))
         self._graphql = graphql
-        self._configuration = configuration
+        self._find_own = partial(find_own, graphql, users, rules)
         self._registry = registry
         self._store = store
         self._apps = gql_app_definition_cache
@@ -111,7 +116,7 @@ class ToolsService(Service):
             store=self._store,
         )
         answers = Answers(visits, self._lane)
-        inferring = Inferring(visits, self._lane, self._configuration, self._graphql.db)
+        inferring = Inferring(visits, self._lane, self._graphql.db, self._find_own)
         self._answers: Mapping[str, Callable[[Exchange, Wanted], Awaitable[Any]]] = {
             "check": answers.check,
             "draft": answers.draft,

@@ -40,6 +40,7 @@ from docgraph.observe import Event
 from docgraph.observe.events import CommandFinished
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.store import Client, Store
+from docgraph.store.driver.recording import recording
 from tests.http.harness import failing, idle_cursors, profiled
 
 pytestmark = pytest.mark.anyio
@@ -346,6 +347,16 @@ async def test_ceiling_ends_a_read_without_deadline(
 
     with pytest.raises(TimeLimitExceeded):
         await store.aggregate(database, posts, ENDLESS, limit=1, deadline=Deadline.never())
+
+
+async def test_reads_that_are_recorded_end_with_the_same_ceiling(
+    client: Client, database: str, posts: str
+) -> None:
+    store = Store(client, ceiling_ms=200)
+
+    async with recording(store):
+        with pytest.raises(TimeLimitExceeded):
+            await store.aggregate(database, posts, ENDLESS, limit=1, deadline=Deadline.never())
 
 
 async def test_cancelled_read_ends_on_the_server_too(

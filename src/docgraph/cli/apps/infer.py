@@ -95,15 +95,20 @@ class _Wanted:
         return work_on(self.prepared, lambda bench: self._infer(bench, existing))
 
     async def _infer(self, bench: Docgraph, existing: Existing | None) -> Inferred:
+        from docgraph.access.sections import DbAclAuthorizer
+        from docgraph.auth.authenticators.sections import DbRealmAuthenticator
         from docgraph.graphql.infer.build import KnownNames
         from docgraph.graphql.infer.infer import infer
         from docgraph.graphql.infer.survey import Scope
+        from docgraph.graphql.sections import Graphql
         from docgraph.tools.inferring import find_own
 
+        config = self.prepared.config
         names = KnownNames()
         if existing is not None:
             names = KnownNames(existing.name_collections(self.db), existing.name_nested())
-        own = find_own(self.prepared.config.sections, self.db)
+        users, rules = config.get(DbRealmAuthenticator), config.get(DbAclAuthorizer)
+        own = find_own(config.get(Graphql), users, rules, self.db)
         scope = Scope(self.db, self.collections, self.sample, own=own, tell=self._tell)
         try:
             return await infer(bench.store, scope, names)

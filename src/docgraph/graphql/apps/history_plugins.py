@@ -185,19 +185,15 @@ class HistoryKeeper(Initializer):
         living = [key for key, digest in self._heads.items() if digest]
         changed |= {key: self._ids[key] for key in living if is_all and key not in present}
         for key, id in changed.items():
-            await self._record(key, id)
+            self._ids[key] = id
+            head = await self._history.record(id)
+            if head is None:  # else it may be of another instance, which was faster
+                self._heads.pop(key, None)
+            else:
+                self._heads[key] = head.digest
         if changed:
             await self._history.prune()
         self._digests = {key: one for key, one in self._digests.items() if key in present}
-
-    async def _record(self, key: str, id: Any) -> None:
-        """Another instance may have been faster: then its version is the latest one."""
-        assert self._heads is not None  # noqa: S101 - see `look`
-        head = await self._history.record(id)
-        if head is None:
-            self._heads.pop(key, None)
-            return
-        self._heads[key], self._ids[key] = head.digest, id
 
     def _digest(self, entry: Entry) -> str:
         known = self._digests.get(entry.key)

@@ -115,6 +115,7 @@ class Commands:
     ) -> None:
         self.client = client
         self.waits = waits or Waits()
+        self.ceiling_ms = ceiling_ms
         self._ceiling = ceiling_ms / 1000 if ceiling_ms > 0 else None
         self._options = client.codec_options
         self._raw_options = client.codec_options.with_options(document_class=RawBSONDocument)

@@ -5,8 +5,8 @@ For a command line that runs one query: a server would record those of all its c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +19,6 @@ from docgraph.store.store import Store
 
 __all__ = ["RecordedCommands", "Sent", "recording"]
 
-_CEILING_MS: Final = 300_000
 _OF_THE_REQUEST: Final = ("maxTimeMS", "readConcern", "comment")
 
 
@@ -67,14 +66,16 @@ class RecordedCommands(Commands):
         return Sent(str(field), kind, f"{db}.{collection}", read_execution(reply))
 
 
-@contextmanager
-def recording(store: Store) -> Iterator[RecordedCommands]:
-    """Keep what the store sends meanwhile."""
-    commands = RecordedCommands(store.client, ceiling_ms=_CEILING_MS, waits=store.waits)
+@asynccontextmanager
+async def recording(store: Store) -> AsyncIterator[RecordedCommands]:
+    """Keep what the store sends meanwhile, with the bounds that it has."""
+    before = store._commands
+    commands = RecordedCommands(store.client, ceiling_ms=before.ceiling_ms, waits=store.waits)
     commands.sent = []
-    before, store._commands = store._commands, commands
+    store._commands = commands
     try:
         yield commands
     finally:
         store._commands = before
+        await commands.stop()
         commands.close()
