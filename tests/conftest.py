@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import faulthandler
 import gc
 import os
@@ -22,6 +23,7 @@ from hypothesis import settings
 from pymongo import MongoClient
 
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
+from docgraph.store.driver.fast_path import FastPath
 from tests.guarded_mongo import GuardedMongo, guarding
 from tests.http.driver import closing_connected, collecting_sockets
 from tests.leaks import Snapshot, lasting_clients
@@ -102,6 +104,24 @@ def preloaded() -> Iterator[None]:
 def connected_clients() -> Iterator[None]:
     """No client of the driver is closed while it connects, and what it forgets is closed."""
     with closing_connected(), collecting_sockets():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_loop_for_a_client() -> Iterator[None]:
+    """A read from another event loop than its client's raises, as it does in the driver.
+
+    Its answer would come to the client's loop, and nobody would wake the one that waits for it.
+    """
+    exchange = FastPath._exchange
+
+    async def checked(self: FastPath, *message: Any) -> memoryview:
+        owner = self._client._loop
+        assert owner in (None, asyncio.get_running_loop()), "the client belongs to another loop"
+        return await exchange(self, *message)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FastPath, "_exchange", checked)
         yield
 
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
 
 import httpx2
 import pytest
@@ -112,9 +111,11 @@ async def test_client_library_is_refused(service: Service, user: str, password: 
 
 
 @module_application
-async def address(service: Service) -> AsyncIterator[str]:
-    transport: Any = service.client._transport
-    async with listening_on(transport.state) as address:
+async def address(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[str]:
+    async with (
+        serving(mongo_client, mongo_uri, DIGEST) as service,
+        listening_on(service) as address,
+    ):
         yield address
 
 
