@@ -1,0 +1,99 @@
+"""Asks both worlds the same, and looks at what they answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from docgraph.cli.fuzz.leaks import DIFFERENCE, NAME, VALUE, Showing
+from docgraph.cli.fuzz.operation import REST, Operation
+from docgraph.cli.fuzz.world import Reply, World
+from docgraph.graphql.fuzz.values import Finder
+
+__all__ = ["Judge"]
+
+_MOST_TRIES: Final = 120  # smaller operations that are tried for one leak
+_OK: Final = 300
+
+
+@dataclass(slots=True)
+class Judge:
+    """Knows the worlds, the canaries, and how to make the worlds new after a write."""
+
+    worlds: Sequence[World]
+    finder: Finder
+    secret_names: Iterable[str]
+    restore: Callable[[str], Awaitable[None]]
+    answered: int = 0
+
+    async def try_out(self, operation: Operation) -> list[Showing]:
+        """What the answers to an operation show."""
+        replies = await self._ask(operation)
+        self.answered += replies[0].status < _OK
+        found = self.look(operation, replies)
+        if found or not self._differ(replies):
+            return found
+        if self._differ(await self._ask(operation)):  # not by chance
+            return [Showing(DIFFERENCE)]
+        return []
+
+    def look(self, operation: Operation, replies: Iterable[Reply]) -> list[Showing]:
+        """Canaries and secret names in the bytes of answers."""
+        said = operation.said
+        found: dict[int, Showing] = {}
+        for reply in replies:
+            for data in (reply.raw, reply.body):
+                for canary in self.finder.find(data, besides=said):
+                    found[id(canary)] = Showing(VALUE, canary)
+        if operation.door != REST:
+            words = {word for one in replies for word in _split(one.body)}
+            for name in self.secret_names:
+                if name.lower() in words and name.lower() not in said.lower():
+                    found[id(name)] = Showing(NAME, name=name)
+        return list(found.values())
+
+    async def shrink(self, operation: Operation, showing: Showing) -> Operation:
+        """The smallest operation that shows the same, as far as some tries lead."""
+        wanted, tries, smallest = showing.key(operation), 0, operation
+        is_smaller = True
+        while is_smaller and tries < _MOST_TRIES:
+            is_smaller = False
+            for smaller in smallest.shrink():
+                tries += 1
+                shown = await self.try_out(smaller)
+                if any(one.key(smaller) == wanted for one in shown):
+                    smallest, is_smaller = smaller, True
+                    break
+                if tries >= _MOST_TRIES:
+                    break
+        return smallest
+
+    async def _ask(self, operation: Operation) -> list[Reply]:
+        replies = [await world.send(operation) for world in self.worlds]
+        if operation.writes:
+            if any(one.status < _OK for one in replies):
+                replies = [
+                    await self._look_after(world, operation, reply)
+                    for world, reply in zip(self.worlds, replies, strict=True)
+                ]
+            await self.restore(operation.namespace)
+        return replies
+
+    async def _look_after(self, world: World, operation: Operation, reply: Reply) -> Reply:
+        """The answer to a write, with what is to be seen afterwards."""
+        steps = operation.path.split("/")
+        path = operation.path if operation.method == "POST" else "/".join(steps[:-1])
+        after = await world.send(Operation(REST, "GET", path, {"sort": {"$natural": 1}}))
+        return Reply(reply.status, reply.headers, reply.body + after.body, reply.raw + after.raw)
+
+    def _differ(self, replies: Sequence[Reply]) -> bool:
+        first, second = (
+            world.normalise(reply) for world, reply in zip(self.worlds, replies, strict=True)
+        )
+        return first != second
+
+
+def _split(body: bytes) -> set[str]:
+    return set(re.findall(r"\w+", body.decode("utf-8", "replace").lower()))
