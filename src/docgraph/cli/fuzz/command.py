@@ -16,7 +16,7 @@ from docgraph.exchange import StartupError
 if TYPE_CHECKING:
     from docgraph.access.explain import Question
     from docgraph.cli.fuzz.leaks import Findings
-    from docgraph.cli.fuzz.run import Bounds
+    from docgraph.cli.fuzz.search import Bounds
 
 __all__ = ["fuzz"]
 
@@ -63,7 +63,7 @@ def fuzz(  # noqa: PLR0913 - the options
     found, 1: one was, 2: it could not be done.
     """
     from docgraph.access.explain import Question
-    from docgraph.cli.fuzz.run import Bounds
+    from docgraph.cli.fuzz.search import Bounds
 
     if anonymous == bool(roles or user):
         raise click.UsageError("Say who asks: --role, --user or --anonymous.")

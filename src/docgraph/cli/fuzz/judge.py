@@ -14,8 +14,9 @@ from docgraph.graphql.fuzz.values import Finder
 
 __all__ = ["Judge"]
 
-_MOST_TRIES: Final = 120  # smaller operations that are tried for one leak
+_MOST_TRIES: Final = 60  # smaller operations that are tried for one leak
 _OK: Final = 300
+_AROUND: Final = 30  # characters of two answers that are shown where they differ
 
 
 @dataclass(slots=True)
@@ -35,8 +36,9 @@ class Judge:
         found = self.look(operation, replies)
         if found or not self._differ(replies):
             return found
-        if self._differ(await self._ask(operation)):  # not by chance
-            return [Showing(DIFFERENCE)]
+        again = await self._ask(operation)
+        if self._differ(again):  # not by chance
+            return [Showing(DIFFERENCE, detail=self._describe_difference(again))]
         return []
 
     def look(self, operation: Operation, replies: Iterable[Reply]) -> list[Showing]:
@@ -44,9 +46,9 @@ class Judge:
         said = operation.said
         found: dict[int, Showing] = {}
         for reply in replies:
-            for data in (reply.raw, reply.body):
-                for canary in self.finder.find(data, besides=said):
-                    found[id(canary)] = Showing(VALUE, canary)
+            data = reply.raw if reply.raw.endswith(reply.body) else reply.raw + reply.body
+            for canary in self.finder.find(data, besides=said):
+                found[id(canary)] = Showing(VALUE, canary)
         if operation.door != REST:
             words = {word for one in replies for word in _split(one.body)}
             for name in self.secret_names:
@@ -54,7 +56,7 @@ class Judge:
                     found[id(name)] = Showing(NAME, name=name)
         return list(found.values())
 
-    async def shrink(self, operation: Operation, showing: Showing) -> Operation:
+    async def shrink(self, operation: Operation, showing: Showing) -> tuple[Operation, Showing]:
         """The smallest operation that shows the same, as far as some tries lead."""
         wanted, tries, smallest = showing.key(operation), 0, operation
         is_smaller = True
@@ -63,12 +65,13 @@ class Judge:
             for smaller in smallest.shrink():
                 tries += 1
                 shown = await self.try_out(smaller)
-                if any(one.key(smaller) == wanted for one in shown):
-                    smallest, is_smaller = smaller, True
+                same = next((one for one in shown if one.key(smaller) == wanted), None)
+                if same is not None:
+                    smallest, showing, is_smaller = smaller, same, True
                     break
                 if tries >= _MOST_TRIES:
                     break
-        return smallest
+        return smallest, showing
 
     async def _ask(self, operation: Operation) -> list[Reply]:
         replies = [await world.send(operation) for world in self.worlds]
@@ -89,10 +92,21 @@ class Judge:
         return Reply(reply.status, reply.headers, reply.body + after.body, reply.raw + after.raw)
 
     def _differ(self, replies: Sequence[Reply]) -> bool:
-        first, second = (
-            world.normalise(reply) for world, reply in zip(self.worlds, replies, strict=True)
-        )
+        first, second = self._normalise(replies)
         return first != second
+
+    def _normalise(self, replies: Sequence[Reply]) -> list[tuple[int, str]]:
+        return [world.normalise(reply) for world, reply in zip(self.worlds, replies, strict=True)]
+
+    def _describe_difference(self, replies: Sequence[Reply]) -> str:
+        """Where two answers begin to differ."""
+        (status, text), (other_status, other) = self._normalise(replies)
+        if status != other_status:
+            return f"status {status} or {other_status}"
+        pairs = enumerate(zip(text, other, strict=False))
+        place = next((n for n, (a, b) in pairs if a != b), min(len(text), len(other)))
+        start, end = max(0, place - _AROUND), place + _AROUND
+        return f"…{text[start:end]}… or …{other[start:end]}…"
 
 
 def _split(body: bytes) -> set[str]:

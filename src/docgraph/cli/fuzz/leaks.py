@@ -74,7 +74,9 @@ class Leak:
             return f"{door} shows {hidden}"
         if self.showing.kind == NAME:
             return f"{door} tells the name of the hidden field {self.showing.name}"
-        return f"{door} answers differently where only something hidden differs"
+        return (
+            f"{door} answers differently where only something hidden differs: {self.showing.detail}"
+        )
 
 
 @dataclass(slots=True)
