@@ -17,6 +17,7 @@ _HEADERS: Final = {
     "Accept": "application/json, text/event-stream",
     "MCP-Protocol-Version": "2025-11-25",
 }
+_RUNNING: Final = "run_query"  # the tool that shows most
 _KINDS: Final = {"integer": "int", "number": "double", "boolean": "bool"}
 
 
@@ -53,7 +54,7 @@ class AgentMaker:
         guesses: Guesses,
     ) -> None:
         self._path = path
-        self._tools = list(tools)
+        self._tools = sorted(tools, key=lambda one: one["name"] != _RUNNING)
         self._uri = uri
         self._queries = queries
         self._random = random

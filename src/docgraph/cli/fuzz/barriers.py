@@ -28,6 +28,7 @@ class Barriers:
     def __init__(self) -> None:
         self.rows: dict[str, list[Barrier]] = {}
         self.collections: list[Collection] = []
+        self.notes: list[str] = []
 
     def add(self, namespace: str, filter: Mapping[str, Any], reason: str) -> None:
         """One more filter, unless the same is known."""
@@ -65,6 +66,8 @@ async def find_barriers(world: World, material: Material) -> Barriers:
     posts += [agents.uri] if isinstance(agents, Mcp) and agents.enabled else []
     for path in posts:
         permission = await _judge(world, material, path, is_post=True)
+        if permission is None:
+            found.notes.append(f"no rule lets the caller ask {path}")
         _note_rows(found, permission, renamed, path)
     for name, barriers in found.rows.items():
         for barrier in barriers:
@@ -138,4 +141,4 @@ def _hide(shape: Node, shown: Mapping[str, int], reason: str) -> None:
         mark_path(shape, path)
     for steps, node in shape.leaves():
         if not is_shown(".".join(steps), shown) and steps[0] != "_id":
-            node.hidden_by.append(reason)
+            node.hidden_by += [reason] if reason not in node.hidden_by else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+from asyncio import CancelledError
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import click
@@ -99,7 +100,7 @@ def _check(sources: Sources, app: str, question: Question, bounds: Bounds) -> Fi
             prepared,
             lambda address: check_leaks(task, address),
         )
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, CancelledError):
         raise _Undone("ended before it was done; the scratch databases are dropped") from None
     except StartupError as error:
         if error.exit_code == _Undone.exit_code:

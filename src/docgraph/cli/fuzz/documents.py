@@ -61,10 +61,9 @@ def build_documents(
     wanted: dict[str, Any] = {}
     for one in barriers:
         wanted |= _satisfy(one.filter)
-    worlds = tuple(
-        _World(namespace, shape, world, Random(f"{seed} {world} {namespace}"))  # noqa: S311
-        for world in range(_WORLDS)
-    )
+    name = namespace.partition(".")[2]
+    randoms = (Random(f"{seed} {world} {name}") for world in range(_WORLDS))  # noqa: S311
+    worlds = [_World(namespace, shape, world, random) for world, random in enumerate(randoms)]
     for world in worlds:
         for number in range(_SEEN if barriers else POOL):
             world.add_seen(number, wanted)
@@ -134,7 +133,7 @@ class _World:
         """A document that the barrier keeps from the caller; without number, of an unknown id."""
         node = self._shape.at(("_id",))
         if number is None:
-            id = make_canary(node.kind, self._random, len(self.made.excluded))
+            id = make_canary(node.kind, self._random, self._world)
         else:
             id = self._plain(("_id",), node, number)
         if any(one["_id"] == id for one in (*self.made.seen, *self.made.excluded)):

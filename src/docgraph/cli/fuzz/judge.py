@@ -34,12 +34,16 @@ class Judge:
         replies = await self._ask(operation)
         self.answered += replies[0].status < _OK
         found = self.look(operation, replies)
-        if found or not self._differ(replies):
-            return found
-        again = await self._ask(operation)
-        if self._differ(again):  # not by chance
-            return [Showing(DIFFERENCE, detail=self._describe_difference(again))]
-        return []
+        if self._differ(replies):
+            again = await self._ask(operation)
+            if self._differ(again):  # not by chance
+                found.append(Showing(DIFFERENCE, detail=self._describe_difference(again)))
+        return found
+
+    async def find_difference(self, operation: Operation) -> Showing | None:
+        """How the answers differ, if they do."""
+        shown = await self.try_out(operation)
+        return next((one for one in shown if one.kind == DIFFERENCE), None)
 
     def look(self, operation: Operation, replies: Iterable[Reply]) -> list[Showing]:
         """Canaries and secret names in the bytes of answers."""
@@ -51,7 +55,7 @@ class Judge:
                 found[id(canary)] = Showing(VALUE, canary)
         if operation.door != REST:
             words = {word for one in replies for word in _split(one.body)}
-            for name in self.secret_names:
+            for name in sorted(self.secret_names):
                 if name.lower() in words and name.lower() not in said.lower():
                     found[id(name)] = Showing(NAME, name=name)
         return list(found.values())

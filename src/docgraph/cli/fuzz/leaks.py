@@ -22,6 +22,7 @@ class Showing:
     canary: Canary | None = None
     name: str = ""
     detail: str = ""
+    cause: Canary | None = None  # one that makes the difference
 
     def key(self, operation: Operation) -> tuple[Any, ...]:
         """Leaks with the same key are one."""
@@ -29,7 +30,8 @@ class Showing:
             return (operation.door, self.kind, self.canary.namespace, *self._place())
         if self.kind == NAME:
             return (operation.door, self.kind, self.name)
-        return (operation.door, self.kind, operation.namespace)
+        cause = None if self.cause is None else (self.cause.namespace, self.cause.path)
+        return (operation.door, self.kind, operation.namespace, cause)
 
     def _place(self) -> tuple[Any, ...]:
         """A row is one thing, whichever of its properties shows it."""
@@ -48,7 +50,7 @@ class Leak:
 
     def as_dict(self) -> dict[str, Any]:
         """The same for JSON."""
-        canary = self.showing.canary
+        canary = self.showing.canary or self.showing.cause
         place: dict[str, Any] = {}
         if canary is not None:
             place = {"collection": canary.namespace, "field": canary.path}
@@ -74,9 +76,11 @@ class Leak:
             return f"{door} shows {hidden}"
         if self.showing.kind == NAME:
             return f"{door} tells the name of the hidden field {self.showing.name}"
-        return (
-            f"{door} answers differently where only something hidden differs: {self.showing.detail}"
-        )
+        cause, what = self.showing.cause, "something hidden"
+        if cause is not None:
+            name = "rows" if cause.is_row else cause.path
+            what = f"{name} of {cause.namespace} (kept back by {cause.reason})"
+        return f"{door} answers differently where only {what} differs: {self.showing.detail}"
 
 
 @dataclass(slots=True)

@@ -119,7 +119,8 @@ async def _read_metadata(scratch: Scratch, material: Material) -> None:
     surface, pending = material.surface, set(find_namespaces(material.definition))
     pending |= surface.shapes.keys()
     while pending:
-        name = pending.pop()
+        name = min(pending)  # in the same order every time
+        pending.remove(name)
         surface.shape(name)
         db, _, collection = name.partition(".")
         ids = [metadata_id(collection), metadata_id(None)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -41,6 +43,7 @@ class Task:
 async def check_leaks(task: Task, address: str) -> Findings:
     """Look for leaks; the scratch databases are gone at the end."""
     prepared, seed = task.prepared, task.bounds.seed
+    _end_by_signal(signal.SIGTERM)
     prefix = f"docgraph_fuzz_{secrets.token_hex(4)}_"
     async with open_scratch(prepared.config.get(MClient), address, prefix) as scratch:
         async with open_workbench(prepared, address) as bench:
@@ -58,8 +61,19 @@ async def check_leaks(task: Task, address: str) -> Findings:
             for name in material.surface.shapes:
                 await planting.plant(name, barriers)
             planting.note_hidden(barriers)
-            await Search(planting, barriers, task.bounds, task.tell, findings).run()
+            findings.notes += barriers.notes
+            if findings.hidden:
+                await Search(planting, barriers, task.bounds, task.tell, findings).run()
+            else:
+                findings.notes.append("nothing is hidden from this caller, so nothing was tried")
     return findings
+
+
+def _end_by_signal(number: signal.Signals) -> None:
+    """Let a signal end the check as Ctrl-C does, so that nothing is left behind."""
+    current = asyncio.current_task()
+    if current is not None:
+        asyncio.get_running_loop().add_signal_handler(number, current.cancel)
 
 
 async def _start(

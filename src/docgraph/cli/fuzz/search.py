@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
@@ -16,15 +17,16 @@ from docgraph.cli.fuzz.leaks import DIFFERENCE, Findings, Leak, Showing, advise
 from docgraph.cli.fuzz.operation import GRAPHQL, MCP, REST, STREAMS, Operation
 from docgraph.cli.fuzz.planting import Planting
 from docgraph.cli.fuzz.rest import RestMaker
-from docgraph.cli.fuzz.streams import Listener
+from docgraph.cli.fuzz.streams import Listener, list_streams
 from docgraph.graphql.fuzz.queries import QueryMaker
-from docgraph.graphql.fuzz.values import Guesses
+from docgraph.graphql.fuzz.values import Canary, Guesses
 from docgraph.graphql.sections import Graphql
 from docgraph.mcp.sections import Mcp
 
 __all__ = ["Bounds", "Search"]
 
 _MOST_LEAKS: Final = 20
+_MOST_CAUSES: Final = 30
 _GUESSED: Final = 8  # canaries of a kind that a caller may guess
 
 Makers = dict[str, tuple[Iterator[Operation], Callable[[], Operation]]]
@@ -59,13 +61,14 @@ class Search:
         """Until it is enough."""
         random = Random(self.bounds.seed)  # noqa: S311 - to be repeated
         started, count = time.monotonic(), 0
-        async for operation, shown in self._ask_all(random):
-            count += 1
-            for showing in shown:
-                await self._add(operation, showing)
-            self.tell(count, len(self.findings.leaks))
-            if self._is_enough(count, time.monotonic() - started):
-                break
+        async with aclosing(self._ask_all(random)) as asked:
+            async for operation, shown in asked:
+                count += 1
+                for showing in shown:
+                    await self._add(operation, showing)
+                self.tell(count, len(self.findings.leaks))
+                if self._is_enough(count, time.monotonic() - started):
+                    break
         await self._drop_symptoms()
 
     def _is_enough(self, count: int, seconds: float) -> bool:
@@ -75,20 +78,23 @@ class Search:
         most, longest = self.bounds.operations, self.bounds.seconds
         return (most is not None and count >= most) or (longest is not None and seconds >= longest)
 
-    async def _ask_all(self, random: Random) -> AsyncIterator[tuple[Operation, list[Showing]]]:
-        """What everybody tries first, streams, and then anything, without end."""
+    async def _ask_all(
+        self, random: Random
+    ) -> AsyncGenerator[tuple[Operation, list[Showing]], None]:
+        """Streams, what everybody tries first, and then anything, without end."""
         makers = await self._build_makers(random)
-        for operation in _take_turns([sweep for sweep, _ in makers.values()]):
-            yield operation, await self._try(operation)
         listener = Listener(self.planting.worlds[0], self.planting.scratch, self.judge, random)
         for collection in self.barriers.collections:
-            if made := self.planting.made.get(collection.namespace):
-                async for operation, shown, is_open in listener.listen(
-                    self.planting.material, collection, made[0]
-                ):
-                    self._count(operation, is_open)
-                    yield operation, shown
-                    await self.planting.restore(collection.namespace)
+            made = self.planting.made.get(collection.namespace)
+            if made is None:
+                continue
+            for operation in list_streams(self.planting.material, collection):
+                shown, is_open = await listener.follow(operation, collection, made[0])
+                self._count(operation, is_open)
+                await self.planting.restore(collection.namespace)
+                yield operation, shown
+        for operation in _take_turns([sweep for sweep, _ in makers.values()]):
+            yield operation, await self._try(operation)
         doors = list(makers)
         weights = [3 if self.findings.answered.get(door) else 1 for door in doors]
         while True:
@@ -99,10 +105,8 @@ class Search:
     async def _build_makers(self, random: Random) -> Makers:
         """For each door that is open: what is tried in any case, and what comes by chance."""
         guesses = Guesses(random, self._collect_guesses())
-        material, sections = (
-            self.planting.material,
-            self.planting.worlds[0].app.plugins.values["configuration"],
-        )
+        material, world = self.planting.material, self.planting.worlds[0]
+        sections = world.app.plugins.values["configuration"]
         queries = QueryMaker(material.app, material.roles, random, guesses, self._collect_words())
         path = app_path(material, sections[Graphql.section_name])
 
@@ -178,13 +182,14 @@ class Search:
         answered[operation.door] = answered.get(operation.door, 0) + is_answered
 
     async def _add(self, operation: Operation, showing: Showing) -> None:
-        key = showing.key(operation)
-        if any(one.showing.key(one.operation) == key for one in self.findings.leaks):
-            return
         if showing.kind == DIFFERENCE:
             await self._add_difference(operation)
-            return
-        await self._keep(operation, showing)
+        elif not self._is_known(operation, showing):
+            await self._keep(operation, showing)
+
+    def _is_known(self, operation: Operation, showing: Showing) -> bool:
+        key = showing.key(operation)
+        return any(one.showing.key(one.operation) == key for one in self.findings.leaks)
 
     async def _keep(self, operation: Operation, showing: Showing) -> None:
         if operation.door != STREAMS:  # one that is opened again tells of other changes
@@ -193,26 +198,53 @@ class Search:
 
     async def _add_difference(self, operation: Operation) -> None:
         """Only one that is left when the worlds agree on what this door shows anyway."""
-        changed = await self._equalise(operation.door)
-        for showing in await self.judge.try_out(operation):
-            if showing.kind == DIFFERENCE:
-                await self._keep(operation, showing)
-        for name in changed:
-            await self.planting.restore(name)
+        async with self._agreeing(self._list_known(operation.door)):
+            found = await self.judge.find_difference(operation)
+            if found is None:
+                return
+            smallest, showing = await self.judge.shrink(operation, found)
+        showing = replace(showing, cause=await self._find_cause(smallest))
+        if not self._is_known(smallest, showing):
+            self.findings.leaks.append(Leak(smallest, showing, advise(smallest, showing)))
 
-    async def _equalise(self, door: str) -> list[str]:
-        leaks = [one for one in self.findings.leaks if one.operation.door == door]
-        known = (one.showing.canary for one in leaks)
-        return await self.planting.equalise(one for one in known if one is not None)
+    async def _find_cause(self, operation: Operation) -> Canary | None:
+        """The one secret without which the worlds give the same answer."""
+        known = self._list_known(operation.door)
+        places: dict[tuple[Any, ...], Canary] = {}
+        for first, _ in self.planting.made.values():
+            for _, one in first.canaries:
+                places.setdefault((one.namespace, one.is_row or one.path), one)
+        for canary in list(places.values())[:_MOST_CAUSES]:
+            async with self._agreeing([*known, canary]):
+                if await self.judge.find_difference(operation) is None:
+                    return canary
+        return None
+
+    def _list_known(self, door: str) -> list[Canary]:
+        """What is known to be shown at a door, or to make a difference there."""
+        leaks = (one.showing for one in self.findings.leaks if one.operation.door == door)
+        return [one for leak in leaks for one in (leak.canary, leak.cause) if one is not None]
+
+    @asynccontextmanager
+    async def _agreeing(self, canaries: Sequence[Canary]) -> AsyncIterator[None]:
+        """Worlds that agree on some secrets, for a while."""
+        changed = await self.planting.equalise(canaries)
+        try:
+            yield
+        finally:
+            for name in changed:
+                await self.planting.restore(name)
 
     async def _drop_symptoms(self) -> None:
         """Differences that were found first, and come of what was found later."""
         for leak in [one for one in self.findings.leaks if one.showing.kind == DIFFERENCE]:
-            changed = await self._equalise(leak.operation.door)
-            if changed and not await self.judge.try_out(leak.operation):
-                self.findings.leaks.remove(leak)
-            for name in changed:
-                await self.planting.restore(name)
+            door = leak.operation.door
+            shown = [
+                one.showing.canary for one in self.findings.leaks if one.operation.door == door
+            ]
+            async with self._agreeing([one for one in shown if one is not None]):
+                if await self.judge.find_difference(leak.operation) is None:
+                    self.findings.leaks.remove(leak)
 
 
 def _take_turns(several: list[Iterator[Operation]]) -> Iterator[Operation]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
@@ -20,7 +20,7 @@ from docgraph.cli.fuzz.world import Reply, World
 from docgraph.graphql.fuzz.values import Canary, make_canary
 from docgraph.store.driver.scratch import Scratch
 
-__all__ = ["Listener"]
+__all__ = ["Listener", "list_streams"]
 
 _HEAD_SECONDS: Final = 15.0
 _QUIET_SECONDS: Final = 1.0  # after which no event is expected any more
@@ -36,18 +36,12 @@ class Listener:
     judge: Judge
     random: Random
 
-    async def listen(
-        self, material: Material, collection: Collection, made: Made
-    ) -> AsyncIterator[tuple[Operation, list[Showing], bool]]:
-        """Each stream with what it has shown, and whether it was open to the caller."""
-        for uri in list_uris(material.metadata.get(collection.namespace), "streams"):
-            path = f"{collection.path}/_streams/{quote(uri)}"
-            headers = {"Accept": "text/event-stream"}
-            operation = Operation(
-                STREAMS, "GET", path, headers=headers, namespace=collection.namespace
-            )
-            reply = await self._follow(operation, collection, made)
-            yield operation, self.judge.look(operation, [reply]), reply.status == _OK
+    async def follow(
+        self, operation: Operation, collection: Collection, made: Made
+    ) -> tuple[list[Showing], bool]:
+        """What a stream has shown, and whether it was open to the caller."""
+        reply = await self._follow(operation, collection, made)
+        return self.judge.look(operation, [reply]), reply.status == _OK
 
     async def _follow(self, operation: Operation, collection: Collection, made: Made) -> Reply:
         async with self.world.connect() as (reader, writer):
@@ -100,3 +94,11 @@ class Listener:
         value = make_canary(kind, self.random, 0)
         self.judge.finder.add(Canary(value, collection.namespace, path, reason, is_row))
         return value
+
+
+def list_streams(material: Material, collection: Collection) -> Iterator[Operation]:
+    """The requests that open the streams of a collection."""
+    for uri in list_uris(material.metadata.get(collection.namespace), "streams"):
+        path = f"{collection.path}/_streams/{quote(uri)}"
+        headers = {"Accept": "text/event-stream"}
+        yield Operation(STREAMS, "GET", path, headers=headers, namespace=collection.namespace)

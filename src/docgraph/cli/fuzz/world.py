@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Final
 from docgraph.cli.fuzz.operation import Operation
 from docgraph.cli.fuzz.renaming import Renaming
 from docgraph.config import Sources
-from docgraph.exchange import Account, Exchange
-from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Outcome, Plugin
+from docgraph.exchange import Account, Exchange, Resource, Write
+from docgraph.exchange.errors import SecurityViolation
+from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, DataInterceptor, Outcome, Plugin
 from docgraph.runtime import create_instance
 from docgraph.server.app import Docgraph
 from docgraph.server.builtin import BUILTIN
@@ -104,7 +105,8 @@ def prepare_world(
     options = tuple(one for one in _OPTIONS if one.split("/")[1] in known)
     settings = (*sources.settings, *options, *renamed)
     tree = load_tree(replace(sources, settings=settings))
-    return prepare(tree, (*BUILTIN, _build_caller(account)))
+    own = (_build_caller(account), _build_fence(renaming.prefix))
+    return prepare(tree, (*BUILTIN, *own))
 
 
 @asynccontextmanager
@@ -138,6 +140,28 @@ def _build_caller(account: Account | None) -> type[Plugin]:
             return ()
 
     return FuzzCaller
+
+
+def _build_fence(prefix: str) -> type[Plugin]:
+    class FuzzFence(DataInterceptor):
+        """Lets nothing be written but to scratch databases, whoever wants it."""
+
+        name: ClassVar[str] = "fuzzFence"
+        description: ClassVar[str] = "keeps writes in the databases of `docgraph access fuzz`"
+        priority: ClassVar[int] = -1_000_000
+        security: ClassVar[bool] = True
+
+        def resolve(self, resource: Resource) -> bool:
+            """All other databases."""
+            return resource.db is None or not resource.db.startswith(prefix)
+
+        async def before_write(
+            self, exchange: Exchange | None, resource: Resource, write: Write
+        ) -> Write:
+            """Never."""
+            raise SecurityViolation("a leak check writes to its scratch databases only")
+
+    return FuzzFence
 
 
 def _parse(data: bytes) -> Reply:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -90,13 +91,29 @@ class QueryMaker:
         )
 
     def sweep(self) -> list[Query]:
-        """Every field of `Query` with everything below it, as far as it goes: no chance in it."""
+        """Every field of `Query` with everything below it, and with each of its arguments."""
         root = self._view.query_type
-        fields = {} if root is None else root.fields
-        return [
-            self._compose(lambda name=name, one=one: self._render(name, one, 0, everything=True))  # type: ignore[misc]
-            for name, one in fields.items()
+        found = []
+        for name, one in ({} if root is None else root.fields).items():
+            found.append(self._compose(partial(self._render, name, one, 0, everything=True)))
+            found += [
+                self._compose(partial(self._try_argument, name, one, argument, is_lucky=is_lucky))
+                for argument in one.args
+                for is_lucky in (True, True, False)
+            ]
+        return found
+
+    def _try_argument(self, name: str, field: GraphQLField, tried: str, *, is_lucky: bool) -> str:
+        """A field with one argument, and those that it cannot do without."""
+        self._guesses.is_lucky = is_lucky
+        given = [
+            f"{argument}: {self._value(one.type)}"
+            for argument, one in field.args.items()
+            if argument == tried or is_required_argument(one)
         ]
+        self._guesses.is_lucky = False
+        is_composite = isinstance(get_named_type(field.type), _COMPOSITE)
+        return f"{name}({', '.join(given)}){' { __typename }' if is_composite else ''}"
 
     def _compose(self, render: Callable[[], str]) -> Query:
         """A whole query around what is rendered, which may use variables and fragments."""

@@ -20,9 +20,10 @@ __all__ = ["POOL", "Canary", "Finder", "Guesses", "make_canary", "pool_value"]
 
 POOL: Final = 8
 _START: Final = datetime(2024, 1, 1, 12, 0)
-_FAR: Final = datetime(2400, 1, 1)
+_FAR: Final = datetime(2100, 1, 1)
 _SHORTEST: Final = 8  # characters by which a canary is told from chance
 _UUID: Final = 4
+_HALVES: Final = (string.ascii_lowercase[:13], string.ascii_lowercase[13:])
 
 
 _ORDINARY: Final[Mapping[str, Callable[[int], Any]]] = {
@@ -57,30 +58,44 @@ class Canary:
     is_row: bool = False  # the whole document is kept from the caller
 
 
-def _make_text(random: Random) -> str:
-    """Letters only: no encoding of texts changes them, and they begin anywhere in the alphabet."""
-    return "".join(random.choices(string.ascii_lowercase, k=20))
+def _make_text(random: Random, world: int) -> str:
+    """Letters only: no encoding of texts changes them."""
+    first = random.choice(_HALVES[world % 2])
+    return first + "".join(random.choices(string.ascii_lowercase, k=19))
 
 
-_SECRET: Final[Mapping[str, Callable[[Random], Any]]] = {
-    "int": lambda random: random.randrange(1_100_000_000, 2_100_000_000),
-    "long": lambda random: Int64(random.randrange(10**14, 10**15)),
-    "double": lambda random: random.randrange(10**9, 10**10) + 0.25,
-    "date": lambda random: _FAR + timedelta(milliseconds=random.randrange(10**13)),
-    "objectId": lambda random: ObjectId(random.randbytes(12)),
-    "decimal": lambda random: Decimal128(f"{random.randrange(10**12, 10**13)}.5"),
-    "timestamp": lambda random: Timestamp(random.randrange(1_100_000_000, 2_100_000_000), 1),
-    "binary": lambda random: random.randbytes(12),
-    "uuid": lambda random: Binary(random.randbytes(16), _UUID),
-    "object": lambda random: {"text": _make_text(random)},
+def _make_number(random: Random, world: int, least: int) -> int:
+    """A number of as many digits as `least` has."""
+    return least * (1 + 4 * (world % 2)) + random.randrange(least * 4)
+
+
+def _make_small(random: Random, world: int) -> int:
+    """The same within 32 bits, and with ten digits."""
+    return 1_100_000_000 + 500_000_000 * (world % 2) + random.randrange(500_000_000)
+
+
+_SECRET: Final[Mapping[str, Callable[[Random, int], Any]]] = {
+    "int": _make_small,
+    "long": lambda random, world: Int64(_make_number(random, world, 10**14)),
+    "double": lambda random, world: _make_number(random, world, 10**9) + 0.25,
+    "date": lambda random, world: _FAR + timedelta(seconds=_make_number(random, world, 10**9)),
+    "objectId": lambda random, world: ObjectId(random.randbytes(12)),
+    "decimal": lambda random, world: Decimal128(f"{_make_number(random, world, 10**12)}.5"),
+    "timestamp": lambda random, world: Timestamp(_make_small(random, world), 1),
+    "binary": lambda random, world: random.randbytes(12),
+    "uuid": lambda random, world: Binary(random.randbytes(16), _UUID),
+    "object": lambda random, world: {"text": _make_text(random, world)},
 }
 
 
-def make_canary(kind: str, random: Random, number: int) -> Any:
-    """A secret value of a kind; `number` tells two apart that have no room for chance."""
+def make_canary(kind: str, random: Random, world: int) -> Any:
+    """A secret value of a kind.
+
+    Those of two worlds lie on two sides: whatever compares them tells the worlds apart.
+    """
     if kind == "bool":
-        return number % 2 == 0
-    return _SECRET.get(kind, _make_text)(random)
+        return world % 2 == 0
+    return _SECRET.get(kind, _make_text)(random, world)
 
 
 class Finder:
@@ -141,19 +156,21 @@ def _encode(data: bytes) -> Iterator[str]:
         yield coded[4 if before else 0 : -4]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Guesses:
     """What a caller puts into arguments and filters: ordinary values, and canaries by chance."""
 
     random: Random
     canaries: Mapping[str, list[Any]]  # by kind
+    is_lucky: bool = False  # for a while, every guess is a canary
 
     def choose(self, kind: str, among: Iterable[Any] = ()) -> Any:
         """A value of that kind."""
-        known = list(among)
+        known, secret = list(among), self.canaries.get(kind)
+        if secret and self.is_lucky:
+            return self.random.choice(secret)
         if known and self.random.random() < 0.7:  # noqa: PLR2004 - mostly what is stored
             return self.random.choice(known)
-        secret = self.canaries.get(kind)
         if secret and self.random.random() < 0.25:  # noqa: PLR2004 - a lucky guess now and then
             return self.random.choice(secret)
         return pool_value(kind, self.random.randrange(POOL))

@@ -40,6 +40,7 @@ class Scratch:
         here = self._enter(db)[collection]
         with _explaining(db):
             await here.delete_many({})
+            self._used.add(db)
             if documents:
                 await here.insert_many([{**one} for one in documents])
 
@@ -47,6 +48,7 @@ class Scratch:
         """Make a collection, with the options that streams want, unless it is there."""
         with _explaining(db):
             await self._enter(db).create_collection(collection)
+            self._used.add(db)
 
     async def match(self, db: str, collection: str, filter: Mapping[str, Any]) -> list[Any]:
         """The ids of the documents that a filter lets pass."""
@@ -67,6 +69,8 @@ class Scratch:
 
     async def drop(self) -> None:
         """End every database of the prefix, whoever has made it; those used, if none are listed."""
+        if not self._used:
+            return
         names = set(self._used)
         with suppress(OperationFailure):
             names |= set(await self._client.list_database_names())
@@ -76,7 +80,6 @@ class Scratch:
     def _enter(self, db: str) -> Any:
         if not db.startswith(self._prefix):
             raise ValueError(f"{db!r} is not a scratch database")
-        self._used.add(db)
         return self._client[db]
 
 
@@ -87,16 +90,27 @@ async def open_scratch(section: MClient, address: str, prefix: str) -> AsyncIter
     scratch = Scratch(client, prefix)
     try:
         yield scratch
+    except PyMongoError as error:
+        name = (getattr(error, "details", None) or {}).get("codeName", "no answer")
+        raise StartupError(
+            f"the database does not do what a leak check needs: {name}",
+            hint="`docgraph doctor` says what is wrong with the connection",
+        ) from error
     finally:
         try:
-            await scratch.drop()
-        except PyMongoError as error:
-            raise StartupError(
-                f"the scratch databases {prefix}… cannot be dropped",
-                hint="drop them yourself: they hold nothing but made-up documents",
-            ) from error
+            await _drop(scratch, prefix)
         finally:
             await close_client(client)
+
+
+async def _drop(scratch: Scratch, prefix: str) -> None:
+    try:
+        await scratch.drop()
+    except PyMongoError as error:
+        raise StartupError(
+            f"the scratch databases {prefix}… cannot be dropped",
+            hint="drop them yourself: they hold nothing but made-up documents",
+        ) from error
 
 
 @contextmanager
