@@ -115,7 +115,9 @@ class _World:
 
     def add_seen(self, number: int, wanted: Mapping[str, Any]) -> None:
         """A document that the caller may see, but for what is hidden in it."""
-        document: Document = {"_id": self._plain(("_id",), self._shape.at(("_id",)), number)}
+        document: Document = {"_id": self._make_id(number)}
+        if any(one["_id"] == document["_id"] for one in self.made.seen):
+            return
         for path, node in self._leaves(number):
             is_secret = bool(node.hidden_by) and not (node.is_key or node.kind == "enum")
             if is_secret:
@@ -135,7 +137,7 @@ class _World:
         if number is None:
             id = make_canary(node.kind, self._random, self._world)
         else:
-            id = self._plain(("_id",), node, number)
+            id = self._make_id(number)
         if any(one["_id"] == id for one in (*self.made.seen, *self.made.excluded)):
             return
         document: Document = {"_id": id}
@@ -152,6 +154,13 @@ class _World:
             _put(self._shape, document, path, value)
         self.made.excluded.append(document)
 
+    def _make_id(self, number: int) -> Any:
+        """Those that filters ask for come first."""
+        node = self._shape.at(("_id",))
+        if number < len(node.values):
+            return node.values[number]
+        return pool_value(node.kind, number)
+
     def _leaves(self, number: int) -> Iterator[tuple[tuple[str, ...], Node]]:
         for position, (path, node) in enumerate(self._shape.leaves()):
             if path[0] != "_id" and not (node.is_optional and (number + position) % 2):
@@ -161,7 +170,7 @@ class _World:
         """Neighbours in one order are none in another; keys and ids of a number go together."""
         if node.values:
             value = node.values[number % len(node.values)]
-        elif node.is_key or path == ("_id",):
+        elif node.is_key:
             value = pool_value(node.kind, number)
         else:
             value = pool_value(node.kind, number * (3 if len(path[-1]) % 2 else 5) + len(path[-1]))

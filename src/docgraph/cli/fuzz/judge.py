@@ -16,6 +16,8 @@ __all__ = ["Judge"]
 
 _MOST_TRIES: Final = 60  # smaller operations that are tried for one leak
 _OK: Final = 300
+_REPEATED: Final = 2
+_REPEATED_ORDER: Final = 8  # two things have the same order by chance every other time
 _AROUND: Final = 30  # characters of two answers that are shown where they differ
 
 
@@ -34,11 +36,18 @@ class Judge:
         replies = await self._ask(operation)
         self.answered += replies[0].status < _OK
         found = self.look(operation, replies)
-        if self._differ(replies):
-            again = await self._ask(operation)
-            if self._differ(again):  # not by chance
-                found.append(Showing(DIFFERENCE, detail=self._describe_difference(again)))
+        if self._differ(replies) and await self._is_steady(operation, replies):
+            found.append(Showing(DIFFERENCE, detail=self._describe_difference(replies)))
         return found
+
+    async def _is_steady(self, operation: Operation, replies: Sequence[Reply]) -> bool:
+        """Whether each world answers the same again: groups, for one, come in any order."""
+        first = self._normalise(replies)
+        is_order = _sort(replies[0].body) == _sort(replies[1].body)
+        for _ in range(_REPEATED_ORDER if is_order else _REPEATED):
+            if self._normalise(await self._ask(operation)) != first:
+                return False
+        return True
 
     async def find_difference(self, operation: Operation) -> Showing | None:
         """How the answers differ, if they do."""
@@ -111,6 +120,11 @@ class Judge:
         place = next((n for n, (a, b) in pairs if a != b), min(len(text), len(other)))
         start, end = max(0, place - _AROUND), place + _AROUND
         return f"…{text[start:end]}… or …{other[start:end]}…"
+
+
+def _sort(body: bytes) -> str:
+    """What is in an answer, in whatever order."""
+    return "".join(sorted(re.findall(r"[\w.]+", body.decode("utf-8", "replace"))))
 
 
 def _split(body: bytes) -> set[str]:

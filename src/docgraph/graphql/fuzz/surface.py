@@ -41,6 +41,9 @@ _KINDS: Final = {
     "BsonDocument": "object",
 }
 _NUMERIC: Final = frozenset({"$sum", "$avg", "$add", "$subtract", "$multiply", "$divide", "$abs"})
+_KEEPING: Final = frozenset(
+    {"$match", "$sort", "$limit", "$skip", "$lookup", "$addFields", "$set", "$unwind", "$sample"}
+)
 _FIELD: Final = re.compile(r"\$([A-Za-z_][\w.]*)")
 _EQUALS: Final = re.compile(r"field-eq\(\s*field\s*=\s*([\w.]+)\s*,\s*value\s*=\s*'([^']*)'")
 _EXISTS: Final = re.compile(r"field-exists\(([^)]*)\)")
@@ -119,7 +122,7 @@ class _Walk:
             namespace = f"{mapping.db}.{mapping.collection}"
             written = self._app.definition.mappings.get(owner, {}).get(name, {})
             self._read_mapping(namespace, written, parent)
-            self._enter(type_, namespace, (), "")
+            self._enter(type_, "" if _reshapes(written.get("stages")) else namespace, (), "")
 
     def _read_property(
         self,
@@ -151,7 +154,8 @@ class _Walk:
             return
         self._seen.add(key)
         if is_abstract_type(type_):
-            self._read_resolver(type_.name, self.surface.shape(namespace).at(prefix))
+            if namespace:
+                self._read_resolver(type_.name, self.surface.shape(namespace).at(prefix))
             for one in self._app.schema.get_possible_types(type_):
                 self._enter(one, namespace, prefix, why)
         elif isinstance(type_, GraphQLObjectType):
@@ -213,6 +217,11 @@ class _Walk:
                 node = mark_path(shape, path)
                 if operator in _NUMERIC:
                     node.kind = node.kind or "int"
+
+
+def _reshapes(stages: Any) -> bool:
+    """Whether what comes out of stages has other properties than the documents."""
+    return any(not _KEEPING.issuperset(stage) for stage in _flatten(stages))
 
 
 def _is(value: Any) -> TypeGuard[dict[str, Any]]:

@@ -91,7 +91,7 @@ async def open_scratch(section: MClient, address: str, prefix: str) -> AsyncIter
     try:
         yield scratch
     except PyMongoError as error:
-        name = (getattr(error, "details", None) or {}).get("codeName", "no answer")
+        name = (getattr(error, "details", None) or {}).get("codeName", type(error).__name__)
         raise StartupError(
             f"the database does not do what a leak check needs: {name}",
             hint="`docgraph doctor` says what is wrong with the connection",
