@@ -52,7 +52,7 @@ class Chatty(Interceptor):
         person = await self._people.find_one({})
         exchange.headers.append(("X-Pin", str(person and person.get("pin"))))
 """
-PLANTED = ["staff", "--user", "ada", "--operations", "60", "--seed", "7", "--json"]
+PLANTED = ["staff", "--user", "ada", "--operations", "40", "--seed", "7", "--json"]
 
 
 def find(db: str, collection: str, **others: Any) -> Document:
@@ -189,7 +189,7 @@ def test_planted_leaks_are_found_and_nothing_else_is_touched(
     assert ("MCP", "value", "email") in found
     assert any(one["door"] == "streams" and one["row"] for one in told["leaks"])
     assert told["seed"] == 7
-    assert sum(told["operations"].values()) == 60
+    assert sum(told["operations"].values()) == 40
     assert take_stock(mongo_client) == before
 
 

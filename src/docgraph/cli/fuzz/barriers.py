@@ -65,9 +65,9 @@ async def find_barriers(world: World, material: Material) -> Barriers:
     posts = [app_path(material, settings)]
     posts += [agents.uri] if isinstance(agents, Mcp) and agents.enabled else []
     for path in posts:
-        permission = await _judge(world, material, path, is_post=True)
+        permission, reason = await _judge(world, material, path, is_post=True)
         if permission is None:
-            found.notes.append(f"no rule lets the caller ask {path}")
+            found.notes.append(f"the caller may not ask {path}: {reason}")
         _note_rows(found, permission, renamed, path)
     for name, barriers in found.rows.items():
         for barrier in barriers:
@@ -87,9 +87,9 @@ async def _look_at(
     collection.aggregations = list_uris(metadata, "aggrs")
     below = [f"/_aggrs/{quote(one)}" for one in collection.aggregations]
     below += [f"/_streams/{quote(one)}" for one in list_uris(metadata, "streams")]
-    is_open = False
+    is_open, reason = False, ""
     for path in (collection.path, *(f"{collection.path}{one}" for one in below)):
-        permission = await _judge(world, material, path)
+        permission, reason = await _judge(world, material, path)
         if permission is None:
             continue
         is_open = True
@@ -99,6 +99,8 @@ async def _look_at(
             _hide(collection.shape, permission.project_response, reason)
     if is_open:
         found.collections.append(collection)
+    else:
+        found.notes.append(f"the caller may not read {collection.path}: {reason}")
 
 
 def _find_paths(world: World, namespace: str, settings: Any) -> Iterator[str]:
@@ -111,8 +113,8 @@ def _find_paths(world: World, namespace: str, settings: Any) -> Iterator[str]:
 
 async def _judge(
     world: World, material: Material, path: str, *, is_post: bool = False
-) -> Permission | None:
-    """The permission of a request; None where it is denied, an empty one where there is no rule."""
+) -> tuple[Permission | None, str]:
+    """The permission of a request, and why; None: denied. Without a rule it is an empty one."""
     imagination = world.app.plugins.values["imagined-requests"]
     outer = Exchange(Request("GET", b"/"), "fuzz", account=material.account)
     if is_post:
@@ -121,9 +123,8 @@ async def _judge(
         other = imagination.imagine_get(outer, path)
     decision = await imagination.judge(other)
     if not decision.allowed:
-        return None
-    permission: Permission | None = decision.permission
-    return permission or Permission(rule="")
+        return None, decision.reason
+    return decision.permission or Permission(rule=""), decision.reason
 
 
 def _note_rows(

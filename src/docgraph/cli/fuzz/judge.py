@@ -119,7 +119,8 @@ class Judge:
         pairs = enumerate(zip(text, other, strict=False))
         place = next((n for n, (a, b) in pairs if a != b), min(len(text), len(other)))
         start, end = max(0, place - _AROUND), place + _AROUND
-        return f"…{text[start:end]}… or …{other[start:end]}…"
+        shown = (" ".join(one[start:end].split()) for one in (text, other))
+        return " or ".join(f"…{one}…" for one in shown)
 
 
 def _sort(body: bytes) -> str:

@@ -114,14 +114,19 @@ class Findings:
 
 def advise(operation: Operation, showing: Showing) -> str:
     """What to do about it."""
-    canary = showing.canary
+    canary, cause = showing.canary, showing.cause
     in_app = operation.door in _APPS
+    if showing.kind == NAME:
+        return "look for descriptions, errors and plugins that say the name"
+    if canary is None and cause is not None and cause.is_row and operation.writes:
+        return (
+            "mongo.readFilter is for reads only: give the rule that admits this request "
+            "mongo.writeFilter, too"
+        )
     if canary is None:
         return (
             "look at the conditions and the order that this request may use: a filter, a sort, a "
             "count or an error depends on what is hidden"
-            if showing.kind == DIFFERENCE
-            else "look for descriptions, errors and plugins that say the name"
         )
     if canary.is_row:
         where = f'mongo.readFilters {{"{canary.namespace}": …}}' if in_app else "mongo.readFilter"

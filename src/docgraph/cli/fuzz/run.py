@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ from docgraph.cli.fuzz.search import Bounds, Search
 from docgraph.cli.fuzz.world import World, open_world, prepare_world
 from docgraph.cli.workbench import open_workbench
 from docgraph.config import Sources
+from docgraph.rest.sections import Mongo
 from docgraph.server.prepare import Prepared
 from docgraph.store.driver.scratch import open_scratch
 from docgraph.store.sections import MClient
@@ -50,6 +51,7 @@ async def check_leaks(task: Task, address: str) -> Findings:
             material = await gather(bench, scratch, prepared, task.app, task.question)
         uri = material.app.definition.uri
         findings = Findings(uri, _describe(material), seed, notes=list(material.notes))
+        findings.notes += _find_limits(prepared, material)
         planting = Planting(prepared, scratch, material, findings, seed)
         async with AsyncExitStack() as stack:
             for letter in _WORLDS:
@@ -67,6 +69,15 @@ async def check_leaks(task: Task, address: str) -> Findings:
             else:
                 findings.notes.append("nothing is hidden from this caller, so nothing was tried")
     return findings
+
+
+def _find_limits(prepared: Prepared, material: Material) -> Iterator[str]:
+    """What this configuration keeps the check from."""
+    if not material.app.definition.enabled:
+        yield "the app is disabled: nobody can ask it"
+    for mount in prepared.config.get(Mongo).mongo_mounts:
+        if "{" in mount.what or "{" in mount.where:
+            yield f"REST: the mount at {mount.where} has variables, and was left out"
 
 
 def _end_by_signal(number: signal.Signals) -> None:

@@ -141,7 +141,7 @@ class Search:
 
     def _note_doors(self, makers: dict[str, Any], agents: Any) -> None:
         if REST not in makers:
-            self.findings.notes.append("REST: no rule lets the caller read these collections")
+            self.findings.notes.append("REST: nothing was tried, as nothing is open to the caller")
         if MCP not in makers:
             is_on = isinstance(agents, Mcp) and agents.enabled
             why = "no tool is offered to the caller" if is_on else "mcp.enabled is off"

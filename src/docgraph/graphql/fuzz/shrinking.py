@@ -55,10 +55,16 @@ class _Without:
 
     def __init__(self, position: int) -> None:
         self._position = position
+        self._fragments: dict[str, Any] = {}
         self.seen = 0
 
     def apply(self, document: DocumentNode) -> DocumentNode:
         """The document without that part."""
+        self._fragments = {
+            one.name.value: one.selection_set.selections
+            for one in document.definitions
+            if isinstance(one, FragmentDefinitionNode)
+        }
         definitions = tuple(
             replace(one, selection_set=self._cut(one.selection_set))
             if isinstance(one, OperationDefinitionNode | FragmentDefinitionNode)
@@ -74,6 +80,9 @@ class _Without:
                 continue
             if isinstance(one, InlineFragmentNode) and self._is_next():
                 kept += one.selection_set.selections
+                continue
+            if isinstance(one, FragmentSpreadNode) and self._is_next():
+                kept += self._fragments.get(one.name.value, ())
                 continue
             kept.append(self._cut_inside(one))
         blank = FieldNode(name=NameNode(value="__typename"), arguments=(), directives=())
@@ -132,6 +141,6 @@ def _prune(document: DocumentNode) -> DocumentNode:
                 for item in one.variable_definitions or ()
                 if item.variable.name.value in names.variables
             )
-            one = replace(one, variable_definitions=kept)  # noqa: PLW2901 - the same, smaller
+            one = replace(one, variable_definitions=kept, name=None)  # noqa: PLW2901 - the same, smaller
         definitions.append(one)
     return replace(document, definitions=tuple(definitions))
