@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from docgraph.cli.fuzz.leaks import DIFFERENCE, NAME, VALUE, Showing
@@ -14,7 +15,7 @@ from docgraph.graphql.fuzz.values import Finder
 
 __all__ = ["Judge"]
 
-_MOST_TRIES: Final = 60  # smaller operations that are tried for one leak
+_MOST_TRIES: Final = 40  # smaller operations that are tried for one leak
 _OK: Final = 300
 _REPEATED: Final = 2
 _REPEATED_ORDER: Final = 8  # two things have the same order by chance every other time
@@ -32,13 +33,18 @@ class Judge:
     answered: int = 0
 
     async def try_out(self, operation: Operation) -> list[Showing]:
-        """What the answers to an operation show."""
+        """What the answers to an operation show; that they differ may be chance."""
         replies = await self._ask(operation)
         self.answered += replies[0].status < _OK
         found = self.look(operation, replies)
+        return [*found, Showing(DIFFERENCE)] if self._differ(replies) else found
+
+    async def find_difference(self, operation: Operation) -> Showing | None:
+        """How the answers differ, if they do, and not by chance."""
+        replies = await self._ask(operation)
         if self._differ(replies) and await self._is_steady(operation, replies):
-            found.append(Showing(DIFFERENCE, detail=self._describe_difference(replies)))
-        return found
+            return Showing(DIFFERENCE, detail=self._describe_difference(replies))
+        return None
 
     async def _is_steady(self, operation: Operation, replies: Sequence[Reply]) -> bool:
         """Whether each world answers the same again: groups, for one, come in any order."""
@@ -49,19 +55,14 @@ class Judge:
                 return False
         return True
 
-    async def find_difference(self, operation: Operation) -> Showing | None:
-        """How the answers differ, if they do."""
-        shown = await self.try_out(operation)
-        return next((one for one in shown if one.kind == DIFFERENCE), None)
-
-    def look(self, operation: Operation, replies: Iterable[Reply]) -> list[Showing]:
+    def look(self, operation: Operation, replies: Sequence[Reply]) -> list[Showing]:
         """Canaries and secret names in the bytes of answers."""
         said = operation.said
         found: dict[int, Showing] = {}
-        for reply in replies:
+        for world, reply in enumerate(replies):
             data = reply.raw if reply.raw.endswith(reply.body) else reply.raw + reply.body
             for canary in self.finder.find(data, besides=said):
-                found[id(canary)] = Showing(VALUE, canary)
+                found[id(canary)] = Showing(VALUE, canary, world=world)
         if operation.door != REST:
             words = {word for one in replies for word in _split(one.body)}
             for name in sorted(self.secret_names):
@@ -71,28 +72,37 @@ class Judge:
 
     async def shrink(self, operation: Operation, showing: Showing) -> tuple[Operation, Showing]:
         """The smallest operation that shows the same, as far as some tries lead."""
-        wanted, tries, smallest = showing.key(operation), 0, operation
-        is_smaller = True
+        tries, smallest, is_smaller = 0, operation, True
         while is_smaller and tries < _MOST_TRIES:
             is_smaller = False
-            for smaller in smallest.shrink():
+            for smaller in islice(smallest.shrink(), _MOST_TRIES - tries):
                 tries += 1
-                shown = await self.try_out(smaller)
-                same = next((one for one in shown if one.key(smaller) == wanted), None)
+                same = await self._find_again(smaller, showing)
                 if same is not None:
                     smallest, showing, is_smaller = smaller, same, True
                     break
-                if tries >= _MOST_TRIES:
-                    break
         return smallest, showing
 
-    async def _ask(self, operation: Operation) -> list[Reply]:
-        replies = [await world.send(operation) for world in self.worlds]
+    async def _find_again(self, operation: Operation, showing: Showing) -> Showing | None:
+        """The same in the answer to another operation; a value needs one world only."""
+        if showing.kind == DIFFERENCE:
+            return await self.find_difference(operation)
+        wanted = showing.key(operation)
+        replies = await self._ask(operation, self.worlds[showing.world : showing.world + 1])
+        found = self.look(operation, replies)
+        again = next((one for one in found if one.key(operation) == wanted), None)
+        return None if again is None else replace(again, world=showing.world)
+
+    async def _ask(
+        self, operation: Operation, worlds: Sequence[World] | None = None
+    ) -> list[Reply]:
+        asked = self.worlds if worlds is None else worlds
+        replies = [await world.send(operation) for world in asked]
         if operation.writes:
             if any(one.status < _OK for one in replies):
                 replies = [
                     await self._look_after(world, operation, reply)
-                    for world, reply in zip(self.worlds, replies, strict=True)
+                    for world, reply in zip(asked, replies, strict=True)
                 ]
             await self.restore(operation.namespace)
         return replies

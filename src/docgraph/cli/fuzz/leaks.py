@@ -23,6 +23,7 @@ class Showing:
     name: str = ""
     detail: str = ""
     cause: Canary | None = None  # one that makes the difference
+    world: int = 0  # the number of the world that showed it
 
     def key(self, operation: Operation) -> tuple[Any, ...]:
         """Leaks with the same key are one."""
