@@ -35,7 +35,7 @@ type Person {
 type Contact { name: String reach: String }
 type Note { id: Int text: String owner: String author: Person }
 """
-# It tells every caller what lies in a property that nobody shows.
+# It tells what lies in a property that the rules hide.
 PLUGIN = """
 from docgraph import Interceptor, Point
 
@@ -47,6 +47,9 @@ class Chatty(Interceptor):
     def __init__(self, config, mclient, configuration):
         self.config = config
         self._people = mclient[configuration["graphql"].db]["people"]
+
+    def resolve(self, exchange):
+        return exchange.request.path == "/people"
 
     async def handle(self, exchange):
         person = await self._people.find_one({})
@@ -254,7 +257,7 @@ def test_the_blog_of_the_demo_has_no_leak(
     more = {"/fileAclAuthorizer/enabled": True, "/fileAclAuthorizer/permissions": [rule]}
     options = build_options(tmp_path, mongo_uri, database, **more)
 
-    done = fuzz("blog", "--role", "stranger", "--operations", "80", *options)
+    done = fuzz("blog", "--role", "stranger", "--operations", "40", "--seed", "7", *options)
 
     assert done.code == 0, done.stdout + done.stderr
     assert "no leak was found" in done.stdout

@@ -46,8 +46,11 @@ class Listener:
     async def _follow(self, operation: Operation, collection: Collection, made: Made) -> Reply:
         async with self.world.connect() as (reader, writer):
             writer.write(operation.render())
-            async with asyncio.timeout(_HEAD_SECONDS):
-                head = await reader.readuntil(b"\r\n\r\n")
+            try:
+                async with asyncio.timeout(_HEAD_SECONDS):
+                    head = await reader.readuntil(b"\r\n\r\n")
+            except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
+                return Reply(0, (), b"")
             status = int(head.split()[1])
             data = [head]
             if status == _OK:
