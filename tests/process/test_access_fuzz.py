@@ -37,7 +37,8 @@ type Note { id: Int text: String owner: String author: Person }
 """
 # It tells what lies in a property that the rules hide.
 PLUGIN = """
-from docgraph import Interceptor, Point
+from docgraph import Deadline, Initializer, Interceptor, Point, Resource, ResourceType, Write
+from docgraph import WriteKind
 
 
 class Chatty(Interceptor):
@@ -54,6 +55,21 @@ class Chatty(Interceptor):
     async def handle(self, exchange):
         person = await self._people.find_one({})
         exchange.headers.append(("X-Pin", str(person and person.get("pin"))))
+"""
+# It writes to a database by its name, which a leak check does not let pass.
+STRAY = """
+
+class Stray(Initializer):
+    name = "stray"
+
+    def __init__(self, config, store):
+        self.config = config
+        self._store = store
+
+    async def initialize(self):
+        place = Resource(ResourceType.COLLECTION, "DATABASE", "notes")
+        write = Write(WriteKind.INSERT, ({"_id": "stray"},))
+        await self._store.write(place, write, deadline=Deadline.after_ms(10_000))
 """
 PLANTED = ["staff", "--user", "ada", "--operations", "40", "--seed", "7", "--json"]
 
@@ -136,7 +152,7 @@ def staff(
     db["_properties"].insert_one({"_id": "_properties.notes", "streams": streams})
     directory = tmp_path_factory.mktemp("fuzz")
     (directory / "plugins").mkdir()
-    (directory / "plugins" / "chatty.py").write_text(PLUGIN)
+    (directory / "plugins" / "chatty.py").write_text(PLUGIN + STRAY.replace("DATABASE", name))
     more = {"/mcp/enabled": True, "/core/plugins-directory": str(directory / "plugins")}
     yield Staff(db, build_options(directory, mongo_uri, name, **more))
     mongo_client.drop_database(name)

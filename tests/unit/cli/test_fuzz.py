@@ -92,6 +92,14 @@ def test_two_worlds_differ_in_what_is_hidden_and_in_nothing_else() -> None:
     assert again.documents == left.documents
 
 
+def test_each_excluded_row_is_kept_back_by_one_filter_alone() -> None:
+    """So that a door which has only the other filter shows it."""
+    barriers = [Barrier({"owner": "ada"}, "the one"), Barrier({"team": "blue"}, "the other")]
+    left, _ = build_documents("d.things", build_shape(), barriers, "7")
+    kept = {(one["owner"] == "ada", one["team"] == "blue") for one in left.excluded}
+    assert kept == {(True, False), (False, True)}
+
+
 def test_an_operation_shrinks_by_parameters_conditions_and_parts_of_the_body() -> None:
     filter = {"$and": [{"a": 1}, {"b": {"$gt": 2}}]}
     operation = Operation(REST, "GET", "/c", {"filter": filter, "page": 1}, {"If-Match": "x"})

@@ -57,22 +57,21 @@ def build_documents(
 ) -> tuple[Made, Made]:
     """The documents of a collection, once for each world."""
     shape.at(("_id",)).kind = shape.at(("_id",)).kind or "objectId"
-    filtered = {path for one in barriers for path in find_constants(shape, one.filter)}
-    wanted: dict[str, Any] = {}
-    for one in barriers:
-        wanted |= _satisfy(one.filter)
+    wanted = [_satisfy(one.filter) for one in barriers]
+    filtered = [set(find_constants(shape, one.filter)) for one in barriers]
     name = namespace.partition(".")[2]
     randoms = (Random(f"{seed} {world} {name}") for world in range(_WORLDS))  # noqa: S311
     worlds = [_World(namespace, shape, world, random) for world, random in enumerate(randoms)]
     for world in worlds:
         for number in range(_SEEN if barriers else POOL):
-            world.add_seen(number, wanted)
-        for barrier in barriers:
-            for number in range(_SEEN, POOL):
-                world.add_excluded(number, barrier, filtered)
-        for barrier in barriers if world is worlds[0] else ():
-            for _ in range(_STRANGERS):
-                world.add_excluded(None, barrier, filtered)
+            world.add_seen(number, {path: one for some in wanted for path, one in some.items()})
+        for position, barrier in enumerate(barriers):
+            numbers: list[int | None] = [*range(_SEEN + position, POOL, len(barriers))]
+            numbers += [None] * _STRANGERS if world is worlds[0] else []
+            others = [one for one in wanted if one is not wanted[position]]
+            passing = {path: one for some in others for path, one in some.items()}
+            for place in numbers:
+                world.add_excluded(place, barrier, filtered[position], passing)
     return worlds[0].made, worlds[1].made
 
 
@@ -131,8 +130,14 @@ class _World:
                 _put(self._shape, document, tuple(steps), value)
         self.made.seen.append(document)
 
-    def add_excluded(self, number: int | None, barrier: Barrier, filtered: set[str]) -> None:
-        """A document that the barrier keeps from the caller; without number, of an unknown id."""
+    def add_excluded(
+        self,
+        number: int | None,
+        barrier: Barrier,
+        filtered: set[str],
+        passing: Mapping[str, Any],
+    ) -> None:
+        """A document that only this barrier keeps from the caller; no number: an unknown id."""
         node = self._shape.at(("_id",))
         if number is None:
             id = make_canary(node.kind, self._random, self._world)
@@ -147,6 +152,8 @@ class _World:
             is_plain = node.is_key or node.kind == "enum"
             if ".".join(path) in filtered:
                 value = self._other(node, number or 0)
+            elif ".".join(path) in passing:
+                value = passing[".".join(path)]
             elif is_plain:
                 value = self._plain(path, node, number or 0)
             else:

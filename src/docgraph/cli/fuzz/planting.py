@@ -42,14 +42,11 @@ class Planting:
 
     async def copy(self, renaming: Renaming) -> None:
         """The definitions, under the names of a world."""
-        graphql, rules = (
-            self.prepared.config.get(Graphql),
-            self.prepared.config.get(DbAclAuthorizer),
-        )
+        (db, apps), (rules_db, rules) = self._own
         app = to_stored(renaming.definition(self.material.definition))
-        await self.scratch.fill(renaming.db(graphql.db), graphql.collection, [app])
+        await self.scratch.fill(renaming.db(db), apps, [app])
         copied = [to_stored(renaming.rule(one)) for one in self.material.rules]
-        await self.scratch.fill(renaming.db(rules.acl_db), rules.acl_collection, copied)
+        await self.scratch.fill(renaming.db(rules_db), rules, copied)
         metadata: dict[str, list[Document]] = {}
         for name, one in self.material.metadata.items():
             known = metadata.setdefault(name.partition(".")[0], [])
@@ -62,7 +59,7 @@ class Planting:
 
     async def plant(self, name: str, barriers: Barriers) -> None:
         """Documents for one collection; the database itself tells which ones filters let pass."""
-        if self._is_own(name):
+        if name in (f"{db}.{collection}" for db, collection in self._own):
             self.findings.notes.append(f"{name}: left as it is, it holds definitions")
             return
         rows = barriers.rows.get(name, [])
@@ -90,13 +87,12 @@ class Planting:
         if not made.excluded:
             self.findings.notes.append(f"{name}: no document could be made that is filtered out")
 
-    def _is_own(self, name: str) -> bool:
-        graphql, rules = (
-            self.prepared.config.get(Graphql),
-            self.prepared.config.get(DbAclAuthorizer),
-        )
-        own = (f"{graphql.db}.{graphql.collection}", f"{rules.acl_db}.{rules.acl_collection}")
-        return name in own
+    @property
+    def _own(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Where apps and rules are stored."""
+        config = self.prepared.config
+        graphql, rules = config.get(Graphql), config.get(DbAclAuthorizer)
+        return (graphql.db, graphql.collection), (rules.acl_db, rules.acl_collection)
 
     async def restore(self, name: str) -> None:
         """Make the documents of a collection new in both worlds."""
@@ -105,6 +101,7 @@ class Planting:
             await self.scratch.fill(db, collection, one.documents)
 
     def note_hidden(self, barriers: Barriers) -> None:
+        """Tell what is hidden from the caller, and what of it holds no canary."""
         for name, shape in self.material.surface.shapes.items():
             for path, node in shape.leaves():
                 if node.hidden_by:
