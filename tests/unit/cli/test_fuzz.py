@@ -149,8 +149,21 @@ async def test_worlds_differ_only_where_each_of_them_is_steady(
 
 
 @pytest.mark.anyio
-async def test_a_name_that_is_hidden_is_a_leak_unless_the_caller_said_it() -> None:
-    judge = Judge([Told(b'{"name": "salary"}')] * 2, Finder(), ["salary"], forget)
+@pytest.mark.parametrize(
+    ("answer", "tells"),
+    [
+        (b'{"name": "cost"}', True),
+        (b"Did you mean 'cost'?", True),
+        (rb'{"text": "{\"name\": \"cost\"}"}', True),
+        (rb'{"text": "type A {\n  cost: Int\n}"}', True),
+        (b"what a query would cost: documents", False),
+        (b'{"costs": 1}', False),
+    ],
+)
+async def test_the_name_of_a_hidden_field_is_a_leak_and_a_word_is_none(
+    answer: bytes, tells: bool
+) -> None:
+    judge = Judge([Told(answer), Told(answer)], Finder(), ["cost"], forget)
     shown = await judge.try_out(Operation(GRAPHQL, "POST", "/g", body={"query": "{ a }"}))
-    assert [one.name for one in shown] == ["salary"]
-    assert not await judge.try_out(Operation(GRAPHQL, "POST", "/g", body={"query": "{ salary }"}))
+    assert [one.name for one in shown] == ["cost"] * tells
+    assert not await judge.try_out(Operation(GRAPHQL, "POST", "/g", body={"query": "{ cost }"}))

@@ -64,9 +64,9 @@ class Judge:
             for canary in self.finder.find(data, besides=said):
                 found[id(canary)] = Showing(VALUE, canary, world=world)
         if operation.door != REST:
-            words = {word for one in replies for word in _split(one.body)}
+            text = "\n".join(one.body.decode("utf-8", "replace") for one in replies)
             for name in sorted(self.secret_names):
-                if name.lower() in words and name.lower() not in said.lower():
+                if name.lower() not in said.lower() and _names(text, name):
                     found[id(name)] = Showing(NAME, name=name)
         return list(found.values())
 
@@ -138,5 +138,9 @@ def _sort(body: bytes) -> str:
     return "".join(sorted(re.findall(r"[\w.]+", body.decode("utf-8", "replace"))))
 
 
-def _split(body: bytes) -> set[str]:
-    return set(re.findall(r"\w+", body.decode("utf-8", "replace").lower()))
+def _names(text: str, name: str) -> bool:
+    """Whether a text names a field: in quotes, or as a schema does; words may be the same."""
+    word = re.escape(name)
+    quoted = rf"""["'`]{word}\\?["'`]"""
+    declared = rf"(?:^|\n|\\n|\{{)\s*{word}\s*[(:]"
+    return re.search(f"{quoted}|{declared}", text) is not None
