@@ -153,7 +153,7 @@ def test_after_a_cut_it_goes_on_after_the_last_event_and_says_what_is_missing(
         collection.insert_one({"_id": "before"})
         wait_for_count(window, 1)
         wire.cut()
-        window.page.get_by_text("The connection is lost").wait_for()
+        window.page.get_by_text("There is no connection now").wait_for()
         collection.insert_one({"_id": "meanwhile"})
         wire.is_cut = False
         window.page.get_by_text("went on after the last event: nothing is missing").wait_for()

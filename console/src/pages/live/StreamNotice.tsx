@@ -20,9 +20,9 @@ interface StreamNoticeProps {
 export function StreamNotice({ contact, segments, onRetry }: StreamNoticeProps) {
   if (contact.kind === "waiting") {
     return (
-      <Notice kind="warning" title="The connection is lost">
-        <p>{capitalize(contact.reason)}. The page connects again by itself and goes on after the last event.</p>
-        <Button kind="quiet" onClick={onRetry}>Connect now</Button>
+      <Notice kind="warning" title="There is no connection now">
+        <p>{capitalize(contact.reason)}. The page connects again by itself, goes on after the last event, and says if something is missing.</p>
+        <Button onClick={onRetry}>Connect now</Button>
       </Notice>
     );
   }

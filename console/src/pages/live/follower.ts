@@ -48,6 +48,7 @@ export class Follower {
   start(): void {
     if (this.controller !== null) return;
     this.controller = new AbortController();
+    this.listener.onContact({ kind: "opening" });
     void this.follow(this.controller.signal);
   }
 
@@ -83,7 +84,6 @@ export class Follower {
 
   /** The events of one connection; why it is over, or null where it does not come again. */
   private async followOnce(signal: AbortSignal): Promise<string | null> {
-    this.listener.onContact({ kind: "opening" });
     const response = await send(this.address, { headers: { Accept: media, ...(this.last === "" ? {} : { "Last-Event-ID": this.last }) }, signal });
     if (!response.ok || response.body === null || !(response.headers.get("Content-Type") ?? "").startsWith(media)) return this.explain(response);
     this.tellBreak();

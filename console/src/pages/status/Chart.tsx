@@ -10,6 +10,8 @@ export interface Line {
   readonly colour: "--accent" | "--soft" | "--bad";
   readonly dash?: readonly number[];
   readonly values: readonly (number | null)[];
+  /** Nothing is drawn while there is nothing but 0. */
+  readonly isRare?: boolean;
 }
 
 interface ChartProps {
@@ -18,24 +20,29 @@ interface ChartProps {
   times: readonly number[];
   lines: readonly Line[];
   tell: (value: number | null) => string;
+  /** How far the scale reaches at least. */
+  least: number;
+  isWhole?: boolean;
 }
 
 const height = 150;
 const shortest = 2 * 60; // seconds that a chart spans at least
 
-export function Chart({ title, times, lines, tell }: ChartProps) {
+const wholeSteps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
+
+export function Chart({ title, times, lines, tell, least, isWhole = false }: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const id = useId();
   const [pointed, setPointed] = useState<number | null>(null);
   const scheme = useScheme();
-  const data: uPlot.AlignedData = [times.map((one) => one / 1000), ...lines.map((one) => one.values.map(finite))];
+  const data: uPlot.AlignedData = [times.map((one) => one / 1000), ...lines.map(valuesToDraw)];
   const latest = useRef(data);
   latest.current = data;
   useLayoutEffect(() => {
     const host = box.current;
     if (host === null) return undefined;
-    const drawn = new uPlot(options(host.clientWidth, lines, tell, setPointed), latest.current, host);
+    const drawn = new uPlot(options(host.clientWidth, { lines, tell, least, isWhole }, setPointed), latest.current, host);
     plot.current = drawn;
     const watcher = new ResizeObserver(() => drawn.setSize({ width: host.clientWidth, height }));
     watcher.observe(host);
@@ -66,27 +73,28 @@ export function Chart({ title, times, lines, tell }: ChartProps) {
 }
 
 /** What took longer than any bucket has no place on the paper. */
-function finite(value: number | null): number | null {
-  return value !== null && Number.isFinite(value) ? value : null;
+function valuesToDraw({ values, isRare }: Line): (number | null)[] {
+  const isQuiet = isRare && values.every((one) => !one);
+  return values.map((one) => (one !== null && Number.isFinite(one) && !isQuiet ? one : null));
 }
 
-function options(width: number, lines: readonly Line[], tell: (value: number) => string, onPoint: (index: number | null) => void): uPlot.Options {
+function options(width: number, { lines, tell, least, isWhole }: Omit<ChartProps, "title" | "times">, onPoint: (index: number | null) => void): uPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
   return {
     width,
     height,
-    padding: [8, 8, 0, 0],
+    padding: [8, 20, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
     scales: {
       x: { time: true, range: (_, from, to) => [Math.min(from, to - shortest), to] },
-      y: { range: (_, __, most) => [0, Math.max(most * 1.1, 0.001)] },
+      y: { range: (_, __, most) => [0, Math.max((most ?? 0) * 1.1, least)] },
     },
     axes: [
       { ...axis, size: 26, space: 70, values: (_, ticks) => ticks.map((one) => tellClock(one * 1000, false)), incrs: [60, 120, 300] },
-      { ...axis, size: 64, space: 40, values: (_, ticks) => ticks.map(tell) },
+      { ...axis, size: 64, space: 40, values: (_, ticks) => ticks.map(tell), ...(isWhole ? { incrs: wholeSteps } : {}) },
     ],
     series: [{}, ...lines.map((line) => ({ stroke: colour(line.colour), width: 1.5, points: { show: false }, spanGaps: false, ...(line.dash ? { dash: [...line.dash] } : {}) }))],
     hooks: { setCursor: [(drawn) => onPoint(drawn.cursor.idx ?? null)] },

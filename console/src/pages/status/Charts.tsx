@@ -13,20 +13,20 @@ export function Charts({ intervals, bounds }: { intervals: readonly Interval[]; 
   const commands = intervals.map((one) => quantile(sum(one.commands), 0.95, bounds));
   return (
     <div class="status-charts">
-      <Chart title="Requests" times={times} tell={tellRate} lines={[
+      <Chart title="Requests" times={times} tell={tellRate} least={1} lines={[
         { label: "all", colour: "--accent", values: rate((one) => one.count) },
         { label: "refused (4xx)", colour: "--soft", dash: [4, 3], values: rate((one) => one.rejected) },
-        { label: "failed (5xx)", colour: "--bad", values: rate((one) => one.failed) },
+        { label: "failed (5xx)", colour: "--bad", isRare: true, values: rate((one) => one.failed) },
       ]} />
-      <Chart title="Time of a request" times={times} tell={tellSeconds} lines={[
+      <Chart title="Time of a request" times={times} tell={tellSeconds} least={0.005} lines={[
         { label: "p50", colour: "--accent", values: share(0.5) },
         { label: "p95", colour: "--accent", dash: [6, 3], values: share(0.95) },
         { label: "p99", colour: "--soft", dash: [2, 3], values: share(0.99) },
       ]} />
-      <Chart title="In flight" times={times} tell={(value) => (value === null ? "–" : tellCount(value))} lines={[
+      <Chart title="In flight" times={times} least={4} isWhole tell={(value) => (value === null ? "–" : tellCount(value))} lines={[
         { label: "requests", colour: "--accent", values: intervals.map((one) => one.inFlight) },
       ]} />
-      <Chart title="Time of the database" times={times} tell={tellSeconds} lines={[
+      <Chart title="Time of the database" times={times} tell={tellSeconds} least={0.005} lines={[
         { label: "commands p95", colour: "--accent", values: commands },
         { label: "ping", colour: "--soft", dash: [4, 3], values: intervals.map((one) => (one.pingMs === null ? null : one.pingMs / 1000)) },
       ]} />

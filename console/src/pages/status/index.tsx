@@ -25,6 +25,7 @@ function Status() {
     <div class="page status">
       <h1>Status</h1>
       <StatusNotices looking={looking} />
+      {last !== null && <p class="soft status-note">The last minute</p>}
       <Tiles recording={recording} health={health} />
       {hasMetrics && error === null && first === undefined && <Loading what="Looking at the figures for a few seconds" />}
       {first !== undefined && last !== null && (
