@@ -19,13 +19,13 @@ interface StreamPageProps {
   values: StreamValues;
 }
 
-export const everyType = "";
-
 export function StreamPage({ owner, segments, values }: StreamPageProps) {
   const info = useInfo(segments);
   const followed = useFollower(streamAddress(segments, values));
-  const [type, setType] = useState(everyType);
-  const isOpen = followed.contact.kind === "open";
+  const [type, setType] = useState("");
+  const { contact } = followed;
+  const isOpen = contact.kind === "open";
+  const valuesMatter = contact.kind !== "refused" || contact.error.status === 400;
   useEffect(() => {
     if (isOpen) keepVisit(owner, segments, streamVisit);
   }, [isOpen]);
@@ -33,10 +33,10 @@ export function StreamPage({ owner, segments, values }: StreamPageProps) {
     <div class="page live">
       <Trail segments={segments} />
       <h1>{segments[segments.length - 1]}</h1>
-      <ValuesForm segments={segments} values={values} info={info} />
+      {valuesMatter && <ValuesForm segments={segments} values={values} info={info} />}
       <Controls followed={followed} type={type} onType={setType} />
-      <StreamNotice contact={followed.contact} segments={segments} onRetry={followed.retry} />
-      <EventList journal={followed.journal} contact={followed.contact} type={type} />
+      <StreamNotice contact={contact} segments={segments} onRetry={followed.retry} />
+      <EventList journal={followed.journal} contact={contact} type={type} />
     </div>
   );
 }
