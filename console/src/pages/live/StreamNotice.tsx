@@ -56,7 +56,7 @@ function Refused({ error, segments, onRetry }: { error: ApiError; segments: Segm
     case 503:
       return tell("There are too many streams", error.message);
     case 501:
-      return tell("The database tells no changes", <>It is a standalone server. Make it a replica set, of one member if you like; the embedded database of docgraph is one. {error.hint}</>);
+      return tell("The database tells no changes", <>It is a standalone server. Make it a replica set, of one member if you like; the embedded database of docgraph is one.</>);
   }
   return (
     <Notice kind="error" title="The stream cannot be opened">

@@ -15,7 +15,7 @@ export function StatusNotices({ looking: { health, error, recording } }: { looki
     <>
       {isAway && (
         <Notice kind="error" title="The database is away">
-          <p>It says: {health.description}. Requests that need it fail until it is back; this page goes on looking.</p>
+          <p>The server says: {health.description}. Requests that need it fail until it is back; this page goes on looking.</p>
         </Notice>
       )}
       {!hasMetrics && <Notice title="The figures are off"><p>This server counts nothing for callers: <code>metrics.enabled</code> is <code>false</code>.</p></Notice>}
