@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from docgraph.cli.apps.advise import advise
 from docgraph.cli.apps.history import history, rollback
 from docgraph.cli.apps.infer import infer
 from docgraph.cli.apps.stored import Definitions, run_on, without_etag
@@ -32,6 +33,7 @@ def apps() -> None:
     """Apply, check and look at GraphQL app definitions."""
 
 
+apps.add_command(advise)
 apps.add_command(history)
 apps.add_command(infer)
 apps.add_command(rollback)
@@ -99,6 +101,7 @@ def apply(
     """
     from docgraph.cli.acl.closing import Closing
     from docgraph.cli.acl.opening import Opening
+    from docgraph.cli.apps.advising import tell_advice
     from docgraph.cli.apps.definitions import check_paths, report, settle_all, settle_alone
     from docgraph.cli.apps.rights import tell_missing_rights
 
@@ -133,6 +136,7 @@ def apply(
             await closing.tell_open(one.after for one in changes if not one.before)
         await tell_missing_rights(bench.app.store, documents)
         await bench.tell_served()
+        await tell_advice(bench, documents)
 
     run_on(sources, store_all)
 

@@ -1,0 +1,209 @@
+"""Whether an index serves what apps ask for, by the database's own word.
+
+What no index serves is no fault as long as few documents are gone through: in a small collection,
+or where most documents match and the first ones are all that is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from docgraph.exchange import Deadline
+from docgraph.exchange.errors import TimeLimitExceeded
+from docgraph.graphql.advise.findings import Weight
+from docgraph.graphql.advise.look import Look, Place
+from docgraph.graphql.advise.questions import Question
+from docgraph.graphql.advise.wants import Want, find_wants
+from docgraph.store import Store
+from docgraph.store.explain import QueryPlan
+from docgraph.store.order import find_obstacle, order_ties, pinned_paths
+from docgraph.store.planning import Planning
+
+__all__ = ["FEW", "MANY", "Serving", "Unserved"]
+
+FEW: Final = 1_000  # documents that are gone through in no time
+MANY: Final = 100_000  # documents that nobody should go through for an argument that is optional
+_LARGE_SHARE: Final = 0.2  # of the documents: an index leads to too many of them to help
+_WASTE: Final = 10  # documents that are looked at for one that matches
+_EXPLAIN_MS: Final = 2_000
+_TRY_MS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Unserved:
+    """A question that no index serves; `wants` are the indexes that would, all of them needed."""
+
+    question: Question
+    weight: Weight
+    kind: str
+    what: str
+    wants: tuple[Want, ...] = ()
+
+
+@dataclass
+class Serving:
+    """Asks the database about questions; `used` are the indexes that it would take."""
+
+    store: Store
+    default_limit: int
+    used: dict[Place, set[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._planning = Planning(self.store)
+
+    async def judge(self, question: Question, look: Look) -> Unserved | None:
+        """What is wrong with a question; None where an index serves it, or none is needed."""
+        size = look.documents
+        if size is not None and size < FEW:
+            return None
+        if question.reads_on:
+            return _note_reading(question, look)
+        sort = _find_order(question, look)
+        if "_id" in pinned_paths(question.filter) or not (question.filter or sort):
+            return None
+        plan = await self._planning.plan(
+            question.place, question.filter, sort, Deadline.after_ms(_EXPLAIN_MS)
+        )
+        self.used.setdefault(question.place, set()).update(plan.indexes)
+        if not plan.is_known:
+            return None
+        is_walk = plan.is_scan or plan.reads_whole_index
+        if is_walk and question.filter:
+            return self._judge_walk(question, look, sort, plan)
+        if plan.sorts:
+            return await self._judge_sort(question, look, sort)
+        if question.filter and not is_walk:
+            return await self._judge_waste(question, look, sort, plan)
+        return None
+
+    def _judge_walk(
+        self, question: Question, look: Look, sort: Mapping[str, Any], plan: QueryPlan
+    ) -> Unserved | None:
+        share = _estimate_share(question.filter, look)
+        if share is not None and share >= _LARGE_SHARE and not plan.sorts:
+            return None  # what is wanted is soon found
+        if share is not None and share >= _LARGE_SHARE and question.options:
+            return None
+        wants = tuple(find_wants(question.filter, sort, look.find_array))
+        way = "all" if plan.is_scan else f"the whole index {', '.join(plan.indexes)}, for all"
+        number = "" if look.documents is None else f" {look.documents}"
+        what = f"goes through {way}{number} documents of {look.name}{question.condition}"
+        if not any(one.equal or one.ranges for one in wants):
+            text = f"{what}: no index could serve such a condition"
+            return Unserved(question, Weight.NOTE, "no-index-possible", text)
+        return Unserved(question, _weigh(question, look), "no-index", what, wants)
+
+    async def _judge_sort(
+        self, question: Question, look: Look, sort: Mapping[str, Any]
+    ) -> Unserved | None:
+        count = look.documents
+        if question.filter:
+            count = await self._count(question)
+        if count is not None and count <= FEW:
+            return None
+        number = "all" if not question.filter else f"more than {FEW}"
+        what = f"sorts {number} documents of {look.name} in memory{question.condition}"
+        wants = tuple(find_wants(question.filter, sort, look.find_array))
+        return Unserved(question, _weigh(question, look), "sorts-in-memory", what, wants)
+
+    async def _count(self, question: Question) -> int | None:
+        deadline = Deadline.after_ms(_TRY_MS)
+        try:
+            return await self.store.count(
+                *question.place, question.filter, limit=FEW + 1, deadline=deadline
+            )
+        except TimeLimitExceeded:
+            return None
+
+    async def _judge_waste(
+        self,
+        question: Question,
+        look: Look,
+        sort: Mapping[str, Any],
+        plan: QueryPlan,
+    ) -> Unserved | None:
+        """Whether the index leads to many documents that do not match."""
+        used = [one for one in look.indexes if one.name in plan.indexes]
+        covered = {path for one in used for path, _ in one.index.keys}
+        wants = tuple(find_wants(question.filter, sort, look.find_array))
+        if not used or all(one.equal <= covered for one in wants):
+            return None
+        names = ", ".join(plan.indexes)
+        what = f"the index {names} leads to many documents that do not match{question.condition}"
+        try:
+            took = await self._planning.try_out(
+                question.place,
+                question.filter,
+                sort,
+                limit=self.default_limit,
+                deadline=Deadline.after_ms(_TRY_MS),
+            )
+        except TimeLimitExceeded:
+            return Unserved(question, _weigh(question, look), "wasteful-index", what, wants)
+        if took.documents <= FEW or took.documents <= took.returned * _WASTE:
+            return None
+        text = f"{what}: to {took.documents} for {took.returned} that do"
+        return Unserved(question, _weigh(question, look), "wasteful-index", text, wants)
+
+
+def _weigh(question: Question, look: Look) -> Weight:
+    """An optional argument is a matter of taste, as long as the collection is not large."""
+    if question.options and look.documents is not None and look.documents < MANY:
+        return Weight.NOTE
+    return Weight.WARNING
+
+
+def _note_reading(question: Question, look: Look) -> Unserved | None:
+    if look.documents is None or look.documents < MANY:
+        return None
+    text = (
+        f"goes through all {look.documents} documents of {look.name}: its first stage is no $match"
+    )
+    return Unserved(question, Weight.NOTE, "reads-everything", text)
+
+
+def _find_order(question: Question, look: Look) -> Mapping[str, Any]:
+    """The sort as it is sent: with `_id` at its end, unless that would cost an index."""
+    sort = question.sort
+    if not sort or question.part != "find":
+        return sort
+    pinned = frozenset(pinned_paths(question.filter))
+    if not question.access.is_root:
+        return order_ties(sort, pinned, look.plain_indexes)
+    is_obstructed = find_obstacle(sort, pinned, look.plain_indexes) is not None
+    return sort if is_obstructed else order_ties(sort, pinned, ())
+
+
+def _estimate_share(filter_: Mapping[str, Any], look: Look) -> float | None:
+    """About which share of the documents matches, by the condition that leaves fewest."""
+    shares = [
+        share
+        for path, condition in _list_conditions(filter_)
+        if (share := _find_share(path, condition, look)) is not None
+    ]
+    return min(shares, default=None)
+
+
+def _list_conditions(filter_: Any) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in filter_.items() if isinstance(filter_, Mapping) else ():
+        if key == "$and" and isinstance(value, list):
+            found += [one for part in value for one in _list_conditions(part)]
+        elif key[:1] != "$":
+            found.append((key, value))
+    return found
+
+
+def _find_share(path: str, condition: Any, look: Look) -> float | None:
+    values = [condition]
+    if isinstance(condition, Mapping):
+        values = condition.get("$in", [condition["$eq"]] if "$eq" in condition else [])
+    if not isinstance(values, list) or not values or not look.profile.documents:
+        return None
+    seen = look.find_seen(path)
+    leaf = seen.elements or seen if seen is not None else None
+    if leaf is None or not all(isinstance(one, Hashable) for one in values):
+        return None
+    return sum(leaf.values.get(one, 0) for one in values) / look.profile.documents
