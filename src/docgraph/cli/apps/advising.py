@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -12,11 +12,12 @@ from docgraph.cli.terminal import Colour, make_printable, notice, paint
 from docgraph.exchange import DocgraphError, Document, StartupError
 
 if TYPE_CHECKING:
+    from docgraph.cli.apps.definitions import Checked
     from docgraph.cli.apps.stored import Definitions
     from docgraph.graphql.advise.findings import Advice, NewIndex, Report
     from docgraph.graphql.apps.app import App
 
-__all__ = ["describe_amount", "look_for_advice", "print_report", "tell_advice"]
+__all__ = ["advise_checked", "describe_amount", "look_for_advice", "print_report", "tell_advice"]
 
 _COLOURS: dict[str, Colour] = {"error": "red", "warning": "yellow", "note": "bright_black"}
 _QUICK_SAMPLE = 100
@@ -106,11 +107,14 @@ class _Progress:
             click.echo("\r\x1b[K", nl=False, err=True)
 
 
-def print_report(report: Report) -> None:
-    """Every finding with its place and what to do; then the indexes, and how many there are."""
+def print_report(report: Report, told: Collection[str] = ()) -> None:
+    """Every finding with its place and what to do; then the indexes, and how many there are.
+
+    Kinds of findings that somebody else has `told` are left out.
+    """
     from docgraph.graphql.advise.findings import order_advice
 
-    for one in order_advice(report.advice):
+    for one in order_advice([one for one in report.advice if one.kind not in told]):
         place = ": ".join(part for part in (one.app, one.where) if part) or one.collection
         mark = paint(one.weight.value, _COLOURS[one.weight])
         click.echo(f"{mark}: {make_printable(place)}\n    {make_printable(one.what)}")
@@ -143,6 +147,12 @@ def describe_amount(advice: Sequence[Advice]) -> str:
 
 def _count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+async def advise_checked(bench: Definitions, checked: Sequence[Checked], is_all: bool) -> Report:
+    """Advice on those definitions that can work."""
+    sound = [one.document for one in checked if not one.errors]
+    return await look_for_advice(bench, sound, is_all=is_all and len(sound) == len(checked))
 
 
 async def tell_advice(bench: Definitions, documents: Sequence[Document]) -> None:

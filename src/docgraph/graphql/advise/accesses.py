@@ -96,6 +96,7 @@ class Spot(NamedTuple):
     path: str
     operator: str
     is_key: bool = False  # of the parent
+    has_default: bool = False
 
 
 def find_spots(source: Any, path: str = "", operator: str = "$eq") -> Iterator[Spot]:
@@ -106,8 +107,9 @@ def find_spots(source: Any, path: str = "", operator: str = "$eq") -> Iterator[S
             yield from find_spots(one, path, inner)
     for key, value in source.items() if isinstance(source, Mapping) else ():
         if key == "$arg":
-            name = value[0] if isinstance(value, list) and value else value
-            yield Spot(str(name), path, operator)
+            has_default = isinstance(value, list) and bool(value)
+            name = value[0] if has_default else value
+            yield Spot(str(name), path, operator, has_default=has_default)
         elif key == "$fk":
             yield Spot(str(value), path, operator, is_key=True)
         elif key == GRAPHQL.optional:
@@ -124,8 +126,9 @@ def find_groups(access: Access) -> list[tuple[str, ...]]:
     """The names that optional parts depend on, those of one part together."""
     groups = [group for one in access.mapping.templates for group in _find_optional(one.source)]
     sort = access.mapping.sort if isinstance(access.mapping, QueryMapping) else None
-    if sort is not None:  # a direction that is not given is left out
-        groups += [(spot.name,) for spot in find_spots(sort.source, operator=SORT)]
+    if sort is not None:
+        spots = find_spots(sort.source, operator=SORT)
+        groups += [(spot.name,) for spot in spots if spot.has_default]
     open_groups = (tuple(one for one in names if not access.is_given(one)) for names in groups)
     return list(dict.fromkeys(names for names in open_groups if names))
 

@@ -29,11 +29,11 @@ from docgraph.graphql.infer.survey import MOST_SECONDS, Budget, Run, run_here
 from docgraph.graphql.sections import Graphql
 from docgraph.store import Store
 from docgraph.store.catalog import Inventory, Listed
+from docgraph.store.driver.planning import Planning
 from docgraph.store.guard.references import find_references
-from docgraph.store.planning import Planning
 from docgraph.variables import GRAPHQL, flatten_stages
 
-__all__ = ["Scope", "advise"]
+__all__ = ["Scope", "advise", "find_places"]
 
 _SAMPLING_SHARE: Final = 0.6  # of the time
 _LIST_MS: Final = 6_000
@@ -217,19 +217,28 @@ class _Adviser:
 
     def _compare(self) -> None:
         parents: dict[tuple[str, str], list[Look]] = {}
-        for place, holdings in self._holdings.items():
-            look = self._looks.get(place)
-            for holding in holdings if look is not None and not look.problem else ():
-                assert look is not None  # noqa: S101 - see above
-                self._add(compare_types(holding, look))
-                key = str(holding.app.definition.id), holding.type_name
-                parents.setdefault(key, []).append(look)
+        for holding, look in self._list_held():
+            key = str(holding.app.definition.id), holding.type_name
+            if look.is_view and key in parents:
+                continue  # the same documents again
+            self._add(compare_types(holding, look))
+            parents.setdefault(key, []).append(look)
         for access in self._accesses:
-            look = self._looks.get(access.place)
-            if look is not None and not look.problem:
-                self._add(find_unseen(access, look))
+            own = self._looks.get(access.place)
+            if own is not None and not own.problem:
+                self._add(find_unseen(access, own))
             above = parents.get((access.app_id, access.type_name), ())
             self._add(compare_relations(access, above, self._looks))
+
+    def _list_held(self) -> list[tuple[Holding, Look]]:
+        """What documents were held against, and where they are from; views last."""
+        found = [
+            (holding, look)
+            for place, holdings in self._holdings.items()
+            if (look := self._looks.get(place)) is not None and not look.problem
+            for holding in holdings
+        ]
+        return sorted(found, key=lambda one: one[1].is_view)
 
     async def _judge_exposure(self) -> None:
         for access in self._accesses:
@@ -256,6 +265,11 @@ class _Adviser:
             named |= {path for one in questions if one.place == place for path in one.filter}
             uses = await planning.read_uses(place, Deadline.after_ms(_GLANCE_MS))
             self._add(find_idle(look, named, serving.used.get(place, set()), uses))
+
+
+def find_places(app: App) -> set[Place]:
+    """The collections that an app reads."""
+    return set(_find_places(find_accesses(app)))
 
 
 def _find_places(accesses: Iterable[Access]) -> Iterator[Place]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from docgraph.config.nearest import find_nearest
@@ -22,12 +22,13 @@ _MOST_KINDS: Final = 3
 
 def compare_types(holding: Holding, look: Look) -> Iterator[Advice]:
     """What the documents of a collection say to the type that is declared for them."""
-    for tally in holding.tallies:
-        if tally.objects:
-            yield from _judge(tally, str(holding.app.definition.id), look)
+    tallies = [one for one in holding.tallies if one.objects]
+    shown = {one.path[0] for one in tallies if one.is_top}
+    for tally in tallies:
+        yield from _judge(tally, str(holding.app.definition.id), look, shown)
 
 
-def _judge(tally: Tally, app: str, look: Look) -> Iterator[Advice]:
+def _judge(tally: Tally, app: str, look: Look, shown: Collection[str]) -> Iterator[Advice]:
     where = f"schema: {tally.type_name}.{tally.name}"
     noun = "documents" if tally.is_top else "objects"
     empty = tally.objects - tally.filled
@@ -59,14 +60,14 @@ def _judge(tally: Tally, app: str, look: Look) -> Iterator[Advice]:
             {"count": empty, "of": tally.objects, "example": tally.first_empty},
         )
     elif not tally.filled or (tally.is_top and is_unseen(".".join(tally.path), look)):
-        yield _note_unseen(tally, app, look)
+        yield _note_unseen(tally, app, look, shown)
 
 
-def _note_unseen(tally: Tally, app: str, look: Look) -> Advice:
+def _note_unseen(tally: Tally, app: str, look: Look, shown: Collection[str]) -> Advice:
     path = ".".join(tally.path)
     noun = "documents" if tally.is_top else "objects"
     hint = "is it written like this in the data? If it is to come, all is well"
-    nearest = _find_similar(tally.path[0], look) if tally.is_top else None
+    nearest = _find_similar(tally.path[0], look, shown) if tally.is_top else None
     if nearest is not None:
         hint = f"the data have {nearest!r}: map the field to it"
     return Advice(
@@ -81,9 +82,10 @@ def _note_unseen(tally: Tally, app: str, look: Look) -> Advice:
     )
 
 
-def _find_similar(name: str, look: Look) -> str | None:
+def _find_similar(name: str, look: Look, shown: Collection[str] = ()) -> str | None:
+    """A property of the data that may be meant: none that is shown by its own name."""
     names = look.profile.shape.fields
-    return None if name in names else find_nearest(name, names)
+    return None if name in names else find_nearest(name, (one for one in names if one not in shown))
 
 
 def _show(value: Any) -> str:

@@ -30,7 +30,7 @@ def find_unlimited(access: Access, look: Look | None, settings: Graphql) -> Iter
     """A list that nothing but the configuration bounds."""
     mapping = access.mapping
     size = None if look is None else look.documents
-    if not access.is_list:
+    if not access.is_list or (look is not None and look.listed is None):
         return
     if isinstance(mapping, QueryMapping):
         if mapping.limit is not None or "_id" in (mapping.find.source or {}):

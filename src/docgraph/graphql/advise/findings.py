@@ -90,6 +90,10 @@ class Report:
         """Whether anything is more than a note."""
         return any(one.is_serious for one in self.advice)
 
+    def find(self, app: str) -> list[Advice]:
+        """What is about an app, or about collections as a whole."""
+        return [one for one in order_advice(self.advice) if one.app in ("", app)]
+
     def as_dict(self) -> dict[str, Any]:
         """The report, ready for JSON."""
         return {

@@ -11,7 +11,7 @@ from docgraph.graphql.advise.look import Look, Place
 from docgraph.graphql.advise.serving import FEW, Unserved
 from docgraph.graphql.advise.wants import Keys, is_beginning, merge_wants
 from docgraph.graphql.execute.foresee import render_command
-from docgraph.store.planning import NamedIndex, Use
+from docgraph.store.driver.planning import NamedIndex, Use
 
 __all__ = ["Combined", "combine", "find_idle"]
 

@@ -13,8 +13,8 @@ from docgraph.graphql.infer.profile import Profile, Seen
 from docgraph.graphql.infer.survey import Run
 from docgraph.store import Store
 from docgraph.store.catalog import Inventory, Listed, Measure
+from docgraph.store.driver.planning import NamedIndex, Planning
 from docgraph.store.facts import Index
-from docgraph.store.planning import NamedIndex, Planning
 
 __all__ = ["Look", "look_at"]
 
@@ -44,6 +44,11 @@ class Look:
     def is_indexed(self) -> bool:
         """Whether it is one that can have indexes and explains what it does: no view."""
         return self.listed is not None and self.listed.kind == "collection" and not self.problem
+
+    @property
+    def is_view(self) -> bool:
+        """Whether its documents are those of other collections."""
+        return self.listed is not None and self.listed.kind == "view"
 
     @property
     def plain_indexes(self) -> tuple[Index, ...]:

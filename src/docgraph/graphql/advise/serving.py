@@ -17,9 +17,9 @@ from docgraph.graphql.advise.look import Look, Place
 from docgraph.graphql.advise.questions import Question
 from docgraph.graphql.advise.wants import Want, find_wants
 from docgraph.store import Store
+from docgraph.store.driver.planning import Planning
 from docgraph.store.explain import QueryPlan
 from docgraph.store.order import find_obstacle, order_ties, pinned_paths
-from docgraph.store.planning import Planning
 
 __all__ = ["FEW", "MANY", "Serving", "Unserved"]
 
