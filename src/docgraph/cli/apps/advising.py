@@ -164,7 +164,8 @@ async def tell_advice(bench: Definitions, documents: Sequence[Document]) -> None
     except DocgraphError as error:
         notice(f"advice: the data could not be looked at: {error.message}")
         return
-    serious = [one for one in report.advice if one.is_serious]
+    told = "missing-collection"  # by the check before
+    serious = [one for one in report.advice if one.is_serious and one.kind != told]
     if serious:
         names = " ".join(dict.fromkeys(one.app for one in serious if one.app))
         command = f"docgraph apps advise {make_printable(names)}".rstrip()

@@ -135,9 +135,10 @@ class _Adviser:
 
     async def _judge_look(self, look: Look) -> Any:
         if look.listed is None and await self.store.facts.exists(*look.place) is not None:
-            for access in self._accesses:
-                if look.place in set(_find_places([access])):
-                    yield _note_missing(access, look)
+            for app in self.apps:
+                places = list(_name_uses(self._accesses, app, look.place))
+                if places:
+                    yield _note_missing(str(app.definition.id), places, look)
         elif look.listed is None:
             yield _note_problem(look, "it is not there, or may not be seen")
         elif look.problem:
@@ -320,15 +321,24 @@ def _is_told(found: Unserved, told: Sequence[Unserved]) -> bool:
     )
 
 
-def _note_missing(access: Access, look: Look) -> Advice:
+def _name_uses(accesses: Iterable[Access], app: App, place: Place) -> Iterator[str]:
+    """The places in a definition that name a collection."""
+    for access in accesses:
+        if access.app is app and place in set(_find_places([access])):
+            yield f"{access.where}.{'collection' if access.place == place else 'stages'}"
+
+
+def _note_missing(app: str, places: Sequence[str], look: Look) -> Advice:
+    more = f", which {len(places)} fields are about" if len(places) > 1 else ""
     return Advice(
         Weight.WARNING,
         "missing-collection",
-        f"there is no collection {look.name}",
-        access.app_id,
-        f"{access.where}.{'collection' if access.place == look.place else 'stages'}",
+        f"there is no collection {look.name}{more}",
+        app,
+        places[0],
         "is it written like this in the database?",
         look.name,
+        {"places": list(places)},
     )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from docgraph.graphql.advise.findings import Advice, NewIndex, Weight
 from docgraph.graphql.advise.look import Look, Place
 from docgraph.graphql.advise.serving import FEW, Unserved
-from docgraph.graphql.advise.wants import Keys, is_beginning, merge_wants
+from docgraph.graphql.advise.wants import Keys, Want, is_beginning, merge_wants
 from docgraph.graphql.execute.foresee import render_command
 from docgraph.store.driver.planning import NamedIndex, Use
 
@@ -36,12 +36,33 @@ def combine(unserved: Sequence[Unserved], looks: Mapping[Place, Look]) -> Combin
     advice: list[Advice] = []
     for place in dict.fromkeys(one.question.place for one in unserved):
         here = [one for one in unserved if one.question.place == place]
+        here = _simplify(here, looks[place])
         serious = [one for one in here if one.weight is not Weight.NOTE]
         found = list(_build_indexes(serious, looks[place]))
         indexes += found
         for one in here:
             advice.append(_describe(one, looks[place], [index.keys for index in found]))
     return Combined(advice, indexes)
+
+
+def _simplify(unserved: Sequence[Unserved], look: Look) -> list[Unserved]:
+    """An index that leads to few documents also serves those who want still fewer of them.
+
+    What an optional argument adds to such an index is not worth telling.
+    """
+    wants = {want for one in unserved if not one.question.options for want in one.wants}
+    leading = [want for want in wants if any(look.is_selective(path, FEW) for path in want.equal)]
+    simplified: list[Unserved] = []
+    for one in unserved:
+        replaced = tuple(_find_leading(want, leading) or want for want in one.wants)
+        if replaced == one.wants or not one.question.options:
+            simplified.append(replace(one, wants=replaced))
+    return simplified
+
+
+def _find_leading(want: Want, leading: Sequence[Want]) -> Want | None:
+    fewer = [one for one in leading if one.equal < want.equal]
+    return min(fewer, key=lambda one: (one.length, sorted(one.equal)), default=None)
 
 
 def _build_indexes(serious: Sequence[Unserved], look: Look) -> Iterator[NewIndex]:
@@ -87,12 +108,13 @@ def _describe(one: Unserved, look: Look, planned: Sequence[Keys]) -> Advice:
 
 def _advise(one: Unserved, hint: str, extra: Mapping[str, object]) -> Advice:
     question = one.question
+    is_order = one.kind == "sorts-in-memory" and question.part == "find"
     return Advice(
         one.weight,
         one.kind,
         one.what,
         question.access.app_id,
-        question.where,
+        f"{question.access.where}.sort" if is_order else question.where,
         hint,
         ".".join(question.place),
         dict(extra),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from docgraph.exchange import Deadline, DocgraphError, Document
 from docgraph.exchange.errors import StoreUnavailable
@@ -17,6 +17,9 @@ from docgraph.store.driver.planning import NamedIndex, Planning
 from docgraph.store.facts import Index
 
 __all__ = ["Look", "look_at"]
+
+_FINE_SAMPLE: Final = 100
+_RARE: Final = 3
 
 Place = tuple[str, str]
 Hold = Callable[[Sequence[Document]], None]
@@ -77,13 +80,16 @@ class Look:
         values = leaf.values if leaf is not None else {}
         return max(values, key=lambda one: values[one]) if values else None
 
-    def share(self, path: str) -> float | None:
-        """The share of documents with the most frequent value; None: not known."""
-        seen = self.find_seen(path)
+    def is_selective(self, path: str, most: int) -> bool:
+        """Whether no value, as far as the sample shows, is that of more than `most` documents."""
+        seen, sampled = self.find_seen(path), self.profile.documents
         leaf = seen.elements or seen if seen is not None else None
-        if leaf is None or not leaf.values or not self.profile.documents:
-            return None
-        return max(leaf.values.values()) / self.profile.documents
+        if leaf is None or not leaf.values or not sampled:
+            return False
+        highest = max(leaf.values.values())
+        if sampled >= _FINE_SAMPLE and highest <= _RARE:
+            return True  # the sample is too coarse to say how rare
+        return highest / sampled * (self.documents or sampled) <= most
 
     def find_array(self, path: str) -> str | None:
         """The outermost array that a path leads into."""
