@@ -69,7 +69,9 @@ class Question:
     @property
     def condition(self) -> str:
         """When it is asked."""
-        return f" with {', '.join(self.options)}" if self.options else ""
+        if not self.options:
+            return ""
+        return f" when {', '.join(self.options)} {'is' if len(self.options) == 1 else 'are'} given"
 
 
 def find_questions(access: Access, guess: Guess) -> Iterator[Question | DocgraphError]:

@@ -71,33 +71,29 @@ class Serving:
             return None
         is_walk = plan.is_scan or plan.reads_whole_index
         if is_walk and question.filter:
-            return self._judge_walk(question, look, sort, plan)
+            return self._judge_walk(question, look, plan)
         if plan.sorts:
-            return await self._judge_sort(question, look, sort)
+            return await self._judge_sort(question, look)
         if question.filter and not is_walk:
             return await self._judge_waste(question, look, sort, plan)
         return None
 
-    def _judge_walk(
-        self, question: Question, look: Look, sort: Mapping[str, Any], plan: QueryPlan
-    ) -> Unserved | None:
+    def _judge_walk(self, question: Question, look: Look, plan: QueryPlan) -> Unserved | None:
         share = _estimate_share(question.filter, look)
         if share is not None and share >= _LARGE_SHARE and not plan.sorts:
             return None  # what is wanted is soon found
         if share is not None and share >= _LARGE_SHARE and question.options:
             return None
-        wants = tuple(find_wants(question.filter, sort, look.find_array))
-        way = "all" if plan.is_scan else f"the whole index {', '.join(plan.indexes)}, for all"
+        wants = _find_wants(question, look)
         number = "" if look.documents is None else f" {look.documents}"
-        what = f"goes through {way}{number} documents of {look.name}{question.condition}"
+        way = "" if plan.is_scan else f" by the index {', '.join(plan.indexes)}"
+        what = f"goes through all{number} documents of {look.name}{way}{question.condition}"
         if not any(one.equal or one.ranges for one in wants):
             text = f"{what}: no index could serve such a condition"
             return Unserved(question, Weight.NOTE, "no-index-possible", text)
         return Unserved(question, _weigh(question, look), "no-index", what, wants)
 
-    async def _judge_sort(
-        self, question: Question, look: Look, sort: Mapping[str, Any]
-    ) -> Unserved | None:
+    async def _judge_sort(self, question: Question, look: Look) -> Unserved | None:
         count = look.documents
         if question.filter:
             count = await self._count(question)
@@ -105,7 +101,7 @@ class Serving:
             return None
         number = "all" if not question.filter else f"more than {FEW}"
         what = f"sorts {number} documents of {look.name} in memory{question.condition}"
-        wants = tuple(find_wants(question.filter, sort, look.find_array))
+        wants = _find_wants(question, look)
         return Unserved(question, _weigh(question, look), "sorts-in-memory", what, wants)
 
     async def _count(self, question: Question) -> int | None:
@@ -127,7 +123,7 @@ class Serving:
         """Whether the index leads to many documents that do not match."""
         used = [one for one in look.indexes if one.name in plan.indexes]
         covered = {path for one in used for path, _ in one.index.keys}
-        wants = tuple(find_wants(question.filter, sort, look.find_array))
+        wants = _find_wants(question, look)
         if not used or all(one.equal <= covered for one in wants):
             return None
         names = ", ".join(plan.indexes)
@@ -174,6 +170,14 @@ def _find_order(question: Question, look: Look) -> Mapping[str, Any]:
         return order_ties(sort, pinned, look.plain_indexes)
     is_obstructed = find_obstacle(sort, pinned, look.plain_indexes) is not None
     return sort if is_obstructed else order_ties(sort, pinned, ())
+
+
+def _find_wants(question: Question, look: Look) -> tuple[Want, ...]:
+    """The indexes that would serve the question, also with `_id` at the end of its sort."""
+    sort = question.sort
+    if question.part == "find":
+        sort = order_ties(sort, frozenset(pinned_paths(question.filter)), ())
+    return tuple(find_wants(question.filter, sort, look.find_array))
 
 
 def _estimate_share(filter_: Mapping[str, Any], look: Look) -> float | None:
