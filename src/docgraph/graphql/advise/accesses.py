@@ -27,7 +27,7 @@ _LOGICAL: Final = frozenset({"$and", "$or", "$nor", "$not", "$elemMatch", "$matc
 SORT: Final = "$sort"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Access:
     """A field of an app whose documents are found by a query or an aggregation."""
 

@@ -40,8 +40,10 @@ def combine(unserved: Sequence[Unserved], looks: Mapping[Place, Look]) -> Combin
         serious = [one for one in here if one.weight is not Weight.NOTE]
         found = list(_build_indexes(serious, looks[place]))
         indexes += found
-        for one in here:
-            advice.append(_describe(one, looks[place], [index.keys for index in found]))
+        planned = [index.keys for index in found]
+        advice += [_describe(one, looks[place], planned) for one in serious]
+        notes = [one for one in here if one.weight is Weight.NOTE]
+        advice += _describe_notes(_leave_out_served(notes, planned), looks[place])
     return Combined(advice, indexes)
 
 
@@ -54,14 +56,22 @@ def _simplify(unserved: Sequence[Unserved], look: Look) -> list[Unserved]:
     leading = [want for want in wants if any(look.is_selective(path, FEW) for path in want.equal)]
     simplified: list[Unserved] = []
     for one in unserved:
-        replaced = tuple(_find_leading(want, leading) or want for want in one.wants)
-        if replaced == one.wants or not one.question.options:
+        is_optional = bool(one.question.options)
+        replaced = tuple(
+            _find_leading(want, leading, is_optional=is_optional) or want for want in one.wants
+        )
+        if replaced == one.wants or not is_optional:
             simplified.append(replace(one, wants=replaced))
     return simplified
 
 
-def _find_leading(want: Want, leading: Sequence[Want]) -> Want | None:
-    fewer = [one for one in leading if one.equal < want.equal]
+def _find_leading(want: Want, leading: Sequence[Want], *, is_optional: bool) -> Want | None:
+    """A shorter want that will do; an optional order of the same few is not worth an index."""
+    fewer = [
+        one
+        for one in leading
+        if one.equal < want.equal or (is_optional and one.equal == want.equal and one != want)
+    ]
     return min(fewer, key=lambda one: (one.length, sorted(one.equal)), default=None)
 
 
@@ -82,6 +92,44 @@ def _build_indexes(serious: Sequence[Unserved], look: Look) -> Iterator[NewIndex
         ]
         command = render_command(look.place, dict(keys))
         yield NewIndex(*look.place, keys, tuple(places), command, tuple(replaced))
+
+
+def _leave_out_served(notes: Sequence[Unserved], planned: Sequence[Keys]) -> list[Unserved]:
+    """Those that no index serves which is advised for something else."""
+    return [
+        one
+        for one in notes
+        if not one.wants
+        or not all(any(want.is_served_by(keys) for keys in planned) for want in one.wants)
+    ]
+
+
+def _describe_notes(notes: Sequence[Unserved], look: Look) -> Iterator[Advice]:
+    """One note for all optional arguments of a field."""
+    fields = dict.fromkeys((one.question.access, bool(one.wants)) for one in notes)
+    for access, has_wants in fields:
+        own = [
+            one for one in notes if one.question.access is access and bool(one.wants) is has_wants
+        ]
+        if len(own) == 1 or not has_wants:
+            yield from (_describe(one, look, []) for one in own)
+            continue
+        names = list(dict.fromkeys(name for one in own for name in one.question.options))
+        commands = [
+            render_command(look.place, dict(keys))
+            for keys, _ in merge_wants([want for one in own for want in one.wants])
+        ]
+        yield Advice(
+            Weight.NOTE,
+            "no-index",
+            f"goes through all {look.documents} documents of {look.name} when one of these is "
+            f"given: {', '.join(names)}",
+            access.app_id,
+            access.where,
+            f"for those that are given often: {'; '.join(commands)}",
+            look.name,
+            {"createIndex": commands, "arguments": names},
+        )
 
 
 def _describe(one: Unserved, look: Look, planned: Sequence[Keys]) -> Advice:

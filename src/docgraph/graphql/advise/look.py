@@ -18,8 +18,7 @@ from docgraph.store.facts import Index
 
 __all__ = ["Look", "look_at"]
 
-_FINE_SAMPLE: Final = 100
-_RARE: Final = 3
+_FEWEST: Final = 20  # documents of a sample that says something about shares
 
 Place = tuple[str, str]
 Hold = Callable[[Sequence[Document]], None]
@@ -81,15 +80,18 @@ class Look:
         return max(values, key=lambda one: values[one]) if values else None
 
     def is_selective(self, path: str, most: int) -> bool:
-        """Whether no value, as far as the sample shows, is that of more than `most` documents."""
+        """Whether a value is that of `most` documents or fewer, as far as the sample shows.
+
+        By how often two documents of the sample have the same: the most frequent value of a small
+        sample would always seem more frequent than it is.
+        """
         seen, sampled = self.find_seen(path), self.profile.documents
         leaf = seen.elements or seen if seen is not None else None
-        if leaf is None or not leaf.values or not sampled:
+        if leaf is None or not leaf.values or sampled < _FEWEST:
             return False
-        highest = max(leaf.values.values())
-        if sampled >= _FINE_SAMPLE and highest <= _RARE:
-            return True  # the sample is too coarse to say how rare
-        return highest / sampled * (self.documents or sampled) <= most
+        counts = leaf.values.values()
+        share = sum(one * (one - 1) for one in counts) / (sum(counts) * (sampled - 1))
+        return share * (self.documents or sampled) <= most
 
     def find_array(self, path: str) -> str | None:
         """The outermost array that a path leads into."""

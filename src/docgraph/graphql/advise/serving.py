@@ -6,7 +6,7 @@ or where most documents match and the first ones are all that is wanted.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from docgraph.graphql.advise.findings import Weight
 from docgraph.graphql.advise.look import Look, Place
 from docgraph.graphql.advise.questions import Question
 from docgraph.graphql.advise.wants import Want, find_wants
+from docgraph.graphql.infer.survey import SCANNED
 from docgraph.store import Store
 from docgraph.store.driver.planning import Planning
 from docgraph.store.explain import QueryPlan
@@ -24,7 +25,8 @@ from docgraph.store.order import find_obstacle, order_ties, pinned_paths
 __all__ = ["FEW", "MANY", "Serving", "Unserved"]
 
 FEW: Final = 1_000  # documents that are gone through in no time
-MANY: Final = 100_000  # documents that nobody should go through for an argument that is optional
+MANY: Final = 100_000  # documents that nobody should go through to find a few
+_SORTED: Final = 10_000  # documents that an index leads to and that are sorted in no time
 _LARGE_SHARE: Final = 0.2  # of the documents: an index leads to too many of them to help
 _WASTE: Final = 10  # documents that are looked at for one that matches
 _EXPLAIN_MS: Final = 2_000
@@ -91,24 +93,24 @@ class Serving:
         if not any(one.equal or one.ranges for one in wants):
             text = f"{what}: no index could serve such a condition"
             return Unserved(question, Weight.NOTE, "no-index-possible", text)
-        return Unserved(question, _weigh(question, look), "no-index", what, wants)
+        return Unserved(question, _weigh(question, look, wants), "no-index", what, wants)
 
     async def _judge_sort(self, question: Question, look: Look) -> Unserved | None:
         count = look.documents
         if question.filter:
             count = await self._count(question)
-        if count is not None and count <= FEW:
+        if count is not None and count <= (_SORTED if question.filter else FEW):
             return None
-        number = "all" if not question.filter else f"more than {FEW}"
+        number = "all" if not question.filter else f"more than {_SORTED}"
         what = f"sorts {number} documents of {look.name} in memory{question.condition}"
         wants = _find_wants(question, look)
-        return Unserved(question, _weigh(question, look), "sorts-in-memory", what, wants)
+        return Unserved(question, _weigh(question, look, wants), "sorts-in-memory", what, wants)
 
     async def _count(self, question: Question) -> int | None:
         deadline = Deadline.after_ms(_TRY_MS)
         try:
             return await self.store.count(
-                *question.place, question.filter, limit=FEW + 1, deadline=deadline
+                *question.place, question.filter, limit=_SORTED + 1, deadline=deadline
             )
         except TimeLimitExceeded:
             return None
@@ -137,18 +139,24 @@ class Serving:
                 deadline=Deadline.after_ms(_TRY_MS),
             )
         except TimeLimitExceeded:
-            return Unserved(question, _weigh(question, look), "wasteful-index", what, wants)
+            return Unserved(question, _weigh(question, look, wants), "wasteful-index", what, wants)
         if took.documents <= FEW or took.documents <= took.returned * _WASTE:
             return None
         text = f"{what}: to {took.documents} for {took.returned} that do"
-        return Unserved(question, _weigh(question, look), "wasteful-index", text, wants)
+        return Unserved(question, _weigh(question, look, wants), "wasteful-index", text, wants)
 
 
-def _weigh(question: Question, look: Look) -> Weight:
-    """An optional argument is a matter of taste, as long as the collection is not large."""
-    if question.options and look.documents is not None and look.documents < MANY:
-        return Weight.NOTE
-    return Weight.WARNING
+def _weigh(question: Question, look: Look, wants: Sequence[Want]) -> Weight:
+    """What callers may ask for is less than what they always do, as long as a scan is bearable.
+
+    An index by few documents each is worth it sooner than one by ranges or for an order.
+    """
+    size = look.documents
+    if not question.options or size is None:
+        return Weight.WARNING
+    paths = [path for want in wants for path in want.equal]
+    is_precise = any(look.is_selective(path, FEW) for path in paths)
+    return Weight.WARNING if size >= (MANY if is_precise else SCANNED) else Weight.NOTE
 
 
 def _note_reading(question: Question, look: Look) -> Unserved | None:
