@@ -19,7 +19,7 @@ from docgraph.graphql.advise.data import compare_relations, compare_types, find_
 from docgraph.graphql.advise.declared import Holding
 from docgraph.graphql.advise.exposure import find_secrets, find_unlimited
 from docgraph.graphql.advise.findings import Advice, Report, Weight
-from docgraph.graphql.advise.indexes import combine, find_idle
+from docgraph.graphql.advise.indexes import combine, find_idle, note_refusal
 from docgraph.graphql.advise.look import Look, Place, look_at
 from docgraph.graphql.advise.questions import Question, find_questions
 from docgraph.graphql.advise.serving import Serving, Unserved
@@ -29,6 +29,7 @@ from docgraph.graphql.infer.survey import MOST_SECONDS, Budget, Run, run_here
 from docgraph.graphql.sections import Graphql
 from docgraph.store import Store
 from docgraph.store.catalog import Inventory, Listed
+from docgraph.store.driver.errors import StoreDenied
 from docgraph.store.driver.planning import Planning
 from docgraph.store.guard.references import find_references
 from docgraph.variables import GRAPHQL, flatten_stages
@@ -206,9 +207,12 @@ class _Adviser:
                 found = await serving.judge(one, look)
             except StoreUnavailable:
                 raise
-            except DocgraphError as error:
+            except StoreDenied as error:
                 refused.add(one.place)
                 self._add([_note_problem(look, error.message)])
+                continue
+            except DocgraphError as error:
+                self._add([note_refusal(one, error.message)])
                 continue
             if found is not None and not _is_told(found, unserved):
                 unserved.append(found)
@@ -222,7 +226,12 @@ class _Adviser:
             key = str(holding.app.definition.id), holding.type_name
             if look.is_view and key in parents:
                 continue  # the same documents again
-            self._add(compare_types(holding, look))
+            found = compare_types(holding, look)
+            known = {(one.kind, one.app, one.where, one.collection) for one in self.report.advice}
+            # the same type of the same collection may be shown by several ways
+            self._add(
+                one for one in found if (one.kind, one.app, one.where, one.collection) not in known
+            )
             parents.setdefault(key, []).append(look)
         for access in self._accesses:
             own = self._looks.get(access.place)

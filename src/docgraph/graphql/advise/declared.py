@@ -30,6 +30,7 @@ _MOST_STEPS: Final = 400_000  # values of one collection that are looked at, for
 _FEWEST: Final = 50  # documents that are looked at all the same
 _MOST_DEPTH: Final = 8
 _MOST_ELEMENTS: Final = 20  # of a list of objects
+_LONGEST: Final = 40  # characters of a value that is shown
 _NOBODY: Final = object()
 
 
@@ -135,7 +136,10 @@ class Holding:
         if not tally.misfits:
             tally.first_misfit = self._id
         tally.misfits += 1
-        kinds = {kind_of(one) for one in value} if isinstance(value, list) else {kind_of(value)}
+        name = kind_of
+        if is_enum_type(get_named_type(tally.type)):  # it matters which one
+            name = _show_constant
+        kinds = {name(one) for one in value} if isinstance(value, list) else {name(value)}
         tally.kinds.update(f"list of {one}" if isinstance(value, list) else one for one in kinds)
 
     def _list_fields(self, type_name: str, is_top: bool) -> list[_Field]:
@@ -165,3 +169,7 @@ class Holding:
                 )
                 complete = build_strict(declared, show)
             yield _Field(tally, mapping.get, complete, named.name)
+
+
+def _show_constant(value: Any) -> str:
+    return repr(value)[:_LONGEST] if isinstance(value, str | int) else kind_of(value)

@@ -8,12 +8,13 @@ from typing import Final
 
 from docgraph.graphql.advise.findings import Advice, NewIndex, Weight
 from docgraph.graphql.advise.look import Look, Place
-from docgraph.graphql.advise.serving import FEW, Unserved
+from docgraph.graphql.advise.questions import Question
+from docgraph.graphql.advise.serving import FEW, Unserved, find_special_index
 from docgraph.graphql.advise.wants import Keys, Want, is_beginning, merge_wants
 from docgraph.graphql.execute.foresee import render_command
 from docgraph.store.driver.planning import NamedIndex, Use
 
-__all__ = ["Combined", "combine", "find_idle"]
+__all__ = ["Combined", "combine", "find_idle", "note_refusal"]
 
 _ID: Final = "_id_"
 _HINTS: Final[Mapping[str, str]] = {
@@ -166,6 +167,20 @@ def _advise(one: Unserved, hint: str, extra: Mapping[str, object]) -> Advice:
         hint,
         ".".join(question.place),
         dict(extra),
+    )
+
+
+def note_refusal(question: Question, reason: str) -> Advice:
+    """A query that the database does not take; without a special index it never will."""
+    special = find_special_index(question.filter)
+    return Advice(
+        Weight.NOTE if special is None else Weight.WARNING,
+        "query-refused",
+        f"the database refuses its query{question.condition}: {reason}",
+        question.access.app_id,
+        question.where,
+        "" if special is None else f"it needs an index: {render_command(question.place, special)}",
+        ".".join(question.place),
     )
 
 

@@ -22,13 +22,14 @@ from docgraph.store.driver.planning import Planning
 from docgraph.store.explain import QueryPlan
 from docgraph.store.order import find_obstacle, order_ties, pinned_paths
 
-__all__ = ["FEW", "MANY", "Serving", "Unserved"]
+__all__ = ["FEW", "MANY", "Serving", "Unserved", "find_special_index"]
 
 FEW: Final = 1_000  # documents that are gone through in no time
 MANY: Final = 100_000  # documents that nobody should go through to find a few
 _SORTED: Final = 10_000  # documents that an index leads to and that are sorted in no time
 _LARGE_SHARE: Final = 0.2  # of the documents: an index leads to too many of them to help
 _WASTE: Final = 10  # documents that are looked at for one that matches
+_SPECIAL: Final = {"$text": "text", "$near": "2dsphere", "$nearSphere": "2dsphere"}
 _EXPLAIN_MS: Final = 2_000
 _TRY_MS: Final = 1_000
 
@@ -58,7 +59,7 @@ class Serving:
     async def judge(self, question: Question, look: Look) -> Unserved | None:
         """What is wrong with a question; None where an index serves it, or none is needed."""
         size = look.documents
-        if size is not None and size < FEW:
+        if size is not None and size < FEW and find_special_index(question.filter) is None:
             return None
         if question.reads_on:
             return _note_reading(question, look)
@@ -144,6 +145,20 @@ class Serving:
             return None
         text = f"{what}: to {took.documents} for {took.returned} that do"
         return Unserved(question, _weigh(question, look, wants), "wasteful-index", text, wants)
+
+
+def find_special_index(filter_: Any, path: str = "<property>") -> dict[str, str] | None:
+    """The keys of the index without which the database does not find such documents at all."""
+    if isinstance(filter_, list):
+        found = (find_special_index(one) for one in filter_)
+        return next((keys for keys in found if keys is not None), None)
+    for key, value in filter_.items() if isinstance(filter_, Mapping) else ():
+        if key in _SPECIAL:
+            return {path: _SPECIAL[key]}
+        keys = find_special_index(value, path if key.startswith("$") else key)
+        if keys is not None:
+            return keys
+    return None
 
 
 def _weigh(question: Question, look: Look, wants: Sequence[Want]) -> Weight:

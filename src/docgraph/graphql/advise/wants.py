@@ -71,12 +71,27 @@ def find_wants(
 
     `find_array` names the array that a property lies in: an index may look into one only.
     """
+    filter_ = _spread(filter_)
     want = _find_want(filter_, sort, find_array)
     if want.length and (want.equal or want.ranges or want.sort):
         return [want]
     branches = next(_find_branches(filter_), [])
     wants = [_find_want(one, sort, find_array) for one in branches if isinstance(one, Mapping)]
     return wants if wants and all(one.equal or one.ranges for one in wants) else []
+
+
+def _spread(filter_: Mapping[str, Any]) -> dict[str, Any]:
+    """The filter with the conditions on elements beside the others, as an index sees them."""
+    spread: dict[str, Any] = {}
+    for key, value in filter_.items():
+        inner = value.get("$elemMatch") if isinstance(value, Mapping) else None
+        if key == "$and" and isinstance(value, list):
+            spread[key] = [_spread(one) if isinstance(one, Mapping) else one for one in value]
+        elif isinstance(inner, Mapping) and not any(name.startswith("$") for name in inner):
+            spread |= {f"{key}.{name}": one for name, one in inner.items()}
+        else:
+            spread[key] = value
+    return spread
 
 
 def _find_want(

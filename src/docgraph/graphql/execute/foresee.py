@@ -94,7 +94,7 @@ class FetchOutlook:
         return content
 
 
-def render_command(place: tuple[str, str], keys: Mapping[str, int]) -> str:
+def render_command(place: tuple[str, str], keys: Mapping[str, Any]) -> str:
     """What makes the index, for the shell of MongoDB."""
     names = (json.dumps(one, ensure_ascii=False) for one in (*place, dict(keys)))
     return "db.getSiblingDB({}).getCollection({}).createIndex({})".format(*names)

@@ -26,6 +26,7 @@ def want(*equal: str, sort: tuple[tuple[str, int], ...] = (), ranges: tuple[str,
         ({"a": Regex("^x")}, {}, want(ranges=("a",))),
         ({"a": {"$regex": "^x"}, "b": 1}, {}, want("b", ranges=("a",))),
         ({"a": {"$ne": 1}}, {"b": 1}, want(sort=(("b", 1),))),
+        ({"a": {"$elemMatch": {"b": 1, "c": {"$gt": 2}}}}, {}, want("a.b", ranges=("a.c",))),
         ({"a": 1}, {"score": {"$meta": "textScore"}}, want("a")),
     ],
 )
