@@ -23,7 +23,8 @@ CUSTOMERS = [ObjectId() for _ in range(60)]
 
 @module_application
 async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
-    async with guarded(mongo_client, mongo_uri) as one:
+    explain = {"graphql": {"explain": ["admin", "author"]}}
+    async with guarded(mongo_client, mongo_uri, explain) as one:
         fill(one)
         yield one
 
@@ -398,6 +399,31 @@ async def test_an_app_that_cannot_work_does_not_keep_others_from_advice(service:
     assert [one["app"] for one in pick(report, "no-index")] == ["shop"]
     draft = await ask(service, definition={"_id": "x", "schema": "type Query {", "mappings": {}})
     assert (draft.status, draft.json["code"]) == (400, "invalid-definition")
+
+
+async def test_others_get_advice_on_what_they_may_read_whole_and_nothing_on_the_rest(
+    service: Service,
+) -> None:
+    schema = f"type Query {{ orders: [Order] }} {ORDER}"
+    for collection in ("orders", "customers"):
+        mappings = {"Query": {"orders": {**service.find(collection), "limit": 5}}}
+        await service.store(define(service, schema, mappings, collection))
+    await allow(service, "path-prefix('/_tools')", "author")
+    await allow(service, "path-prefix('/graphql')", "author")
+    await allow(service, "path-prefix('/customers')", "author")
+    assert (await ask(service, AUTHOR)).status == 403  # not all definitions
+    await allow(service, "path-prefix('/gql-apps')", "author")
+    await allow(service, "path-prefix('/orders')", "author", mongo={"readFilter": {"open": True}})
+
+    reply = await ask(service, AUTHOR)
+
+    assert (reply.status, reply.json["apps"]) == (200, ["customers"])
+    assert f"{service.db}.orders" not in reply.text
+    assert (await ask(service, AUTHOR, app="customers")).status == 200
+    assert (await ask(service, AUTHOR, app="orders")).status == 403
+    mappings = {"Query": {"orders": {**service.find("orders"), "limit": 5}}}
+    draft = define(service, schema, mappings, "mine")
+    assert (await ask(service, AUTHOR, definition=draft)).status == 403
 
 
 async def test_advice_is_for_the_root_role_and_writes_nothing(service: Service) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -121,7 +122,8 @@ def print_report(report: Report, told: Collection[str] = ()) -> None:
         if one.hint:
             click.echo(f"    → {make_printable(one.hint)}")
     if report.indexes:
-        click.echo(f"\n{_count(len(report.indexes), 'index', 'indexes')} would serve them:")
+        verb = "is" if len(report.indexes) == 1 else "are"
+        click.echo(f"\n{_count(len(report.indexes), 'index', 'indexes')} {verb} missing:")
     for index in report.indexes:
         _print_index(index)
     looked = f"{_count(len(report.apps), 'app')}, {_count(report.collections, 'collection')}"
@@ -158,14 +160,18 @@ async def advise_checked(bench: Definitions, checked: Sequence[Checked], is_all:
 async def tell_advice(bench: Definitions, documents: Sequence[Document]) -> None:
     """One line, when a quick look finds something to advise; never a reason to fail."""
     try:
-        report = await look_for_advice(
-            bench, documents, sample=_QUICK_SAMPLE, seconds=_QUICK_SECONDS
-        )
+        async with asyncio.timeout(2 * _QUICK_SECONDS):
+            report = await look_for_advice(
+                bench, documents, sample=_QUICK_SAMPLE, seconds=_QUICK_SECONDS
+            )
     except DocgraphError as error:
         notice(f"advice: the data could not be looked at: {error.message}")
         return
-    told = "missing-collection"  # by the check before
-    serious = [one for one in report.advice if one.is_serious and one.kind != told]
+    except TimeoutError:
+        notice("advice: a quick look was not enough; `docgraph apps advise` takes its time")
+        return
+    told = ("missing-collection", "not-looked-at")  # by the checks around it
+    serious = [one for one in report.advice if one.is_serious and one.kind not in told]
     if serious:
         names = " ".join(dict.fromkeys(one.app for one in serious if one.app))
         command = f"docgraph apps advise {make_printable(names)}".rstrip()

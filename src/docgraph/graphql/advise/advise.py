@@ -294,16 +294,16 @@ def _find_places(accesses: Iterable[Access]) -> Iterator[Place]:
 
 def _find_holdings(accesses: Iterable[Access]) -> dict[Place, list[Holding]]:
     """Which types the documents of which collections are shown as."""
-    found: dict[tuple[Place, str, str], Holding] = {}
+    found: dict[Place, dict[tuple[str, str], App]] = {}
     for access in accesses:
         named = get_named_type(access.field.type)
         if is_composite_type(named) and _keeps_documents(access):
-            key = access.place, access.app_id, named.name
-            found.setdefault(key, Holding(access.app, named.name))
-    holdings: dict[Place, list[Holding]] = {}
-    for (place, _, _), holding in found.items():
-        holdings.setdefault(place, []).append(holding)
-    return holdings
+            types = found.setdefault(access.place, {})
+            types[access.app_id, named.name] = access.app
+    return {
+        place: [Holding(app, name, len(types)) for (_, name), app in types.items()]
+        for place, types in found.items()
+    }
 
 
 def _keeps_documents(access: Access) -> bool:

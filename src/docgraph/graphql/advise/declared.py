@@ -26,7 +26,7 @@ from docgraph.graphql.plan.leaves import build_strict
 
 __all__ = ["Holding", "Tally"]
 
-_MOST_STEPS: Final = 400_000  # values of one collection that are looked at, for one app
+_MOST_STEPS: Final = 400_000  # values of one collection that are looked at
 _FEWEST: Final = 50  # documents that are looked at all the same
 _MOST_DEPTH: Final = 8
 _MOST_ELEMENTS: Final = 20  # of a list of objects
@@ -72,11 +72,12 @@ class _Field:
 class Holding:
     """Holds the documents of one collection against one type of an app, and those inside it."""
 
-    def __init__(self, app: App, type_name: str) -> None:
+    def __init__(self, app: App, type_name: str, share: int = 1) -> None:
+        """For one of so many that hold the same documents."""
         self.app = app
         self.type_name = type_name
         self._fields: dict[tuple[str, bool], list[_Field]] = {}
-        self._left = _MOST_STEPS
+        self._left = _MOST_STEPS // share
         self._documents = 0
         self._id: Any = None
 
