@@ -230,6 +230,52 @@ async def test_an_optional_argument_of_a_collection_that_is_not_large_is_a_note(
     assert report["indexes"] == []
 
 
+async def test_an_index_that_leads_to_many_which_do_not_match_is_told(service: Service) -> None:
+    since = {"placed": {"$gte": {"$date": 0}}, "sku": {"$arg": "sku"}}
+
+    report = await look_at_orders(service, "(sku: String!)", find=since)
+
+    (found,) = pick(report, "wasteful-index")
+    assert f"to {MANY} for 4 that do" in found["what"]
+    assert [one["keys"] for one in report["indexes"]] == [{"sku": 1, "placed": 1}]
+
+
+async def test_an_index_that_leads_to_few_is_enough_for_narrower_queries(service: Service) -> None:
+    schema = (
+        f"type Query {{ a(sku: String!): [Order] b(sku: String!, open: Boolean): [Order] }} {ORDER}"
+    )
+    find = {"sku": {"$arg": "sku"}}
+    optional = {**find, "$and": [{"$ifarg": ["open", {"open": {"$arg": "open"}}]}]}
+    mappings = {
+        "a": {**service.find("orders", {**find, "state": "new"}), "limit": 5},
+        "b": {**service.find("orders", optional), "limit": 5},
+    }
+
+    report = await advise(service, define(service, schema, {"Query": mappings}))
+
+    (index,) = report["indexes"]
+    assert index["keys"] == {"sku": 1}
+    assert index["serves"] == ["shop: mappings.Query.a.find", "shop: mappings.Query.b.find"]
+    assert len(pick(report, "no-index")) == 2
+
+
+async def test_a_query_that_needs_an_index_of_its_own_kind_is_told_in_small_collections_too(
+    service: Service,
+) -> None:
+    near = {"place": {"$near": {"$geometry": {"type": "Point", "coordinates": [1, 2]}}}}
+    schema = f"type Query {{ text(q: String!): [Order] near: [Order] }} {ORDER}"
+    mappings = {
+        "text": {**service.find("customers", {"$text": {"$search": {"$arg": "q"}}}), "limit": 5},
+        "near": {**service.find("empty", near), "limit": 5},
+    }
+
+    report = await advise(service, define(service, schema, {"Query": mappings}))
+
+    hints = {one["where"]: one["hint"] for one in pick(report, "query-refused")}
+    assert 'createIndex({"place": "2dsphere"})' in hints["mappings.Query.near.find"]
+    assert ': "text"})' in hints["mappings.Query.text.find"]
+
+
 async def test_idle_indexes_are_told_and_constraints_never(service: Service) -> None:
     schema = f"type Query {{ orders: [Order] }} {ORDER}"
     mapping = {**service.find("orders"), "sort": {"placed": 1}, "limit": 5}

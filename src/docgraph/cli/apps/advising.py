@@ -37,7 +37,7 @@ async def look_for_advice(
     """What could be better about these definitions; those that cannot work are errors."""
     from docgraph.graphql.advise.advise import Scope, advise
 
-    apps, broken = _compile(bench, documents)
+    apps, broken = await asyncio.to_thread(_compile, bench, list(documents))
     shown = _Progress()
     scope = Scope(
         sample,
@@ -45,6 +45,7 @@ async def look_for_advice(
         is_all=is_all and not broken,
         is_open=lambda app: _is_open(bench, app),
         tell=shown.tell,
+        run=asyncio.to_thread,  # the driver has its own work to do meanwhile
     )
     try:
         report = await advise(bench.app.store, bench.settings, apps, scope)

@@ -5,7 +5,7 @@ Time is one budget for everything. What there was no time for, or no right to, i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -83,8 +83,10 @@ class _Adviser:
         await self._look()
         serving = Serving(self.store, self.settings.default_limit)
         questions = await self.scope.run(lambda: list(self._find_questions()))
-        unserved = await self._ask(serving, questions)
-        combined = combine(unserved, self._looks)
+        plausible = await self.scope.run(lambda: list(filter(self._is_plausible, questions)))
+        plausible.sort(key=lambda one: bool(one.options))  # what is always asked comes first
+        unserved = await self._ask(serving, plausible)
+        combined = await self.scope.run(lambda: combine(unserved, self._looks))
         self.report.indexes += combined.indexes
         self._add(combined.advice)
         await self.scope.run(self._compare)
@@ -189,9 +191,15 @@ class _Adviser:
                     ]
                 )
 
+    def _is_plausible(self, question: Question) -> bool:
+        """Whether it names nothing that no document has: a mistake, which is told elsewhere."""
+        look = self._looks.get(question.place)
+        return look is None or not any(is_unseen(one, look) for one in find_paths(question.filter))
+
     async def _ask(self, serving: Serving, questions: Sequence[Question]) -> list[Unserved]:
         unserved: list[Unserved] = []
         refused: set[Place] = set()
+        told: set[Hashable] = set()
         for number, one in enumerate(questions):
             look = self._looks.get(one.place)
             if look is None or not look.is_indexed or one.place in refused:
@@ -201,8 +209,6 @@ class _Adviser:
                     f"{rest.access.app_id}: {rest.where}" for rest in questions[number:]
                 )
                 break
-            if any(is_unseen(path, look) for path in find_paths(one.filter)):
-                continue  # most likely a mistake, which is told elsewhere
             try:
                 found = await serving.judge(one, look)
             except StoreUnavailable:
@@ -214,7 +220,8 @@ class _Adviser:
             except DocgraphError as error:
                 self._add([note_refusal(one, error.message)])
                 continue
-            if found is not None and not _is_told(found, unserved):
+            if found is not None and told.isdisjoint(_name_finding(found)):
+                told.update(_name_finding(found))
                 unserved.append(found)
         return unserved
 
@@ -254,10 +261,10 @@ class _Adviser:
         for access in self._accesses:
             self._add(find_unlimited(access, self._looks.get(access.place), self.settings))
         for app in self.apps:
-            found = list(find_secrets(app, self._looks, is_open=None))
-            if found and self.scope.is_open is not None:
-                is_open = await self.scope.is_open(app)
-                found = list(find_secrets(app, self._looks, is_open=is_open))
+            find = partial(find_secrets, app, self._looks)
+            found = await self.scope.run(lambda find=find: list(find(is_open=None)))  # type: ignore[misc]
+            if found and self.scope.is_open is not None and await self.scope.is_open(app):
+                found = list(find(is_open=True))
             self._add(found)
 
     async def _find_idle(self, serving: Serving, questions: Sequence[Question]) -> None:
@@ -320,14 +327,10 @@ def _hold(holdings: Sequence[Holding], documents: Sequence[dict[str, Any]]) -> N
         one.add_all(documents)
 
 
-def _is_told(found: Unserved, told: Sequence[Unserved]) -> bool:
-    """Whether the same was found for fewer arguments of the same field."""
-    return any(
-        one.question.where == found.question.where
-        and one.question.access.app is found.question.access.app
-        and (one.wants == found.wants or one.what == found.what)
-        for one in told
-    )
+def _name_finding(found: Unserved) -> list[Hashable]:
+    """What is the same for other arguments of the same field, and is told once."""
+    place = (found.question.access, found.question.part)
+    return [(place, found.what), *([(place, found.wants)] if found.wants else [])]
 
 
 def _name_uses(accesses: Iterable[Access], app: App, place: Place) -> Iterator[str]:

@@ -57,7 +57,7 @@ class Look:
         """The indexes without their names."""
         return tuple(one.index for one in self.indexes)
 
-    @property
+    @cached_property
     def is_whole(self) -> bool:
         """Whether every property of the sample was kept."""
         shapes = [self.profile.shape, *(one.shape for one in self.paths.values() if one.shape)]

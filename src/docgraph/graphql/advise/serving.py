@@ -55,6 +55,7 @@ class Serving:
 
     def __post_init__(self) -> None:
         self._planning = Planning(self.store)
+        self._plans: dict[str, QueryPlan] = {}
 
     async def judge(self, question: Question, look: Look) -> Unserved | None:
         """What is wrong with a question; None where an index serves it, or none is needed."""
@@ -66,9 +67,7 @@ class Serving:
         sort = _find_order(question, look)
         if "_id" in pinned_paths(question.filter) or not (question.filter or sort):
             return None
-        plan = await self._planning.plan(
-            question.place, question.filter, sort, Deadline.after_ms(_EXPLAIN_MS)
-        )
+        plan = await self._plan(question, sort)
         self.used.setdefault(question.place, set()).update(plan.indexes)
         if not plan.is_known:
             return None
@@ -80,6 +79,16 @@ class Serving:
         if question.filter and not is_walk:
             return await self._judge_waste(question, look, sort, plan)
         return None
+
+    async def _plan(self, question: Question, sort: Mapping[str, Any]) -> QueryPlan:
+        """The database's plan; the same for another field is not asked again."""
+        key = repr((question.place, question.filter, sort))
+        known = self._plans.get(key)
+        if known is None:
+            deadline = Deadline.after_ms(_EXPLAIN_MS)
+            known = await self._planning.plan(question.place, question.filter, sort, deadline)
+            self._plans[key] = known
+        return known
 
     def _judge_walk(self, question: Question, look: Look, plan: QueryPlan) -> Unserved | None:
         share = _estimate_share(question.filter, look)
