@@ -1,4 +1,4 @@
-"""`/_tools/…`: a definition checked, tried, explained, inferred; nothing is stored.
+"""`/_tools/…`: a definition checked, tried, explained, inferred, advised on; nothing is stored.
 
 A service like any other: the root role may use it, and whom a rule lets in. What such a caller may
 not see elsewhere he does not see here either (`visits`).
@@ -34,6 +34,7 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, run_blocking
 from docgraph.store import Store
+from docgraph.tools.advising import Advising
 from docgraph.tools.answers import Answers
 from docgraph.tools.inferring import Inferring, find_own
 from docgraph.tools.sections import Tools
@@ -51,6 +52,7 @@ _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "plan": ("app", "definition", *_ASKING, *_LOOKING, "run"),
     "matrix": ("app", "definition", *_LOOKING, "request"),
     "infer": ("db", "collections", "sample"),
+    "advise": ("app", "definition", "sample"),
 }
 # Also for callers whom `graphql.operations-only` is about: nothing of an app is told or run.
 _FOR_BOUND: Final = frozenset({"check"})
@@ -69,7 +71,7 @@ class ToolsService(Service):
     """The tools for authors of apps."""
 
     name: ClassVar[str] = "tools"
-    description: ClassVar[str] = "checks, tries, explains and infers app definitions"
+    description: ClassVar[str] = "checks, tries, explains, infers and advises on app definitions"
     part_of: ClassVar[str] = "graphql"
     uri: ClassVar[str] = "/_tools"
     methods: ClassVar[tuple[str, ...]] = _POST
@@ -123,6 +125,7 @@ class ToolsService(Service):
             "plan": answers.plan,
             "matrix": answers.matrix,
             "infer": inferring.infer,
+            "advise": Advising(visits, self._lane, self._graphql).advise,
         }
 
     def parse(self, exchange: Exchange) -> ToolRequest:
