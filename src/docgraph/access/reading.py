@@ -52,7 +52,8 @@ def read_rule(
     conditions = reader.read_conditions(document.get("mongo"))
     if reader.flaws or predicate is None:
         return reader.flaws
-    return Rule(document.get("_id"), source, roles, predicate, priority, conditions, position)
+    id = document.get("_id")
+    return Rule(id, source, roles, predicate, priority, conditions, position, document)
 
 
 def describe_flaw(flaw: Flaw, prefix: str = "") -> str:
@@ -66,8 +67,10 @@ class _Reader:
         self.flaws: list[Flaw] = []
         self._knowledge = knowledge
 
-    def flaw(self, where: str, what: str, hint: str | None = None) -> None:
-        self.flaws.append(Flaw(where, what, hint))
+    def flaw(
+        self, where: str, what: str, hint: str | None = None, place: tuple[int, int] = (0, 0)
+    ) -> None:
+        self.flaws.append(Flaw(where, what, hint, *place))
 
     def check_keys(self, document: Mapping[str, Any], known: Sequence[str], where: str) -> None:
         for key in document:
@@ -83,7 +86,9 @@ class _Reader:
         try:
             return compile_predicate(text, self._knowledge.variables)
         except PredicateError as error:
-            self.flaw("predicate", f"cannot be read: {error}")
+            before = text[: error.column - 1].split("\n")
+            place = (len(before), len(before[-1]) + 1)
+            self.flaw("predicate", f"cannot be read: {error}", place=place)
             return None
 
     def read_roles(self, document: Mapping[str, Any]) -> frozenset[str]:
@@ -192,7 +197,9 @@ class _Reader:
             try:
                 value = decode(value)
             except DocgraphError as error:
-                self.flaw(where, f"is not JSON: {error.message}")
+                place = error.details or {}
+                line, column = place.get("line", 0), place.get("column", 0)
+                self.flaw(where, f"is not JSON: {error.message}", place=(line, column))
                 return None
             value = unescape_keys(value) if isinstance(value, dict) else value
         if value is not None and not isinstance(value, dict):
