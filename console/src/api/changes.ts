@@ -42,6 +42,22 @@ export async function changeDocument(segments: Segments, id: DocumentId, before:
   await request(path, { method: patch === null ? "PUT" : "PATCH", headers, body: patch ?? writeTyped(after, 0) });
 }
 
+/** Carry out an update of a document, if its etag is still this one (412: it is not). */
+export async function patchDocument(segments: Segments, id: DocumentId, update: string, etag: string): Promise<void> {
+  await request(requirePath(segments, id), { method: "PATCH", headers: { ...jsonBody, "If-Match": etag }, body: update });
+}
+
+/** Put a document in the place of one whose etag is still this one (412: it is not). */
+export async function replaceDocument(segments: Segments, id: DocumentId, document: string, etag: string): Promise<void> {
+  await request(requirePath(segments, id), { method: "PUT", headers: { ...jsonBody, "If-Match": etag }, body: document });
+}
+
+function requirePath(segments: Segments, id: DocumentId): string {
+  const path = pathTo(dataPath(segments), id);
+  if (path === null) throw new ApiError(0, "no-path", "No address of the REST API leads to an id of this kind.", undefined, "The page Data finds it by a filter.");
+  return path;
+}
+
 /** Delete a document, if its etag is still this one (412: it is not). */
 export async function removeDocument(segments: Segments, id: DocumentId, etag: string): Promise<void> {
   const path = pathTo(dataPath(segments), id);
