@@ -121,12 +121,12 @@ async def test_all_rules_are_listed_in_their_order_and_those_that_cannot_work_la
         service.mongo[service.db]["acl"].delete_one({"_id": "broken"})
     assert [(one["rule"], one["id"], one["source"]) for one in rules] == [
         ("7 (database)", 7, "database"),
-        ("permissions[0] (file)", None, "file"),
         ("low (database)", "low", "database"),
+        ("permissions[0] (file)", None, "file"),  # for everybody: behind those for roles
         ("broken (database)", "broken", "database"),
     ]
     assert (rules[0]["mongo"], rules[0]["priority"], rules[0]["errors"]) == (mongo, 9.0, [])
-    assert rules[2]["description"] == "D"
+    assert rules[1]["description"] == "D"
     assert rules[3]["roles"] == ["user"]
     assert rules[3]["errors"][0]["where"] == "predicate"
 

@@ -83,7 +83,9 @@ class Realm:
             raise BodyError("'rule' is missing", hint="give a rule as it would be stored")
         if not self.visits.is_root(exchange):
             raise Forbidden("only the root role may see all rules")
-        rules = sorted(await self.book.find_all(), key=lambda rule: rule.rank)
+        rules = sorted(
+            await self.book.find_all(), key=lambda rule: rule.rank_for(tuple(rule.roles))
+        )
         ignored = await self.book.find_ignored()
         return await run_blocking(self.lane, _describe_rules, rules, ignored)
 

@@ -8,14 +8,20 @@ import { Tabs } from "../../parts/Tabs.js";
 import type { PageProps } from "../../shell/pages.js";
 import { address, go } from "../../shell/router.js";
 import { useCallerEffect } from "../data/useCallerEffect.js";
+import { LookAs } from "./LookAs.js";
 import { NotOpen } from "./NotOpen.js";
+import { Rules } from "./Rules.js";
 import { Users } from "./Users.js";
+import { Why } from "./Why.js";
 
-type Section = "users";
+type Section = "users" | "rules" | "why" | "look";
 type Found = { readonly kind: "loading" } | { readonly kind: "failed"; readonly error: unknown } | { readonly kind: "ready"; readonly realm: Realm };
 
 const sections: readonly { key: Section; label: string }[] = [
   { key: "users", label: "Users" },
+  { key: "rules", label: "Rules" },
+  { key: "why", label: "Why is this denied?" },
+  { key: "look", label: "Look as …" },
 ];
 
 export default function AccessPage({ rest, hash }: PageProps) {
@@ -35,6 +41,9 @@ export default function AccessPage({ rest, hash }: PageProps) {
       {found.kind === "ready" && (
         <Tabs label="Parts of Access" tabs={sections} selected={section} onSelect={(key) => go(address("access", key))}>
           {section === "users" && <Users key={owner} realm={found.realm} hash={hash} />}
+          {section === "why" && <Why key={owner} hash={hash} />}
+          {section === "look" && <LookAs rootRole={found.realm.rootRole} />}
+          {section === "rules" && <Rules key={owner} owner={owner} realm={found.realm} hash={hash} />}
         </Tabs>
       )}
     </div>
