@@ -167,7 +167,7 @@ def _render(explanation: Explanation) -> Iterator[str]:
 def _describe_failure(failure: Failure) -> str:
     if failure.truth is None:
         return f"cannot be told, for a value is missing: {failure.condition}"
-    return f"is not so: {failure.condition}"
+    return f"does not hold: {failure.condition}"
 
 
 def _render_answers(title: str, answers: Iterable[Answer], yes: str, no: str) -> Iterator[str]:

@@ -27,7 +27,7 @@ export function LookAs({ rootRole }: { rootRole: string | null }) {
       <form class="access-form" onSubmit={begin}>
         <p>The page Ask then shows an app as they see it: their fields, their rows, their plan, or why they are refused. You stay logged in as yourself, and nothing of theirs is touched.</p>
         <WhomField label="Look as" chosen={chosen} onChange={setChosen} />
-        <div class="data-actions"><Button kind="primary" type="submit" disabled={!isComplete(chosen)}>Look at Ask</Button></div>
+        <div class="data-actions"><Button kind="primary" type="submit" disabled={!isComplete(chosen)}>Open Ask as them</Button></div>
       </form>
     </div>
   );

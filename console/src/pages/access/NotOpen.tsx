@@ -4,13 +4,20 @@ import { asApiError } from "../../api/error.js";
 import { sessionState } from "../../api/session.js";
 import { settings } from "../../api/settings.js";
 import { useStore } from "../../api/store.js";
-import { Empty, ErrorNotice } from "../../parts/basic.js";
+import { Button, Empty, ErrorNotice } from "../../parts/basic.js";
 
-export function NotOpen({ error }: { error: unknown }) {
+export function NotOpen({ error, onRetry }: { error: unknown; onRetry: () => void }) {
   const { login } = useStore(sessionState);
   const { status } = asApiError(error);
   if (status === 401) return <Empty title="Users and rules are for administrators"><p>Log in as one at the top right.</p></Empty>;
-  if (status !== 403) return <ErrorNotice error={error} title="The server could not be asked" />;
+  if (status !== 403) {
+    return (
+      <>
+        <ErrorNotice error={error} title="The server could not be asked" />
+        <div><Button onClick={onRetry}>Try again</Button></div>
+      </>
+    );
+  }
   const tools = settings.paths["tools"] ?? "";
   return (
     <Empty title="Users and rules are for administrators">

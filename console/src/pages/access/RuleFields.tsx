@@ -30,9 +30,9 @@ export function RuleFields({ form, isNew, check, known, onChange, onSave }: Rule
       <div class="field">
         <span class="access-label">Predicate</span>
         <div class="data-filter access-predicate"><Editor label="Predicate" language="text" value={form.predicate} findings={markFindings(predicate)} keys={keys} onChange={(text) => onChange({ predicate: text })} /></div>
+        <Findings findings={predicate} />
         <p class="soft">Requests for which it is true, such as <code>path-prefix('/notes') and method(GET)</code>.</p>
       </div>
-      <Findings findings={predicate} />
       <div class="access-pair">
         <Field label="Priority" value={form.priority} onInput={(priority) => onChange({ priority })} hint="Higher ones are looked at first." />
         <Field label="Description" value={form.description} onInput={(description) => onChange({ description })} />
@@ -56,8 +56,8 @@ function Conditions({ form, check, onChange, keys }: Pick<RuleFieldsProps, "form
         <div key={name} class="field">
           <div class="data-head"><code class="access-label">{name}</code><Button kind="quiet" aria-label={`Take away ${name}`} onClick={() => drop(name)}>Take away</Button></div>
           <div class="data-filter"><Editor label={name} language="json" value={text} findings={markFindings(findingsOf(check, `mongo.${name}`))} keys={keys} onChange={(value) => onChange({ filters: { ...filters, [name]: value } })} /></div>
-          <p class="soft">{filterNames[name]}</p>
           <Findings findings={findingsOf(check, `mongo.${name}`)} />
+          <p class="soft">{filterNames[name]}</p>
         </div>
       ))}
       {unused.length > 0 && (

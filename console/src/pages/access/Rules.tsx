@@ -6,7 +6,7 @@ import { type ListedRule, type Realm, listRules, segmentsOf } from "../../api/re
 import { type Fields, parseTyped, writeTyped } from "../../api/typed.js";
 import { nameOfId } from "../../api/ids.js";
 import { Button, Empty, Loading } from "../../parts/basic.js";
-import { Table } from "../../parts/Table.js";
+import { type Column, Table } from "../../parts/Table.js";
 import { go } from "../../shell/router.js";
 import { Refusal } from "../data/Refusal.js";
 import { useCallerEffect } from "../data/useCallerEffect.js";
@@ -31,7 +31,7 @@ export function Rules({ owner, realm, hash }: { owner: string | null; realm: Rea
   };
   return (
     <div class={open.kind === "none" ? "data-documents" : "data-documents data-documents-open"}>
-      <div class="data-list">
+      <div class="data-list access-list">
         <div class="data-pager">
           <span class="soft">The first rule that matches decides; a rule for a role comes before one for everybody.</span>
           {path !== null && <a class="button button-plain data-insert" href={addressOf("rules", { kind: "new" })}>Add a rule</a>}
@@ -97,12 +97,16 @@ function List({ found, open, rootRole, onRetry }: { found: Found; open: Open; ro
         { title: "Rule", render: link },
         { title: "Roles", render: (rule) => <span class="access-chips">{rule.roles.map((role) => <span key={role} class="chip">{role}</span>)}</span> },
         { title: "Predicate", render: (rule) => <Predicate rule={rule} /> },
-        { title: "Priority", isNumber: true, render: (rule) => rule.priority ?? "" },
-        { title: "Conditions", render: (rule) => <span class="soft">{conditionsOf(rule).join(", ")}</span> },
+        ...(open.kind === "none" ? further : []),
       ]}
     />
   );
 }
+
+const further: readonly Column<ListedRule>[] = [
+  { title: "Priority", isNumber: true, render: (rule) => rule.priority ?? "" },
+  { title: "Conditions", render: (rule) => <span class="soft">{conditionsOf(rule).join(", ")}</span> },
+];
 
 function Predicate({ rule }: { rule: ListedRule }) {
   const [first] = rule.errors;

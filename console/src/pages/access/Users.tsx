@@ -35,7 +35,7 @@ function UserList({ realm, users, hash }: { realm: Realm; users: UsersPlace; has
   const close = () => go(addressOf("users"));
   return (
     <div class={open.kind === "none" ? "data-documents" : "data-documents data-documents-open"}>
-      <div class="data-list">
+      <div class="data-list access-list">
         <div class="data-pager">
           <input class="input access-find" type="search" aria-label="Find users by the beginning of their names" placeholder="Find by name" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
           <Button disabled={!list.hasPrevious || list.isLoading} onClick={list.previous}>Previous</Button>

@@ -60,7 +60,7 @@ function RuleSteps({ label, rules }: { label: string; rules: readonly Considerat
 }
 
 function describe({ truth }: Failure): string {
-  return truth === null ? "cannot be told: a value is missing" : "is not so";
+  return truth === null ? "cannot be told: a value is missing" : "does not hold";
 }
 
 function Authorizers({ title, said, yes, no }: { title: string; said: readonly Said[]; yes: string; no: string }) {

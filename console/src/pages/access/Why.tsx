@@ -1,6 +1,6 @@
 /** Why is this denied? A request that somebody might make, and what the server says to it; nothing is carried out. */
 
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { type Asked, type Verdict, explainRequest } from "../../api/realm.js";
 import { Button, Empty, Field, Loading } from "../../parts/basic.js";
 import { Editor } from "../../parts/Editor.js";
@@ -20,6 +20,15 @@ export function Why({ hash }: { hash: string }) {
   const [body, setBody] = useState("");
   const [answer, setAnswer] = useState<Answer>({ kind: "none" });
   const [asked, setAsked] = useState<(Asked & { chosen: Chosen }) | null>(() => (question.path === "" ? null : { ...question, body: "" }));
+  const written = useRef(hash);
+  useEffect(() => {
+    if (hash === written.current) return;
+    written.current = hash; // another link was followed
+    const next = readQuestion(hash);
+    setQuestion(next);
+    setAsked(next.path === "" ? null : { ...next, body: "" });
+    setAnswer({ kind: "none" });
+  }, [hash]);
   useCallerEffect((signal) => {
     if (asked === null) return;
     const { chosen, ...request } = asked;
@@ -33,7 +42,9 @@ export function Why({ hash }: { hash: string }) {
   const hasBody = ["POST", "PUT", "PATCH"].includes(method);
   const ask = (event: Event) => {
     event.preventDefault();
-    go(writeQuestion(question), { replace: true });
+    const link = writeQuestion(question);
+    written.current = link.slice(link.indexOf("#") + 1);
+    go(link, { replace: true });
     const [plain = "", ...parameters] = path.trim().split("?");
     setAsked({ method, path: plain, query: parameters.length > 0 ? parameters.join("?") : query, body: hasBody ? body : "", chosen });
   };

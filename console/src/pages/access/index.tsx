@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { useOwner } from "../../api/owner.js";
 import { type Realm, readRealm } from "../../api/realm.js";
-import { Button, Loading } from "../../parts/basic.js";
+import { Loading } from "../../parts/basic.js";
 import { Tabs } from "../../parts/Tabs.js";
 import type { PageProps } from "../../shell/pages.js";
 import { address, go } from "../../shell/router.js";
@@ -32,12 +32,7 @@ export default function AccessPage({ rest, hash }: PageProps) {
     <div class="page data-work">
       <h1>Access</h1>
       {found.kind === "loading" && <Loading what="Looking who may see this" />}
-      {found.kind === "failed" && (
-        <>
-          <NotOpen error={found.error} />
-          <div><Button onClick={retry}>Try again</Button></div>
-        </>
-      )}
+      {found.kind === "failed" && <NotOpen error={found.error} onRetry={retry} />}
       {found.kind === "ready" && (
         <Tabs label="Parts of Access" tabs={sections} selected={section} onSelect={(key) => go(address("access", key))}>
           {section === "users" && <Users key={owner} realm={found.realm} hash={hash} />}
