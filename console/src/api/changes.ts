@@ -1,7 +1,7 @@
 /** Documents, collections and indexes made, changed and deleted, by the REST API. */
 
 import { type Segments, dataPath, pathByFilter, typesKept } from "./data.js";
-import { ApiError } from "./error.js";
+import { ApiError, asApiError } from "./error.js";
 import { type DocumentId, pathTo } from "./ids.js";
 import { request } from "./session.js";
 import { type Fields, isFields, parseTyped, writeTyped } from "./typed.js";
@@ -20,6 +20,19 @@ export async function insertDocument(segments: Segments, document: string): Prom
   const text = await response.text();
   const stored = text === "" ? null : parseTyped(text);
   return stored !== null && isFields(stored) ? stored : null;
+}
+
+/** The same in a collection that is made with its first document. */
+export async function insertFirst(segments: Segments, document: string): Promise<Fields | null> {
+  try {
+    return await insertDocument(segments, document);
+  } catch (error) {
+    if (asApiError(error).status !== 404) throw error;
+  }
+  await createCollection(segments).catch((error: unknown) => {
+    if (asApiError(error).status !== 412) throw error; // somebody else was faster
+  });
+  return insertDocument(segments, document);
 }
 
 /**

@@ -1,8 +1,8 @@
 /** The users of the server, by the REST API. Passwords are sent, and never come back. */
 
-import { insertDocument, patchDocument, removeDocument } from "./changes.js";
+import { insertFirst, patchDocument, removeDocument } from "./changes.js";
 import { type Segments, readDocument, readPage } from "./data.js";
-import { ApiError } from "./error.js";
+import { ApiError, asApiError } from "./error.js";
 import type { DocumentId } from "./ids.js";
 import { type UsersPlace, segmentsOf } from "./realm.js";
 import { type Fields, type Value, isFields, writeTyped } from "./typed.js";
@@ -42,7 +42,7 @@ export async function addUser(place: UsersPlace, name: string, password: string,
   put(document, place.propId, name);
   document[place.propPassword] = password;
   if (place.propRoles !== null) put(document, place.propRoles, roles);
-  await insertDocument(segments, JSON.stringify(document));
+  await insertFirst(segments, JSON.stringify(document));
 }
 
 /** Change a property of a user who is still as he was seen (412: he is not). */
@@ -76,8 +76,11 @@ async function requireSame(place: UsersPlace, seen: User): Promise<string> {
 
 async function refuseTaken(segments: Segments, propId: string, name: string): Promise<void> {
   const filter = JSON.stringify({ [propId]: { $eq: name } });
-  const { documents } = await readPage(segments, { filter, sort: "" }, "", new AbortController().signal);
-  if (documents.length > 0) throw new ApiError(409, "conflict", "There is a user of this name already.");
+  const found = await readPage(segments, { filter, sort: "" }, "", new AbortController().signal).catch((error: unknown) => {
+    if (asApiError(error).status !== 404) throw error; // no user has been stored yet
+    return null;
+  });
+  if (found !== null && found.documents.length > 0) throw new ApiError(409, "conflict", "There is a user of this name already.");
 }
 
 /** The value at a path in dot notation. */

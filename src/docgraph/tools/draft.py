@@ -18,7 +18,7 @@ from docgraph.exchange.errors import Problem
 from docgraph.graphql.definition.findings import Finding, Place
 from docgraph.graphql.definition.inputs import build_bson
 
-__all__ = ["TEXT_PARTS", "Draft", "locate", "read_draft"]
+__all__ = ["TEXT_PARTS", "Draft", "locate", "read_draft", "read_text"]
 
 TEXT_PARTS: Final = ("mappings", "descriptor")
 _LONGEST_PLACE: Final = 1_000
@@ -43,7 +43,7 @@ class Draft:
     def _locate(self, where: str) -> Place | None:
         """The deepest key of a text that the place in the definition leads to."""
         part = next((one for one in self.texts if where[: len(one)] == one), None)
-        return None if part is None else _walk(self.texts[part], where[len(part) :])
+        return None if part is None else locate(self.texts[part], where[len(part) :])
 
 
 def read_draft(source: Mapping[str, Any]) -> Draft:
@@ -68,10 +68,10 @@ def read_draft(source: Mapping[str, Any]) -> Draft:
     return Draft(document, texts, tuple(flaws), is_text)
 
 
-def locate(text: str, where: str) -> Place | None:
-    """Where `.author.$in[0]` stands in a text of YAML or JSON; None where it cannot be told."""
+def read_text(text: str) -> Node | None:
+    """A text of YAML or JSON, with the places of its keys; None where it is neither."""
     parsed = _parse(text)
-    return None if parsed.node is None or parsed.problems else _walk(parsed.node, where)
+    return None if parsed.problems else parsed.node
 
 
 def _parse(text: str) -> Parsed:
@@ -80,8 +80,8 @@ def _parse(text: str) -> Parsed:
     )
 
 
-def _walk(node: Node, where: str) -> Place | None:
-    """The place of the deepest key that the steps lead to."""
+def locate(node: Node, where: str) -> Place | None:
+    """The place of the deepest key that steps such as `.author.$in[0]` lead to."""
     rest = where
     if len(rest) > _LONGEST_PLACE:
         return None

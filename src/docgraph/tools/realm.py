@@ -16,6 +16,7 @@ from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.codec import EncodeError, JsonMode, decode, to_json
 from docgraph.codec.roles_path import RolesPath
+from docgraph.config.node import Node
 from docgraph.exchange import Exchange, Resource, ResourceType
 from docgraph.exchange.errors import BodyError, Forbidden
 from docgraph.exchange.path import encode_path
@@ -23,7 +24,7 @@ from docgraph.graphql.definition.inputs import build_bson
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Lane, run_blocking
 from docgraph.store.mounts import find_paths
-from docgraph.tools.draft import locate
+from docgraph.tools.draft import locate, read_text
 from docgraph.tools.visits import Visits
 from docgraph.tools.wanted import Wanted
 
@@ -31,6 +32,7 @@ __all__ = ["Realm"]
 
 _FILTERS: Final = ("readFilter", "readFilters", "writeFilter", "mergeRequest", "projectResponse")
 _SHOWN: Final = ("description", "mongo")
+_MOST_FINDINGS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +96,11 @@ class Realm:
         try:
             document: dict[str, Any] = build_bson(dict(source))
         except ValueError as error:
-            return {"valid": False, "errors": [_describe_flaw(Flaw("", str(error)), {})]}
+            return {"valid": False, "errors": _describe_flaws([Flaw("", str(error))], {})}
         read = read_rule(document, Source.DATABASE, self.book.knowledge)
         if isinstance(read, Rule):
             return {"valid": True, "errors": [], "rule": _render(_open_filters(document))}
-        texts = _find_texts(document)
-        return {"valid": False, "errors": [_describe_flaw(flaw, texts) for flaw in read]}
+        return {"valid": False, "errors": _describe_flaws(read, document)}
 
 
 def _describe_rules(rules: Sequence[Rule], ignored: Sequence[Ignored]) -> dict[str, Any]:
@@ -131,7 +132,7 @@ def _describe_ignored(one: Ignored) -> dict[str, Any]:
         "predicate": str(document.get("predicate", "")),
         "priority": None,
         **_describe_rest(document),
-        "errors": [_describe_flaw(flaw, _find_texts(document)) for flaw in one.flaws],
+        "errors": _describe_flaws(one.flaws, document),
     }
 
 
@@ -147,13 +148,17 @@ def _render(value: Any) -> Any:
         return None
 
 
-def _find_texts(document: Mapping[str, Any]) -> dict[str, str]:
-    """The filters that are texts, by their place in the rule."""
+def _describe_flaws(flaws: Sequence[Flaw], document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The findings, with their places in filters that are texts."""
     block = document.get("mongo")
-    if not isinstance(block, Mapping):
-        return {}
-    found = {f"mongo.{name}": block.get(name) for name in _FILTERS}
-    return {where: text for where, text in found.items() if isinstance(text, str)}
+    filters = block if isinstance(block, Mapping) else {}
+    texts = {f"mongo.{name}": filters.get(name) for name in _FILTERS}
+    nodes = {
+        where: node
+        for where, text in texts.items()
+        if isinstance(text, str) and (node := read_text(text)) is not None
+    }
+    return [_describe_flaw(flaw, nodes) for flaw in flaws[:_MOST_FINDINGS]]
 
 
 def _open_filters(document: dict[str, Any]) -> dict[str, Any]:
@@ -168,11 +173,11 @@ def _open_filters(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "mongo": opened}
 
 
-def _describe_flaw(flaw: Flaw, texts: Mapping[str, str]) -> dict[str, Any]:
+def _describe_flaw(flaw: Flaw, nodes: Mapping[str, Node]) -> dict[str, Any]:
     content = {"where": flaw.where, "what": flaw.what, "hint": flaw.hint}
     if flaw.line:
         return content | {"line": flaw.line, "column": flaw.column}
-    for where, text in texts.items():
-        if flaw.where.startswith(f"{where}.") and (place := locate(text, flaw.where[len(where) :])):
+    for where, node in nodes.items():
+        if flaw.where.startswith(f"{where}.") and (place := locate(node, flaw.where[len(where) :])):
             return content | place._asdict()
     return content

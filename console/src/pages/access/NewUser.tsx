@@ -5,7 +5,7 @@ import type { UsersPlace } from "../../api/realm.js";
 import { addUser } from "../../api/users.js";
 import { Button, Field, Notice } from "../../parts/basic.js";
 import { RolesField } from "../../parts/Roles.js";
-import { Refusal } from "../data/Refusal.js";
+import { PasswordRefusal } from "./PasswordRefusal.js";
 import { describeDemand, noRootRole } from "./words.js";
 
 interface NewUserProps {
@@ -48,7 +48,7 @@ export function NewUser({ users, rootRole, known, onStored, onClose }: NewUserPr
         <Button kind="quiet" onClick={onClose}>Close</Button>
       </div>
       {added !== "" && <Notice kind="good">{added} can log in now.</Notice>}
-      {error !== null && <Refusal error={error} title="Not added" said={{ 409: "There is a user of this name already. Nothing was changed.", 403: noRootRole(rootRole, "You may not add users.") }} />}
+      {error !== null && <PasswordRefusal error={error} title="Not added" said={{ 409: "There is a user of this name already. Nothing was changed.", 403: noRootRole(rootRole, "You may not add users.") }} />}
       <form class="access-form" onSubmit={(event) => void add(event)}>
         <Field label="Name" autocomplete="off" required value={name} onInput={setName} />
         <Field label="Password" type="password" autocomplete="new-password" required value={password} onInput={setPassword} hint={describeDemand(users.minimumPasswordStrength)} />

@@ -15,10 +15,12 @@ import { FixedRule, RulePanel } from "./RulePanel.js";
 
 type Found = { readonly kind: "loading" } | { readonly kind: "failed"; readonly error: unknown } | { readonly kind: "ready"; readonly rules: readonly ListedRule[] };
 
+const portion = 200;
 const filePrefix = "file:"; // rules of files have no id of the database
 
 export function Rules({ owner, realm, hash }: { owner: string | null; realm: Realm; hash: string }) {
   const [found, reload] = useRules();
+  const [find, setFind] = useState("");
   const rules = found.kind === "ready" ? found.rules : [];
   const known = [...new Set(rules.flatMap((rule) => rule.roles))].filter((role) => !role.startsWith("$")).sort();
   const open = readOpen(hash);
@@ -33,10 +35,11 @@ export function Rules({ owner, realm, hash }: { owner: string | null; realm: Rea
     <div class={open.kind === "none" ? "data-documents" : "data-documents data-documents-open"}>
       <div class="data-list access-list">
         <div class="data-pager">
-          <span class="soft">The first rule that matches decides; a rule for a role comes before one for everybody.</span>
+          <input class="input access-find" type="search" aria-label="Find rules by name, role or predicate" placeholder="Find by name, role, predicate" value={find} onInput={(event) => setFind(event.currentTarget.value)} />
           {path !== null && <a class="button button-plain data-insert" href={addressOf("rules", { kind: "new" })}>Add a rule</a>}
         </div>
-        <List found={found} open={open} rootRole={realm.rootRole} onRetry={reload} />
+        <p class="soft access-order">The first rule that matches decides; a rule for a role comes before one for everybody.</p>
+        <List found={found} find={find} open={open} rootRole={realm.rootRole} onRetry={reload} />
       </div>
       {fixed !== undefined ? (
         <FixedRule rule={fixed} onClose={close} />
@@ -68,7 +71,8 @@ function openOf(rule: ListedRule): Open {
   return { kind: "one", id: rule.source === "file" ? keyOf(rule) : parseTyped(rule.id) };
 }
 
-function List({ found, open, rootRole, onRetry }: { found: Found; open: Open; rootRole: string | null; onRetry: () => void }) {
+function List({ found, find, open, rootRole, onRetry }: { found: Found; find: string; open: Open; rootRole: string | null; onRetry: () => void }) {
+  const [most, setMost] = useState(portion);
   if (found.kind === "loading") return <Loading what="Reading rules" />;
   if (found.kind === "failed") {
     const isRefused = asApiError(found.error).status === 403;
@@ -82,24 +86,29 @@ function List({ found, open, rootRole, onRetry }: { found: Found; open: Open; ro
   if (found.rules.length === 0) {
     return <Empty title="No rules yet"><p>Only the root role may do anything. <a href={addressOf("rules", { kind: "new" })}>Add a rule</a> that lets others in, such as <code>path-prefix('/graphql/blog')</code> for <code>$unauthenticated</code>.</p></Empty>;
   }
-  const shown = open.kind === "one" ? writeTyped(open.id, 0) : null;
+  const [wanted, shown] = [find.trim().toLowerCase(), open.kind === "one" ? writeTyped(open.id, 0) : null];
+  const fitting = found.rules.filter((rule) => [rule.rule, rule.predicate, ...rule.roles].some((text) => text.toLowerCase().includes(wanted)));
   const link = (rule: ListedRule) => {
     const one = openOf(rule);
     const isOpen = one.kind === "one" && writeTyped(one.id, 0) === shown;
     return <a href={addressOf("rules", one)} aria-current={isOpen ? "true" : undefined}>{rule.source === "file" ? rule.rule : nameOfId(parseTyped(rule.id))}</a>;
   };
+  if (fitting.length === 0) return <Empty title="No rule is like that" />;
   return (
-    <Table
-      label="Rules"
-      rows={found.rules}
-      rowKey={(rule) => `${rule.source} ${rule.id} ${rule.rule}`}
-      columns={[
-        { title: "Rule", render: link },
-        { title: "Roles", render: (rule) => <span class="access-chips">{rule.roles.map((role) => <span key={role} class="chip">{role}</span>)}</span> },
-        { title: "Predicate", render: (rule) => <Predicate rule={rule} /> },
-        ...(open.kind === "none" ? further : []),
-      ]}
-    />
+    <>
+      <Table
+        label="Rules"
+        rows={fitting.slice(0, most)}
+        rowKey={(rule) => `${rule.source} ${rule.id} ${rule.rule}`}
+        columns={[
+          { title: "Rule", render: link },
+          { title: "Roles", render: (rule) => <span class="access-chips">{rule.roles.map((role) => <span key={role} class="chip">{role}</span>)}</span> },
+          { title: "Predicate", render: (rule) => <Predicate rule={rule} /> },
+          ...(open.kind === "none" ? further : []),
+        ]}
+      />
+      {fitting.length > most && <div><Button kind="quiet" onClick={() => setMost(most + portion * 5)}>{fitting.length - most} more rules</Button></div>}
+    </>
   );
 }
 

@@ -13,6 +13,7 @@ import { ConfirmDialog } from "../data/Confirm.js";
 import { addressOf as dataAddress, everything } from "../data/places.js";
 import { Refusal } from "../data/Refusal.js";
 import { useCallerEffect } from "../data/useCallerEffect.js";
+import { PasswordRefusal } from "./PasswordRefusal.js";
 import { describeDemand, noRootRole } from "./words.js";
 
 interface UserPanelProps {
@@ -161,7 +162,7 @@ function PasswordForm({ isSelf, ...rest }: ChangeProps & { isSelf: boolean }) {
   return (
     <form class="access-form" onSubmit={(event) => void submit(event)}>
       <Field label="New password" type="password" autocomplete="new-password" value={password} onInput={setPassword} hint={`${describeDemand(users.minimumPasswordStrength)} Setting it ends all logins of this user${isSelf ? ", also this one" : ""}.`} />
-      {error !== null && <Refusal error={error} title="Password not set" said={{ 412: overtaken, 404: "This user is not there any more, or not yours to change.", 403: "You may not set this password." }} />}
+      {error !== null && <PasswordRefusal error={error} title="Password not set" said={{ 412: overtaken, 404: "This user is not there any more, or not yours to change.", 403: "You may not set this password." }} />}
       <div class="data-actions">
         <Button type="submit" disabled={password === "" || isRunning}>Set password</Button>
         {isDone && password === "" && <span role="status" class="soft">The password is set.</span>}

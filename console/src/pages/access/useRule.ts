@@ -1,7 +1,7 @@
 /** The work on one rule: what is stored, what somebody has made of it, and what becomes of both. */
 
 import { useState } from "preact/hooks";
-import { insertDocument, removeDocument, replaceDocument } from "../../api/changes.js";
+import { insertFirst, removeDocument, replaceDocument } from "../../api/changes.js";
 import { type Segments, type StoredDocument, readDocument } from "../../api/data.js";
 import { ApiError, isRecord } from "../../api/error.js";
 import type { DocumentId } from "../../api/ids.js";
@@ -78,11 +78,11 @@ export function useRule(owner: string | null, segments: Segments, id: DocumentId
     }
   };
   const store = async (rule: string): Promise<Fields | null> => {
-    if (id === undefined) return insertDocument(segments, rule);
+    if (id === undefined) return insertFirst(segments, rule);
     // Commands write rules without etags: what is stored is looked at once more.
     const now = await readDocument(segments, id);
     if (textOf(now) !== (draft?.base ?? storedText)) throw new ApiError(412, "http-error", "");
-    if (now === null) return insertDocument(segments, `{"_id":${writeTyped(id, 0)},${rule.slice(1)}`);
+    if (now === null) return insertFirst(segments, `{"_id":${writeTyped(id, 0)},${rule.slice(1)}`);
     await replaceDocument(segments, id, rule, now.etag);
     return null;
   };
