@@ -215,6 +215,18 @@ async def test_the_conditions_that_fail_are_named(service: Service) -> None:
     ] == rule["failed"][2:]
 
 
+async def test_what_has_no_arguments_and_what_is_never_true_can_be_to_blame(
+    service: Service,
+) -> None:
+    await allow(service, "not path-prefix[/books] or secure and false", "user")
+    failed = (await why(service, ["user"], path="/books"))["rules"][0]["failed"]
+    assert [(one["condition"], one["truth"]) for one in failed] == [
+        ("not path-prefix[/books]", True),
+        ("secure", False),
+        ("false", False),
+    ]
+
+
 async def test_rules_that_would_match_for_other_roles_are_named(service: Service) -> None:
     await allow(service, "path-prefix('/books')", "editor", _id="edit")
     await allow(service, "path-prefix('/books') and method(PUT)", "writer")

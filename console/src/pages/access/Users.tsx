@@ -31,6 +31,7 @@ function UserList({ realm, users, hash }: { realm: Realm; users: UsersPlace; has
   const list = useList(segmentsIn(users), { filter: filterOf(users, beginning), sort: JSON.stringify({ [users.propId]: 1 }) });
   const found = (list.page?.documents ?? []).map((fields) => readUser(users, fields));
   const known = [...new Set(found.flatMap((user) => user.roles ?? []))].filter((role) => role !== realm.rootRole).sort();
+  const hasPages = list.hasPrevious || list.page?.next != null;
   const open = readOpen(hash);
   const close = () => go(addressOf("users"));
   return (
@@ -38,8 +39,8 @@ function UserList({ realm, users, hash }: { realm: Realm; users: UsersPlace; has
       <div class="data-list access-list">
         <div class="data-pager">
           <input class="input access-find" type="search" aria-label="Find users by the beginning of their names" placeholder="Find by name" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
-          <Button disabled={!list.hasPrevious || list.isLoading} onClick={list.previous}>Previous</Button>
-          <Button disabled={list.page?.next == null || list.isLoading} onClick={list.next}>Next</Button>
+          {hasPages && <Button disabled={!list.hasPrevious || list.isLoading} onClick={list.previous}>Previous</Button>}
+          {hasPages && <Button disabled={list.page?.next == null || list.isLoading} onClick={list.next}>Next</Button>}
           <a class="button button-plain data-insert" href={addressOf("users", { kind: "new" })}>Add a user</a>
         </div>
         <Found list={list} users={found} open={open} isFiltered={beginning !== ""} isRoled={users.propRoles !== null} jsonPath={users.jsonPathRoles} />
