@@ -155,6 +155,7 @@ def test_a_rule_is_checked_while_it_is_typed_then_stored_and_deleted(window: Win
     made = pretend_no_collection(window, "acl")
     page.get_by_role("link", name="Add a rule").first.click()
     rule = page.get_by_role("region", name="Rule", exact=True)
+    assert rule.get_by_role("button", name="Add", exact=True).is_disabled()
     rule.get_by_label("Name").fill("own-notes")
     window.write("Predicate", "path-prefix('/notes' and method(GET)")
     rule.get_by_text("column 22: expected ',', found 'and'").wait_for()

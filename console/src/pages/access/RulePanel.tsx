@@ -15,7 +15,7 @@ import { ownText } from "../data/work.js";
 import { RuleFields } from "./RuleFields.js";
 import { writeForm } from "./ruleForm.js";
 import { type RuleWork, useRule } from "./useRule.js";
-import { useRuleCheck } from "./useRuleCheck.js";
+import { type RuleCheck, useRuleCheck } from "./useRuleCheck.js";
 
 interface RulePanelProps {
   owner: string | null;
@@ -27,6 +27,7 @@ interface RulePanelProps {
   onClose: () => void;
 }
 
+const nothingFound: RuleCheck = { errors: [], failed: null, about: "" }; // in a form that nobody has begun to fill in
 const mostShown = 100_000; // characters
 
 export function RulePanel(props: RulePanelProps) {
@@ -62,7 +63,7 @@ function Opened({ id, known, onChanged, work }: RulePanelProps & { work: RuleWor
   const [isDeleting, setDeleting] = useState(false);
   const stored = state.kind === "ready" ? state.stored : null;
   const isWrong = check.about === text && check.errors.length > 0;
-  const cannotSave = (!isChanged && id !== undefined) || isBehind || isSaving || isWrong;
+  const cannotSave = !isChanged || isBehind || isSaving || isWrong;
   const save = () => {
     if (cannotSave) return true;
     setSaving(true);
@@ -85,7 +86,7 @@ function Opened({ id, known, onChanged, work }: RulePanelProps & { work: RuleWor
       {isBehind && <Conflict what="rule" stored={stored === null ? null : ownText(stored)} mine={layOut(text, mostShown)} onKeepMine={forget(work.keepMine)} onTakeTheirs={forget(work.discard)} />}
       {error !== null && !(isBehind && isOvertaken(error)) && <Refusal error={error} title={id === undefined ? "Not added" : "Not saved"} said={{ 409: "There is a rule of this name. Nothing was overwritten.", 412: "It has been changed meanwhile: look at it again.", 403: "You may not write rules. What you have typed stays here." }} />}
       {check.failed !== null && <Notice kind="warning">The server could not check it: it is checked when it is saved.</Notice>}
-      <RuleFields form={form} isNew={id === undefined} check={check} known={known} onChange={work.change} onSave={save} />
+      <RuleFields form={form} isNew={id === undefined} check={isChanged || id !== undefined ? check : nothingFound} known={known} onChange={work.change} onSave={save} />
       {isDeleting && id !== undefined && (
         <ConfirmDialog title="Delete this rule" action="Delete" said={{ 412: "It has been changed meanwhile: look at it again.", 403: "You may not delete rules." }} onConfirm={work.remove} onDone={() => (setDeleting(false), onChanged(null))} onClose={() => setDeleting(false)}>
           <p>What only <strong>{nameOfId(id)}</strong> allows is refused with the next request.</p>

@@ -9,6 +9,7 @@ import { useStore } from "../../api/store.js";
 import { type User, changeUser, findUser, removeUser, segmentsIn } from "../../api/users.js";
 import { Button, Empty, Field, Loading, Notice } from "../../parts/basic.js";
 import { RolesField } from "../../parts/Roles.js";
+import { address } from "../../shell/router.js";
 import { ConfirmDialog } from "../data/Confirm.js";
 import { addressOf as dataAddress, everything } from "../data/places.js";
 import { Refusal } from "../data/Refusal.js";
@@ -78,6 +79,7 @@ function Opened({ users, rootRole, id, known, onChanged, user, onAgain }: UserPa
       <PasswordForm users={users} user={user} isSelf={isSelf} onDone={stored} onFail={fail} />
       <div class="data-actions access-end">
         <Button kind="danger" onClick={() => setDeleting(true)}>Delete</Button>
+        {rootRole !== null && (login?.roles ?? []).includes(rootRole) && user.name !== null && <a href={`${address("access", "why")}#${new URLSearchParams({ user: user.name }).toString()}`}>What may this user do?</a>}
         <a href={dataAddress(segmentsIn(users), { ...everything, id })}>All properties, on the page Data</a>
       </div>
       {isDeleting && (

@@ -37,7 +37,7 @@ export const filterNames: Readonly<Record<string, string>> = {
 const own = ["_id", "_etag", "description", "predicate", "roles", "role", "priority", "mongo"];
 const numeral = /^-?\d+(\.\d+)?$/;
 
-export const newRule: RuleForm = { id: "", description: "", predicate: "path-prefix('/')", roles: [], priority: "", flags: [], filters: {}, others: [] };
+export const newRule: RuleForm = { id: "", description: "", predicate: "", roles: [], priority: "", flags: [], filters: {}, others: [] };
 
 export function formOf(fields: Fields): RuleForm {
   const mongo = fields.get("mongo");
