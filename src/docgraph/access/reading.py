@@ -25,10 +25,10 @@ from docgraph.store.names import check_namespace
 from docgraph.variables import REST, Flaw, Template, inspect_template
 from docgraph.variables.template import Context
 
-__all__ = ["Flaw", "Knowledge", "describe_flaw", "read_rule"]
+__all__ = ["FILTERS", "Flaw", "Knowledge", "describe_flaw", "read_rule"]
 
 _KEYS: Final = ("predicate", "roles", "role", "priority", "mongo", "description")
-_FILTERS: Final = ("readFilter", "readFilters", "writeFilter", "mergeRequest", "projectResponse")
+FILTERS: Final = ("readFilter", "readFilters", "writeFilter", "mergeRequest", "projectResponse")
 _MOST_ROLES: Final = 1000
 
 
@@ -123,7 +123,7 @@ class _Reader:
             self.flaw("mongo", "must be an object or null")
             return Conditions()
         block = unescape_keys(dict(block))
-        self.check_keys(block, (*FLAGS, *_FILTERS), "mongo.")
+        self.check_keys(block, (*FLAGS, *FILTERS), "mongo.")
         return Conditions(
             read_filter=self._read_filter(block.get("readFilter"), "mongo.readFilter"),
             read_filters=self._read_filters(block.get("readFilters")),

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from docgraph.access.reading import Flaw, read_rule
+from docgraph.access.reading import FILTERS, Flaw, read_rule
 from docgraph.access.rule import Rule, Source
 from docgraph.access.rulebook import Ignored, RuleBook
 from docgraph.access.sections import DbAclAuthorizer
@@ -30,7 +30,6 @@ from docgraph.tools.wanted import Wanted
 
 __all__ = ["Realm"]
 
-_FILTERS: Final = ("readFilter", "readFilters", "writeFilter", "mergeRequest", "projectResponse")
 _SHOWN: Final = ("description", "mongo")
 _MOST_FINDINGS: Final = 1_000
 
@@ -152,7 +151,7 @@ def _describe_flaws(flaws: Sequence[Flaw], document: Mapping[str, Any]) -> list[
     """The findings, with their places in filters that are texts."""
     block = document.get("mongo")
     filters = block if isinstance(block, Mapping) else {}
-    texts = {f"mongo.{name}": filters.get(name) for name in _FILTERS}
+    texts = {f"mongo.{name}": filters.get(name) for name in FILTERS}
     nodes = {
         where: node
         for where, text in texts.items()
@@ -167,7 +166,7 @@ def _open_filters(document: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(block, Mapping):
         return document
     opened = {
-        name: decode(value) if name in _FILTERS and isinstance(value, str) else value
+        name: decode(value) if name in FILTERS and isinstance(value, str) else value
         for name, value in block.items()
     }
     return {**document, "mongo": opened}
