@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from docgraph.cli.fuzz import fuzz
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import make_printable, notice, paint, print_table
 from docgraph.config import Sources
@@ -30,6 +31,9 @@ _EVERYBODY = "(everybody)"
 @click.group()
 def access() -> None:
     """Explain what callers may do and see."""
+
+
+access.add_command(fuzz)
 
 
 @access.command()

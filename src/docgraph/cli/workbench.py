@@ -7,9 +7,9 @@ in by the command line.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from docgraph.cli.terminal import notice
 from docgraph.embedded.directory import DataDirectory
@@ -24,7 +24,7 @@ from docgraph.server.process.host import open_database
 from docgraph.store.sections import MClient
 from docgraph.store.versions import PATIENCE, Versions
 
-__all__ = ["find_database", "open_workbench", "tell_served", "work_on"]
+__all__ = ["find_database", "open_workbench", "run_at_database", "tell_served", "work_on"]
 
 _T = TypeVar("_T")
 _SERVER_ERROR = 500
@@ -45,6 +45,11 @@ def work_on(prepared: Prepared, work: Callable[[Docgraph], Awaitable[_T]]) -> _T
                 hint = f"{fault.hint}\n  mclient.connection-string: {fault.contact.origin}"
                 raise StartupError(fault.message, hint=hint) from error
 
+    return run_at_database(prepared, run)
+
+
+def run_at_database(prepared: Prepared, run: Callable[[str], Coroutine[Any, Any, _T]]) -> _T:
+    """Run something with the address of the database; what is refused is one clear message."""
     with find_database(prepared) as address:
         try:
             return asyncio.run(run(address))

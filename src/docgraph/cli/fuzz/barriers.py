@@ -1,0 +1,145 @@
+"""What the rules keep from a caller, asked of the same authorizers as a server asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from docgraph.cli.fuzz.documents import Barrier
+from docgraph.cli.fuzz.material import Material
+from docgraph.cli.fuzz.rest import Collection
+from docgraph.cli.fuzz.world import World
+from docgraph.exchange import Exchange, Permission, Request, Resource, ResourceType
+from docgraph.exchange.path import encode_path
+from docgraph.graphql.fuzz.shape import Node, find_constants, mark_path
+from docgraph.graphql.sections import Graphql
+from docgraph.mcp.sections import Mcp
+from docgraph.rest.sections import Mongo
+from docgraph.store.guard.shown import is_shown
+from docgraph.store.mounts import find_paths
+
+__all__ = ["Barriers", "app_path", "find_barriers", "list_uris"]
+
+
+class Barriers:
+    """Row filters by namespace, and the collections that the caller can reach by REST."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[Barrier]] = {}
+        self.collections: list[Collection] = []
+        self.notes: list[str] = []
+
+    def add(self, namespace: str, filter: Mapping[str, Any], reason: str) -> None:
+        """One more filter, unless the same is known."""
+        known = self.rows.setdefault(namespace, [])
+        if all(one.filter != filter for one in known):
+            known.append(Barrier(filter, reason))
+
+
+def app_path(material: Material, settings: Graphql) -> str:
+    """The endpoint of the app."""
+    return f"{settings.uri.rstrip('/')}/{quote(material.app.definition.uri)}"
+
+
+def list_uris(metadata: Mapping[str, Any] | None, kind: str) -> list[str]:
+    """The names of stored aggregations (`aggrs`) or streams (`streams`)."""
+    entries = (metadata or {}).get(kind)
+    found = entries if isinstance(entries, list) else ()
+    return [one["uri"] for one in found if isinstance(one, dict) and "uri" in one]
+
+
+async def find_barriers(world: World, material: Material) -> Barriers:
+    """Ask what would become of the requests that reach the collections of the app."""
+    found = Barriers()
+    sections = world.app.plugins.values["configuration"]
+    shapes = material.surface.shapes
+    renamed = {world.renaming.namespace(name): name for name in shapes}
+    for name, shape in shapes.items():
+        for path in _find_paths(world, name, sections.get(Mongo.section_name)):
+            await _look_at(world, material, found, Collection(name, path, shape), renamed)
+        for hidden in world.app.store.guard.shield().hidden.get(world.renaming.namespace(name), ()):
+            _hide(shape, {".".join(hidden): 0}, "docgraph itself")
+    settings = sections[Graphql.section_name]
+    agents = sections.get(Mcp.section_name)
+    posts = [app_path(material, settings)]
+    posts += [agents.uri] if isinstance(agents, Mcp) and agents.enabled else []
+    for path in posts:
+        permission, reason = await _judge(world, material, path, is_post=True)
+        if permission is None:
+            found.notes.append(f"the caller may not ask {path}: {reason}")
+        _note_rows(found, permission, renamed, path)
+    for name, barriers in found.rows.items():
+        for barrier in barriers:
+            list(find_constants(shapes[name], barrier.filter))
+    return found
+
+
+async def _look_at(
+    world: World,
+    material: Material,
+    found: Barriers,
+    collection: Collection,
+    renamed: Mapping[str, str],
+) -> None:
+    """A collection at one path, with its aggregations and streams."""
+    metadata = material.metadata.get(collection.namespace)
+    collection.aggregations = list_uris(metadata, "aggrs")
+    below = [f"/_aggrs/{quote(one)}" for one in collection.aggregations]
+    below += [f"/_streams/{quote(one)}" for one in list_uris(metadata, "streams")]
+    is_open, reason = False, ""
+    for path in (collection.path, *(f"{collection.path}{one}" for one in below)):
+        permission, reason = await _judge(world, material, path)
+        if permission is None:
+            continue
+        is_open = True
+        _note_rows(found, permission, renamed, path)
+        if permission.project_response:
+            reason = f"projectResponse of the rule {permission.rule}"
+            _hide(collection.shape, permission.project_response, reason)
+    if is_open:
+        found.collections.append(collection)
+    else:
+        found.notes.append(f"the caller may not read {collection.path}: {reason}")
+
+
+def _find_paths(world: World, namespace: str, settings: Any) -> Iterator[str]:
+    if not isinstance(settings, Mongo) or not settings.enabled:
+        return
+    db, _, collection = world.renaming.namespace(namespace).partition(".")
+    resource = Resource(ResourceType.COLLECTION, db, collection)
+    yield from map(encode_path, find_paths(resource, settings.mongo_mounts, settings.uri))
+
+
+async def _judge(
+    world: World, material: Material, path: str, *, is_post: bool = False
+) -> tuple[Permission | None, str]:
+    """The permission of a request, and why; None: denied. Without a rule it is an empty one."""
+    imagination = world.app.plugins.values["imagined-requests"]
+    outer = Exchange(Request("GET", b"/"), "fuzz", account=material.account)
+    if is_post:
+        other = imagination.imagine_post(outer, path, b"{}", material.account)
+    else:
+        other = imagination.imagine_get(outer, path)
+    decision = await imagination.judge(other)
+    if not decision.allowed:
+        return None, decision.reason
+    return decision.permission or Permission(rule=""), decision.reason
+
+
+def _note_rows(
+    found: Barriers, permission: Permission | None, renamed: Mapping[str, str], path: str
+) -> None:
+    if permission is None:
+        return
+    for namespace, filter in permission.read_filters.items():
+        if namespace in renamed and filter:
+            found.add(renamed[namespace], filter, f"the rule {permission.rule} at {path}")
+
+
+def _hide(shape: Node, shown: Mapping[str, int], reason: str) -> None:
+    for path in shown:
+        mark_path(shape, path)
+    for steps, node in shape.leaves():
+        if not is_shown(".".join(steps), shown) and steps[0] != "_id":
+            node.hidden_by += [reason] if reason not in node.hidden_by else []

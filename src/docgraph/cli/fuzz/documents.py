@@ -1,0 +1,226 @@
+"""Documents for two worlds that differ in nothing but what is hidden from the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+from docgraph.exchange import Document
+from docgraph.graphql.fuzz.shape import Node, find_constants, mark_path
+from docgraph.graphql.fuzz.values import POOL, Canary, make_canary, pool_value
+
+__all__ = ["Barrier", "Made", "build_documents"]
+
+_SEEN: Final = 6  # documents that the caller may see; the rest of the pool is for those excluded
+_STRANGERS: Final = 2  # excluded documents whose ids nobody guesses, in the first world only
+_WORLDS: Final = 2
+_EXACT: Final = ("$eq", "$gte", "$lte")
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A filter that lets only some rows of a collection pass at one door."""
+
+    filter: Mapping[str, Any]
+    reason: str
+
+
+@dataclass(slots=True)
+class Made:
+    """The documents of one collection in one world, and the secrets in them."""
+
+    seen: list[Document] = field(default_factory=list)
+    excluded: list[Document] = field(default_factory=list)
+    canaries: list[tuple[Any, Canary]] = field(default_factory=list)  # with the document's id
+
+    @property
+    def excluded_reason(self) -> str:
+        """What keeps the excluded rows from the caller."""
+        return next((one.reason for _, one in self.canaries if one.is_row), "")
+
+    @property
+    def documents(self) -> list[Document]:
+        """All of them, mixed, so that an order by insertion tells nothing."""
+        return [*self.excluded[:1], *self.seen, *self.excluded[1:]]
+
+    def keep(self, ids: Sequence[Any]) -> None:
+        """Only these are left."""
+        self.seen = [one for one in self.seen if one["_id"] in ids]
+        self.excluded = [one for one in self.excluded if one["_id"] in ids]
+        self.canaries = [one for one in self.canaries if one[0] in ids]
+
+
+def build_documents(
+    namespace: str, shape: Node, barriers: Sequence[Barrier], seed: str
+) -> tuple[Made, Made]:
+    """The documents of a collection, once for each world."""
+    shape.at(("_id",)).kind = shape.at(("_id",)).kind or "objectId"
+    wanted = [_satisfy(one.filter) for one in barriers]
+    filtered = [set(find_constants(shape, one.filter)) for one in barriers]
+    name = namespace.partition(".")[2]
+    randoms = (Random(f"{seed} {world} {name}") for world in range(_WORLDS))  # noqa: S311
+    worlds = [_World(namespace, shape, world, random) for world, random in enumerate(randoms)]
+    for world in worlds:
+        for number in range(_SEEN if barriers else POOL):
+            world.add_seen(number, {path: one for some in wanted for path, one in some.items()})
+        for position, barrier in enumerate(barriers):
+            numbers: list[int | None] = [*range(_SEEN + position, POOL, len(barriers))]
+            numbers += [None] * _STRANGERS if world is worlds[0] else []
+            others = [one for one in wanted if one is not wanted[position]]
+            passing = {path: one for some in others for path, one in some.items()}
+            for place in numbers:
+                world.add_excluded(place, barrier, filtered[position], passing)
+    return worlds[0].made, worlds[1].made
+
+
+def _satisfy(filter: Any) -> dict[str, Any]:
+    """Values with which a document passes, as far as the filter is a plain one."""
+    found: dict[str, Any] = {}
+    for key, condition in filter.items() if isinstance(filter, Mapping) else ():
+        if key == "$and" and isinstance(condition, list | tuple):
+            for one in condition:
+                found |= _satisfy(one)
+        elif key == "$or" and isinstance(condition, list | tuple) and condition:
+            found |= _satisfy(condition[0])
+        elif key[:1] != "$":
+            known, value = _solve(condition)
+            if known:
+                found[key] = value
+    return found
+
+
+def _solve(condition: Any) -> tuple[bool, Any]:
+    if not isinstance(condition, Mapping) or not any(key[:1] == "$" for key in condition):
+        return True, condition
+    for operator, operand in condition.items():
+        if operator in _EXACT:
+            return True, operand
+        if operator == "$in" and operand:
+            return True, operand[0]
+    return False, None
+
+
+class _World:
+    """Makes the documents of one collection in one world."""
+
+    def __init__(self, namespace: str, shape: Node, world: int, random: Random) -> None:
+        self._namespace = namespace
+        self._shape = shape
+        self._world = world
+        self._random = random
+        self.made = Made()
+
+    def add_seen(self, number: int, wanted: Mapping[str, Any]) -> None:
+        """A document that the caller may see, but for what is hidden in it."""
+        document: Document = {"_id": self._make_id(number)}
+        if any(one["_id"] == document["_id"] for one in self.made.seen):
+            return
+        for path, node in self._leaves(number):
+            is_secret = bool(node.hidden_by) and not (node.is_key or node.kind == "enum")
+            if is_secret:
+                value = self._secret(path, node, node.hidden_by[0], document["_id"])
+            else:
+                value = self._plain(path, node, number)
+            _put(self._shape, document, path, value)
+        for name, value in wanted.items():
+            steps = [step for step in name.split(".") if not step.isdigit()]
+            if name != "_id":
+                _put(self._shape, document, tuple(steps), value)
+        self.made.seen.append(document)
+
+    def add_excluded(
+        self,
+        number: int | None,
+        barrier: Barrier,
+        filtered: set[str],
+        passing: Mapping[str, Any],
+    ) -> None:
+        """A document that only this barrier keeps from the caller; no number: an unknown id."""
+        node = self._shape.at(("_id",))
+        if number is None:
+            id = make_canary(node.kind, self._random, self._world)
+        else:
+            id = self._make_id(number)
+        if any(one["_id"] == id for one in (*self.made.seen, *self.made.excluded)):
+            return
+        document: Document = {"_id": id}
+        if number is None:
+            self._note(id, id, ("_id",), barrier.reason, is_row=True)
+        for path, node in self._leaves(number or 0):
+            is_plain = node.is_key or node.kind == "enum"
+            if ".".join(path) in filtered:
+                value = self._other(node, number or 0)
+            elif ".".join(path) in passing:
+                value = passing[".".join(path)]
+            elif is_plain:
+                value = self._plain(path, node, number or 0)
+            else:
+                value = self._secret(path, node, barrier.reason, id, is_row=True)
+            _put(self._shape, document, path, value)
+        self.made.excluded.append(document)
+
+    def _make_id(self, number: int) -> Any:
+        """Those that filters ask for come first."""
+        node = self._shape.at(("_id",))
+        if number < len(node.values):
+            return node.values[number]
+        return pool_value(node.kind, number)
+
+    def _leaves(self, number: int) -> Iterator[tuple[tuple[str, ...], Node]]:
+        for position, (path, node) in enumerate(self._shape.leaves()):
+            if path[0] != "_id" and not (node.is_optional and (number + position) % 2):
+                yield path, node
+
+    def _plain(self, path: tuple[str, ...], node: Node, number: int) -> Any:
+        """Neighbours in one order are none in another; keys and ids of a number go together."""
+        if node.values:
+            value = node.values[number % len(node.values)]
+        elif node.is_key:
+            value = pool_value(node.kind, number)
+        else:
+            value = pool_value(node.kind, number * (3 if len(path[-1]) % 2 else 5) + len(path[-1]))
+        return [value] if node.is_list else value
+
+    def _other(self, node: Node, number: int) -> Any:
+        """A value with which a filter does not let the document pass."""
+        kind = node.kind or _kind_of(node.values)
+        others = [pool_value(kind, number + step) for step in range(POOL)]
+        value = next((one for one in others if one not in node.values), None)
+        return [value] if node.is_list else value
+
+    def _secret(
+        self, path: tuple[str, ...], node: Node, reason: str, id: Any, *, is_row: bool = False
+    ) -> Any:
+        count = self._world + 1 if node.is_list else 1
+        kind = node.kind or _kind_of(node.values)
+        values = [make_canary(kind, self._random, self._world) for _ in range(count)]
+        for value in values:
+            self._note(value, id, path, reason, is_row=is_row)
+        return values if node.is_list else values[0]
+
+    def _note(
+        self, value: Any, id: Any, path: tuple[str, ...], reason: str, *, is_row: bool
+    ) -> None:
+        canary = Canary(value, self._namespace, ".".join(path), reason, is_row)
+        self.made.canaries.append((id, canary))
+
+
+def _kind_of(values: Sequence[Any]) -> str:
+    names = {bool: "bool", int: "int", float: "double"}
+    return names.get(type(values[0]), "string") if values else "string"
+
+
+def _put(shape: Node, document: Document, path: tuple[str, ...], value: Any) -> None:
+    """Set a value; where the shape has arrays on the way there, they have one element."""
+    holder: Any = document
+    for depth, step in enumerate(path[:-1]):
+        node = mark_path(shape, ".".join(path[: depth + 1]))
+        inner = holder.get(step)
+        if inner is None:
+            inner = holder[step] = [{}] if node.is_list else {}
+        holder = inner[0] if isinstance(inner, list) else inner
+        if not isinstance(holder, dict):
+            return
+    holder[path[-1]] = value

@@ -1,0 +1,146 @@
+"""Asks both worlds the same, and looks at what they answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from docgraph.cli.fuzz.leaks import DIFFERENCE, NAME, VALUE, Showing
+from docgraph.cli.fuzz.operation import REST, Operation
+from docgraph.cli.fuzz.world import Reply, World
+from docgraph.graphql.fuzz.values import Finder
+
+__all__ = ["Judge"]
+
+_MOST_TRIES: Final = 40  # smaller operations that are tried for one leak
+_OK: Final = 300
+_REPEATED: Final = 2
+_REPEATED_ORDER: Final = 8  # two things have the same order by chance every other time
+_AROUND: Final = 30  # characters of two answers that are shown where they differ
+
+
+@dataclass(slots=True)
+class Judge:
+    """Knows the worlds, the canaries, and how to make the worlds new after a write."""
+
+    worlds: Sequence[World]
+    finder: Finder
+    secret_names: Iterable[str]
+    restore: Callable[[str], Awaitable[None]]
+    answered: int = 0
+
+    async def try_out(self, operation: Operation) -> list[Showing]:
+        """What the answers to an operation show; that they differ may be chance."""
+        replies = await self._ask(operation)
+        self.answered += replies[0].status < _OK
+        found = self.look(operation, replies)
+        return [*found, Showing(DIFFERENCE)] if self._differ(replies) else found
+
+    async def find_difference(self, operation: Operation) -> Showing | None:
+        """How the answers differ, if they do, and not by chance."""
+        replies = await self._ask(operation)
+        if self._differ(replies) and await self._is_steady(operation, replies):
+            return Showing(DIFFERENCE, detail=self._describe_difference(replies))
+        return None
+
+    async def _is_steady(self, operation: Operation, replies: Sequence[Reply]) -> bool:
+        """Whether each world answers the same again: groups, for one, come in any order."""
+        first = self._normalise(replies)
+        is_order = _sort(replies[0].body) == _sort(replies[1].body)
+        for _ in range(_REPEATED_ORDER if is_order else _REPEATED):
+            if self._normalise(await self._ask(operation)) != first:
+                return False
+        return True
+
+    def look(self, operation: Operation, replies: Sequence[Reply]) -> list[Showing]:
+        """Canaries and secret names in the bytes of answers."""
+        said = operation.said
+        found: dict[int, Showing] = {}
+        for world, reply in enumerate(replies):
+            data = reply.raw if reply.raw.endswith(reply.body) else reply.raw + reply.body
+            for canary in self.finder.find(data, besides=said):
+                found[id(canary)] = Showing(VALUE, canary, world=world)
+        if operation.door != REST:
+            text = "\n".join(one.body.decode("utf-8", "replace") for one in replies)
+            for name in sorted(self.secret_names):
+                if name.lower() not in said.lower() and _names(text, name):
+                    found[id(name)] = Showing(NAME, name=name)
+        return list(found.values())
+
+    async def shrink(self, operation: Operation, showing: Showing) -> tuple[Operation, Showing]:
+        """The smallest operation that shows the same, as far as some tries lead."""
+        tries, smallest, is_smaller = 0, operation, True
+        while is_smaller and tries < _MOST_TRIES:
+            is_smaller = False
+            for smaller in islice(smallest.shrink(), _MOST_TRIES - tries):
+                tries += 1
+                same = await self._find_again(smaller, showing)
+                if same is not None:
+                    smallest, showing, is_smaller = smaller, same, True
+                    break
+        return smallest, showing
+
+    async def _find_again(self, operation: Operation, showing: Showing) -> Showing | None:
+        """The same in the answer to another operation; a value needs one world only."""
+        if showing.kind == DIFFERENCE:
+            return await self.find_difference(operation)
+        wanted = showing.key(operation)
+        replies = await self._ask(operation, self.worlds[showing.world : showing.world + 1])
+        found = self.look(operation, replies)
+        again = next((one for one in found if one.key(operation) == wanted), None)
+        return None if again is None else replace(again, world=showing.world)
+
+    async def _ask(
+        self, operation: Operation, worlds: Sequence[World] | None = None
+    ) -> list[Reply]:
+        asked = self.worlds if worlds is None else worlds
+        replies = [await world.send(operation) for world in asked]
+        if operation.writes:
+            if any(one.status < _OK for one in replies):
+                replies = [
+                    await self._look_after(world, operation, reply)
+                    for world, reply in zip(asked, replies, strict=True)
+                ]
+            await self.restore(operation.namespace)
+        return replies
+
+    async def _look_after(self, world: World, operation: Operation, reply: Reply) -> Reply:
+        """The answer to a write, with what is to be seen afterwards."""
+        steps = operation.path.split("/")
+        path = operation.path if operation.method == "POST" else "/".join(steps[:-1])
+        after = await world.send(Operation(REST, "GET", path, {"sort": {"$natural": 1}}))
+        return Reply(reply.status, reply.headers, reply.body + after.body, reply.raw + after.raw)
+
+    def _differ(self, replies: Sequence[Reply]) -> bool:
+        first, second = self._normalise(replies)
+        return first != second
+
+    def _normalise(self, replies: Sequence[Reply]) -> list[tuple[int, str]]:
+        return [world.normalise(reply) for world, reply in zip(self.worlds, replies, strict=True)]
+
+    def _describe_difference(self, replies: Sequence[Reply]) -> str:
+        """Where two answers begin to differ."""
+        (status, text), (other_status, other) = self._normalise(replies)
+        if status != other_status:
+            return f"status {status} or {other_status}"
+        pairs = enumerate(zip(text, other, strict=False))
+        place = next((n for n, (a, b) in pairs if a != b), min(len(text), len(other)))
+        start, end = max(0, place - _AROUND), place + _AROUND
+        shown = (" ".join(one[start:end].split()) for one in (text, other))
+        return " or ".join(f"…{one}…" for one in shown)
+
+
+def _sort(body: bytes) -> str:
+    """What is in an answer, in whatever order."""
+    return "".join(sorted(re.findall(r"[\w.]+", body.decode("utf-8", "replace"))))
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a text names a field: in quotes, or as a schema does; words may be the same."""
+    word = re.escape(name)
+    quoted = rf"""["'`]{word}\\?["'`]"""
+    declared = rf"(?:^|\n|\\n|\{{)\s*{word}\s*[(:]"
+    return re.search(f"{quoted}|{declared}", text) is not None

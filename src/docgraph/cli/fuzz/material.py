@@ -1,0 +1,186 @@
+"""What is copied for a leak check: definitions as they are, of documents names and kinds only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from docgraph.access.compare import find_namespaces
+from docgraph.access.explain import Question
+from docgraph.access.rule import roles_of
+from docgraph.access.sections import DbAclAuthorizer, FileAclAuthorizer
+from docgraph.codec import as_meant
+from docgraph.config.files import load_file
+from docgraph.config.node import to_plain
+from docgraph.exchange import Account, Deadline, DocgraphError, Document
+from docgraph.exchange.errors import NotFound
+from docgraph.graphql.apps.app import App, build_app
+from docgraph.graphql.apps.apps import known_variables
+from docgraph.graphql.definition.definition import decode_definition, normalise_uri
+from docgraph.graphql.fuzz.shape import Node
+from docgraph.graphql.fuzz.surface import Surface, survey_app
+from docgraph.graphql.infer.profile import Profile, Seen
+from docgraph.graphql.sections import Graphql
+from docgraph.server.app import Docgraph
+from docgraph.server.prepare import Prepared
+from docgraph.store.catalog import Inventory
+from docgraph.store.driver.scratch import Scratch
+from docgraph.store.metadata import metadata_id
+from docgraph.store.mounts import METADATA_STORE
+
+__all__ = ["Material", "gather"]
+
+_MOST_DEFINITIONS: Final = 10_000
+_SAMPLE: Final = 50
+_SAMPLE_MS: Final = 3_000
+_MOST_LEAVES: Final = 200  # properties of a collection
+_ADDED: Final = ("_etag", "_escaping")  # by docgraph itself
+
+
+@dataclass(slots=True)
+class Material:
+    """Everything that a copy is made of."""
+
+    app: App
+    account: Account | None
+    definition: Document
+    rules: list[Document] = field(default_factory=list)
+    file_rules: list[Mapping[str, Any]] = field(default_factory=list)
+    metadata: dict[str, Document] = field(default_factory=dict)  # by namespace; "db." is the db's
+    surface: Surface = field(default_factory=Surface)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that `@visible` asks for."""
+        return self.account.roles if self.account is not None else ()
+
+    @property
+    def databases(self) -> list[str]:
+        """The databases that have collections of the app."""
+        return sorted({name.partition(".")[0] for name in self.surface.shapes})
+
+
+async def gather(
+    bench: Docgraph, scratch: Scratch, prepared: Prepared, uri: str, question: Question
+) -> Material:
+    """Read the definitions of an app and what goes with it; nothing is written."""
+    account = await bench.plugins.find("accessExplain").explainer.find_caller(question)
+    settings = prepared.config.get(Graphql)
+    definition = await _find_definition(scratch, settings, uri)
+    decoded = decode_definition(definition)
+    variables = known_variables(bench.plugins.values["registry"])
+    app = build_app(decoded, settings, policy=bench.store.policy, variables=variables)
+    material = Material(app, account, as_meant(definition))
+    material.surface = survey_app(app, material.roles)
+    material.rules = await _read_rules(scratch, prepared)
+    material.file_rules = _read_file_rules(prepared)
+    await _read_metadata(scratch, material)
+    await _sample(bench, material)
+    _note_roles(material, question)
+    return material
+
+
+async def _find_definition(scratch: Scratch, settings: Graphql, uri: str) -> Document:
+    wanted = normalise_uri(uri)
+    found = await scratch.read(settings.db, settings.collection, {}, _MOST_DEFINITIONS)
+    for document in found:
+        decoded = decode_definition(document)
+        if wanted in (decoded.uri, str(decoded.id)):
+            return document
+    known = ", ".join(sorted(decode_definition(one).uri for one in found)[:20])
+    raise NotFound(f"there is no app {uri!r}", hint=f"there are: {known}" if known else None)
+
+
+async def _read_rules(scratch: Scratch, prepared: Prepared) -> list[Document]:
+    section = prepared.config.get(DbAclAuthorizer)
+    if not section.enabled:
+        return []
+    place = (section.acl_db, section.acl_collection)
+    return [as_meant(one) for one in await scratch.read(*place, {}, _MOST_DEFINITIONS)]
+
+
+def _read_file_rules(prepared: Prepared) -> list[Mapping[str, Any]]:
+    section = prepared.config.get(FileAclAuthorizer)
+    if not section.enabled:
+        return []
+    if section.conf_file is None:
+        return list(section.permissions)
+    node = load_file(Path(section.conf_file), f"/{FileAclAuthorizer.section_name}/conf-file")
+    plain: list[Mapping[str, Any]] = to_plain(node)["permissions"]
+    return plain
+
+
+async def _read_metadata(scratch: Scratch, material: Material) -> None:
+    """Streams, aggregations and schemas of the collections, and what these join."""
+    surface, pending = material.surface, set(find_namespaces(material.definition))
+    pending |= surface.shapes.keys()
+    while pending:
+        name = min(pending)  # in the same order every time
+        pending.remove(name)
+        surface.shape(name)
+        db, _, collection = name.partition(".")
+        ids = [metadata_id(collection), metadata_id(None)]
+        for document in await scratch.read(db, METADATA_STORE, {"_id": {"$in": ids}}, 2):
+            plain = as_meant(document)
+            material.metadata[name if document["_id"] == ids[0] else f"{db}."] = plain
+            pending |= set(find_namespaces(plain, db)) - surface.shapes.keys()
+
+
+async def _sample(bench: Docgraph, material: Material) -> None:
+    """The names and kinds of real properties, from a few documents; their values are dropped."""
+    inventory = Inventory(bench.store)
+    for name, shape in material.surface.shapes.items():
+        db, _, collection = name.partition(".")
+        profile = Profile()
+
+        async def take(documents: list[Document], profile: Profile = profile) -> None:
+            profile.add_all(documents)
+
+        try:
+            deadline = Deadline.after_ms(_SAMPLE_MS)
+            measure = await inventory.measure(db, collection, deadline)
+            await inventory.sample(db, collection, _SAMPLE, measure, deadline=deadline, take=take)
+        except DocgraphError as error:
+            material.notes.append(f"{name}: its documents were not sampled: {error.message}")
+        if not profile.documents:
+            material.notes.append(f"{name}: no documents to learn from, only the definitions")
+        _add_profile(shape, profile)
+
+
+def _add_profile(shape: Node, profile: Profile) -> None:
+    for number, (path, seen) in enumerate(profile.shape.walk()):
+        if number >= _MOST_LEAVES or path[0] in _ADDED or any("." in step for step in path):
+            continue
+        node = shape.at(path)
+        node.is_list = node.is_list or "array" in seen.kinds
+        if kind := _find_kind(seen):
+            node.kind = node.kind if node.kind == "enum" else kind
+
+
+def _find_kind(seen: Seen) -> str:
+    """The most usual kind of values; nothing for objects, which are what is in them."""
+    leaf = seen.elements or seen
+    if leaf.shape is not None:
+        return ""
+    kinds = Counter({kind: n for kind, n in leaf.kinds.items() if kind not in ("array", "null")})
+    return kinds.most_common(1)[0][0] if kinds else ""
+
+
+def _note_roles(material: Material, question: Question) -> None:
+    known = set(_find_roles([*material.rules, *material.file_rules]))
+    known |= set(material.app.visibility.all_roles)
+    for role in question.roles:
+        if role not in known:
+            material.notes.append(f"no rule and no @visible names the role {role!r}")
+    if not roles_of(material.account):
+        material.notes.append("the caller has no roles")
+
+
+def _find_roles(rules: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    for rule in rules:
+        roles = rule.get("roles", rule.get("role", ()))
+        yield from [roles] if isinstance(roles, str) else roles or ()

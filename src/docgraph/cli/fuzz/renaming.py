@@ -1,0 +1,102 @@
+"""Definitions and options as a scratch database has them: the same, under other names."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from docgraph.access.sections import FileAclAuthorizer
+from docgraph.config import Section
+from docgraph.rest.sections import Mongo
+from docgraph.store.sections import MongoMount
+
+__all__ = ["Renaming"]
+
+_LONGEST: Final = 63  # bytes of the name of a database
+_PLACES: Final = ("collection", "coll")
+
+
+@dataclass(frozen=True, slots=True)
+class Renaming:
+    """Every database gets the prefix; the names of one world are as long as those of another."""
+
+    prefix: str
+
+    def db(self, name: str) -> str:
+        """The scratch database that stands for a database."""
+        renamed = f"{self.prefix}{name}"
+        if len(renamed.encode()) <= _LONGEST:
+            return renamed
+        return f"{self.prefix}{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+    def namespace(self, name: str) -> str:
+        """The same for `db.collection`."""
+        db, _, collection = name.partition(".")
+        return f"{self.db(db)}.{collection}"
+
+    def definition(self, value: Any) -> Any:
+        """Mappings and stages; whoever names a database means the scratch one."""
+        if isinstance(value, list):
+            return [self.definition(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        found = {key: self.definition(inner) for key, inner in value.items()}
+        if isinstance(value.get("db"), str) and any(key in value for key in _PLACES):
+            found["db"] = self.db(value["db"])
+        return found
+
+    def rule(self, rule: Mapping[str, Any]) -> dict[str, Any]:
+        """A permission: the collections of `readFilters`."""
+        mongo = rule.get("mongo")
+        filters = mongo.get("readFilters") if isinstance(mongo, Mapping) else None
+        if not isinstance(filters, Mapping):
+            return dict(rule)
+        renamed = {self.namespace(name): one for name, one in filters.items()}
+        return {**rule, "mongo": {**mongo, "readFilters": renamed}}  # type: ignore[dict-item]
+
+    def settings(
+        self,
+        sections: Mapping[str, Section],
+        databases: Iterable[str],
+        file_rules: Iterable[Mapping[str, Any]],
+    ) -> tuple[str, ...]:
+        """The options of the configuration that name databases, as arguments of `--set`."""
+        given: dict[str, Any] = dict(self._databases(sections))
+        mongo = sections.get(Mongo.section_name)
+        if isinstance(mongo, Mongo):
+            mounts = list(self._mounts(mongo.mongo_mounts, databases))
+            given |= {"/mongo/mongo-mounts": mounts} if mounts else {"/mongo/enabled": False}
+        rules = [self.rule(one) for one in file_rules]
+        if rules:
+            section = f"/{FileAclAuthorizer.section_name}"
+            given |= {f"{section}/conf-file": None, f"{section}/permissions": rules}
+        return tuple(f"{path}={json.dumps(value)}" for path, value in given.items())
+
+    def _databases(self, sections: Mapping[str, Section]) -> Iterator[tuple[str, str]]:
+        """Sections of plugins included."""
+        for name, section in sections.items():
+            for field, option in zip(
+                section.__struct_fields__, section.__struct_encode_fields__, strict=True
+            ):
+                value = getattr(section, field)
+                if isinstance(value, str) and (field == "db" or field.endswith("_db")):
+                    yield f"/{name}/{option}", self.db(value)
+
+    def _mounts(
+        self, mounts: Iterable[MongoMount], databases: Iterable[str]
+    ) -> Iterator[dict[str, str]]:
+        """Mounts with variables are left out: what they lead to is not known."""
+        for mount in mounts:
+            if "{" in mount.what or "{" in mount.where:
+                continue
+            if mount.what == "*":
+                base = mount.where.rstrip("/")
+                for db in databases:
+                    yield {"what": f"/{self.db(db)}", "where": f"{base}/{db}"}
+                continue
+            db, _, rest = mount.what[1:].partition("/")
+            what = f"/{self.db(db)}/{rest}" if rest else f"/{self.db(db)}"
+            yield {"what": what, "where": mount.where}

@@ -1,0 +1,186 @@
+"""Requests to the REST API made up at random, by every parameter that could tell something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+from urllib.parse import quote
+
+from docgraph.cli.fuzz.operation import REST, Operation
+from docgraph.codec import JsonMode, to_json
+from docgraph.graphql.fuzz.shape import Node
+from docgraph.graphql.fuzz.values import POOL, Guesses, pool_value
+
+__all__ = ["Collection", "RestMaker"]
+
+_ID_TYPES: Final = {"int": "NUMBER", "long": "NUMBER", "double": "NUMBER", "string": "STRING"}
+_MOST_PATHS: Final = 60
+
+
+@dataclass(slots=True)
+class Collection:
+    """A collection and the path that it is served at; `strangers` are ids of excluded rows."""
+
+    namespace: str
+    path: str
+    shape: Node
+    aggregations: list[str] = field(default_factory=list)
+    strangers: list[Any] = field(default_factory=list)
+
+    @property
+    def id_kind(self) -> str:
+        """What its ids are."""
+        return self.shape.at(("_id",)).kind
+
+    def list_paths(self) -> list[str]:
+        """Its properties, hidden ones first."""
+        leaves = sorted(self.shape.leaves(), key=lambda one: not one[1].hidden_by)
+        return [".".join(path) for path, _ in leaves][:_MOST_PATHS]
+
+
+class RestMaker:
+    """Makes requests about some collections."""
+
+    def __init__(self, collections: list[Collection], random: Random, guesses: Guesses) -> None:
+        self._collections = collections
+        self._random = random
+        self._guesses = guesses
+
+    def make(self) -> Operation:
+        """One more request."""
+        one = self._random.choice(self._collections)
+        if self._random.random() < 0.25:  # noqa: PLR2004 - reads tell most
+            return self._write(one)
+        return self._read(one)
+
+    def sweep(self) -> Iterator[Operation]:
+        """What everybody tries first, for every collection and each of its properties."""
+        for one in self._collections:
+            yield self._get(one, "", pagesize=100)
+            yield self._get(one, "/_size")
+            yield self._get(one, "", count="exact", pagesize=1)
+            yield self._get(one, "", count="estimated", pagesize=1)
+            for name in one.aggregations:
+                yield self._get(one, f"/_aggrs/{quote(name)}")
+            for id in (*(pool_value(one.id_kind, n) for n in range(POOL)), *one.strangers):
+                path, parameters = self._locate(one, id)
+                yield self._get(one, path, **parameters)
+            for steps, node in one.shape.leaves():
+                if node.hidden_by:
+                    name = ".".join(steps)
+                    yield self._get(one, "", sort=name, keys={"_id": 1})
+                    yield self._get(one, "", filter={name: {"$gt": self._value(node)}})
+
+    def _get(self, one: Collection, path: str, **parameters: Any) -> Operation:
+        return Operation(REST, "GET", one.path + path, parameters, namespace=one.namespace)
+
+    def _read(self, one: Collection) -> Operation:
+        random = self._random
+        parameters: dict[str, Any] = {"pagesize": random.choice([1, 3, 100])}
+        path = random.choice(["", "", "", "/_size"])
+        if random.random() < 0.2:  # noqa: PLR2004 - each of these now and then
+            ids = [pool_value(one.id_kind, random.randrange(POOL)), *one.strangers]
+            path, parameters = self._locate(one, random.choice(ids))
+        elif one.aggregations and random.random() < 0.25:  # noqa: PLR2004
+            path = f"/_aggrs/{quote(random.choice(one.aggregations))}"
+            parameters["avars"] = {"limit": 5, "name": self._guesses.choose("string")}
+        for chance, name, make in (
+            (0.6, "filter", self._filter),
+            (0.4, "sort", self._sort),
+            (0.3, "keys", self._keys),
+            (0.2, "count", lambda one: random.choice(["exact", "estimated"])),
+            (0.15, "page", lambda one: random.choice([1, 2, 3])),
+            (0.15, "after", lambda one: ""),
+            (0.1, "hint", lambda one: {random.choice(one.list_paths() or ["_id"]): 1}),
+        ):
+            if random.random() < chance:
+                parameters[name] = make(one)
+        if "after" in parameters:
+            parameters.pop("page", None)
+        method = "HEAD" if random.random() < 0.05 else "GET"  # noqa: PLR2004
+        return Operation(REST, method, one.path + path, parameters, namespace=one.namespace)
+
+    def _write(self, one: Collection) -> Operation:
+        random = self._random
+        path, parameters = self._locate(one, pool_value(one.id_kind, random.randrange(POOL)))
+        headers = {}
+        if random.random() < 0.3:  # noqa: PLR2004 - as if it had been read before
+            headers["If-Match"] = "0" * 24
+        if random.random() < 0.5:  # noqa: PLR2004
+            parameters["filter"] = self._filter(one)
+        new = {"_id": to_json(pool_value(one.id_kind, random.randrange(POOL)), JsonMode.STANDARD)}
+        method, where, body = random.choice(
+            [
+                ("PATCH", path, self._update(one)),
+                ("PATCH", "/*", self._update(one)),
+                ("DELETE", path, None),
+                ("DELETE", "/*", None),
+                ("PUT", path, {"a": 1}),
+                ("POST", "", new),
+                ("POST", "", [new, {"a": 1}]),
+            ]
+        )
+        if where == "/*":
+            parameters = {"filter": parameters.get("filter") or self._filter(one)}
+        elif not where:
+            parameters = {"wm": random.choice(["insert", "update", "upsert"])}
+        whole = one.path + where
+        return Operation(REST, method, whole, parameters, headers, body, one.namespace)
+
+    def _locate(self, one: Collection, id: Any) -> tuple[str, dict[str, Any]]:
+        parameters = {"id_type": _ID_TYPES[one.id_kind]} if one.id_kind in _ID_TYPES else {}
+        return f"/{quote(str(id), safe='')}", parameters
+
+    def _value(self, node: Node) -> Any:
+        value = self._guesses.choose(node.kind, node.values)
+        return to_json(value, JsonMode.STANDARD)
+
+    def _filter(self, one: Collection, depth: int = 0) -> dict[str, Any]:
+        random = self._random
+        if depth == 0 and random.random() < 0.2:  # noqa: PLR2004
+            branches = [self._filter(one, 1) for _ in range(random.choice([1, 2]))]
+            return {random.choice(["$and", "$or", "$nor"]): branches}
+        leaves = list(one.shape.leaves())
+        path, node = random.choice(leaves)
+        name = ".".join(path)
+        value = self._value(node)
+        if random.random() < 0.1:  # noqa: PLR2004 - operators that look at more than one property
+            whole: list[dict[str, Any]] = [
+                {"$expr": {"$gt": [f"${name}", {"$literal": value}]}},
+                {"$jsonSchema": {"required": [path[0]]}},
+                {"$where": f"this.{name} > 'm'"},
+            ]
+            return random.choice(whole)
+        conditions: list[Any] = [
+            *(value, {"$gt": value}, {"$lt": value}, {"$ne": value}, {"$exists": True}),
+            *({"$in": [value, None]}, {"$regex": "^[a-m]"}, {"$type": "string"}, {"$size": 1}),
+            *({"$not": {"$gt": value}}, {"$elemMatch": {"$gt": value}}),
+        ]
+        return {name: random.choice(conditions)}
+
+    def _sort(self, one: Collection) -> str:
+        sign: str = self._random.choice(["", "-"])
+        return sign + self._random.choice(one.list_paths() or ["_id"])
+
+    def _keys(self, one: Collection) -> dict[str, Any]:
+        name = self._random.choice(one.list_paths() or ["_id"])
+        shown: Any = self._random.choice([1, 0, f"${name}", {"$slice": 1}, {"$meta": "indexKey"}])
+        return {self._random.choice([name, "other"]): shown}
+
+    def _update(self, one: Collection) -> dict[str, Any]:
+        leaves = [(path, node) for path, node in one.shape.leaves() if path[0] != "_id"]
+        if not leaves:
+            return {"$set": {"a": 1}}
+        path, node = self._random.choice(leaves)
+        name = ".".join(path)
+        updates: list[dict[str, Any]] = [
+            {"$set": {"a": 1}},
+            {"$rename": {name: "other"}},
+            {"$max": {name: self._value(node)}},
+            {"$inc": {name: 1}},
+            {"$push": {name: {"$each": [1], "$slice": 1}}},
+            {"$pull": {name: {"$gt": self._value(node)}}},
+        ]
+        return self._random.choice(updates)

@@ -1,0 +1,107 @@
+"""The leak check from the beginning to the end: read, copy, plant, search, drop."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from docgraph.access.explain import Question
+from docgraph.cli.fuzz.barriers import find_barriers
+from docgraph.cli.fuzz.leaks import Findings
+from docgraph.cli.fuzz.material import Material, gather
+from docgraph.cli.fuzz.planting import Planting
+from docgraph.cli.fuzz.renaming import Renaming
+from docgraph.cli.fuzz.search import Bounds, Search
+from docgraph.cli.fuzz.world import World, open_world, prepare_world
+from docgraph.cli.workbench import open_workbench
+from docgraph.config import Sources
+from docgraph.rest.sections import Mongo
+from docgraph.server.prepare import Prepared
+from docgraph.store.driver.scratch import open_scratch
+from docgraph.store.sections import MClient
+
+__all__ = ["Task", "check_leaks"]
+
+_WORLDS = "ab"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is to be checked: an app of a configuration, as a caller; `tell` hears of progress."""
+
+    sources: Sources
+    prepared: Prepared
+    app: str
+    question: Question
+    bounds: Bounds
+    tell: Callable[[int, int], None]
+
+
+async def check_leaks(task: Task, address: str) -> Findings:
+    """Look for leaks; the scratch databases are gone at the end."""
+    prepared, seed = task.prepared, task.bounds.seed
+    _end_by_signal(signal.SIGTERM)
+    prefix = f"docgraph_fuzz_{secrets.token_hex(4)}_"
+    async with open_scratch(prepared.config.get(MClient), address, prefix) as scratch:
+        async with open_workbench(prepared, address) as bench:
+            material = await gather(bench, scratch, prepared, task.app, task.question)
+        uri = material.app.definition.uri
+        findings = Findings(uri, _describe(material), seed, notes=list(material.notes))
+        findings.notes += _find_limits(prepared, material)
+        planting = Planting(prepared, scratch, material, findings, seed)
+        async with AsyncExitStack() as stack:
+            for letter in _WORLDS:
+                renaming = Renaming(f"{prefix}{letter}_")
+                await planting.copy(renaming)
+                world = await _start(stack, task, material, renaming, address)
+                planting.worlds.append(world)
+            barriers = await find_barriers(planting.worlds[0], material)
+            for name in material.surface.shapes:
+                await planting.plant(name, barriers)
+            planting.note_hidden(barriers)
+            findings.notes += barriers.notes
+            if findings.hidden:
+                await Search(planting, barriers, task.bounds, task.tell, findings).run()
+            else:
+                findings.notes.append("nothing is hidden from this caller, so nothing was tried")
+    return findings
+
+
+def _find_limits(prepared: Prepared, material: Material) -> Iterator[str]:
+    """What this configuration keeps the check from."""
+    if not material.app.definition.enabled:
+        yield "the app is disabled: nobody can ask it"
+    for mount in prepared.config.get(Mongo).mongo_mounts:
+        if "{" in mount.what or "{" in mount.where:
+            yield f"REST: the mount at {mount.where} has variables, and was left out"
+
+
+def _end_by_signal(number: signal.Signals) -> None:
+    """Let a signal end the check as Ctrl-C does, so that nothing is left behind."""
+    current = asyncio.current_task()
+    if current is not None:
+        asyncio.get_running_loop().add_signal_handler(number, current.cancel)
+
+
+async def _start(
+    stack: AsyncExitStack, task: Task, material: Material, renaming: Renaming, address: str
+) -> World:
+    prepared = prepare_world(
+        task.sources,
+        task.prepared,
+        renaming,
+        material.account,
+        databases=material.databases,
+        file_rules=material.file_rules,
+    )
+    return await stack.enter_async_context(open_world(prepared, address, renaming))
+
+
+def _describe(material: Material) -> str:
+    if material.account is None:
+        return "an unknown caller"
+    return f"{material.account.name} (roles: {', '.join(material.roles) or 'none'})"

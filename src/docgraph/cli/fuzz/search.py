@@ -1,0 +1,258 @@
+"""The search: what everybody tries first, then anything, until it is enough."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Final
+
+from docgraph.cli.fuzz.agents import AgentMaker, message, read_result
+from docgraph.cli.fuzz.barriers import Barriers, app_path
+from docgraph.cli.fuzz.documents import Made
+from docgraph.cli.fuzz.judge import Judge
+from docgraph.cli.fuzz.leaks import DIFFERENCE, Findings, Leak, Showing, advise
+from docgraph.cli.fuzz.operation import GRAPHQL, MCP, REST, STREAMS, Operation
+from docgraph.cli.fuzz.planting import Planting
+from docgraph.cli.fuzz.rest import RestMaker
+from docgraph.cli.fuzz.streams import Listener, list_streams
+from docgraph.graphql.fuzz.queries import QueryMaker
+from docgraph.graphql.fuzz.values import Canary, Guesses
+from docgraph.graphql.sections import Graphql
+from docgraph.mcp.sections import Mcp
+
+__all__ = ["Bounds", "Search"]
+
+_MOST_LEAKS: Final = 20
+_MOST_CAUSES: Final = 30
+_GUESSED: Final = 8  # canaries of a kind that a caller may guess
+
+Makers = dict[str, tuple[Iterator[Operation], Callable[[], Operation]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """When it is enough: so many operations, or so many seconds."""
+
+    operations: int | None
+    seconds: float | None
+    seed: int
+
+
+@dataclass(slots=True)
+class Search:
+    """Asks both worlds, and keeps what was found."""
+
+    planting: Planting
+    barriers: Barriers
+    bounds: Bounds
+    tell: Callable[[int, int], None]
+    findings: Findings
+    judge: Judge = field(init=False)
+
+    def __post_init__(self) -> None:
+        planting = self.planting
+        names = planting.material.surface.secret_names
+        self.judge = Judge(planting.worlds, planting.finder, names, planting.restore)
+
+    async def run(self) -> None:
+        """Until it is enough."""
+        random = Random(self.bounds.seed)  # noqa: S311 - to be repeated
+        started, count = time.monotonic(), 0
+        async with aclosing(self._ask_all(random)) as asked:
+            async for operation, shown in asked:
+                count += 1
+                for showing in shown:
+                    await self._add(operation, showing)
+                self.tell(count, len(self.findings.leaks))
+                if self._is_enough(count, time.monotonic() - started):
+                    break
+        await self._drop_symptoms()
+
+    def _is_enough(self, count: int, seconds: float) -> bool:
+        if len(self.findings.leaks) >= _MOST_LEAKS:
+            self.findings.notes.append(f"ended after {_MOST_LEAKS} leaks: there may be more")
+            return True
+        most, longest = self.bounds.operations, self.bounds.seconds
+        return (most is not None and count >= most) or (longest is not None and seconds >= longest)
+
+    async def _ask_all(
+        self, random: Random
+    ) -> AsyncGenerator[tuple[Operation, list[Showing]], None]:
+        """Streams, what everybody tries first, and then anything, without end."""
+        makers = await self._build_makers(random)
+        listener = Listener(self.planting.worlds[0], self.planting.scratch, self.judge, random)
+        for collection in self.barriers.collections:
+            made = self.planting.made.get(collection.namespace)
+            if made is None:
+                continue
+            for operation in list_streams(self.planting.material, collection):
+                shown, is_open = await listener.follow(operation, collection, made[0])
+                self._count(operation, is_open)
+                await self.planting.restore(collection.namespace)
+                yield operation, shown
+        for operation in _take_turns([sweep for sweep, _ in makers.values()]):
+            yield operation, await self._try(operation)
+        doors = list(makers)
+        weights = [3 if self.findings.answered.get(door) else 1 for door in doors]
+        while True:
+            make = makers[random.choices(doors, weights)[0]][1]
+            operation = make()
+            yield operation, await self._try(operation)
+
+    async def _build_makers(self, random: Random) -> Makers:
+        """For each door that is open: what is tried in any case, and what comes by chance."""
+        guesses = Guesses(random, self._collect_guesses())
+        material, world = self.planting.material, self.planting.worlds[0]
+        sections = world.app.plugins.values["configuration"]
+        queries = QueryMaker(material.app, material.roles, random, guesses, self._collect_words())
+        path = app_path(material, sections[Graphql.section_name])
+
+        def ask(text: str, variables: dict[str, Any]) -> Operation:
+            body = {"query": text} | ({"variables": variables} if variables else {})
+            return Operation(GRAPHQL, "POST", path, body=body)
+
+        def ask_once() -> Operation:
+            query = queries.make()
+            return ask(query.text, query.variables)
+
+        swept = [ask(one.text, one.variables) for one in queries.sweep()]
+        stored = [{"operation": one.name} for one in material.app.definition.operations]
+        swept += [Operation(GRAPHQL, "POST", path, body=one) for one in stored]
+        makers: dict[str, Any] = {GRAPHQL: (iter(swept), ask_once)}
+        if self.barriers.collections:
+            for one in self.barriers.collections:
+                made = self.planting.made.get(one.namespace, (Made(),))[0]
+                one.strangers = [doc["_id"] for doc in made.excluded][-2:]
+            rest = RestMaker(self.barriers.collections, random, guesses)
+            makers[REST] = (rest.sweep(), rest.make)
+        agents = sections.get(Mcp.section_name)
+        if isinstance(agents, Mcp) and agents.enabled:
+            reply = await self.planting.worlds[0].send(message(agents.uri, "tools/list"))
+            tools = read_result(reply.body).get("tools") or []
+            uri = material.app.definition.uri
+            if tools:
+                agent = AgentMaker(agents.uri, tools, uri, queries, random, guesses)
+                makers[MCP] = (agent.sweep(), agent.make)
+        self._note_doors(makers, agents)
+        return makers
+
+    def _note_doors(self, makers: dict[str, Any], agents: Any) -> None:
+        if REST not in makers:
+            self.findings.notes.append("REST: nothing was tried, as nothing is open to the caller")
+        if MCP not in makers:
+            is_on = isinstance(agents, Mcp) and agents.enabled
+            why = "no tool is offered to the caller" if is_on else "mcp.enabled is off"
+            self.findings.notes.append(f"MCP: {why}")
+
+    def _collect_guesses(self) -> dict[str, list[Any]]:
+        """Secrets of the first world that a caller happens to guess, by kind."""
+        found: dict[str, list[Any]] = {}
+        for name, (first, _) in self.planting.made.items():
+            shape = self.planting.material.surface.shapes[name]
+            for _, canary in first.canaries:
+                known = found.setdefault(shape.at(canary.path.split(".")).kind or "string", [])
+                if len(known) < _GUESSED:
+                    known.append(canary.value)
+        return found
+
+    def _collect_words(self) -> list[str]:
+        """Texts that definitions compare with."""
+        return sorted(
+            {
+                value
+                for shape in self.planting.material.surface.shapes.values()
+                for _, node in shape.leaves()
+                for value in node.values
+                if isinstance(value, str)
+            }
+        )
+
+    async def _try(self, operation: Operation) -> list[Showing]:
+        before = self.judge.answered
+        shown = await self.judge.try_out(operation)
+        self._count(operation, self.judge.answered > before)
+        return shown
+
+    def _count(self, operation: Operation, is_answered: bool) -> None:
+        tried, answered = self.findings.tried, self.findings.answered
+        tried[operation.door] = tried.get(operation.door, 0) + 1
+        answered[operation.door] = answered.get(operation.door, 0) + is_answered
+
+    async def _add(self, operation: Operation, showing: Showing) -> None:
+        if showing.kind == DIFFERENCE:
+            await self._add_difference(operation)
+        elif not self._is_known(operation, showing):
+            await self._keep(operation, showing)
+
+    def _is_known(self, operation: Operation, showing: Showing) -> bool:
+        key = showing.key(operation)
+        return any(one.showing.key(one.operation) == key for one in self.findings.leaks)
+
+    async def _keep(self, operation: Operation, showing: Showing) -> None:
+        if operation.door != STREAMS:  # one that is opened again tells of other changes
+            operation, showing = await self.judge.shrink(operation, showing)
+        self.findings.leaks.append(Leak(operation, showing, advise(operation, showing)))
+
+    async def _add_difference(self, operation: Operation) -> None:
+        """Only one that is left when the worlds agree on what this door shows anyway."""
+        async with self._agreeing(self._list_known(operation.door)):
+            found = await self.judge.find_difference(operation)
+            if found is None:
+                return
+            smallest, showing = await self.judge.shrink(operation, found)
+        showing = replace(showing, cause=await self._find_cause(smallest))
+        if not self._is_known(smallest, showing):
+            self.findings.leaks.append(Leak(smallest, showing, advise(smallest, showing)))
+
+    async def _find_cause(self, operation: Operation) -> Canary | None:
+        """The one secret without which the worlds give the same answer."""
+        known = self._list_known(operation.door)
+        places: dict[tuple[Any, ...], Canary] = {}
+        for first, _ in self.planting.made.values():
+            for _, one in first.canaries:
+                places.setdefault((one.namespace, one.is_row or one.path), one)
+        for canary in list(places.values())[:_MOST_CAUSES]:
+            async with self._agreeing([*known, canary]):
+                if await self.judge.find_difference(operation) is None:
+                    return canary
+        return None
+
+    def _list_known(self, door: str) -> list[Canary]:
+        """What is known to be shown at a door, or to make a difference there."""
+        leaks = (one.showing for one in self.findings.leaks if one.operation.door == door)
+        return [one for leak in leaks for one in (leak.canary, leak.cause) if one is not None]
+
+    @asynccontextmanager
+    async def _agreeing(self, canaries: Sequence[Canary]) -> AsyncIterator[None]:
+        """Worlds that agree on some secrets, for a while."""
+        changed = await self.planting.equalise(canaries)
+        try:
+            yield
+        finally:
+            for name in changed:
+                await self.planting.restore(name)
+
+    async def _drop_symptoms(self) -> None:
+        """Differences that were found first, and come of what was found later."""
+        for leak in [one for one in self.findings.leaks if one.showing.kind == DIFFERENCE]:
+            door = leak.operation.door
+            shown = [
+                one.showing.canary for one in self.findings.leaks if one.operation.door == door
+            ]
+            async with self._agreeing([one for one in shown if one is not None]):
+                if await self.judge.find_difference(leak.operation) is None:
+                    self.findings.leaks.remove(leak)
+
+
+def _take_turns(several: list[Iterator[Operation]]) -> Iterator[Operation]:
+    """One of each in turn, so that few operations reach every door."""
+    pending = list(several)
+    while pending:
+        for one in list(pending):
+            try:
+                yield next(one)
+            except StopIteration:
+                pending.remove(one)

@@ -1,0 +1,263 @@
+"""Which properties of which collections an app reads, and which of them it hides from a caller."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeGuard
+
+from graphql import (
+    GraphQLEnumType,
+    GraphQLField,
+    GraphQLInterfaceType,
+    GraphQLNamedType,
+    GraphQLObjectType,
+    GraphQLUnionType,
+    get_named_type,
+    get_nullable_type,
+    is_abstract_type,
+    is_list_type,
+)
+
+from docgraph.graphql.apps.app import App
+from docgraph.graphql.definition.mapping import AggregationMapping, FieldMapping, QueryMapping
+from docgraph.graphql.fuzz.shape import Link, Node, find_constants, mark_path
+
+__all__ = ["Surface", "survey_app"]
+
+_KINDS: Final = {
+    "String": "string",
+    "ID": "string",
+    "Int": "int",
+    "Long": "long",
+    "Float": "double",
+    "Boolean": "bool",
+    "DateTime": "date",
+    "ObjectId": "objectId",
+    "Decimal128": "decimal",
+    "Timestamp": "timestamp",
+    "BsonDocument": "object",
+}
+_NUMERIC: Final = frozenset({"$sum", "$avg", "$add", "$subtract", "$multiply", "$divide", "$abs"})
+_KEEPING: Final = frozenset(
+    {"$match", "$sort", "$limit", "$skip", "$lookup", "$addFields", "$set", "$unwind", "$sample"}
+)
+_FIELD: Final = re.compile(r"\$([A-Za-z_][\w.]*)")
+_EQUALS: Final = re.compile(r"field-eq\(\s*field\s*=\s*([\w.]+)\s*,\s*value\s*=\s*'([^']*)'")
+_EXISTS: Final = re.compile(r"field-exists\(([^)]*)\)")
+_DEEPEST: Final = 6
+
+Path = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Surface:
+    """Shapes by namespace, what belongs together, and names that the caller must not learn."""
+
+    shapes: dict[str, Node] = field(default_factory=dict)
+    links: list[Link] = field(default_factory=list)
+    secret_names: frozenset[str] = frozenset()
+
+    def shape(self, namespace: str) -> Node:
+        """The shape of a collection, new or not."""
+        return self.shapes.setdefault(namespace, Node())
+
+
+def survey_app(app: App, roles: Iterable[str]) -> Surface:
+    """What the app reads, with what `@visible` hides from a caller with these roles."""
+    held = tuple(roles)
+    walk = _Walk(app, app.visibility.hidden_from(held))
+    walk.run()
+    surface = walk.surface
+    surface.secret_names = frozenset(_find_secret_names(app, held))
+    _join_kinds(surface)
+    return surface
+
+
+def _find_secret_names(app: App, roles: tuple[str, ...]) -> Iterator[str]:
+    """Names of hidden fields that nothing else in the schema has, not even as a word."""
+    from graphql import print_schema
+
+    words = set(re.findall(r"\w+", print_schema(app.visible_to(roles).schema).lower()))
+    for _, name in app.visibility.hidden_from(roles):
+        if name.lower() not in words and len(name) > 3:  # noqa: PLR2004 - shorter ones are anywhere
+            yield name
+
+
+def _join_kinds(surface: Surface) -> None:
+    """Properties that hold the same values are of one kind."""
+    for link in surface.links:
+        left, right = (surface.shape(name).at(path) for name, path in (link.left, link.right))
+        left.is_key = right.is_key = True
+        kind = left.kind or right.kind
+        left.kind, right.kind = left.kind or kind, right.kind or kind
+
+
+class _Walk:
+    """From `Query` along the mappings."""
+
+    def __init__(self, app: App, hidden: frozenset[tuple[str, str]]) -> None:
+        self._app = app
+        self._hidden = hidden
+        self._seen: set[tuple[str, str, Path, str]] = set()
+        self.surface = Surface()
+
+    def run(self) -> None:
+        """Everything that can be reached."""
+        query = self._app.schema.query_type
+        for name in self._app.mappings.get("Query", {}):
+            if query is not None and name in query.fields:
+                self._follow("Query", name, query.fields[name], ("", (), ""))
+
+    def _follow(
+        self, owner: str, name: str, field: GraphQLField, parent: tuple[str, Path, str]
+    ) -> None:
+        mapping = self._app.mappings.get(owner, {}).get(name)
+        type_ = get_named_type(field.type)
+        if isinstance(mapping, FieldMapping) and parent[0]:
+            self._read_property((owner, name), field, mapping, parent)
+        elif isinstance(mapping, QueryMapping | AggregationMapping):
+            namespace = f"{mapping.db}.{mapping.collection}"
+            written = self._app.definition.mappings.get(owner, {}).get(name, {})
+            self._read_mapping(namespace, written, parent)
+            self._enter(type_, "" if _reshapes(written.get("stages")) else namespace, (), "")
+
+    def _read_property(
+        self,
+        coordinates: tuple[str, str],
+        field: GraphQLField,
+        mapping: FieldMapping,
+        parent: tuple[str, Path, str],
+    ) -> None:
+        namespace, prefix, why = parent
+        node = self.surface.shape(namespace).at((*prefix, *mapping.path))
+        node.is_list = node.is_list or is_list_type(get_nullable_type(field.type))
+        if coordinates in self._hidden:
+            why = f"@visible on {'.'.join(coordinates)}"
+        type_ = get_named_type(field.type)
+        if isinstance(type_, GraphQLObjectType | GraphQLInterfaceType | GraphQLUnionType):
+            steps = (step for step in mapping.path if not step.isdigit())
+            self._enter(type_, namespace, (*prefix, *steps), why)
+            return
+        node.kind = node.kind or _KINDS.get(type_.name, "string")
+        if isinstance(type_, GraphQLEnumType):
+            node.values += [one for one in self._app.enums[type_.name].stored.values()]
+            node.kind = "enum"
+        if why and why not in node.hidden_by:
+            node.hidden_by.append(why)
+
+    def _enter(self, type_: GraphQLNamedType, namespace: str, prefix: Path, why: str) -> None:
+        key = (type_.name, namespace, prefix, why)
+        if key in self._seen or len(prefix) > _DEEPEST:
+            return
+        self._seen.add(key)
+        if is_abstract_type(type_):
+            if namespace:
+                self._read_resolver(type_.name, self.surface.shape(namespace).at(prefix))
+            for one in self._app.schema.get_possible_types(type_):
+                self._enter(one, namespace, prefix, why)
+        elif isinstance(type_, GraphQLObjectType):
+            for name, field in type_.fields.items():
+                self._follow(type_.name, name, field, (namespace, prefix, why))
+
+    def _read_resolver(self, name: str, shape: Node) -> None:
+        """What tells the types of an interface or union apart."""
+        written = self._app.definition.mappings.get(name, {})
+        predicates = written.get("$typeResolver", {}) if isinstance(written, dict) else {}
+        for text in predicates.values() if isinstance(predicates, dict) else ():
+            for path, value in _EQUALS.findall(str(text)):
+                node = mark_path(shape, path)
+                try:
+                    node.values.append(json.loads(value))
+                except ValueError:
+                    continue  # a form of the database, which no document is made for
+            for paths in _EXISTS.findall(str(text)):
+                for path in paths.split(","):
+                    mark_path(shape, path.strip(" '\"")).is_optional = True
+
+    def _read_mapping(
+        self, namespace: str, written: Mapping[str, Any], parent: tuple[str, Path, str]
+    ) -> None:
+        shape = self.surface.shape(namespace)
+        for path in find_constants(shape, written.get("find", {})):
+            self._link(namespace, path, _find_condition(written["find"], path), parent)
+        for path in written.get("sort") or () if isinstance(written.get("sort"), dict) else ():
+            if path[:1] != "$":
+                mark_path(shape, path)
+        self._read_stages(namespace, written.get("stages") or [], parent)
+
+    def _link(
+        self, namespace: str, path: str, condition: Any, parent: tuple[str, Path, str]
+    ) -> None:
+        """`{"authorId": {"$fk": "_id"}}`: the children have what the parent has."""
+        is_list = isinstance(condition, dict) and "$in" in condition
+        inner = condition.get("$in", condition.get("$eq", condition)) if _is(condition) else None
+        named = inner.get("$fk") if _is(inner) else None
+        named = named[0] if isinstance(named, list) and named else named
+        if isinstance(named, str) and parent[0]:
+            own = (*parent[1], *named.split("."))
+            self.surface.shape(parent[0]).at(own).is_list |= is_list
+            self.surface.links.append(Link((parent[0], own), (namespace, tuple(path.split(".")))))
+
+    def _read_stages(self, namespace: str, stages: Any, parent: tuple[str, Path, str]) -> None:
+        shape = self.surface.shape(namespace)
+        for stage in _flatten(stages):
+            for path in find_constants(shape, stage.get("$match", {})):
+                self._link(namespace, path, _find_condition(stage["$match"], path), parent)
+            lookup = stage.get("$lookup")
+            if _is(lookup) and isinstance(lookup.get("from"), str):
+                other = f"{namespace.partition('.')[0]}.{lookup['from']}"
+                local, foreign = lookup.get("localField"), lookup.get("foreignField")
+                if isinstance(local, str) and isinstance(foreign, str):
+                    ends = ((namespace, tuple(local.split("."))), (other, (foreign,)))
+                    self.surface.links.append(Link(*ends))
+            for path, operator in _find_fields(stage, ""):
+                node = mark_path(shape, path)
+                if operator in _NUMERIC:
+                    node.kind = node.kind or "int"
+
+
+def _reshapes(stages: Any) -> bool:
+    """Whether what comes out of stages has other properties than the documents."""
+    return any(not _KEEPING.issuperset(stage) for stage in _flatten(stages))
+
+
+def _is(value: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
+
+
+def _flatten(stages: Any) -> Iterator[dict[str, Any]]:
+    """The stages, those of `$ifarg` included."""
+    for stage in stages if isinstance(stages, list) else ():
+        if _is(stage) and "$ifarg" in stage:
+            yield from _flatten(stage["$ifarg"])
+        elif _is(stage):
+            yield stage
+        elif isinstance(stage, list):
+            yield from _flatten(stage)
+
+
+def _find_condition(filter: Any, path: str) -> Any:
+    """What a filter says of a path, wherever it stands."""
+    if isinstance(filter, list):
+        return next((one for item in filter if (one := _find_condition(item, path))), None)
+    if not _is(filter):
+        return None
+    if path in filter:
+        return filter[path]
+    return _find_condition(list(filter.values()), path)
+
+
+def _find_fields(value: Any, operator: str) -> Iterator[tuple[str, str]]:
+    """The `$paths` of a stage, each with the operator around it."""
+    if isinstance(value, str) and (found := _FIELD.fullmatch(value)):
+        yield found[1], operator
+    elif isinstance(value, list):
+        for item in value:
+            yield from _find_fields(item, operator)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in ("$lookup", "$arg", "$fk", "$literal"):
+                yield from _find_fields(inner, key if key[:1] == "$" else operator)

@@ -1,0 +1,176 @@
+"""Values of made-up documents: ordinary ones that everybody may see, and canaries that nobody may.
+
+Ordinary values come from small pools, the same for every collection, so that documents refer to
+each other and callers can guess what to ask for. A canary is random and found nowhere else.
+"""
+
+from __future__ import annotations
+
+import string
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, Final
+
+from docgraph.codec.types import Binary, Decimal128, Int64, ObjectId, Timestamp
+
+__all__ = ["POOL", "Canary", "Finder", "Guesses", "make_canary", "pool_value"]
+
+POOL: Final = 8
+_START: Final = datetime(2024, 1, 1, 12, 0)
+_FAR: Final = datetime(2100, 1, 1)
+_SHORTEST: Final = 8  # characters by which a canary is told from chance
+_UUID: Final = 4
+_HALVES: Final = (string.ascii_lowercase[:13], string.ascii_lowercase[13:])
+
+
+_ORDINARY: Final[Mapping[str, Callable[[int], Any]]] = {
+    "int": int,
+    "long": Int64,
+    "double": lambda number: number + 0.5,
+    "bool": lambda number: number % 2 == 0,
+    "date": lambda number: _START + timedelta(days=number),
+    "objectId": lambda number: ObjectId(f"{number:024x}"),
+    "decimal": lambda number: Decimal128(f"{number}.25"),
+    "timestamp": lambda number: Timestamp(number + 1, 1),
+    "binary": lambda number: bytes([number]) * 4,
+    "uuid": lambda number: Binary(bytes([number]) * 16, _UUID),
+    "object": lambda number: {"text": f"word{number}"},
+}
+
+
+def pool_value(kind: str, number: int) -> Any:
+    """The ordinary value of that number."""
+    make = _ORDINARY.get(kind)
+    return f"word{number % POOL}" if make is None else make(number % POOL)
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """A secret value and where it lies; `reason` is what keeps it from the caller."""
+
+    value: Any
+    namespace: str
+    path: str
+    reason: str
+    is_row: bool = False  # the whole document is kept from the caller
+
+
+def _make_text(random: Random, world: int) -> str:
+    """Letters only: no encoding of texts changes them."""
+    first = random.choice(_HALVES[world % 2])
+    return first + "".join(random.choices(string.ascii_lowercase, k=19))
+
+
+def _make_number(random: Random, world: int, least: int) -> int:
+    """A number of as many digits as `least` has."""
+    return least * (1 + 4 * (world % 2)) + random.randrange(least * 4)
+
+
+def _make_small(random: Random, world: int) -> int:
+    """The same within 32 bits, and with ten digits."""
+    return 1_100_000_000 + 500_000_000 * (world % 2) + random.randrange(500_000_000)
+
+
+_SECRET: Final[Mapping[str, Callable[[Random, int], Any]]] = {
+    "int": _make_small,
+    "long": lambda random, world: Int64(_make_number(random, world, 10**14)),
+    "double": lambda random, world: _make_number(random, world, 10**9) + 0.25,
+    "date": lambda random, world: _FAR + timedelta(seconds=_make_number(random, world, 10**9)),
+    "objectId": lambda random, world: ObjectId(random.randbytes(12)),
+    "decimal": lambda random, world: Decimal128(f"{_make_number(random, world, 10**12)}.5"),
+    "timestamp": lambda random, world: Timestamp(_make_small(random, world), 1),
+    "binary": lambda random, world: random.randbytes(12),
+    "uuid": lambda random, world: Binary(random.randbytes(16), _UUID),
+    "object": lambda random, world: {"text": _make_text(random, world)},
+}
+
+
+def make_canary(kind: str, random: Random, world: int) -> Any:
+    """A secret value of a kind.
+
+    Those of two worlds lie on two sides: whatever compares them tells the worlds apart.
+    """
+    if kind == "bool":
+        return world % 2 == 0
+    return _SECRET.get(kind, _make_text)(random, world)
+
+
+class Finder:
+    """Looks for canaries in what is answered, in plain and encoded."""
+
+    def __init__(self) -> None:
+        self._forms: dict[str, list[tuple[str, Canary]]] = {}
+
+    def add(self, canary: Canary) -> None:
+        """One more to look for; values without room for chance are not looked for."""
+        for form in _spell(canary.value):
+            if len(form) >= _SHORTEST:
+                self._forms.setdefault(form[:_SHORTEST], []).append((form, canary))
+
+    def find(self, data: bytes, *, besides: str = "") -> list[Canary]:
+        """The canaries in some bytes, those left out that the caller has sent himself."""
+        text = data.decode("utf-8", "replace").lower()
+        said = besides.lower()
+        found: dict[int, Canary] = {}
+        for start in range(len(text) - _SHORTEST + 1):
+            for form, canary in self._forms.get(text[start : start + _SHORTEST], ()):
+                if text.startswith(form, start) and not _was_said(canary, said):
+                    found[id(canary)] = canary
+        return list(found.values())
+
+
+def _was_said(canary: Canary, said: str) -> bool:
+    return any(form in said for form in _spell(canary.value))
+
+
+def _spell(value: Any) -> Iterator[str]:
+    """How a value may stand in an answer, in lower case; not at all, where it could be chance."""
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _spell(inner)
+    elif isinstance(value, str):
+        yield value
+        yield from _encode(value.encode())
+    elif isinstance(value, bytes):
+        yield value.hex()
+        yield b64encode(value).decode().rstrip("=").lower()
+    elif isinstance(value, datetime):
+        yield value.isoformat()[:19].lower()
+        yield str(int(value.replace(tzinfo=UTC).timestamp() * 1000))
+    elif isinstance(value, Timestamp):
+        yield str(value.time)
+    elif isinstance(value, float):
+        yield str(int(value))
+    elif isinstance(value, int | Decimal128 | ObjectId) and not isinstance(value, bool):
+        yield str(value)
+
+
+def _encode(data: bytes) -> Iterator[str]:
+    """Base64, wherever in a longer text it begins, and hexadecimal digits."""
+    yield data.hex()
+    for before in range(3):
+        coded = b64encode(b"\0" * before + data).decode().rstrip("=").lower()
+        yield coded[4 if before else 0 : -4]
+
+
+@dataclass(slots=True)
+class Guesses:
+    """What a caller puts into arguments and filters: ordinary values, and canaries by chance."""
+
+    random: Random
+    canaries: Mapping[str, list[Any]]  # by kind
+    is_lucky: bool = False  # for a while, every guess is a canary
+
+    def choose(self, kind: str, among: Iterable[Any] = ()) -> Any:
+        """A value of that kind."""
+        known, secret = list(among), self.canaries.get(kind)
+        if secret and self.is_lucky:
+            return self.random.choice(secret)
+        if known and self.random.random() < 0.7:  # noqa: PLR2004 - mostly what is stored
+            return self.random.choice(known)
+        if secret and self.random.random() < 0.25:  # noqa: PLR2004 - a lucky guess now and then
+            return self.random.choice(secret)
+        return pool_value(kind, self.random.randrange(POOL))

@@ -1,0 +1,130 @@
+"""Databases that are made for one occasion and dropped at its end.
+
+Nothing here passes guards or interceptors, so nothing is written but to names that nobody has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Final
+
+from pymongo.errors import CollectionInvalid, OperationFailure, PyMongoError
+
+from docgraph.exchange.data import Document
+from docgraph.exchange.errors import StartupError
+from docgraph.store.driver.client import Client, build_client, close_client
+from docgraph.store.sections import MClient
+
+__all__ = ["Scratch", "open_scratch"]
+
+_FORBIDDEN: Final = frozenset({13, 8000})  # codes of the database, and of its hosted form
+
+
+class Scratch:
+    """Reads what is there, and writes to databases whose names begin with `prefix`."""
+
+    def __init__(self, client: Client, prefix: str) -> None:
+        self._client = client
+        self._prefix = prefix
+        self._used: set[str] = set()
+
+    async def read(
+        self, db: str, collection: str, filter: Mapping[str, Any], limit: int
+    ) -> list[Document]:
+        """Documents as they are stored."""
+        return await self._client[db][collection].find(filter).limit(limit).to_list()
+
+    async def fill(self, db: str, collection: str, documents: Sequence[Document]) -> None:
+        """Make these the documents of a collection."""
+        here = self._enter(db)[collection]
+        with _explaining(db):
+            await here.delete_many({})
+            self._used.add(db)
+            if documents:
+                await here.insert_many([{**one} for one in documents])
+
+    async def create(self, db: str, collection: str) -> None:
+        """Make a collection, with the options that streams want, unless it is there."""
+        with _explaining(db):
+            await self._enter(db).create_collection(collection)
+            self._used.add(db)
+
+    async def match(self, db: str, collection: str, filter: Mapping[str, Any]) -> list[Any]:
+        """The ids of the documents that a filter lets pass."""
+        found = self._enter(db)[collection].find(filter, {"_id": 1})
+        return [one["_id"] for one in await found.to_list()]
+
+    async def insert(self, db: str, collection: str, document: Document) -> None:
+        """One more document."""
+        await self._enter(db)[collection].insert_one({**document})
+
+    async def change(self, db: str, collection: str, id: Any, values: Mapping[str, Any]) -> None:
+        """Other values in one document."""
+        await self._enter(db)[collection].update_one({"_id": id}, {"$set": dict(values)})
+
+    async def remove(self, db: str, collection: str, id: Any) -> None:
+        """One document less."""
+        await self._enter(db)[collection].delete_one({"_id": id})
+
+    async def drop(self) -> None:
+        """End every database of the prefix, whoever has made it; those used, if none are listed."""
+        if not self._used:
+            return
+        names = set(self._used)
+        with suppress(OperationFailure):
+            names |= set(await self._client.list_database_names())
+        for db in sorted(name for name in names if name.startswith(self._prefix)):
+            await self._client.drop_database(db)
+
+    def _enter(self, db: str) -> Any:
+        if not db.startswith(self._prefix):
+            raise ValueError(f"{db!r} is not a scratch database")
+        return self._client[db]
+
+
+@asynccontextmanager
+async def open_scratch(section: MClient, address: str, prefix: str) -> AsyncIterator[Scratch]:
+    """Scratch databases on that server, dropped at the end, whatever the end is."""
+    client = build_client(section, address)
+    scratch = Scratch(client, prefix)
+    try:
+        yield scratch
+    except PyMongoError as error:
+        name = (getattr(error, "details", None) or {}).get("codeName", type(error).__name__)
+        raise StartupError(
+            f"the database does not do what a leak check needs: {name}",
+            hint="`docgraph doctor` says what is wrong with the connection",
+        ) from error
+    finally:
+        try:
+            await _drop(scratch, prefix)
+        finally:
+            await close_client(client)
+
+
+async def _drop(scratch: Scratch, prefix: str) -> None:
+    try:
+        await scratch.drop()
+    except PyMongoError as error:
+        raise StartupError(
+            f"the scratch databases {prefix}… cannot be dropped",
+            hint="drop them yourself: they hold nothing but made-up documents",
+        ) from error
+
+
+@contextmanager
+def _explaining(db: str) -> Iterator[None]:
+    """Say what it means when the database refuses."""
+    try:
+        yield
+    except CollectionInvalid:
+        return  # it is there already, which is as good
+    except OperationFailure as error:
+        if error.code not in _FORBIDDEN:
+            raise
+        raise StartupError(
+            f"the user of the connection may not make the scratch database {db}",
+            hint="name another connection with --set /mclient/connection-string=…, or give the "
+            "user the role readWriteAnyDatabase meanwhile",
+        ) from error

@@ -1,0 +1,282 @@
+"""`docgraph access fuzz`: leaks that were planted are found, and nothing outside is touched."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pymongo import MongoClient
+
+from docgraph.cli.demo.data import build_blog
+from tests.guarded_mongo import GuardedMongo
+from tests.process import commands
+from tests.process.harness import ROOT, eventually
+
+Document = dict[str, Any]
+
+STAFF = """
+type Query {
+  people(name: String, minSalary: Int): [Person]
+  contacts: [Contact]
+  notes(limit: Int = 10): [Note]
+}
+type Person {
+  id: Int! name: String
+  email: String @visible(roles: ["hr"])
+  salary: Int @visible(roles: ["hr"])
+  notes: [Note]
+}
+type Contact { name: String reach: String }
+type Note { id: Int text: String owner: String author: Person }
+"""
+# It tells what lies in a property that the rules hide.
+PLUGIN = """
+from docgraph import Deadline, Initializer, Interceptor, Point, Resource, ResourceType, Write
+from docgraph import WriteKind
+
+
+class Chatty(Interceptor):
+    name = "chatty"
+    point = Point.RESPONSE
+
+    def __init__(self, config, mclient, configuration):
+        self.config = config
+        self._people = mclient[configuration["graphql"].db]["people"]
+
+    def resolve(self, exchange):
+        return exchange.request.path == "/people"
+
+    async def handle(self, exchange):
+        person = await self._people.find_one({})
+        exchange.headers.append(("X-Pin", str(person and person.get("pin"))))
+"""
+# It writes to a database by its name, which a leak check does not let pass.
+STRAY = """
+
+class Stray(Initializer):
+    name = "stray"
+
+    def __init__(self, config, store):
+        self.config = config
+        self._store = store
+
+    async def initialize(self):
+        place = Resource(ResourceType.COLLECTION, "DATABASE", "notes")
+        write = Write(WriteKind.INSERT, ({"_id": "stray"},))
+        await self._store.write(place, write, deadline=Deadline.after_ms(10_000))
+"""
+PLANTED = ["staff", "--user", "ada", "--operations", "40", "--seed", "7", "--json"]
+
+
+def find(db: str, collection: str, **others: Any) -> Document:
+    return {"db": db, "collection": collection, **others}
+
+
+def map_staff(db: str) -> Document:
+    name = {"$ifarg": ["name", {"name": {"$arg": "name"}}]}
+    rich = {"$ifarg": ["minSalary", {"salary": {"$gte": {"$arg": "minSalary"}}}]}
+    stages = [{"$project": {"name": 1, "reach": "$email"}}]
+    return {
+        "Query": {
+            "people": find(db, "people", find={"$and": [name, rich]}),
+            "contacts": find(db, "people", stages=stages),
+            "notes": find(db, "notes", find={}, limit={"$arg": "limit"}),
+        },
+        "Person": {"id": "_id", "notes": find(db, "notes", find={"authorId": {"$fk": "_id"}})},
+        "Note": {"id": "_id", "author": find(db, "people", find={"_id": {"$fk": "authorId"}})},
+    }
+
+
+def list_rules() -> list[Document]:
+    own = {"readFilter": {"owner": "@user._id"}}
+    hidden = {"projectResponse": {"email": 0, "salary": 0, "pin": 0}}
+    return [
+        {"_id": "app", "predicate": "path-prefix('/graphql/staff')", "roles": ["reader"]},
+        {"_id": "agents", "predicate": "path('/mcp')", "roles": ["reader"]},
+        {
+            "_id": "all",
+            "predicate": "path('/notes/_streams/all')",
+            "roles": ["reader"],
+            "priority": 1,
+        },
+        {"_id": "notes", "predicate": "path-prefix('/notes')", "roles": ["reader"], "mongo": own},
+        {"_id": "people", "predicate": "path('/people')", "roles": ["reader"], "mongo": hidden},
+    ]
+
+
+@dataclass
+class Done:
+    """A command that is over."""
+
+    code: int | None
+    stdout: str
+    stderr: str
+
+
+def fuzz(*arguments: str) -> Done:
+    """Run the command; on a busy machine it may take long."""
+    process = commands.start("access", "fuzz", *arguments)
+    stdout, stderr = process.communicate(timeout=600)
+    return Done(process.returncode, stdout, stderr)
+
+
+@dataclass
+class Staff:
+    """A database with an app, rules and documents, and the options that lead there."""
+
+    db: Any
+    options: list[str]
+
+    def fuzz(self, *arguments: str) -> Done:
+        return fuzz(*arguments, *self.options)
+
+
+@pytest.fixture(scope="module")
+def staff(
+    mongo_client: MongoClient[Document], mongo_uri: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Staff]:
+    name = f"test_{uuid4().hex[:16]}"
+    db = mongo_client[name]
+    db["gql-apps"].insert_one({"_id": "staff", "schema": STAFF, "mappings": map_staff(name)})
+    db["acl"].insert_many(list_rules())
+    db["users"].insert_one({"_id": "ada", "password": "x", "roles": ["reader"]})
+    db["people"].insert_one({"_id": 1, "name": "Ann", "email": "a@x.org", "salary": 5, "pin": "q"})
+    db["notes"].insert_one({"_id": 1, "text": "hi", "owner": "ada", "authorId": 1})
+    streams = [{"uri": "all", "stages": []}]
+    db["_properties"].insert_one({"_id": "_properties.notes", "streams": streams})
+    directory = tmp_path_factory.mktemp("fuzz")
+    (directory / "plugins").mkdir()
+    (directory / "plugins" / "chatty.py").write_text(PLUGIN + STRAY.replace("DATABASE", name))
+    more = {"/mcp/enabled": True, "/core/plugins-directory": str(directory / "plugins")}
+    yield Staff(db, build_options(directory, mongo_uri, name, **more))
+    mongo_client.drop_database(name)
+
+
+def build_options(directory: Path, uri: str, db: str, **more: Any) -> list[str]:
+    settings = {
+        "/mclient/connection-string": uri,
+        "/dbAclAuthorizer/acl-db": db,
+        "/dbRealmAuthenticator/users-db": db,
+        "/graphql/db": db,
+        "/mongo/mongo-mounts": [{"what": f"/{db}", "where": "/"}],
+        **more,
+    }
+    file = directory / "docgraph.yml"
+    file.write_text("{}\n")
+    sets = [f"{path}={json.dumps(value)}" for path, value in settings.items()]
+    return ["--config", str(file), *(part for one in sets for part in ("--set", one))]
+
+
+def take_stock(client: MongoClient[Document]) -> Document:
+    """Everything that is stored."""
+    return {
+        f"{db}.{name}": list(client[db][name].find())
+        for db in client.list_database_names()
+        if db not in ("admin", "config", "local")
+        for name in sorted(client[db].list_collection_names())
+    }
+
+
+def test_planted_leaks_are_found_and_nothing_else_is_touched(
+    staff: Staff, mongo_client: MongoClient[Document]
+) -> None:
+    """Another name by an aggregation, rows without a filter, a condition, a plugin, a stream."""
+    before = take_stock(mongo_client)
+
+    done = staff.fuzz(*PLANTED)
+
+    assert done.code == 1, done.stderr
+    told = json.loads(done.stdout)
+    place = f"{staff.db.name}.people"
+    found = {(one["door"], one["kind"], one.get("field")): one for one in told["leaks"]}
+    reach = found["GraphQL", "value", "email"]
+    assert reach["operation"] == "POST /graphql/staff { contacts { reach } }"
+    assert (reach["collection"], reach["row"]) == (place, False)
+    (rows,) = [one for one in told["leaks"] if one.get("row") and one["door"] == "GraphQL"]
+    assert rows["collection"] == f"{staff.db.name}.notes"
+    assert "the rule notes (database) at /notes" in rows["hiddenBy"]
+    assert "readFilters" in rows["advice"]
+    rich = found["GraphQL", "difference", "salary"]
+    assert "people(minSalary: " in rich["operation"]
+    assert ("REST", "value", "pin") in found
+    assert ("MCP", "value", "email") in found
+    assert any(one["door"] == "streams" and one["row"] for one in told["leaks"])
+    assert told["seed"] == 7
+    assert sum(told["operations"].values()) == 40
+    assert take_stock(mongo_client) == before
+
+
+def test_ctrl_c_leaves_nothing_behind(staff: Staff, mongo_client: MongoClient[Document]) -> None:
+    def find_scratch() -> list[str]:
+        names = mongo_client.list_database_names()
+        return [name for name in names if name.startswith("docgraph_fuzz_")]
+
+    many = ["access", "fuzz", "staff", "--role", "reader", "--operations", "1000000"]
+    with commands.start(*many, *staff.options) as process:
+        eventually(find_scratch)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=600)
+
+    assert process.returncode == 2
+    assert "ended before it was done; the scratch databases are dropped" in said
+    assert not find_scratch()
+
+
+def test_a_connection_that_may_not_make_databases_is_told_so(
+    guarded_mongo: GuardedMongo, database: str, tmp_path: Path
+) -> None:
+    admin = guarded_mongo.admin[database]
+    admin["gql-apps"].insert_one({"_id": "staff", "schema": STAFF, "mappings": map_staff(database)})
+    try:
+        with guarded_mongo.user([{"role": "readWrite", "db": database}]) as user:
+            uri = guarded_mongo.render_uri(user, "secret")
+            done = fuzz("staff", "--anonymous", *build_options(tmp_path, uri, database))
+    finally:
+        guarded_mongo.admin.drop_database(database)
+
+    assert done.code == 2
+    assert "may not make the scratch database docgraph_fuzz_" in done.stderr
+    assert "readWriteAnyDatabase" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing", "--role", "reader"], "there is no app 'nothing'"),
+        (["staff", "--user", "nobody"], "no authenticator knows the user 'nobody'"),
+        (["staff"], "Say who asks: --role, --user or --anonymous."),
+        (["staff", "--anonymous", "--role", "reader"], "Say who asks"),
+    ],
+)
+def test_what_cannot_be_done_is_said(staff: Staff, arguments: list[str], said: str) -> None:
+    done = staff.fuzz(*arguments)
+    assert (done.code, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_the_blog_of_the_demo_has_no_leak(
+    mongo_client: MongoClient[Document], mongo_uri: str, database: str, tmp_path: Path
+) -> None:
+    text = (ROOT / "src/docgraph/cli/demo/blog.json").read_text()
+    text = text.replace('"db": "docgraph"', f'"db": "{database}"')
+    db = mongo_client[database]
+    db["gql-apps"].insert_one(json.loads(text))
+    for name, documents in build_blog().items():
+        db[name].insert_many(documents[:20])
+    rule = {"role": "$unauthenticated", "predicate": "path-prefix('/graphql/blog')"}
+    more = {"/fileAclAuthorizer/enabled": True, "/fileAclAuthorizer/permissions": [rule]}
+    options = build_options(tmp_path, mongo_uri, database, **more)
+
+    done = fuzz("blog", "--role", "stranger", "--operations", "40", "--seed", "7", *options)
+
+    assert done.code == 0, done.stdout + done.stderr
+    assert "no leak was found" in done.stdout
+    assert f"{database}.authors: email (@visible on Author.email)" in done.stdout
+    assert "note: no rule and no @visible names the role 'stranger'" in done.stdout
+    assert "A search, not a proof" in done.stdout

@@ -1,0 +1,169 @@
+"""The parts of `docgraph access fuzz` that need no database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from docgraph.cli.fuzz.documents import Barrier, build_documents
+from docgraph.cli.fuzz.judge import Judge
+from docgraph.cli.fuzz.operation import GRAPHQL, REST, Operation
+from docgraph.cli.fuzz.renaming import Renaming
+from docgraph.cli.fuzz.world import Reply, World
+from docgraph.graphql.fuzz.shape import Node
+from docgraph.graphql.fuzz.values import Finder
+from docgraph.rest.sections import Mongo
+from docgraph.store.sections import MongoMount
+
+RENAMING = Renaming("scratch_a_")
+
+
+def test_every_database_of_a_definition_is_renamed() -> None:
+    mapping = {
+        "db": "shop",
+        "collection": "c",
+        "stages": [{"$lookup": {"from": {"db": "x", "coll": "y"}}}],
+    }
+    renamed = RENAMING.definition({"Query": {"a": mapping}, "T": {"db": "db"}})
+    assert renamed["Query"]["a"]["db"] == "scratch_a_shop"
+    assert renamed["Query"]["a"]["stages"][0]["$lookup"]["from"]["db"] == "scratch_a_x"
+    assert renamed["T"] == {"db": "db"}  # a field of that name
+
+
+def test_the_filters_of_rules_follow_their_collections() -> None:
+    rule = {"_id": 1, "mongo": {"readFilters": {"shop.orders": {"a": 1}}, "readFilter": {"b": 1}}}
+    mongo = {"readFilters": {"scratch_a_shop.orders": {"a": 1}}, "readFilter": {"b": 1}}
+    assert RENAMING.rule(rule) == {"_id": 1, "mongo": mongo}
+
+
+def test_names_that_would_be_too_long_are_short_and_different() -> None:
+    long, other = RENAMING.db("x" * 60), RENAMING.db("x" * 61)
+    assert long != other
+    assert max(len(long), len(other)) <= 63
+    assert long.startswith("scratch_a_")
+
+
+def test_paths_of_the_rest_api_stay_as_they_are() -> None:
+    mounts = (MongoMount(what="*", where="/all"), MongoMount(what="/shop/orders", where="/o"))
+    mounts += (MongoMount(what="/{tenant}", where="/{tenant}"),)
+    sections: dict[str, Any] = {"mongo": Mongo(mongo_mounts=mounts)}
+    (setting,) = RENAMING.settings(sections, ["shop"], [])
+    path, _, value = setting.partition("=")
+    assert path == "/mongo/mongo-mounts"
+    assert json.loads(value) == [
+        {"what": "/scratch_a_shop", "where": "/all/shop"},
+        {"what": "/scratch_a_shop/orders", "where": "/o"},
+    ]
+
+
+def build_shape() -> Node:
+    shape = Node()
+    shape.at(("_id",)).kind = "int"
+    shape.at(("name",)).kind = "string"
+    shape.at(("owner",)).kind = "string"
+    shape.at(("home", "street")).kind = "string"
+    shape.at(("home", "street")).hidden_by.append("a rule")
+    shape.at(("authorId",)).kind = "int"
+    shape.at(("authorId",)).is_key = True
+    return shape
+
+
+def test_two_worlds_differ_in_what_is_hidden_and_in_nothing_else() -> None:
+    barrier = Barrier({"owner": "ada"}, "the rule own")
+    left, right = build_documents("d.things", build_shape(), [barrier], "7")
+
+    def cut(documents: Sequence[dict[str, Any]]) -> list[Any]:
+        return [{**one, "home": None} for one in documents]
+
+    assert cut(left.seen) == cut(right.seen)
+    assert all(one["owner"] == "ada" for one in left.seen)
+    streets = [one["home"]["street"] for one in (*left.seen, *right.seen)]
+    assert len(set(streets)) == len(streets)
+    assert all(one["owner"] != "ada" for one in (*left.excluded, *right.excluded))
+    assert len(left.excluded) > len(right.excluded) > 0  # so that counts differ
+    assert {one["authorId"] for one in left.excluded} <= set(range(8))  # they are still found
+    reasons = {(one.path, one.reason) for _, one in left.canaries}
+    assert ("home.street", "a rule") in reasons
+    assert ("name", "the rule own") in reasons
+    again, _ = build_documents("d.things", build_shape(), [barrier], "7")
+    assert again.documents == left.documents
+
+
+def test_each_excluded_row_is_kept_back_by_one_filter_alone() -> None:
+    """So that a door which has only the other filter shows it."""
+    barriers = [Barrier({"owner": "ada"}, "the one"), Barrier({"team": "blue"}, "the other")]
+    left, _ = build_documents("d.things", build_shape(), barriers, "7")
+    kept = {(one["owner"] == "ada", one["team"] == "blue") for one in left.excluded}
+    assert kept == {(True, False), (False, True)}
+
+
+def test_an_operation_shrinks_by_parameters_conditions_and_parts_of_the_body() -> None:
+    filter = {"$and": [{"a": 1}, {"b": {"$gt": 2}}]}
+    operation = Operation(REST, "GET", "/c", {"filter": filter, "page": 1}, {"If-Match": "x"})
+    told = [one.describe() for one in operation.shrink()]
+    assert "GET /c?page=1 -H 'If-Match: x'" in told
+    assert 'GET /c?filter={"$and": [{"a": 1}]}&page=1 -H \'If-Match: x\'' in told
+    query = Operation(GRAPHQL, "POST", "/g", body={"query": "{ a { b c } }"})
+    assert "POST /g { a { c } }" in [one.describe() for one in query.shrink()]
+    assert b"POST /g HTTP/1.1\r\n" in query.render()
+
+
+class Told(World):
+    """A world that gives prepared answers, over and over."""
+
+    def __init__(self, *bodies: bytes) -> None:
+        self.renaming = Renaming("x_")
+        self._bodies = bodies
+        self._count = -1
+
+    async def send(self, operation: Operation) -> Reply:
+        self._count += 1
+        body = self._bodies[self._count % len(self._bodies)]
+        return Reply(200, (("Date", str(self._count)),), body, body)
+
+
+async def forget(namespace: str) -> None:
+    pass
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("left", "right", "differs"),
+    [
+        ([b"[1]"], [b"[1]"], False),
+        ([b"[1]"], [b"[1, 2]"], True),
+        ([b"[1, 2]"], [b"[2, 1]"], True),
+        ([b"[1, 2]", b"[2, 1]"], [b"[2, 1]", b"[1, 2]"], False),  # any order, each time
+        ([b"x_db.c"], [b"x_db.c"], False),
+    ],
+)
+async def test_worlds_differ_only_where_each_of_them_is_steady(
+    left: list[bytes], right: list[bytes], differs: bool
+) -> None:
+    judge = Judge([Told(*left), Told(*right)], Finder(), (), forget)
+    found = await judge.find_difference(Operation(REST, "GET", "/c"))
+    assert (found is not None) is differs
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("answer", "tells"),
+    [
+        (b'{"name": "cost"}', True),
+        (b"Did you mean 'cost'?", True),
+        (rb'{"text": "{\"name\": \"cost\"}"}', True),
+        (rb'{"text": "type A {\n  cost: Int\n}"}', True),
+        (b"what a query would cost: documents", False),
+        (b'{"costs": 1}', False),
+    ],
+)
+async def test_the_name_of_a_hidden_field_is_a_leak_and_a_word_is_none(
+    answer: bytes, tells: bool
+) -> None:
+    judge = Judge([Told(answer), Told(answer)], Finder(), ["cost"], forget)
+    shown = await judge.try_out(Operation(GRAPHQL, "POST", "/g", body={"query": "{ a }"}))
+    assert [one.name for one in shown] == ["cost"] * tells
+    assert not await judge.try_out(Operation(GRAPHQL, "POST", "/g", body={"query": "{ cost }"}))
