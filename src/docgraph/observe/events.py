@@ -51,6 +51,14 @@ class WorkerLost(Event, frozen=True):
     signal: str | None = None  # "SIGKILL"
 
 
+class NotifyFailed(Event, frozen=True):
+    """The service manager of the machine (systemd) could not be told a `state`."""
+
+    level: ClassVar[Level] = Level.WARNING
+    state: str  # "READY=1", "WATCHDOG=1", "STOPPING=1"
+    error: BaseException
+
+
 # --- requests -------------------------------------------------------------------------------------
 
 
