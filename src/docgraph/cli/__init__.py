@@ -43,6 +43,7 @@ COMMANDS = {
     "plugins": "List the plugins: name, kind, enabled or not, origin.",
     "mongod": "Run the embedded MongoDB alone, until SIGTERM or Ctrl-C.",
     "completion": "Print what makes a shell complete commands and options.",
+    "examples": "List the examples, or copy the one with this NAME into a new DIRECTORY.",
     "version": "Print the version of docgraph and of Python.",
 }
 SERVERS = ("serve", "demo")
