@@ -11,7 +11,7 @@ TESTERS ?= 3
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run console console-check chat test test-fast test-pythons conformance drill drill-long drill-bare drill-browser drill-slow-upload check dist dist-check format docs bench bench-rivals clean
+.PHONY: help setup run console console-check chat test test-fast test-pythons conformance drill drill-long drill-bare drill-container drill-browser drill-slow-upload check dist dist-check format docs bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -73,6 +73,9 @@ conformance: $(VENV)/.dev ## run the suites of others that take long to install 
 
 drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debootstrap)
 	@$(PYTHON) tools/drill_bare.py $(ARGS)
+
+drill-container: ## carry out the Containerfile in a minimal Debian 12, read-only and as its user (ARGS=embedded)
+	@$(PYTHON) tools/drill_container.py $(ARGS)
 
 drill-slow-upload: $(VENV)/.dev ## attack a server with slow uploads (SLOW_UPLOADS=1000 SECONDS=20)
 	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_slow_upload.py
