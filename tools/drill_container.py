@@ -38,6 +38,8 @@ from drill_bare import (
 
 PATIENCE = 120  # seconds
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+# Those of this machine are carried over; Node reads them where it is told to.
+CERTIFICATES = {"NODE_EXTRA_CA_CERTS": "/etc/ssl/certs/ca-certificates.crt"}
 DROPPED = ("--clear-groups", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all")
 
 
@@ -78,7 +80,12 @@ class Image:
 
     def _run(self, command: str, directory: str) -> None:
         inside = ["sh", "-c", f"cd {directory} && {command}"]
-        environment = {"PATH": INSIDE_PATH, "HOME": "/root", **carried_environment()}
+        environment = {
+            "PATH": INSIDE_PATH,
+            "HOME": "/root",
+            **CERTIFICATES,
+            **carried_environment(),
+        }
         done = subprocess.run(
             [*NAMESPACES, "sh", "-c", ENTER, str(self.tree), *inside], env=environment, check=False
         )

@@ -38,6 +38,8 @@ COMMANDS = {
     "users": "Add, list and remove the users of dbRealmAuthenticator.",
     "acl": "Add, list, check and remove permission rules: who may do what.",
     "access": "Explain what callers may do and see.",
+    "export": "Write apps, users, rules, properties and JSON schemas into files of a DIRECTORY.",
+    "import": "Store what `docgraph export` has written into a DIRECTORY.",
     "config": "Show, check and start configurations.",
     "doctor": "Check the configuration and the database, and say what to do.",
     "plugins": "List the plugins: name, kind, enabled or not, origin.",
@@ -46,6 +48,8 @@ COMMANDS = {
     "examples": "List the examples, or copy the one with this NAME into a new DIRECTORY.",
     "version": "Print the version of docgraph and of Python.",
 }
+# Those that a module cannot be named after, or that share one.
+PLACES = {"export": ("transfer", "export"), "import": ("transfer", "import_")}
 SERVERS = ("serve", "demo")
 
 
@@ -80,7 +84,8 @@ class _Commands(click.Group):
             meant = _suggest(args[0], self.list_commands(ctx))
             raise click.UsageError(f"{error.message}{meant}", ctx) from None
         if name in COMMANDS:
-            command = getattr(import_module(f"docgraph.cli.{name}"), name)
+            module, attribute = PLACES.get(name, (name, name))
+            command = getattr(import_module(f"docgraph.cli.{module}"), attribute)
         return name, command, rest
 
 
