@@ -158,7 +158,7 @@ def check_running(tree: Path, stage: Stage, pid: int, ready: str) -> None:
     """Ready, as the right user, with a file system that nobody writes to, and with the console."""
     if not ready.startswith("docgraph ready http://"):
         raise Failed("the server did not say that it is ready")
-    status = Path("/proc", str(pid), "status").read_text()
+    status = (tree / f"proc/{pid}/status").read_text()
     user = stage.last("USER").text.split(":")[0]
     if f"Uid:\t{user}\t{user}" not in status or "CapEff:\t0000000000000000" not in status:
         raise Failed("the server runs as somebody else, or with capabilities")
