@@ -35,7 +35,8 @@ class MClient(Section, frozen=True):
     connection_string: Annotated[
         ConnectionString | None,
         Meta(
-            description="address of the MongoDB; none starts the embedded one, for trying things out"
+            description="address of the MongoDB; none starts the embedded one, for trying "
+            "things out"
         ),
     ] = None
     command_ceiling_ms: Annotated[
