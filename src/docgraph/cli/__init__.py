@@ -33,6 +33,7 @@ COMMANDS = {
     "demo": "Serve a sample blog on an embedded MongoDB.",
     "apps": "Apply, check and look at GraphQL app definitions.",
     "explain": "Run QUERY against the stored APP (its uri) and print its plan and commands.",
+    "top": "Show the commands that the database carries out for GraphQL operations.",
     "streams": "Follow the change streams of collections.",
     "mcp": "Offer the apps to an agent on stdin and stdout, under the rules of a user.",
     "users": "Add, list and remove the users of dbRealmAuthenticator.",
