@@ -6,11 +6,22 @@ from collections.abc import Iterable
 from typing import Any
 
 from pymongo import WriteConcern
-from pymongo.errors import AutoReconnect, DuplicateKeyError, OperationFailure, PyMongoError
+from pymongo.errors import (
+    AutoReconnect,
+    DuplicateKeyError,
+    ExecutionTimeout,
+    OperationFailure,
+    PyMongoError,
+    WTimeoutError,
+)
+from pymongo.read_concern import ReadConcern
 
 __all__ = ["write_numbers"]
 
-_MAJORITY = WriteConcern("majority", wtimeout=30_000)
+_LONGEST_MS = 30_000
+_MAJORITY = WriteConcern("majority", wtimeout=_LONGEST_MS)
+_CONFIRMED = ReadConcern("linearizable")
+_NOT_CONFIRMED = 187  # the primary is none any more
 
 
 def write_numbers(collection: Any, numbers: Iterable[int]) -> None:
@@ -22,11 +33,11 @@ def write_numbers(collection: Any, numbers: Iterable[int]) -> None:
 
 
 def _write(collection: Any, number: int) -> bool:
-    """Whether the document is there; False when that cannot be known now."""
+    """Whether the document is there for good; False when that cannot be known now."""
     try:
         collection.insert_one({"_id": number})
     except DuplicateKeyError:  # the attempt before was heard, after all
-        return True
+        return _is_confirmed(collection, number)
     except PyMongoError as error:
         if not _is_passing(error):
             raise
@@ -34,7 +45,20 @@ def _write(collection: Any, number: int) -> bool:
     return True
 
 
+def _is_confirmed(collection: Any, number: int) -> bool:
+    """Whether most servers have it: what only one has is lost when that is not primary any more."""
+    settled = collection.with_options(read_concern=_CONFIRMED)
+    try:
+        return settled.find_one({"_id": number}, max_time_ms=_LONGEST_MS) is not None
+    except PyMongoError as error:
+        if not _is_passing(error):
+            raise
+        return False
+
+
 def _is_passing(error: PyMongoError) -> bool:
-    return isinstance(error, AutoReconnect) or (
-        isinstance(error, OperationFailure) and error.has_error_label("RetryableWriteError")
+    """A member that has lost its source looks for another one for up to a minute."""
+    return isinstance(error, AutoReconnect | WTimeoutError | ExecutionTimeout) or (
+        isinstance(error, OperationFailure)
+        and (error.code == _NOT_CONFIRMED or error.has_error_label("RetryableWriteError"))
     )

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,14 +34,20 @@ class DrillServer:
     log: Path
 
     def ask(
-        self, method: str, path: str, body: Any = None, seconds: float = 60.0
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        seconds: float = 60.0,
+        headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Any, float]:
         """Status, content and how many seconds it took; each on a connection of its own."""
         begun = time.monotonic()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds)
         try:
             content = None if body is None else json.dumps(body)
-            connection.request(method, path, content, {"Content-Type": "application/json"})
+            sent = {"Content-Type": "application/json", **(headers or {})}
+            connection.request(method, path, content, sent)
             response = connection.getresponse()
             text = response.read()
         finally:

@@ -133,7 +133,8 @@ async def test_an_unknown_member_or_one_of_another_type_is_a_bad_request(service
         ("check", {"definition": "text"}, "'definition' must be an object"),
         ("check", {"definition": definition, "app": "x"}, "unknown member 'app'"),
         ("draft", {"definition": definition}, "'query' is missing"),
-        ("draft", {"query": ASK}, "'definition' is missing"),
+        ("draft", {"query": ASK}, "neither 'app' nor 'definition' is given"),
+        ("draft", {"query": ASK, "app": "a", "definition": definition}, "'app' and 'definition'"),
         ("plan", {"query": ASK}, "neither 'app' nor 'definition' is given"),
         ("plan", {"query": ASK, "app": "a", "definition": definition}, "'app' and 'definition'"),
         ("plan", {"query": 1, "app": "a"}, "'query' must be a string"),
@@ -141,7 +142,7 @@ async def test_an_unknown_member_or_one_of_another_type_is_a_bad_request(service
         ("draft", {"query": ASK, "definition": definition, "roles": "x"}, "'roles' must be"),
         ("draft", {"query": ASK, "definition": definition, "roles": [1]}, "'roles' must be"),
         ("matrix", {"request": {"path": "people"}}, "'request.path' must begin with a slash"),
-        ("matrix", {"request": {"path": "/a", "body": "b"}}, "'request' has no text 'body'"),
+        ("matrix", {"request": {"path": "/a", "body": {}}}, "'request' has no text 'body'"),
     ]
     for tool, members, message in wrong:
         reply = await use(service, tool, **members)

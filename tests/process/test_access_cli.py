@@ -94,6 +94,11 @@ def test_explain_tells_denials(options: list[str]) -> None:
     writer = run("explain", "--role", "reader", "--method", "put", "--path", "/books", *options)
     assert "DENIED (403): PUT /books" in writer
     assert "does not match: the request needs mongo.allowManagementRequests" in writer
+    stranger = run("explain", "--role", "stranger", "--path", "/books", *options)
+    assert "rules that match, and are for other roles\n  own (database), roles reader" in stranger
+    elsewhere = run("explain", "--role", "reader", "--method", "patch", "--path", "/x/1", *options)
+    assert "    does not hold: path-prefix('/books')\n" in elsewhere
+    assert "    does not hold: method(GET)\n" in elsewhere
 
 
 def test_explain_as_json(options: list[str]) -> None:

@@ -1,7 +1,7 @@
 /** Documents, collections and indexes made, changed and deleted, by the REST API. */
 
 import { type Segments, dataPath, pathByFilter, typesKept } from "./data.js";
-import { ApiError } from "./error.js";
+import { ApiError, asApiError } from "./error.js";
 import { type DocumentId, pathTo } from "./ids.js";
 import { request } from "./session.js";
 import { type Fields, isFields, parseTyped, writeTyped } from "./typed.js";
@@ -22,6 +22,19 @@ export async function insertDocument(segments: Segments, document: string): Prom
   return stored !== null && isFields(stored) ? stored : null;
 }
 
+/** The same in a collection that is made with its first document. */
+export async function insertFirst(segments: Segments, document: string): Promise<Fields | null> {
+  try {
+    return await insertDocument(segments, document);
+  } catch (error) {
+    if (asApiError(error).status !== 404) throw error;
+  }
+  await createCollection(segments).catch((error: unknown) => {
+    if (asApiError(error).status !== 412) throw error; // somebody else was faster
+  });
+  return insertDocument(segments, document);
+}
+
 /**
  * Make `after` of a document that is `before`, if its etag is still this one (412: it is not).
  *
@@ -40,6 +53,22 @@ export async function changeDocument(segments: Segments, id: DocumentId, before:
   const patch = hasKeptOrder(before, after) ? describeDifference(before, after) : null;
   if (patch === null) requirePlainNames(after.keys());
   await request(path, { method: patch === null ? "PUT" : "PATCH", headers, body: patch ?? writeTyped(after, 0) });
+}
+
+/** Carry out an update of a document, if its etag is still this one (412: it is not). */
+export async function patchDocument(segments: Segments, id: DocumentId, update: string, etag: string): Promise<void> {
+  await request(requirePath(segments, id), { method: "PATCH", headers: { ...jsonBody, "If-Match": etag }, body: update });
+}
+
+/** Put a document in the place of one whose etag is still this one (412: it is not). */
+export async function replaceDocument(segments: Segments, id: DocumentId, document: string, etag: string): Promise<void> {
+  await request(requirePath(segments, id), { method: "PUT", headers: { ...jsonBody, "If-Match": etag }, body: document });
+}
+
+function requirePath(segments: Segments, id: DocumentId): string {
+  const path = pathTo(dataPath(segments), id);
+  if (path === null) throw new ApiError(0, "no-path", "No address of the REST API leads to an id of this kind.", undefined, "The page Data finds it by a filter.");
+  return path;
 }
 
 /** Delete a document, if its etag is still this one (412: it is not). */

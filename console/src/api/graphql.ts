@@ -18,6 +18,12 @@ export interface Question {
   readonly operation: string | null;
 }
 
+/** In whose place one asks, which is for the root role. */
+export interface As {
+  readonly roles?: readonly string[];
+  readonly user?: string;
+}
+
 export interface Place {
   readonly line: number;
   readonly column: number;
@@ -63,8 +69,9 @@ export function appPath(uri: string): string {
   return pathOf("graphql", ...uri.split("/"));
 }
 
-/** Ask an app; the answer whatever its status, `ApiError` only when there is none. */
-export function ask(uri: string, question: Question, signal?: AbortSignal): Promise<Answer> {
+/** Ask an app, or look what it answers somebody else; the answer whatever its status, `ApiError` only when there is none. */
+export function ask(uri: string, question: Question, signal?: AbortSignal, as: As | null = null): Promise<Answer> {
+  if (as !== null) return askAt(pathOf("tools", "draft"), writeQuestion(question, { app: uri, ...as }), signal);
   return askAt(appPath(uri), writeQuestion(question), signal);
 }
 

@@ -1,6 +1,6 @@
 /** `POST /_tools/plan`: what a query costs, and why. */
 
-import { type GraphqlError, type Question, isObject, readErrors, writeQuestion } from "./graphql.js";
+import { type As, type GraphqlError, type Question, isObject, readErrors, writeQuestion } from "./graphql.js";
 import { requestJson } from "./session.js";
 import { pathOf } from "./settings.js";
 
@@ -47,8 +47,8 @@ export interface Plan {
 }
 
 /** The plan of a query; with `run` it is carried out to see what it costs. */
-export async function explain(uri: string, question: Question, run: boolean, signal: AbortSignal): Promise<Plan> {
-  const body = writeQuestion(question, { app: uri, run });
+export async function explain(uri: string, question: Question, run: boolean, signal: AbortSignal, as: As | null = null): Promise<Plan> {
+  const body = writeQuestion(question, { app: uri, run, ...as });
   const headers = { "Content-Type": "application/json" };
   const answer = await requestJson<Omit<Plan, "errors">>(pathOf("tools", "plan"), { method: "POST", headers, body, signal });
   return { ...answer, errors: isObject(answer) ? readErrors(answer) : [] };

@@ -1,6 +1,7 @@
 /** `/_tools`: definitions checked and tried before they are stored. Definitions are handed over as JSON. */
 
-import { type Answer, askAt } from "./graphql.js";
+import { type Answer, type As, askAt } from "./graphql.js";
+export type { As } from "./graphql.js";
 import { ApiError, readError } from "./error.js";
 import { readMembers, writeMembers } from "./members.js";
 import { request, requestJson } from "./session.js";
@@ -34,12 +35,6 @@ export interface Checked {
   readonly diff?: string;
   /** What to store, as JSON. */
   readonly definition: string | null;
-}
-
-/** Whom a draft is asked as; nothing of it: as oneself. */
-export interface As {
-  readonly roles?: readonly string[];
-  readonly user?: string;
 }
 
 export interface Access {

@@ -43,7 +43,7 @@ export function Account({ onLogIn }: { onLogIn: () => void }) {
 
 /** What this browser keeps for a user until it is saved. */
 function findUnsaved(name: string): string {
-  const kinds = { definitions: ["app"], documents: ["document", "new-document"] };
+  const kinds = { definitions: ["app"], documents: ["document", "new-document"], rules: ["rule"] };
   return Object.entries(kinds).filter(([, keys]) => keys.some((key) => listKept(name, key).length > 0)).map(([kind]) => kind).join(" and ");
 }
 

@@ -21,4 +21,7 @@ export const pages: readonly PageEntry[] = [
   { name: "apps", title: "Apps", needs: "graphql", load: () => import("../pages/apps/index.js") },
   { name: "ask", title: "Ask", needs: "graphql", load: () => import("../pages/ask/index.js") },
   { name: "data", title: "Data", needs: "mongo", load: () => import("../pages/data/index.js") },
+  { name: "access", title: "Access", needs: "tools", load: () => import("../pages/access/index.js") },
+  { name: "live", title: "Live", needs: "mongo", load: () => import("../pages/live/index.js") },
+  { name: "status", title: "Status", needs: "console", load: () => import("../pages/status/index.js") },
 ];

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from docgraph.access.reading import describe_flaw, read_rule
 from docgraph.access.rule import Rule, Source
-from docgraph.access.rulebook import RuleBook, RuleSet
+from docgraph.access.rulebook import Ignored, RuleBook, RuleSet
 from docgraph.access.sections import DbAclAuthorizer as DbAclAuthorizerConfig
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Deadline, Document, Exchange
@@ -122,16 +122,15 @@ class DbAclAuthorizer(Authorizer):
     def _compile(self, documents: list[Document]) -> RuleSet:
         knowledge = self._book.knowledge
         rules: list[Rule] = []
-        ignored: list[str] = []
+        ignored: list[Ignored] = []
         for document in documents:
             read = read_rule(document, Source.DATABASE, knowledge)
             if isinstance(read, Rule):
                 rules.append(read)
                 self._reported.pop(str(document.get("_id")), None)
             else:
-                id, problem = str(document.get("_id")), describe_flaw(read[0])
-                self._report(id, problem)
-                ignored.append(f"the rule {id} ({Source.DATABASE}) matches nothing: {problem}")
+                self._report(str(document.get("_id")), describe_flaw(read[0]))
+                ignored.append(Ignored(document, read))
         return RuleSet(rules, ignored)
 
     def _report(self, id: str | None, problem: str) -> None:

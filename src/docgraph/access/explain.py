@@ -6,17 +6,20 @@ Asks the same authorizers in the same way as the pipeline does, and all of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Protocol, runtime_checkable
 
 from docgraph.access.authorize import LOGIN_DEMANDED, Authorization, ask
 from docgraph.access.compare import Comparison
 from docgraph.access.conditions import find_flag
 from docgraph.access.definitions.imagined import find_service, parse
+from docgraph.access.index import RuleIndex
+from docgraph.access.language.blame import Failure
 from docgraph.access.rule import Rule, roles_of
 from docgraph.access.rulebook import RuleBook
+from docgraph.codec import decode
 from docgraph.config.section import Section
-from docgraph.exchange import Account, Exchange, Permission, Request
+from docgraph.exchange import Account, Exchange, Headers, Permission, Request
 from docgraph.exchange.errors import NotFound, Unauthenticated
 from docgraph.plugins.binding import is_secured
 from docgraph.plugins.kinds import Authorizer, Decision, Kind
@@ -26,6 +29,7 @@ __all__ = ["Answer", "Consideration", "Explainer", "Explanation", "Question"]
 
 _MOST_RULES: Final = 200
 _MOST_IGNORED: Final = 20
+_REFUSED: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class Question:
     query: str = ""
     user: str | None = None
     roles: tuple[str, ...] = ()
+    body: str = ""  # JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,7 @@ class Consideration:
     roles: tuple[str, ...]
     predicate: str
     outcome: str
+    failed: tuple[Failure, ...] = ()  # the conditions that keep it from matching
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,7 @@ class Explanation:
     rules: tuple[Consideration, ...] = ()
     permission: Permission | None = None
     notes: tuple[str, ...] = field(default=())
+    others: tuple[Consideration, ...] = ()  # of a denied request: rules that match, for other roles
 
     def to_document(self) -> dict[str, Any]:
         """The explanation as a document, for JSON."""
@@ -82,19 +89,20 @@ class Explanation:
             "method": self.question.method,
             "path": self.question.path,
             "service": self.service,
-            "allowed": self.status < 400,  # noqa: PLR2004 - an HTTP status
+            "allowed": self.status < _REFUSED,
             "status": self.status,
             "reason": self.reason,
             "vetoers": [_to_document(one) for one in self.vetoers],
             "allowers": [_to_document(one) for one in self.allowers],
             "rules": [_to_document(one) for one in self.rules],
+            "others": [_to_document(one) for one in self.others],
             "conditions": _conditions(self.permission),
             "notes": list(self.notes),
         }
 
 
 def _to_document(value: Answer | Consideration) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+    return asdict(value)
 
 
 def _conditions(permission: Permission | None) -> dict[str, Any]:
@@ -141,17 +149,19 @@ class Explainer:
         authorization = Authorization(self._registry.of_kind(Kind.AUTHORIZER))
         veto, decision = await _decide(authorization, exchange, secured=secured)
         exchange.permission = decision.permission
+        status = _status(decision, veto, caller)
         return Explanation(
             question=question,
             caller=caller,
             service=exchange.service,
-            status=_status(decision, veto, caller),
+            status=status,
             reason=decision.reason,
             vetoers=await self._ask_all(authorization.vetoers, exchange),
             allowers=await self._ask_all(authorization.allowers, exchange),
             rules=await self._consider(exchange),
             permission=decision.permission,
             notes=tuple(await self._find_notes(exchange)),
+            others=() if status < _REFUSED or veto else await self._find_others(exchange),
         )
 
     async def _find_notes(self, exchange: Exchange) -> list[str]:
@@ -160,7 +170,7 @@ class Explainer:
         rest = [f"{more} more rules cannot be read"] if more > 0 else []
         return [
             *await self._comparison.find_notes(exchange),
-            *ignored[:_MOST_IGNORED],
+            *map(str, ignored[:_MOST_IGNORED]),
             *rest,
         ]
 
@@ -181,11 +191,7 @@ class Explainer:
         )
 
     def _imagine(self, question: Question, caller: Account | None) -> tuple[Exchange, bool]:
-        request = Request(
-            question.method,
-            question.path.encode(),
-            query_string=question.query.encode(),
-        )
+        request = _build_request(question)
         request.account = caller
         service = find_service(request.segments, self._registry, self._configuration)
         exchange = Exchange(request, "explain", account=caller)
@@ -221,16 +227,53 @@ class Explainer:
         considered: list[Consideration] = []
         decided = False
         for rule in index.rules[:_MOST_RULES]:
+            failed: tuple[Failure, ...] = ()
             if flag is not None and flag not in rule.conditions.flags:
                 outcome = f"does not match: the request needs mongo.{flag}"
             elif not await self._book.is_met(rule, view):
                 outcome = "does not match"
+                failed = await self._book.find_failures(rule, view)
             elif decided:
                 outcome = "would match, and comes later"
             else:
                 outcome, decided = "decides", True
-            considered.append(_consideration(rule, outcome))
+            considered.append(_consideration(rule, outcome, failed))
         return tuple(considered)
+
+    async def _find_others(self, exchange: Exchange) -> tuple[Consideration, ...]:
+        """The rules that would admit the request to somebody who has their roles."""
+        own = set(roles_of(exchange.account))
+        all_rules = sorted(await self._book.find_all(), key=lambda rule: rule.rank)
+        index = RuleIndex(tuple(rule for rule in all_rules if own.isdisjoint(rule.roles)))
+        view = self._book.view(exchange)
+        flag = find_flag(view)
+        return tuple(
+            [
+                _consideration(rule, "would match, and is for other roles")
+                for _, rule in index.select(view.request.method, view.segments)[:_MOST_RULES]
+                if (flag is None or flag in rule.conditions.flags)
+                and await self._book.is_met(rule, view)
+            ]
+        )
+
+
+def _build_request(question: Question) -> Request:
+    body = question.body.encode()
+
+    async def read(limit: int) -> bytes:
+        return body
+
+    fields = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    request = Request(
+        question.method,
+        question.path.encode(),
+        query_string=question.query.encode(),
+        headers=Headers(fields if body else []),
+        body=read,
+    )
+    request.body_limit = len(body) + 1  # it is here already
+    request.parser = lambda content, _: decode(content)
+    return request
 
 
 async def _decide(
@@ -244,9 +287,9 @@ async def _decide(
     return veto, veto or await authorization.find_approval(exchange, secured=secured)
 
 
-def _consideration(rule: Rule, outcome: str) -> Consideration:
+def _consideration(rule: Rule, outcome: str, failed: tuple[Failure, ...] = ()) -> Consideration:
     roles = tuple(sorted(rule.roles))
-    return Consideration(str(rule), rule.priority, roles, rule.predicate.text, outcome)
+    return Consideration(str(rule), rule.priority, roles, rule.predicate.text, outcome, failed)
 
 
 def _status(decision: Decision, veto: Decision | None, caller: Account | None) -> int:

@@ -25,10 +25,10 @@ from docgraph.store.names import check_namespace
 from docgraph.variables import REST, Flaw, Template, inspect_template
 from docgraph.variables.template import Context
 
-__all__ = ["Flaw", "Knowledge", "describe_flaw", "read_rule"]
+__all__ = ["FILTERS", "Flaw", "Knowledge", "describe_flaw", "read_rule"]
 
 _KEYS: Final = ("predicate", "roles", "role", "priority", "mongo", "description")
-_FILTERS: Final = ("readFilter", "readFilters", "writeFilter", "mergeRequest", "projectResponse")
+FILTERS: Final = ("readFilter", "readFilters", "writeFilter", "mergeRequest", "projectResponse")
 _MOST_ROLES: Final = 1000
 
 
@@ -52,7 +52,8 @@ def read_rule(
     conditions = reader.read_conditions(document.get("mongo"))
     if reader.flaws or predicate is None:
         return reader.flaws
-    return Rule(document.get("_id"), source, roles, predicate, priority, conditions, position)
+    id = document.get("_id")
+    return Rule(id, source, roles, predicate, priority, conditions, position, document)
 
 
 def describe_flaw(flaw: Flaw, prefix: str = "") -> str:
@@ -66,8 +67,10 @@ class _Reader:
         self.flaws: list[Flaw] = []
         self._knowledge = knowledge
 
-    def flaw(self, where: str, what: str, hint: str | None = None) -> None:
-        self.flaws.append(Flaw(where, what, hint))
+    def flaw(
+        self, where: str, what: str, hint: str | None = None, place: tuple[int, int] = (0, 0)
+    ) -> None:
+        self.flaws.append(Flaw(where, what, hint, *place))
 
     def check_keys(self, document: Mapping[str, Any], known: Sequence[str], where: str) -> None:
         for key in document:
@@ -83,7 +86,9 @@ class _Reader:
         try:
             return compile_predicate(text, self._knowledge.variables)
         except PredicateError as error:
-            self.flaw("predicate", f"cannot be read: {error}")
+            before = text[: error.column - 1].split("\n")
+            place = (len(before), len(before[-1]) + 1)
+            self.flaw("predicate", f"cannot be read: {error}", place=place)
             return None
 
     def read_roles(self, document: Mapping[str, Any]) -> frozenset[str]:
@@ -118,7 +123,7 @@ class _Reader:
             self.flaw("mongo", "must be an object or null")
             return Conditions()
         block = unescape_keys(dict(block))
-        self.check_keys(block, (*FLAGS, *_FILTERS), "mongo.")
+        self.check_keys(block, (*FLAGS, *FILTERS), "mongo.")
         return Conditions(
             read_filter=self._read_filter(block.get("readFilter"), "mongo.readFilter"),
             read_filters=self._read_filters(block.get("readFilters")),
@@ -192,7 +197,9 @@ class _Reader:
             try:
                 value = decode(value)
             except DocgraphError as error:
-                self.flaw(where, f"is not JSON: {error.message}")
+                place = error.details or {}
+                line, column = place.get("line", 0), place.get("column", 0)
+                self.flaw(where, f"is not JSON: {error.message}", place=(line, column))
                 return None
             value = unescape_keys(value) if isinstance(value, dict) else value
         if value is not None and not isinstance(value, dict):

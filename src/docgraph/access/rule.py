@@ -6,6 +6,7 @@ One model for rules of a file and rules of the database. `conditions.py` has the
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -31,7 +32,10 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """A rule, compiled; `position` is its place in the list of a file."""
+    """A rule, compiled; `position` is its place in the list of a file.
+
+    `document` is what it was read from, for those who show it.
+    """
 
     id: Any
     source: Source
@@ -40,6 +44,7 @@ class Rule:
     priority: float | None = None
     conditions: Conditions = field(default_factory=Conditions)
     position: int = 0
+    document: Mapping[str, Any] = field(default_factory=dict, repr=False)
     label: str = field(init=False)  # said once: every request that it admits names it
 
     def __post_init__(self) -> None:

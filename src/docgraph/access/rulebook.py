@@ -9,14 +9,15 @@ that a request looks only at rules that could concern its caller and what it ask
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from docgraph.access.conditions import Unresolved, find_flag, resolve_conditions
 from docgraph.access.index import RuleIndex
 from docgraph.access.language import RequestView, holds
-from docgraph.access.reading import Knowledge
+from docgraph.access.language.blame import Failure, find_failures
+from docgraph.access.reading import Flaw, Knowledge, describe_flaw
 from docgraph.access.rule import Rule, Source, roles_of
 from docgraph.codec import decode
 from docgraph.config.section import PluginConfig
@@ -30,19 +31,28 @@ from docgraph.runtime import Blocking, Lane
 from docgraph.store import Store
 from docgraph.variables import Resolvers
 
-__all__ = ["Match", "RuleBook", "RuleBookProvider", "RuleSet", "RuleSource"]
+__all__ = ["Ignored", "Match", "RuleBook", "RuleBookProvider", "RuleSet", "RuleSource"]
 
 _KEPT_LISTS: Final = 1000
 _NO_RULE: Final = Decision(False, "no rule matches")
 
 
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A rule of the database that cannot be read, and so matches nothing."""
+
+    document: Mapping[str, Any]
+    flaws: Sequence[Flaw]
+
+    def __str__(self) -> str:
+        name = f"{self.document.get('_id')} ({Source.DATABASE})"
+        return f"the rule {name} matches nothing: {describe_flaw(self.flaws[0])}"
+
+
 class RuleSet:
-    """The rules of one source by role; a new set is a new object.
+    """The rules of one source by role; a new set is a new object."""
 
-    `ignored` tells of those that cannot be read, and so match nothing.
-    """
-
-    def __init__(self, rules: Iterable[Rule] = (), ignored: Iterable[str] = ()) -> None:
+    def __init__(self, rules: Iterable[Rule] = (), ignored: Iterable[Ignored] = ()) -> None:
         self.ignored = tuple(ignored)
         self.rules = tuple(sorted(rules, key=lambda rule: rule.rank))
         self._by_role: dict[str, list[Rule]] = {}
@@ -133,8 +143,8 @@ class RuleBook:
         """The rules of all sources."""
         return [rule for source in self._sources for rule in (await source.load()).rules]
 
-    async def find_ignored(self) -> list[str]:
-        """The rules of all sources that cannot be read, each with the reason."""
+    async def find_ignored(self) -> list[Ignored]:
+        """The rules of all sources that cannot be read, each with the reasons."""
         return [one for source in self._sources for one in (await source.load()).ignored]
 
     async def match(self, exchange: Exchange) -> Match | None:
@@ -173,6 +183,16 @@ class RuleBook:
         except Exception as error:
             emit(PluginFailed("aclRules", f"the predicate of {rule}", error))
             return False
+
+    async def find_failures(self, rule: Rule, view: RequestView) -> tuple[Failure, ...]:
+        """The conditions that keep the rule from matching; none when one of them fails to tell."""
+        try:
+            return await find_failures(rule.predicate.text, self.knowledge.variables, view)
+        except DocgraphError:
+            raise
+        except Exception as error:
+            emit(PluginFailed("aclRules", f"the predicate of {rule}", error))
+            return ()
 
     async def _settle(self, rule: Rule, view: RequestView) -> Match:
         try:

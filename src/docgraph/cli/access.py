@@ -15,6 +15,7 @@ from docgraph.graphql.sections import Graphql
 
 if TYPE_CHECKING:
     from docgraph.access.explain import Answer, Explanation
+    from docgraph.access.language.blame import Failure
     from docgraph.graphql.describe.matrix import Row
     from docgraph.server.app import Docgraph
 
@@ -153,9 +154,20 @@ def _render(explanation: Explanation) -> Iterator[str]:
         priority = "no priority" if rule.priority is None else f"priority {rule.priority:g}"
         yield f"  {rule.rule}, {priority}, roles {', '.join(rule.roles)}: {rule.outcome}"
         yield from (f"    {line}" for line in rule.predicate.splitlines())
+        yield from (f"    {_describe_failure(one)}" for one in rule.failed)
+    if explanation.others:
+        yield "rules that match, and are for other roles"
+    for rule in explanation.others:
+        yield f"  {rule.rule}, roles {', '.join(rule.roles)}"
     yield from _render_conditions(explanation)
     for note in explanation.notes:
         yield f"note: {note}"
+
+
+def _describe_failure(failure: Failure) -> str:
+    if failure.truth is None:
+        return f"cannot be told, for a value is missing: {failure.condition}"
+    return f"does not hold: {failure.condition}"
 
 
 def _render_answers(title: str, answers: Iterable[Answer], yes: str, no: str) -> Iterator[str]:

@@ -47,7 +47,13 @@ __all__ = ["Renewals", "Session"]
 _TICK: Final = 1.0  # seconds between two looks at what was announced
 _AT_ONCE: Final = 10  # sessions that are judged at the same time
 _REFUSING: Final = (SecurityViolation, StoreForbidden, StoreRejected)  # they do not pass
-_CONCERNING: Final[tuple[Generation, ...]] = ("collections", "rules", "tokens", "users")
+_CONCERNING: Final[tuple[Generation, ...]] = (
+    "collections",
+    "logins",
+    "rules",
+    "tokens",
+    "users",
+)
 
 
 @dataclass(eq=False, slots=True)

@@ -22,14 +22,20 @@ Wants = Callable[[type[Event]], bool]
 class _Listeners:
     """Who listens, in order; and to which kind of event, found out at the first of its kind."""
 
-    def __init__(self, known: tuple[tuple[Listener, Wants], ...] = ()) -> None:
+    def __init__(
+        self,
+        known: tuple[tuple[Listener, Wants], ...] = (),
+        left_out: frozenset[type[Event]] = frozenset(),
+    ) -> None:
         self.known = known
+        self.left_out = left_out
         self._by_kind: dict[type[Event], tuple[Listener, ...]] = {}
 
     def to(self, kind: type[Event]) -> tuple[Listener, ...]:
         found = self._by_kind.get(kind)
         if found is None:
-            found = tuple(listener for listener, wants in self.known if wants(kind))
+            heard = () if kind in self.left_out else self.known
+            found = tuple(listener for listener, wants in heard if wants(kind))
             self._by_kind[kind] = found
         return found
 
@@ -41,29 +47,26 @@ _listeners = _Listeners()
 def subscribe(listener: Listener, wants: Wants = lambda kind: True) -> None:
     """Call `listener` with every event of a kind that it wants; it must return at once."""
     global _listeners  # noqa: PLW0603 - see the module's docstring
-    _listeners = _Listeners((*_listeners.known, (listener, wants)))
+    _listeners = _Listeners((*_listeners.known, (listener, wants)), _listeners.left_out)
 
 
 def unsubscribe(listener: Listener) -> None:
     """Undo `subscribe`; a listener that is not there is no error."""
     global _listeners  # noqa: PLW0603 - see the module's docstring
-    _listeners = _Listeners(tuple(one for one in _listeners.known if one[0] != listener))
+    others = tuple(one for one in _listeners.known if one[0] != listener)
+    _listeners = _Listeners(others, _listeners.left_out)
 
 
 @contextmanager
 def leaving_out(kinds: Collection[type[Event]]) -> Iterator[None]:
     """Nobody hears of these kinds in this block: they are told by the work that comes after it."""
     global _listeners  # noqa: PLW0603 - see the module's docstring
-    before = _listeners
-
-    def besides(wants: Wants) -> Wants:
-        return lambda kind: kind not in kinds and wants(kind)
-
-    _listeners = _Listeners(tuple((one, besides(wants)) for one, wants in before.known))
+    before = _listeners.left_out
+    _listeners = _Listeners(_listeners.known, before.union(kinds))
     try:
         yield
     finally:
-        _listeners = before
+        _listeners = _Listeners(_listeners.known, before)
 
 
 def emit(event: Event) -> None:

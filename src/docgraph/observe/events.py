@@ -245,6 +245,14 @@ class RightsGranted(Event, frozen=True):
     user: str
 
 
+class ClocksDiffer(Event, frozen=True):
+    """The time of day is ahead of the database's by that many seconds, or behind if below 0."""
+
+    level: ClassVar[Level] = Level.WARNING
+    seconds: float
+    hint: str = "set the clocks of both machines, by NTP: tokens end by the time of day"
+
+
 class UnreadableValue(Event, frozen=True):
     """A stored value that no driver could have written rightly; it is shown as its raw bytes."""
 

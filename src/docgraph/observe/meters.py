@@ -153,6 +153,11 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         ("app", "operation", "status"),
         "Requests that named a stored operation of an app.",
     ),
+    "docgraph_graphql_operation_duration_seconds": (
+        "histogram",
+        ("app", "operation"),
+        "Time of a request that named a stored operation of an app.",
+    ),
     "docgraph_plugin_failures_total": (
         "counter",
         ("plugin",),
@@ -337,8 +342,13 @@ class Meters:
             labels = (method, event.service or "none", str(event.status))
             self._requests.add(labels, event.duration, event.bytes_out)
             if event.operation:
-                operation = (event.app, event.operation, str(event.status))
-                self._rare["docgraph_graphql_operations_total"].of(*operation).inc()
+                self._tally_operation(event)
+
+    def _tally_operation(self, event: events.RequestFinished) -> None:
+        names = (event.app, event.operation)
+        counted = self._rare["docgraph_graphql_operations_total"]
+        counted.of(*names, str(event.status)).inc()
+        self._rare["docgraph_graphql_operation_duration_seconds"].of(*names).observe(event.duration)
 
     def _count_command(self, event: events.CommandFinished) -> None:
         labels = (event.command, "true" if event.ok else "false")

@@ -14,7 +14,7 @@ exhaust the stack.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from docgraph.predicates.tokens import Kind, PredicateError, Token, tokenize
 
@@ -34,12 +34,16 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A predicate with its arguments: by position, or by name (one value or several)."""
+    """A predicate with its arguments: by position, or by name (one value or several).
+
+    It stands in the text from `column` to `end`, both counted from 1 and inclusive.
+    """
 
     name: str
     values: tuple[str, ...]
     named: tuple[tuple[str, tuple[str, ...]], ...]
     column: int
+    end: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ class _Parser:
 
     def _parse_call(self, name: Token) -> Call:
         if not self._token.is_mark("(", "["):
-            return Call(name.value, (), (), name.column)
+            return Call(name.value, (), (), name.column, name.column + len(name.value) - 1)
         closing = _CLOSING[self._advance().value]
         values: list[str] = []
         named: list[tuple[str, tuple[str, ...]]] = []
@@ -135,8 +139,8 @@ class _Parser:
             if values or named:
                 self._expect(",")
             self._parse_argument(values, named)
-        self._advance()
-        return Call(name.value, tuple(values), tuple(named), name.column)
+        end = self._advance().column
+        return Call(name.value, tuple(values), tuple(named), name.column, end)
 
     def _parse_argument(self, values: list[str], named: list[tuple[str, tuple[str, ...]]]) -> None:
         start = self._token

@@ -9,12 +9,27 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["SharedFile", "create_shared"]
+__all__ = ["SharedFile", "create_shared", "make_once"]
+
+
+def make_once(path: Path, make: Callable[[Path], None]) -> None:
+    """Make the file unless another worker has done so; it appears whole or not at all."""
+    if path.exists():
+        return
+    fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        make(fresh)
+        os.link(fresh, path)
+    except FileExistsError:
+        pass  # the other worker was faster, and its file is as good
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def create_shared(path: Path, size: int) -> None:

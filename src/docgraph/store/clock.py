@@ -12,19 +12,28 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Final
 
+from docgraph.observe import emit
+from docgraph.observe.events import ClocksDiffer
 from docgraph.runtime.clock import elapsed
 
 __all__ = ["DatabaseClock"]
 
+_TOLERATED: Final = 10.0  # seconds by which the time of day may differ before it is told
 _DRIFT: Final = 1e-4  # seconds by which two clocks may part within a second
 
 
 class DatabaseClock:
     """Seconds since the epoch as the database counts them."""
 
-    def __init__(self, measure: Callable[[], float] = elapsed) -> None:
+    def __init__(
+        self,
+        measure: Callable[[], float] = elapsed,
+        time_of_day: Callable[[], float] = time.time,
+    ) -> None:
         self._measure = measure
-        self._offset = time.time() - measure()
+        self._time_of_day = time_of_day
+        self._differs = False  # and that was told
+        self._offset = time_of_day() - measure()
         self._error: float | None = None  # None: it was never read
         self._read_at = 0.0
 
@@ -61,6 +70,15 @@ class DatabaseClock:
         known = self._find_error(answered)
         if known is None or error <= known or abs(offset - self._offset) > error + known:
             self._offset, self._error, self._read_at = offset, error, answered
+        self._compare()
+
+    def _compare(self) -> None:
+        """Tell it once when the time of day is another one, and again if it was right meanwhile."""
+        ahead = self._time_of_day() - self()
+        sure = abs(ahead) - (self._error or 0.0)
+        if sure > _TOLERATED and not self._differs:
+            emit(ClocksDiffer(round(ahead, 1)))
+        self._differs = sure > _TOLERATED
 
     def _find_error(self, now: float) -> float | None:
         """By how much it may be wrong: more and more, since it was read."""

@@ -104,11 +104,11 @@ class Answers:
     # --- draft ------------------------------------------------------------------------------------
 
     async def draft(self, exchange: Exchange, wanted: Wanted) -> Body:
-        """What the app would answer if the definition were stored."""
-        _require_draft(wanted)
+        """What the app would answer if the definition were stored; or a stored one, to another."""
         request = _require_request(wanted)
         visit = await self.visits.enter(exchange, wanted)
-        ran = await self.visits.graphql.run(visit.app, request, visit.exchange, is_draft=True)
+        is_draft = wanted.draft is not None
+        ran = await self.visits.graphql.run(visit.app, request, visit.exchange, is_draft=is_draft)
         return render_result(ran.result, limit=visit.app.limits.response_bytes)
 
     # --- plan -------------------------------------------------------------------------------------

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from docgraph.config.node import Node, Origin, to_plain
-from docgraph.config.parse import DOCUMENT_BOUNDS, parse_yaml
+from docgraph.config.parse import DOCUMENT_BOUNDS, Parsed, parse_yaml
 from docgraph.exchange import Document
 from docgraph.exchange.errors import Problem
 from docgraph.graphql.definition.findings import Finding, Place
 from docgraph.graphql.definition.inputs import build_bson
 
-__all__ = ["TEXT_PARTS", "Draft", "read_draft"]
+__all__ = ["TEXT_PARTS", "Draft", "locate", "read_draft", "read_text"]
 
 TEXT_PARTS: Final = ("mappings", "descriptor")
 _LONGEST_PLACE: Final = 1_000
@@ -43,12 +43,7 @@ class Draft:
     def _locate(self, where: str) -> Place | None:
         """The deepest key of a text that the place in the definition leads to."""
         part = next((one for one in self.texts if where[: len(one)] == one), None)
-        if part is None or len(where) > _LONGEST_PLACE:
-            return None
-        node, rest = self.texts[part], where[len(part) :]
-        while step := _find_step(node, rest):
-            node, rest = step
-        return Place(node.place.line, node.place.column)
+        return None if part is None else locate(self.texts[part], where[len(part) :])
 
 
 def read_draft(source: Mapping[str, Any]) -> Draft:
@@ -59,11 +54,7 @@ def read_draft(source: Mapping[str, Any]) -> Draft:
     for key, value in source.items():
         plain = value
         if key in TEXT_PARTS and isinstance(value, str):
-            parsed = parse_yaml(
-                value,
-                lambda line, column: Origin("", line + 1, column + 1),
-                bounds=DOCUMENT_BOUNDS,
-            )
+            parsed = _parse(value)
             if parsed.node is None or parsed.problems:
                 flaws += [_read_problem(key, problem) for problem in parsed.problems]
                 continue
@@ -75,6 +66,28 @@ def read_draft(source: Mapping[str, Any]) -> Draft:
             flaws.append(Finding(key, str(error)))
     is_text = any(isinstance(source.get(part), str) for part in TEXT_PARTS)
     return Draft(document, texts, tuple(flaws), is_text)
+
+
+def read_text(text: str) -> Node | None:
+    """A text of YAML or JSON, with the places of its keys; None where it is neither."""
+    parsed = _parse(text)
+    return None if parsed.problems else parsed.node
+
+
+def _parse(text: str) -> Parsed:
+    return parse_yaml(
+        text, lambda line, column: Origin("", line + 1, column + 1), bounds=DOCUMENT_BOUNDS
+    )
+
+
+def locate(node: Node, where: str) -> Place | None:
+    """The place of the deepest key that steps such as `.author.$in[0]` lead to."""
+    rest = where
+    if len(rest) > _LONGEST_PLACE:
+        return None
+    while step := _find_step(node, rest):
+        node, rest = step
+    return Place(node.place.line, node.place.column)
 
 
 def _read_problem(part: str, problem: Problem) -> Finding:

@@ -12,7 +12,7 @@ __all__ = ["Tools"]
 
 
 class Tools(ServiceConfig, frozen=True):
-    """Checks, tries, explains, infers app definitions; stores nothing. Goes off with `graphql`."""
+    """Checks, tries, explains, infers, advises on apps; stores nothing. Goes off with `graphql`."""
 
     section_name: ClassVar[str] = "tools"
     enabled: Annotated[bool, Meta(description="whether the service is on")] = True

@@ -1,4 +1,4 @@
-"""`/_tools/…`: a definition checked, tried, explained, inferred; nothing is stored.
+"""`/_tools/…`: a definition checked, tried, explained, inferred, advised on; nothing is stored.
 
 A service like any other: the root role may use it, and whom a rule lets in. What such a caller may
 not see elsewhere he does not see here either (`visits`).
@@ -34,8 +34,10 @@ from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, run_blocking
 from docgraph.store import Store
+from docgraph.tools.advising import Advising
 from docgraph.tools.answers import Answers
 from docgraph.tools.inferring import Inferring, find_own
+from docgraph.tools.realm import Realm
 from docgraph.tools.sections import Tools
 from docgraph.tools.visits import Visits
 from docgraph.tools.wanted import Wanted, read_body, read_parameters, read_wanted
@@ -47,15 +49,22 @@ _ASKING: Final = ("query", "variables", "operationName")
 _LOOKING: Final = ("roles", "user")
 _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "check": ("definition", "texts", "run"),
-    "draft": ("definition", *_ASKING, *_LOOKING),
+    "draft": ("app", "definition", *_ASKING, *_LOOKING),
     "plan": ("app", "definition", *_ASKING, *_LOOKING, "run"),
     "matrix": ("app", "definition", *_LOOKING, "request"),
     "infer": ("db", "collections", "sample"),
+    "advise": ("app", "definition", "sample"),
+    "realm": (),
+    "rules": ("rule",),
 }
 # Also for callers whom `graphql.operations-only` is about: nothing of an app is told or run.
-_FOR_BOUND: Final = frozenset({"check"})
+_FOR_BOUND: Final = frozenset({"check", "realm", "rules"})
 _POST: Final = ("POST",)
-_METHODS: Final[Mapping[str, tuple[str, ...]]] = {"matrix": ("GET", "POST")}
+_METHODS: Final[Mapping[str, tuple[str, ...]]] = {
+    "matrix": ("GET", "POST"),
+    "realm": ("GET",),
+    "rules": ("GET", "POST"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,7 @@ class ToolsService(Service):
     """The tools for authors of apps."""
 
     name: ClassVar[str] = "tools"
-    description: ClassVar[str] = "checks, tries, explains and infers app definitions"
+    description: ClassVar[str] = "checks, tries, explains, infers and advises on app definitions"
     part_of: ClassVar[str] = "graphql"
     uri: ClassVar[str] = "/_tools"
     methods: ClassVar[tuple[str, ...]] = _POST
@@ -96,6 +105,9 @@ class ToolsService(Service):
         self._base = len(bound_path(self, config))
         self._graphql = graphql
         self._find_own = partial(find_own, graphql, users, rules)
+        self._build_realm = partial(
+            Realm, book=acl_rules, users_section=users, rules_section=rules, mongo=mongo
+        )
         self._registry = registry
         self._store = store
         self._apps = gql_app_definition_cache
@@ -114,8 +126,10 @@ class ToolsService(Service):
             imagination=self._imagination,
             explainer=self._explainer,
             store=self._store,
+            registry=self._registry,
         )
         answers = Answers(visits, self._lane)
+        realm = self._build_realm(visits, self._lane)
         inferring = Inferring(visits, self._lane, self._graphql.db, self._find_own)
         self._answers: Mapping[str, Callable[[Exchange, Wanted], Awaitable[Any]]] = {
             "check": answers.check,
@@ -123,6 +137,9 @@ class ToolsService(Service):
             "plan": answers.plan,
             "matrix": answers.matrix,
             "infer": inferring.infer,
+            "advise": Advising(visits, self._lane, self._graphql).advise,
+            "realm": realm.realm,
+            "rules": realm.rules,
         }
 
     def parse(self, exchange: Exchange) -> ToolRequest:
@@ -134,7 +151,7 @@ class ToolsService(Service):
         return ToolRequest(tool=below[0])
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
-        """POST, where there is a tool; the matrix of a stored app can be read."""
+        """POST, where there is a tool; what needs no body can be read."""
         parsed = exchange.parsed
         tool = parsed.tool if isinstance(parsed, ToolRequest) else ""
         return _METHODS.get(tool, _POST)

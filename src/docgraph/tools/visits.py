@@ -32,6 +32,7 @@ from docgraph.graphql.http.service import AppRequest, GraphqlService
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Decision
+from docgraph.plugins.registry import PluginRegistry
 from docgraph.store import Store
 from docgraph.tools.draft import Draft
 from docgraph.tools.wanted import Wanted
@@ -67,6 +68,7 @@ class Visits:
     imagination: Imagination
     explainer: Explainer
     store: Store
+    registry: PluginRegistry
 
     def is_root(self, exchange: Exchange) -> bool:
         """Whether the caller has the role above all rules."""

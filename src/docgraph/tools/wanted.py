@@ -28,7 +28,7 @@ _MOST_COLLECTIONS: Final = 500
 _MOST_SAMPLED: Final = 10_000
 _LONGEST_NAME: Final = 1_024
 _QUERY: Final = ("query", "variables", "operationName")
-_QUESTION: Final = ("method", "path", "query")
+_QUESTION: Final = ("method", "path", "query", "body")
 _NOUNS: Final[Mapping[type, str]] = {
     str: "a string",
     dict: "an object",
@@ -50,6 +50,7 @@ _MEMBERS: Final[Mapping[str, type]] = {
     "db": str,
     "collections": list,
     "sample": int,
+    "rule": dict,
 }
 
 
@@ -71,6 +72,7 @@ class Wanted:
     db: str | None = None
     collections: tuple[str, ...] | None = None
     sample: int | None = None
+    rule: Mapping[str, Any] | None = None
 
     @property
     def is_for_another(self) -> bool:
@@ -152,6 +154,7 @@ def read_wanted(content: Mapping[str, Any], known: Collection[str]) -> Wanted:
         db=_read_name(given, "db"),
         collections=_read_texts(given, "collections", _MOST_COLLECTIONS),
         sample=_read_sample(given),
+        rule=given.get("rule"),
     )
 
 
@@ -189,7 +192,7 @@ def _read_name(given: Mapping[str, Any], member: str) -> str | None:
 
 
 def _read_question(given: Mapping[str, Any], roles: tuple[str, ...]) -> Question | None:
-    """`request`: the method, path and parameters of a request that somebody might make."""
+    """`request`: the method, path, parameters and body of a request that somebody might make."""
     request = given.get("request")
     if request is None:
         return None
@@ -203,6 +206,5 @@ def _read_question(given: Mapping[str, Any], roles: tuple[str, ...]) -> Question
         raise BodyError("'request.path' must begin with a slash", hint="parameters go to 'query'")
     if not method.isascii() or not method.isalpha():
         raise BodyError("'request.method' must be a method such as GET")
-    return Question(
-        method.upper(), path, request.get("query", ""), _read_name(given, "user"), roles
-    )
+    user, body = _read_name(given, "user"), request.get("body", "")
+    return Question(method.upper(), path, request.get("query", ""), user, roles, body)

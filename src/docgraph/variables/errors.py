@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from docgraph.exchange.errors import DefinitionError, QueryError
@@ -13,11 +13,16 @@ __all__ = ["BadValue", "Flaw", "NotBound", "TemplateError"]
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """One mistake in a template; `where` is its place inside it (`author.$arg`), may be empty."""
+    """One mistake in a template; `where` is its place inside it (`author.$arg`), may be empty.
+
+    `line` and `column` are those in the text that `where` names, where that is a text; else 0.
+    """
 
     where: str
     what: str
     hint: str | None = None
+    line: int = field(default=0, compare=False)
+    column: int = field(default=0, compare=False)
 
 
 class TemplateError(DefinitionError):

@@ -123,7 +123,7 @@ async def test_nobody_is_asked_before_the_time(generations: Generations) -> None
         assert len(asked) == count
 
 
-@pytest.mark.parametrize("name", ["rules", "users", "tokens", "collections"])
+@pytest.mark.parametrize("name", ["rules", "users", "tokens", "logins", "collections"])
 async def test_all_are_asked_when_something_was_announced(
     generations: Generations, name: Any
 ) -> None:

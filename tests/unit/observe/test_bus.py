@@ -42,6 +42,20 @@ def test_nobody_hears_of_the_kinds_that_a_block_leaves_out(heard: list[Event]) -
     assert heard[-1] == LoopLagged(2.0)
 
 
+def test_who_subscribes_while_kinds_are_left_out_stays_and_who_leaves_is_gone(
+    heard: list[Event],
+) -> None:
+    late: list[Event] = []
+    with leaving_out((LoopLagged,)):
+        subscribe(late.append)
+        unsubscribe(heard.append)
+        emit(LoopLagged(1.0))
+    emit(LoopLagged(2.0))
+    unsubscribe(late.append)
+
+    assert (heard, late) == ([], [LoopLagged(2.0)])
+
+
 def test_a_listener_hears_events_until_it_unsubscribes(heard: list[Event]) -> None:
     emit(LoopLagged(1.0))
     unsubscribe(heard.append)

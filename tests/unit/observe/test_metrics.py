@@ -83,14 +83,17 @@ def test_requests_are_counted_by_method_service_and_status() -> None:
     assert _value("docgraph_http_response_bytes_total", service="ping") == 30
 
 
-def test_stored_operations_are_counted_by_app_and_name() -> None:
-    _finish(app="films", operation="byYear")
+def test_stored_operations_are_counted_and_timed_by_app_and_name() -> None:
+    _finish(app="films", operation="byYear", duration=0.005)
     _finish(app="films", operation="byYear")
     _finish(app="films")
 
     name = "docgraph_graphql_operations_total"
     assert _value(name, app="films", operation="byYear", status="200") == 2
     assert sum(value for (one, _), value in _samples().items() if one == name) == 2
+    times = "docgraph_graphql_operation_duration_seconds"
+    assert _value(f"{times}_count", app="films", operation="byYear") == 2
+    assert _value(f"{times}_bucket", app="films", operation="byYear", le="0.01") == 1
 
 
 def test_durations_fall_into_buckets() -> None:

@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from docgraph.observe.events import ClocksDiffer
 from docgraph.runtime.clock import elapsed
 from docgraph.store.clock import DatabaseClock
+from tests.http.harness import listening
 
 
 class Measure:
@@ -83,3 +85,19 @@ def test_the_measuring_clock_only_moves_forward_and_is_not_the_time_of_day() -> 
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     expected = time.monotonic() if boot is None else time.clock_gettime(boot)
     assert abs(expected - readings[0]) < 60
+
+
+def test_a_time_of_day_that_differs_is_told_once_until_it_was_right() -> None:
+    day = Measure()
+    day.now = 1000.0
+    clock = DatabaseClock(Measure(), day)
+    with listening(ClocksDiffer) as told:
+        clock.learn(1009.0, 49.5, 50.5)
+        assert told == []
+        for _ in range(2):
+            clock.learn(1600.0, 49.5, 50.5)
+        day.now = 1600.0
+        clock.learn(1600.0, 49.5, 50.5)
+        day.now = 2200.0
+        clock.learn(1600.0, 49.5, 50.5)
+    assert [one.seconds for one in told] == [-600.0, 600.0]

@@ -2,7 +2,9 @@
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { Question, VisibleApp } from "../../api/graphql.js";
+import { useLooking } from "../../api/looking.js";
 import type { EditorControl } from "../../parts/Editor.js";
+import { LookingBanner } from "../../parts/LookingBanner.js";
 import { address, go } from "../../shell/router.js";
 import { AppChoice } from "./AppChoice.js";
 import type { Spot } from "./docsModel.js";
@@ -30,8 +32,9 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
   const home = address("ask", ...app.split("/"));
   const work = useWork(owner, app, hash, () => go(home, { replace: true }));
   const { draft } = work;
-  const answers = useAnswers(JSON.stringify([owner]), app, draft.id);
-  const { state: schemaState, again } = useSchema(app, owner);
+  const as = useLooking();
+  const answers = useAnswers(JSON.stringify([owner, as]), app, draft.id, as);
+  const { state: schemaState, again } = useSchema(app, owner, as);
   const schema = schemaState.kind === "ready" ? schemaState.schema : undefined;
   const [side, setSide] = useState<SideKind | null>(null);
   const [way, setWay] = useState<readonly Spot[]>([]);
@@ -98,7 +101,8 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
         onSide={setSide}
       />
       {!work.isKept && <p class="ask-notice soft" role="status">This browser does not keep what you type: copy it before you leave.</p>}
-      <SchemaNotice state={schemaState} isLoggedIn={owner !== null} onAgain={again} />
+      {as !== null && <LookingBanner as={as} />}
+      <SchemaNotice state={schemaState} isLoggedIn={owner !== null} isForAnother={as !== null} onAgain={again} />
       <div class={side === null ? "ask-body" : "ask-body ask-body-side"}>
         <Sheet
           draft={draft}

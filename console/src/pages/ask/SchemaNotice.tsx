@@ -3,7 +3,7 @@
 import { Button, ErrorNotice, Notice } from "../../parts/basic.js";
 import type { SchemaState } from "./introspection.js";
 
-export function SchemaNotice({ state, isLoggedIn, onAgain }: { state: SchemaState; isLoggedIn: boolean; onAgain: () => void }) {
+export function SchemaNotice({ state, isLoggedIn, isForAnother = false, onAgain }: { state: SchemaState; isLoggedIn: boolean; isForAnother?: boolean; onAgain: () => void }) {
   if (state.kind === "failed") {
     return (
       <div class="ask-notice">
@@ -13,7 +13,7 @@ export function SchemaNotice({ state, isLoggedIn, onAgain }: { state: SchemaStat
     );
   }
   if (state.kind !== "refused") return null;
-  const { title, text } = describe(state.status, isLoggedIn);
+  const { title, text } = isForAnother && state.status === 403 ? forAnother : describe(state.status, isLoggedIn);
   return (
     <div class="ask-notice">
       <Notice kind="warning" title={title}>
@@ -23,6 +23,8 @@ export function SchemaNotice({ state, isLoggedIn, onAgain }: { state: SchemaStat
     </div>
   );
 }
+
+const forAnother = { title: "This app is not for them", text: "A rule for its address would let them in: see the page Access." };
 
 function describe(status: number, isLoggedIn: boolean): { title: string; text: string } {
   if (status === 401) return { title: "This app asks for a login", text: "Log in at the top right. What you have written is kept." };

@@ -2,7 +2,7 @@
 
 import { buildClientSchema, getIntrospectionQuery, type GraphQLSchema, type IntrospectionQuery } from "graphql";
 import { ApiError } from "../../api/error.js";
-import { ask, isObject } from "../../api/graphql.js";
+import { type As, ask, isObject } from "../../api/graphql.js";
 
 export type SchemaState =
   | { readonly kind: "loading" }
@@ -13,9 +13,9 @@ export type SchemaState =
 const query = getIntrospectionQuery({ descriptions: true });
 
 /** Ask the app what it can be asked; what hinders that is part of the answer. */
-export async function introspect(uri: string, signal: AbortSignal): Promise<SchemaState> {
+export async function introspect(uri: string, as: As | null, signal: AbortSignal): Promise<SchemaState> {
   try {
-    const { status, body, errors } = await ask(uri, { query, variables: "", operation: null }, signal);
+    const { status, body, errors } = await ask(uri, { query, variables: "", operation: null }, signal, as);
     const data = isObject(body) ? body["data"] : null;
     if (isObject(data) && isObject(data["__schema"])) {
       const schema = buildClientSchema(data as unknown as IntrospectionQuery, { assumeValid: true });
@@ -25,7 +25,8 @@ export async function introspect(uri: string, signal: AbortSignal): Promise<Sche
     if (first !== undefined && status !== 401 && status !== 403) {
       return { kind: "refused", status, reason: first.message };
     }
-    return { kind: "refused", status, reason: "" };
+    const told = isObject(body) && as !== null ? body["message"] : ""; // what they would be told
+    return { kind: "refused", status, reason: typeof told === "string" ? told : "" };
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") return { kind: "loading" };
     if (error instanceof ApiError) return { kind: "failed", error };

@@ -1,7 +1,7 @@
 /** Running queries: one answer and one plan for each tab, and the way to stop. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Question, ask } from "../../api/graphql.js";
+import { type As, type Question, ask } from "../../api/graphql.js";
 import { explain } from "../../api/plan.js";
 import type { AnswerState } from "./AnswerPanel.js";
 import type { PlanState } from "./PlanPanel.js";
@@ -23,7 +23,7 @@ const nothing: Of = { answer: { kind: "none" }, plan: { kind: "none" } };
 const mostKept = 5; // answers; each may be 16 MiB
 
 /** The answers of the tab `id` of an app; `scope` is whose they are: another one starts with none. */
-export function useAnswers(scope: string, app: string, id: string): Answers {
+export function useAnswers(scope: string, app: string, id: string, as: As | null): Answers {
   const [all, setAll] = useState<ReadonlyMap<string, Of>>(new Map());
   const running = useRef(new Map<string, AbortController>()).current;
   const serial = useRef(0);
@@ -53,7 +53,7 @@ export function useAnswers(scope: string, app: string, id: string): Answers {
     serial.current += 1;
     const own = serial.current;
     put({ answer: { kind: "asking" } });
-    ask(app, question, controller.signal).then(
+    ask(app, question, controller.signal, as).then(
       (answer) => put({ answer: { kind: "ready", answer, serial: own } }),
       (error: unknown) => {
         if (!controller.signal.aborted) put({ answer: { kind: "failed", error } });
@@ -63,7 +63,7 @@ export function useAnswers(scope: string, app: string, id: string): Answers {
   const tell = (question: Question, isRun: boolean) => {
     const controller = start("plan");
     put({ plan: { kind: "asking" } });
-    explain(app, question, isRun, controller.signal).then(
+    explain(app, question, isRun, controller.signal, as).then(
       (plan) => put({ plan: { kind: "ready", plan, query: question.query } }),
       (error: unknown) => {
         if (!controller.signal.aborted) put({ plan: { kind: "failed", error } });

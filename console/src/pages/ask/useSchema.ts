@@ -2,20 +2,21 @@
 
 import type { GraphQLSchema } from "graphql";
 import { useEffect, useState } from "preact/hooks";
+import type { As } from "../../api/graphql.js";
 import type { Spot } from "./docsModel.js";
 import { type SchemaState, introspect } from "./introspection.js";
 
-export function useSchema(app: string, owner: string | null): { readonly state: SchemaState; readonly again: () => void } {
+export function useSchema(app: string, owner: string | null, as: As | null): { readonly state: SchemaState; readonly again: () => void } {
   const [state, setState] = useState<SchemaState>({ kind: "loading" });
   const [attempt, setAttempt] = useState(0);
   useEffect(() => {
     const controller = new AbortController();
     setState({ kind: "loading" });
-    void introspect(app, controller.signal).then((found) => {
+    void introspect(app, as, controller.signal).then((found) => {
       if (!controller.signal.aborted) setState(found);
     });
     return () => controller.abort();
-  }, [app, owner, attempt]);
+  }, [app, owner, as, attempt]);
   return { state, again: () => setAttempt(attempt + 1) };
 }
 

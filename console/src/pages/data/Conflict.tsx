@@ -11,12 +11,13 @@ interface ConflictProps {
   mine: string;
   onKeepMine: () => void;
   onTakeTheirs: () => void;
+  what?: string;
 }
 
-export function Conflict({ stored, mine, onKeepMine, onTakeTheirs }: ConflictProps) {
+export function Conflict({ stored, mine, onKeepMine, onTakeTheirs, what = "document" }: ConflictProps) {
   const [isComparing, setComparing] = useState(false);
   return (
-    <Notice kind="warning" title={stored === null ? "This document has been deleted meanwhile" : "This document has been changed meanwhile"}>
+    <Notice kind="warning" title={`This ${what} has been ${stored === null ? "deleted" : "changed"} meanwhile`}>
       <p>Your text is kept, and nothing of it is stored. {stored === null ? "You can store it again, or let it go." : "Look at both, then go on with one of them."}</p>
       <div class="data-actions">
         {stored !== null && <Button onClick={() => setComparing(true)}>Show both</Button>}

@@ -1,25 +1,25 @@
-/** Collections that somebody has opened by their path, which no list shows him. */
+/** Collections, or other things, that somebody has opened by their path, which no list shows him. */
 
 import { dropKept, keptKey, listKept, writeKept } from "../../api/kept.js";
 import type { Segments } from "../../api/data.js";
 
-const kind = "visit";
+const collections = "visit";
 const most = 20;
 
 export function pathText(segments: Segments): string {
   return segments.map(encodeURIComponent).join("/");
 }
 
-export function keepVisit(owner: string | null, segments: Segments): void {
+export function keepVisit(owner: string | null, segments: Segments, kind = collections): void {
   const known = listKept(owner, kind);
   const path = pathText(segments);
   if (!known.includes(path) && known.length < most) writeKept(keptKey(owner, kind, path), 1);
 }
 
-export function listVisits(owner: string | null): readonly string[] {
+export function listVisits(owner: string | null, kind = collections): readonly string[] {
   return [...listKept(owner, kind)].sort();
 }
 
-export function dropVisit(owner: string | null, path: string): void {
+export function dropVisit(owner: string | null, path: string, kind = collections): void {
   dropKept(keptKey(owner, kind, path));
 }

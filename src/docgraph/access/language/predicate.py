@@ -31,7 +31,7 @@ from docgraph.predicates import (
 from docgraph.predicates.parse import All, AnyOf, Call, Literal, Node, Not
 from docgraph.predicates.tokens import REFERENCES
 
-__all__ = ["Predicate", "compile_predicate", "holds"]
+__all__ = ["Outcome", "Predicate", "compile_call", "compile_predicate", "holds"]
 
 MAX_TEXT: Final = 64 * 1024
 
@@ -54,7 +54,7 @@ def compile_predicate(text: str, variables: frozenset[str]) -> Predicate:
         raise PredicateError(1, f"longer than {MAX_TEXT} characters")
     scope = Scope(variables)
     node = parse_predicate(text, REFERENCES)
-    test = compile_tree(node, lambda call: _compile_call(call, scope))
+    test = compile_tree(node, lambda call: compile_call(call, scope))
     return Predicate(text, test, frozenset(scope.used), _find_reach(node)[0])
 
 
@@ -68,7 +68,8 @@ async def holds(predicate: Predicate, view: RequestView) -> bool:
             await view.supply(wanted.name)
 
 
-def _compile_call(call: Call, scope: Scope) -> Outcome:
+def compile_call(call: Call, scope: Scope) -> Outcome:
+    """One condition; raises `PredicateError`. Those to the left of it are in the scope already."""
     word = VOCABULARY.get(call.name)
     if word is None:
         raise PredicateError(call.column, f"unknown predicate {call.name}{_suggest(call.name)}")

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
-import secrets
 import struct
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -22,7 +20,7 @@ from docgraph.auth.mechanisms.nonces import LIFETIME, Nonce
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import Conflict
 from docgraph.runtime.clock import elapsed
-from docgraph.runtime.shared import SharedFile, create_shared
+from docgraph.runtime.shared import SharedFile, create_shared, make_once
 from docgraph.store import Store
 from docgraph.store.mounts import NONCE_STORE
 
@@ -53,15 +51,8 @@ class NonceCounts(Protocol):
 
 
 def create_shared_counts(path: Path) -> None:
-    """Make the file unless another worker has done so; it appears whole or not at all."""
-    fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    create_shared(fresh, ROWS * _ROW_BYTES)
-    try:
-        os.link(fresh, path)
-    except FileExistsError:
-        pass  # the other worker was faster, and its file is as good
-    finally:
-        fresh.unlink()
+    """Make the file unless another worker has done so."""
+    make_once(path, lambda fresh: create_shared(fresh, ROWS * _ROW_BYTES))
 
 
 class SharedCounts:

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from docgraph.runtime.shared import make_once
 
 __all__ = ["ANY", "Changes", "Row", "Sessions", "TokenTable"]
 
@@ -21,14 +23,14 @@ MOST_ROWS: Final = 100_000
 KEPT_CHANGES: Final = 10_000  # a worker that is further behind forgets all it remembers
 _SWEEP_EVERY: Final = 64  # insertions
 _SCHEMA: Final = """
-    CREATE TABLE IF NOT EXISTS issued (
+    CREATE TABLE issued (
         id BLOB PRIMARY KEY, login TEXT NOT NULL, account BLOB NOT NULL,
         issued_at REAL NOT NULL, expires_at REAL NOT NULL, valid_until REAL NOT NULL,
         made_at REAL NOT NULL, session REAL NOT NULL
     ) WITHOUT ROWID;
-    CREATE INDEX IF NOT EXISTS by_login ON issued (login, issued_at);
-    CREATE INDEX IF NOT EXISTS by_end ON issued (expires_at);
-    CREATE TABLE IF NOT EXISTS changes (
+    CREATE INDEX by_login ON issued (login, issued_at);
+    CREATE INDEX by_end ON issued (expires_at);
+    CREATE TABLE changes (
         number INTEGER PRIMARY KEY AUTOINCREMENT, login TEXT NOT NULL
     );
 """
@@ -78,15 +80,8 @@ class TokenTable:
     def __init__(self, path: Path, *, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = most_rows
         self._inserted = 0
-        # Which thread calls does not matter, since no two calls overlap.
-        self._connection = sqlite3.connect(
-            path, timeout=5, isolation_level=None, check_same_thread=False
-        )
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = OFF")  # it need not outlive the machine
-        with self._transaction():
-            for statement in filter(str.strip, _SCHEMA.split(";")):
-                self._connection.execute(statement)
+        make_once(path, _create)
+        self._connection = _connect(path)
 
     def close(self) -> None:
         """The file stays for the others."""
@@ -189,3 +184,18 @@ class TokenTable:
             self._connection.execute("ROLLBACK")
             raise
         self._connection.execute("COMMIT")
+
+
+def _create(path: Path) -> None:
+    """An empty table; workers never wait for each other to make one."""
+    with closing(_connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.executescript(_SCHEMA)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # Which thread calls does not matter, since no two calls overlap.
+    connection = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
+    # It need not outlive the machine, and nobody waits for the disk while the others wait for him.
+    connection.execute("PRAGMA synchronous = OFF")
+    return connection

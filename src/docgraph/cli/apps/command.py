@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from docgraph.cli.apps.advise import advise
 from docgraph.cli.apps.history import history, rollback
 from docgraph.cli.apps.infer import infer
 from docgraph.cli.apps.stored import Definitions, run_on, without_etag
@@ -21,6 +22,7 @@ from docgraph.exchange import Document, StartupError, Write, WriteKind
 if TYPE_CHECKING:
     from docgraph.cli.apps.changes import Change
     from docgraph.cli.apps.definitions import Checked
+    from docgraph.graphql.advise.findings import Report as Advised
 
 __all__ = ["apps"]
 
@@ -32,6 +34,7 @@ def apps() -> None:
     """Apply, check and look at GraphQL app definitions."""
 
 
+apps.add_command(advise)
 apps.add_command(history)
 apps.add_command(infer)
 apps.add_command(rollback)
@@ -40,16 +43,20 @@ apps.add_command(rollback)
 @apps.command()
 @click.argument("paths", type=_FILES, nargs=-1)
 @click.option("--database", is_flag=True, help="Ask the database, too: are the collections there?")
+@click.option("--live", is_flag=True, help="Look at the data, too, as `docgraph apps advise` does.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
-def check(sources: Sources, paths: tuple[Path, ...], database: bool, as_json: bool) -> None:
+def check(
+    sources: Sources, paths: tuple[Path, ...], database: bool, live: bool, as_json: bool
+) -> None:
     """Check the definitions in files and directories; without PATHS, the stored ones.
 
     A definition is a JSON or YAML file, or a directory with schema.graphql, mappings.yml and
     app.yml. Directories are gone through with those in them. Files are checked without a server
     and, unless told otherwise, without a database. Exit code 1 when one of the definitions cannot
-    work.
+    work, and with --live when the data are reason for a warning.
     """
+    from docgraph.cli.apps.advising import advise_checked, print_report
     from docgraph.cli.apps.definitions import (
         check_paths,
         check_stored,
@@ -60,21 +67,25 @@ def check(sources: Sources, paths: tuple[Path, ...], database: bool, as_json: bo
 
     prepared = prepare_sources(sources)
 
-    async def ask(bench: Definitions) -> list[Checked]:
+    async def ask(bench: Definitions) -> tuple[list[Checked], Advised | None]:
         if paths:
             found = check_paths(prepared, paths)
         else:
             found = check_stored(prepared, await bench.read_all())
-        return await settle_all(found, bench.app.store, bench.settings)
+        settled = await settle_all(found, bench.app.store, bench.settings)
+        return settled, await advise_checked(bench, settled, not paths) if live else None
 
-    if database or not paths:
-        checked = run_on(sources, ask)
+    if database or live or not paths:
+        checked, advised = run_on(sources, ask)
     else:
-        checked = settle_alone(check_paths(prepared, paths))
-    report(checked, as_json=as_json)
+        checked, advised = settle_alone(check_paths(prepared, paths)), None
+    report(checked, as_json=as_json, advised=advised)
     if not checked and not as_json:
         notice("no apps are stored")
-    sys.exit(1 if any(one.errors for one in checked) else 0)
+    elif advised is not None and not as_json:
+        print_report(advised, told=("missing-collection",))
+    is_serious = advised is not None and advised.is_serious
+    sys.exit(1 if is_serious or any(one.errors for one in checked) else 0)
 
 
 @apps.command()
@@ -99,6 +110,7 @@ def apply(
     """
     from docgraph.cli.acl.closing import Closing
     from docgraph.cli.acl.opening import Opening
+    from docgraph.cli.apps.advising import tell_advice
     from docgraph.cli.apps.definitions import check_paths, report, settle_all, settle_alone
     from docgraph.cli.apps.rights import tell_missing_rights
 
@@ -133,6 +145,7 @@ def apply(
             await closing.tell_open(one.after for one in changes if not one.before)
         await tell_missing_rights(bench.app.store, documents)
         await bench.tell_served()
+        await tell_advice(bench, documents)
 
     run_on(sources, store_all)
 

@@ -10,6 +10,7 @@ from typing import Any
 from docgraph.cli.apps.sources import SCHEMA_FILE, Found, find_definitions
 from docgraph.cli.terminal import Colour, notice, paint, print_table
 from docgraph.exchange import Document, StartupError
+from docgraph.graphql.advise.findings import Report as Advised
 from docgraph.graphql.apps.questions import settle
 from docgraph.graphql.definition.check import Report, inspect_definition, require_id
 from docgraph.graphql.definition.definition import Finding, decode_definition
@@ -135,10 +136,10 @@ def _find_collisions(checked: Sequence[Checked]) -> Iterator[Checked]:
             yield replace(one, report=replace(one.report, errors=(collision,)))
 
 
-def report(checked: Sequence[Checked], *, as_json: bool) -> None:
-    """Every finding with its place and the way out."""
+def report(checked: Sequence[Checked], *, as_json: bool, advised: Advised | None = None) -> None:
+    """Every finding with its place and the way out; in JSON also what was advised."""
     if as_json:
-        print_table([_as_row(one) for one in checked], as_json=True)
+        print_table([_as_row(one, advised) for one in checked], as_json=True)
         return
     for one in checked:
         for kind, findings in (("error", one.errors), ("warning", one.warnings)):
@@ -151,10 +152,13 @@ def report(checked: Sequence[Checked], *, as_json: bool) -> None:
             notice(f"{one.name}: {paint('fine', 'green', err=True)}")
 
 
-def _as_row(one: Checked) -> dict[str, Any]:
-    return {
+def _as_row(one: Checked, advised: Advised | None) -> dict[str, Any]:
+    row: dict[str, Any] = {
         one.source: one.name,
         "valid": not one.errors,
         "errors": [finding.as_dict() for finding in one.errors],
         "warnings": [finding.as_dict() for finding in one.warnings],
     }
+    if advised is not None:
+        row["advice"] = [found.as_dict() for found in advised.find(str(one.document.get("_id")))]
+    return row

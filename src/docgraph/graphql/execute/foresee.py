@@ -25,7 +25,7 @@ from docgraph.store.explain import QueryPlan
 from docgraph.store.order import pinned_paths
 from docgraph.variables import Resolvers, Template, matches_nothing
 
-__all__ = ["FetchOutlook", "Outlook", "foresee"]
+__all__ = ["FetchOutlook", "Outlook", "foresee", "render_command"]
 
 _SOMEBODY: Final = ObjectId("000000000000000000000000")
 _NO_PLAN: Final = QueryPlan((), ())
@@ -89,14 +89,14 @@ class FetchOutlook:
         }
         if self.wanted_keys:
             content["missingIndex"] = dict(self.wanted_keys)
-            content["createIndex"] = _render_command(self.namespace, self.wanted_keys)
+            db, _, collection = self.namespace.partition(".")
+            content["createIndex"] = render_command((db, collection), self.wanted_keys)
         return content
 
 
-def _render_command(namespace: str, keys: Mapping[str, int]) -> str:
+def render_command(place: tuple[str, str], keys: Mapping[str, Any]) -> str:
     """What makes the index, for the shell of MongoDB."""
-    db, _, collection = namespace.partition(".")
-    names = (json.dumps(one, ensure_ascii=False) for one in (db, collection, dict(keys)))
+    names = (json.dumps(one, ensure_ascii=False) for one in (*place, dict(keys)))
     return "db.getSiblingDB({}).getCollection({}).createIndex({})".format(*names)
 
 

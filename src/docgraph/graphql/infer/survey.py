@@ -24,7 +24,17 @@ from docgraph.store.catalog import Inventory, Listed, Measure
 from docgraph.store.facts import Index
 from docgraph.store.mounts import is_reserved_collection
 
-__all__ = ["MOST_SECONDS", "SCANNED", "SMALL", "Budget", "Scope", "Surveyed", "survey"]
+__all__ = [
+    "MOST_SECONDS",
+    "SCANNED",
+    "SMALL",
+    "Budget",
+    "Run",
+    "Scope",
+    "Surveyed",
+    "run_here",
+    "survey",
+]
 
 T = TypeVar("T")
 
@@ -48,7 +58,8 @@ class Run(Protocol):
         """The result of the work."""
 
 
-async def _run_here(work: Callable[[], T]) -> T:
+async def run_here(work: Callable[[], T]) -> T:
+    """The work, done at once."""
     return work()
 
 
@@ -84,7 +95,7 @@ class Scope:
     seconds: float = MOST_SECONDS
     tells: bool = True
     tell: Callable[[int, int, str], None] = lambda number, total, name: None
-    run: Run = _run_here
+    run: Run = run_here
 
 
 @dataclass(slots=True)

@@ -1,5 +1,8 @@
 """Accounts in tokens, the table of the workers, and which logins share a token."""
 
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 
@@ -239,6 +242,39 @@ def test_whoever_issues_second_gets_the_token_of_the_first(table, tmp_path):
     assert table.put(make_row(b"1"), usable_until=106).id == b"1"
     assert other.put(make_row(b"2", at=101.0), usable_until=107).id == b"1"
     other.close()
+
+
+def test_workers_that_open_the_table_at_once_share_a_whole_one(tmp_path):
+    path, together = tmp_path / "tokens", threading.Barrier(8)
+
+    def open_table(number):
+        together.wait()
+        opened = TokenTable(path)
+        opened.put(make_row(bytes([number])), usable_until=106)
+        return opened
+
+    with ThreadPoolExecutor(8) as workers:
+        tables = list(workers.map(open_table, range(8)))
+    assert len({one.find_latest("ada") for one in tables}) == 1
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["tokens", "tokens-shm", "tokens-wal"]
+    for one in tables:
+        one.close()
+
+
+def test_no_disk_is_waited_for_while_the_table_is_made(tmp_path, monkeypatch):
+    """A worker that holds the file for the time of a busy disk keeps the others from starting."""
+    seen = []
+    connect = sqlite3.connect
+
+    def watched(path, **options):
+        connection = connect(path, **options)
+        connection.set_trace_callback(seen.append)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", watched)
+    TokenTable(tmp_path / "tokens").close()
+    first = [one for one in seen if one.startswith("PRAGMA")]
+    assert first == ["PRAGMA synchronous = OFF", "PRAGMA journal_mode = WAL", *first[:1]]
 
 
 def test_a_token_that_is_nearly_over_is_followed_by_another_and_stays(table):

@@ -1,0 +1,98 @@
+/** The users of the server, by the REST API. Passwords are sent, and never come back. */
+
+import { insertFirst, patchDocument, removeDocument } from "./changes.js";
+import { type Segments, readDocument, readPage } from "./data.js";
+import { ApiError, asApiError } from "./error.js";
+import type { DocumentId } from "./ids.js";
+import { type UsersPlace, segmentsOf } from "./realm.js";
+import { type Fields, type Value, isFields, writeTyped } from "./typed.js";
+
+export interface User {
+  readonly id: DocumentId;
+  /** What the user logs in with; null: with nothing, as there is no text. */
+  readonly name: string | null;
+  /** null: what stands there is no list of roles, or its place is not one property. */
+  readonly roles: readonly string[] | null;
+  readonly fields: Fields;
+}
+
+/** The users whose names begin so. */
+export function filterOf({ propId }: UsersPlace, beginning: string): string {
+  if (beginning.trim() === "") return "";
+  const pattern = `^${beginning.trim().replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}`;
+  return JSON.stringify({ [propId]: { $regex: pattern, $options: "i" } });
+}
+
+export function readUser({ propId, propRoles }: UsersPlace, fields: Fields): User {
+  const name = find(fields, propId);
+  const roles = propRoles === null ? undefined : find(fields, propRoles);
+  return {
+    id: fields.get("_id") ?? null,
+    name: typeof name === "string" ? name : null,
+    roles: propRoles === null ? null : roles === undefined ? [] : Array.isArray(roles) ? (roles as readonly Value[]).filter((role) => typeof role === "string") : null,
+    fields,
+  };
+}
+
+/** Store a new user; 409: there is one of this name. */
+export async function addUser(place: UsersPlace, name: string, password: string, roles: readonly string[]): Promise<void> {
+  const segments = segmentsIn(place);
+  if (place.propId !== "_id") await refuseTaken(segments, place.propId, name);
+  const document: Record<string, unknown> = {};
+  put(document, place.propId, name);
+  document[place.propPassword] = password;
+  if (place.propRoles !== null) put(document, place.propRoles, roles);
+  await insertFirst(segments, JSON.stringify(document));
+}
+
+/** Change a property of a user who is still as he was seen (412: he is not). */
+export async function changeUser(place: UsersPlace, seen: User, property: string, value: unknown): Promise<void> {
+  const etag = await requireSame(place, seen);
+  await patchDocument(segmentsIn(place), seen.id, JSON.stringify({ $set: { [property]: value } }), etag);
+}
+
+/** Delete a user who is still as he was seen (412: he is not). */
+export async function removeUser(place: UsersPlace, seen: User): Promise<void> {
+  await removeDocument(segmentsIn(place), seen.id, await requireSame(place, seen));
+}
+
+/** The user as he is now; null: there is none any more. */
+export async function findUser(place: UsersPlace, id: DocumentId, signal?: AbortSignal): Promise<User | null> {
+  const stored = await readDocument(segmentsIn(place), id, signal);
+  return stored === null ? null : readUser(place, stored.fields);
+}
+
+export function segmentsIn({ path }: UsersPlace): Segments {
+  if (path === null) throw new ApiError(0, "no-path", "The REST API of this server does not have the users.", undefined, "`docgraph users` can do it.");
+  return segmentsOf(path);
+}
+
+/** Commands write users without etags: what is stored is looked at once more. */
+async function requireSame(place: UsersPlace, seen: User): Promise<string> {
+  const stored = await readDocument(segmentsIn(place), seen.id);
+  if (stored === null || writeTyped(stored.fields, 0) !== writeTyped(seen.fields, 0)) throw new ApiError(412, "http-error", "");
+  return stored.etag;
+}
+
+async function refuseTaken(segments: Segments, propId: string, name: string): Promise<void> {
+  const filter = JSON.stringify({ [propId]: { $eq: name } });
+  const found = await readPage(segments, { filter, sort: "" }, "", new AbortController().signal).catch((error: unknown) => {
+    if (asApiError(error).status !== 404) throw error; // no user has been stored yet
+    return null;
+  });
+  if (found !== null && found.documents.length > 0) throw new ApiError(409, "conflict", "There is a user of this name already.");
+}
+
+/** The value at a path in dot notation. */
+function find(fields: Fields, path: string): Value | undefined {
+  let value: Value | undefined = fields;
+  for (const name of path.split(".")) value = isFields(value) ? value.get(name) : undefined;
+  return value;
+}
+
+function put(document: Record<string, unknown>, path: string, value: unknown): void {
+  const names = path.split(".");
+  let inner = document;
+  for (const name of names.slice(0, -1)) inner = inner[name] = (inner[name] as Record<string, unknown> | undefined) ?? {};
+  inner[names[names.length - 1]!] = value;
+}

@@ -1,0 +1,174 @@
+/** One user: roles and password changed, each by itself, or the user deleted; only as it was seen. */
+
+import { useState } from "preact/hooks";
+import { asApiError } from "../../api/error.js";
+import { type DocumentId, nameOfId } from "../../api/ids.js";
+import type { UsersPlace } from "../../api/realm.js";
+import { sessionState } from "../../api/session.js";
+import { useStore } from "../../api/store.js";
+import { type User, changeUser, findUser, removeUser, segmentsIn } from "../../api/users.js";
+import { Button, Empty, Field, Loading, Notice } from "../../parts/basic.js";
+import { RolesField } from "../../parts/Roles.js";
+import { address } from "../../shell/router.js";
+import { ConfirmDialog } from "../data/Confirm.js";
+import { addressOf as dataAddress, everything } from "../data/places.js";
+import { Refusal } from "../data/Refusal.js";
+import { useCallerEffect } from "../data/useCallerEffect.js";
+import { PasswordRefusal } from "./PasswordRefusal.js";
+import { describeDemand, noRootRole } from "./words.js";
+
+interface UserPanelProps {
+  users: UsersPlace;
+  rootRole: string | null;
+  id: DocumentId;
+  known: readonly string[];
+  onChanged: () => void;
+  onClose: () => void;
+}
+
+type State = { readonly kind: "loading" } | { readonly kind: "failed"; readonly error: unknown } | { readonly kind: "ready"; readonly user: User | null };
+
+const overtaken = "This user has been changed meanwhile, and nothing of yours is stored. What is stored now is shown here; what you have typed stays.";
+
+export function UserPanel(props: UserPanelProps) {
+  const { users, id, onClose } = props;
+  const [state, setState] = useState<State>({ kind: "loading" });
+  const [attempt, setAttempt] = useState(0);
+  useCallerEffect((signal) => {
+    findUser(users, id, signal).then(
+      (user) => setState({ kind: "ready", user }),
+      (error: unknown) => signal.aborted || setState((before) => (before.kind === "ready" ? before : { kind: "failed", error })),
+    );
+  }, [attempt]);
+  const again = () => setAttempt((count) => count + 1);
+  const user = state.kind === "ready" ? state.user : null;
+  return (
+    <section class="data-document" aria-label="User">
+      <div class="data-head">
+        <h2>{user?.name ?? nameOfId(id)}</h2>
+        <Button kind="quiet" onClick={onClose}>Close</Button>
+      </div>
+      {state.kind === "loading" && <Loading what="Reading the user" />}
+      {state.kind === "failed" && (
+        <>
+          <Refusal error={state.error} title="The user could not be read" />
+          <div><Button onClick={again}>Try again</Button></div>
+        </>
+      )}
+      {state.kind === "ready" && (user === null ? <Empty title="There is no such user"><p>It was deleted, or never was.</p></Empty> : <Opened {...props} user={user} onAgain={again} />)}
+    </section>
+  );
+}
+
+function Opened({ users, rootRole, id, known, onChanged, user, onAgain }: UserPanelProps & { user: User; onAgain: () => void }) {
+  const { login } = useStore(sessionState);
+  const [isDeleting, setDeleting] = useState(false);
+  const isSelf = login !== null && login.name === user.name;
+  const stored = () => {
+    onChanged();
+    onAgain();
+  };
+  const fail = (error: unknown) => {
+    if ([404, 412].includes(asApiError(error).status)) stored();
+  };
+  const isRoot = rootRole !== null && (user.roles ?? []).includes(rootRole);
+  return (
+    <>
+      {isRoot && <Notice>Has the root role <strong>{rootRole}</strong>, and may do everything. That role is given and taken on the server, by <code>docgraph users</code>.</Notice>}
+      {users.propRoles !== null && !isRoot && <RolesForm users={users} rootRole={rootRole} known={known} user={user} property={users.propRoles} onDone={stored} onFail={fail} />}
+      <PasswordForm users={users} user={user} isSelf={isSelf} onDone={stored} onFail={fail} />
+      <div class="data-actions access-end">
+        <Button kind="danger" onClick={() => setDeleting(true)}>Delete</Button>
+        {rootRole !== null && (login?.roles ?? []).includes(rootRole) && user.name !== null && <a href={`${address("access", "why")}#${new URLSearchParams({ user: user.name }).toString()}`}>What may this user do?</a>}
+        <a href={dataAddress(segmentsIn(users), { ...everything, id })}>All properties, on the page Data</a>
+      </div>
+      {isDeleting && (
+        <ConfirmDialog
+          title="Delete this user"
+          action="Delete"
+          said={{ 412: overtaken, 403: "You may not delete this user." }}
+          onConfirm={() => removeUser(users, user)}
+          onDone={() => (setDeleting(false), stored())}
+          onClose={() => setDeleting(false)}
+        >
+          <p><strong>{user.name ?? nameOfId(id)}</strong> cannot log in any more, and all logins of this user end at once. {isSelf && "This is you."}</p>
+        </ConfirmDialog>
+      )}
+    </>
+  );
+}
+
+interface ChangeProps {
+  users: UsersPlace;
+  user: User;
+  onDone: () => void;
+  onFail: (error: unknown) => void;
+}
+
+/** One property of a user is stored: what became of it. */
+function useChange({ users, user, onDone, onFail }: ChangeProps) {
+  const [error, setError] = useState<unknown>(null);
+  const [isRunning, setRunning] = useState(false);
+  const [isDone, setDone] = useState(false);
+  const change = async (property: string, value: unknown): Promise<boolean> => {
+    setRunning(true);
+    setError(null);
+    setDone(false);
+    try {
+      await changeUser(users, user, property, value);
+      setDone(true);
+      onDone();
+      return true;
+    } catch (thrown) {
+      setError(thrown);
+      onFail(thrown);
+      return false;
+    } finally {
+      setRunning(false);
+    }
+  };
+  return { error, isRunning, isDone, change };
+}
+
+function RolesForm({ rootRole, known, property, ...rest }: ChangeProps & { rootRole: string | null; known: readonly string[]; property: string }) {
+  const stored = rest.user.roles ?? [];
+  const [mine, setMine] = useState<readonly string[] | null>(null);
+  const { error, isRunning, isDone, change } = useChange(rest);
+  const roles = mine ?? stored;
+  const isSame = JSON.stringify(roles) === JSON.stringify(stored);
+  const save = async () => {
+    if (await change(property, roles)) setMine(null);
+  };
+  return (
+    <div class="access-form">
+      <RolesField label="Roles" roles={roles} known={known} onChange={setMine} />
+      {mine !== null && !isSame && error !== null && <p class="soft">Stored now: {stored.join(", ") || "no roles"}</p>}
+      {error !== null && <Refusal error={error} title="Roles not saved" said={{ 412: overtaken, 404: "This user is not there any more, or not yours to change.", 403: noRootRole(rootRole, "You may not give these roles.") }} />}
+      <div class="data-actions">
+        <Button kind="primary" disabled={isSame || isRunning} onClick={() => void save()}>Save roles</Button>
+        {!isSame && <Button onClick={() => setMine(null)}>Discard changes</Button>}
+        {isDone && isSame && <span role="status" class="soft">Saved. They hold with the next request.</span>}
+      </div>
+    </div>
+  );
+}
+
+function PasswordForm({ isSelf, ...rest }: ChangeProps & { isSelf: boolean }) {
+  const { users } = rest;
+  const [password, setPassword] = useState("");
+  const { error, isRunning, isDone, change } = useChange(rest);
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    if (await change(users.propPassword, password)) setPassword("");
+  };
+  return (
+    <form class="access-form" onSubmit={(event) => void submit(event)}>
+      <Field label="New password" type="password" autocomplete="new-password" value={password} onInput={setPassword} hint={`${describeDemand(users.minimumPasswordStrength)} Setting it ends all logins of this user${isSelf ? ", also this one" : ""}.`} />
+      {error !== null && <PasswordRefusal error={error} title="Password not set" said={{ 412: overtaken, 404: "This user is not there any more, or not yours to change.", 403: "You may not set this password." }} />}
+      <div class="data-actions">
+        <Button type="submit" disabled={password === "" || isRunning}>Set password</Button>
+        {isDone && password === "" && <span role="status" class="soft">The password is set.</span>}
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,115 @@
+/** The users: found by the beginning of their names, one of them or a new one beside the list. */
+
+import { useEffect, useState } from "preact/hooks";
+import { nameOfId } from "../../api/ids.js";
+import type { Realm, UsersPlace } from "../../api/realm.js";
+import { type User, filterOf, readUser, segmentsIn } from "../../api/users.js";
+import { writeTyped } from "../../api/typed.js";
+import { Button, Empty, Loading } from "../../parts/basic.js";
+import { Table } from "../../parts/Table.js";
+import { go } from "../../shell/router.js";
+import { Refusal } from "../data/Refusal.js";
+import { type List, useList } from "../data/useList.js";
+import { NewUser } from "./NewUser.js";
+import { type Open, addressOf, readOpen } from "./places.js";
+import { UserPanel } from "./UserPanel.js";
+
+export function Users({ realm, hash }: { realm: Realm; hash: string }) {
+  const { users } = realm;
+  if (users === null) {
+    return <Empty title="Users are not kept in the database"><p><code>dbRealmAuthenticator</code> is off: they are where the configuration says.</p></Empty>;
+  }
+  if (users.path === null) {
+    return <Empty title="The REST API does not have the users"><p>Their collection is mounted nowhere. <code>docgraph users</code> on the server adds, lists and removes them.</p></Empty>;
+  }
+  return <UserList realm={realm} users={users} hash={hash} />;
+}
+
+function UserList({ realm, users, hash }: { realm: Realm; users: UsersPlace; hash: string }) {
+  const [typed, setTyped] = useState("");
+  const beginning = useDelayed(typed);
+  const list = useList(segmentsIn(users), { filter: filterOf(users, beginning), sort: JSON.stringify({ [users.propId]: 1 }) });
+  const found = (list.page?.documents ?? []).map((fields) => readUser(users, fields));
+  const known = [...new Set(found.flatMap((user) => user.roles ?? []))].filter((role) => role !== realm.rootRole).sort();
+  const hasPages = list.hasPrevious || list.page?.next != null;
+  const open = readOpen(hash);
+  const close = () => go(addressOf("users"));
+  return (
+    <div class={open.kind === "none" ? "data-documents" : "data-documents data-documents-open"}>
+      <div class="data-list access-list">
+        <div class="data-pager">
+          <input class="input access-find" type="search" aria-label="Find users by the beginning of their names" placeholder="Find by name" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
+          {hasPages && <Button disabled={!list.hasPrevious || list.isLoading} onClick={list.previous}>Previous</Button>}
+          {hasPages && <Button disabled={list.page?.next == null || list.isLoading} onClick={list.next}>Next</Button>}
+          <a class="button button-plain data-insert" href={addressOf("users", { kind: "new" })}>Add a user</a>
+        </div>
+        <Found list={list} users={found} open={open} isFiltered={beginning !== ""} isRoled={users.propRoles !== null} jsonPath={users.jsonPathRoles} />
+      </div>
+      {open.kind === "new" && <NewUser users={users} rootRole={realm.rootRole} known={known} onStored={list.reload} onClose={close} />}
+      {open.kind === "one" && <UserPanel key={writeTyped(open.id, 0)} users={users} rootRole={realm.rootRole} id={open.id} known={known} onChanged={list.reload} onClose={close} />}
+    </div>
+  );
+}
+
+interface FoundProps {
+  list: List;
+  users: readonly User[];
+  open: Open;
+  isFiltered: boolean;
+  isRoled: boolean;
+  jsonPath: string;
+}
+
+function Found({ list, users, open, isFiltered, isRoled, jsonPath }: FoundProps) {
+  if (list.error !== null) {
+    const said = { 403: "A rule for the path of the users lets you read them.", 404: "The collection is made with the first user: add one." };
+    return (
+      <>
+        <Refusal error={list.error} title="The users could not be read" said={said} />
+        <div><Button onClick={list.reload}>Try again</Button></div>
+      </>
+    );
+  }
+  if (list.page === null) return <Loading what="Reading users" />;
+  if (users.length === 0) {
+    return isFiltered ? <Empty title="No name begins so" /> : <Empty title="No users yet"><p><a href={addressOf("users", { kind: "new" })}>Add the first one</a>, and give it a role that a rule is for.</p></Empty>;
+  }
+  const shown = open.kind === "one" ? writeTyped(open.id, 0) : null;
+  return (
+    <>
+      {!isRoled && <p class="soft">Roles are read by <code>{jsonPath}</code>, which is no single property: see and change them on the page Data.</p>}
+      <Table
+        label="Users"
+        rows={users}
+        rowKey={(user) => writeTyped(user.id, 0)}
+        columns={[
+          {
+            title: "Name",
+            render: (user) => (
+              <a href={addressOf("users", { kind: "one", id: user.id })} aria-current={writeTyped(user.id, 0) === shown ? "true" : undefined}>
+                {user.name ?? nameOfId(user.id)}
+              </a>
+            ),
+          },
+          ...(isRoled ? [{ title: "Roles", render: (user: User) => <Roles roles={user.roles} /> }] : []),
+        ]}
+      />
+    </>
+  );
+}
+
+function Roles({ roles }: { roles: readonly string[] | null }) {
+  if (roles === null) return <span class="soft">no list: cannot log in</span>;
+  if (roles.length === 0) return <span class="soft">none</span>;
+  return <span class="access-chips">{roles.map((role) => <span key={role} class="chip">{role}</span>)}</span>;
+}
+
+/** What was typed, once nothing more comes for a moment. */
+function useDelayed(text: string): string {
+  const [settled, setSettled] = useState(text);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(text), 250);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return settled;
+}

@@ -1,0 +1,58 @@
+/** The page Access: who there is, what they may do, why something is denied, and how it looks to others. */
+
+import { useState } from "preact/hooks";
+import { useOwner } from "../../api/owner.js";
+import { type Realm, readRealm } from "../../api/realm.js";
+import { Loading } from "../../parts/basic.js";
+import { Tabs } from "../../parts/Tabs.js";
+import type { PageProps } from "../../shell/pages.js";
+import { address, go } from "../../shell/router.js";
+import { useCallerEffect } from "../data/useCallerEffect.js";
+import { LookAs } from "./LookAs.js";
+import { NotOpen } from "./NotOpen.js";
+import { Rules } from "./Rules.js";
+import { Users } from "./Users.js";
+import { Why } from "./Why.js";
+
+type Section = "users" | "rules" | "why" | "look";
+type Found = { readonly kind: "loading" } | { readonly kind: "failed"; readonly error: unknown } | { readonly kind: "ready"; readonly realm: Realm };
+
+const sections: readonly { key: Section; label: string }[] = [
+  { key: "users", label: "Users" },
+  { key: "rules", label: "Rules" },
+  { key: "why", label: "Why is this denied?" },
+  { key: "look", label: "Look as …" },
+];
+
+export default function AccessPage({ rest, hash }: PageProps) {
+  const owner = useOwner();
+  const [found, retry] = useRealm();
+  const section = sections.find(({ key }) => key === rest[0])?.key ?? "users";
+  return (
+    <div class="page data-work">
+      <h1>Access</h1>
+      {found.kind === "loading" && <Loading what="Looking who may see this" />}
+      {found.kind === "failed" && <NotOpen error={found.error} onRetry={retry} />}
+      {found.kind === "ready" && (
+        <Tabs label="Parts of Access" tabs={sections} selected={section} onSelect={(key) => go(address("access", key))}>
+          {section === "users" && <Users key={owner} realm={found.realm} hash={hash} />}
+          {section === "why" && <Why key={owner} hash={hash} />}
+          {section === "look" && <LookAs rootRole={found.realm.rootRole} />}
+          {section === "rules" && <Rules key={owner} owner={owner} realm={found.realm} hash={hash} />}
+        </Tabs>
+      )}
+    </div>
+  );
+}
+
+function useRealm(): readonly [Found, () => void] {
+  const [found, setFound] = useState<Found>({ kind: "loading" });
+  const [attempt, setAttempt] = useState(0);
+  useCallerEffect((signal) => {
+    readRealm(signal).then(
+      (realm) => setFound({ kind: "ready", realm }),
+      (error: unknown) => signal.aborted || setFound({ kind: "failed", error }),
+    );
+  }, [attempt]);
+  return [found, () => setAttempt(attempt + 1)];
+}

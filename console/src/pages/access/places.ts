@@ -1,0 +1,25 @@
+/** What is open beside a list, behind `#`: one of its things by id, or a new one. */
+
+import type { DocumentId } from "../../api/ids.js";
+import { parseTyped, writeTyped } from "../../api/typed.js";
+import { address } from "../../shell/router.js";
+
+export type Open = { readonly kind: "none" } | { readonly kind: "new" } | { readonly kind: "one"; readonly id: DocumentId };
+
+export const nothingOpen: Open = { kind: "none" };
+
+export function readOpen(hash: string): Open {
+  const told = new URLSearchParams(hash);
+  if (told.has("new")) return { kind: "new" };
+  const text = told.get("id");
+  try {
+    return text === null ? nothingOpen : { kind: "one", id: parseTyped(text) };
+  } catch {
+    return nothingOpen; // typed by somebody
+  }
+}
+
+export function addressOf(section: string, open: Open = nothingOpen): string {
+  const told = open.kind === "none" ? "" : open.kind === "new" ? "#new" : `#${new URLSearchParams({ id: writeTyped(open.id, 0) }).toString()}`;
+  return address("access", section) + told;
+}

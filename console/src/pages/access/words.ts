@@ -1,0 +1,23 @@
+/** What several forms about users say. */
+
+import { asApiError, isRecord } from "../../api/error.js";
+
+const strengths = ["weak", "fair", "good", "strong", "very strong"] as const;
+
+/** What a password has to be like. */
+export function describeDemand(strength: number | null): string {
+  const most = "At most 72 bytes.";
+  return strength === null || strength === 0 ? most : `It has to be ${strengths[strength] ?? "strong"}. ${most}`;
+}
+
+/** What the server advises of a weak password, one sentence each. */
+export function adviceIn(error: unknown): readonly string[] {
+  const { status, details } = asApiError(error);
+  if (status !== 400 || !isRecord(details)) return [];
+  const { warning, suggestions } = details;
+  return [warning, ...(Array.isArray(suggestions) ? (suggestions as unknown[]) : [])].filter((one): one is string => typeof one === "string" && one !== "");
+}
+
+export function noRootRole(rootRole: string | null, otherwise: string): string {
+  return rootRole === null ? otherwise : `${otherwise} Nobody can give the role ${rootRole} here: that is done on the server, by docgraph users.`;
+}

@@ -1,0 +1,94 @@
+/** The streams of the server, or of one collection; who may not list them can still name one. */
+
+import { useState } from "preact/hooks";
+import type { Segments } from "../../api/data.js";
+import { asApiError } from "../../api/error.js";
+import { sessionState } from "../../api/session.js";
+import { useStore } from "../../api/store.js";
+import { type StreamInfo, type StreamList, collectionOf, listStreams, readStreams } from "../../api/streams.js";
+import { Button, Empty, ErrorNotice, Loading, Notice } from "../../parts/basic.js";
+import { useCallerEffect } from "../data/useCallerEffect.js";
+import { NewStreamDialog } from "./NewStream.js";
+import { OpenByPath } from "./OpenByPath.js";
+import { addressOf } from "./places.js";
+import { Trail } from "./Trail.js";
+
+type Found = StreamList | { readonly error: unknown } | null;
+
+export function Choice({ owner, collection }: { owner: string | null; collection: Segments }) {
+  const [found, setFound] = useState<Found>(null);
+  const [attempt, setAttempt] = useState(0);
+  const [isMaking, setMaking] = useState(false);
+  const isTop = collection.length === 0;
+  useCallerEffect((signal) => {
+    const asked = isTop ? listStreams(signal) : readStreams(collection, signal).then((streams) => ({ streams, leftOut: 0 }));
+    asked.then(setFound, (error: unknown) => signal.aborted || setFound({ error }));
+  }, [attempt]);
+  const isListed = found !== null && "streams" in found;
+  return (
+    <div class="page">
+      <Trail segments={collection} />
+      <div class="data-head">
+        <h1>{isTop ? "Live" : collection[collection.length - 1]}</h1>
+        {isListed && found.streams.length > 0 && <Button onClick={() => setMaking(true)}>New stream</Button>}
+      </div>
+      {found === null && <Loading what="Looking for streams" />}
+      {found !== null && "error" in found && <NotListed error={found.error} isTop={isTop} onRetry={() => setAttempt(attempt + 1)} />}
+      {isListed && <StreamNames streams={found.streams} isTop={isTop} onNew={() => setMaking(true)} />}
+      {isListed && found.leftOut > 0 && <p class="soft">{found.leftOut} collections are not looked at here: open one by its path.</p>}
+      <OpenByPath owner={owner} needsVisits={!isListed && found !== null} />
+      {isMaking && <NewStreamDialog collection={collection} onClose={() => setMaking(false)} />}
+    </div>
+  );
+}
+
+function StreamNames({ streams, isTop, onNew }: { streams: readonly StreamInfo[]; isTop: boolean; onNew: () => void }) {
+  if (streams.length === 0) {
+    return (
+      <Empty title={isTop ? "No streams yet" : "This collection has no stream"}>
+        <p>A stream tells what happens to a collection while it happens. Whoever may manage the collection declares it.</p>
+        <p><Button kind="primary" onClick={onNew}>New stream</Button></p>
+      </Empty>
+    );
+  }
+  return (
+    <ul class="data-names" aria-label="Streams">
+      {streams.map((one) => (
+        <li key={one.segments.join("/")}>
+          <a class="live-name" href={addressOf(one.segments)}>
+            <span>{isTop && <span class="live-collection">{collectionOf(one.segments).join(" / ")} / </span>}{one.segments[one.segments.length - 1]}</span>
+            <Needs stream={one} />
+          </a>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Needs({ stream: { variables, condition } }: { stream: StreamInfo }) {
+  const needed = variables.filter((one) => one.isRequired).map((one) => one.name);
+  const possible = [...variables.filter((one) => !one.isRequired).map((one) => one.name), ...(condition === null ? [] : [condition])];
+  const words = [needed.length > 0 ? `needs ${needed.join(", ")}` : "", possible.length > 0 ? `takes ${possible.join(", ")}` : ""].filter(Boolean);
+  return words.length === 0 ? null : <span class="soft live-needs">{words.join("; ")}</span>;
+}
+
+function NotListed({ error, isTop, onRetry }: { error: unknown; isTop: boolean; onRetry: () => void }) {
+  const { login } = useStore(sessionState);
+  const { status, code } = asApiError(error);
+  if (status === 401 || status === 403 || code === "no-description") {
+    return (
+      <Notice title="The list of streams is not open to you">
+        <p>
+          {login === null ? "Log in at the top right, or open" : "You may still be allowed to follow some of them: open"} one by its path.
+          {isTop ? " The list is in the description of the server (/openapi.json)." : " The list is among the properties of the collection (_meta)."}
+        </p>
+      </Notice>
+    );
+  }
+  return (
+    <>
+      <ErrorNotice error={error} title="The streams could not be listed" />
+      <div><Button onClick={onRetry}>Try again</Button></div>
+    </>
+  );
+}

@@ -1,0 +1,15 @@
+/** The page Live: which streams there are, or the events of one as they come. */
+
+import { useOwner } from "../../api/owner.js";
+import { isStream } from "../../api/streams.js";
+import type { PageProps } from "../../shell/pages.js";
+import { Choice } from "./Choice.js";
+import { readValues } from "./places.js";
+import { StreamPage } from "./StreamPage.js";
+
+export default function LivePage({ rest, hash }: PageProps) {
+  const owner = useOwner();
+  const key = JSON.stringify([owner, rest]);
+  if (isStream(rest)) return <StreamPage key={key} owner={owner} segments={rest} values={readValues(hash)} />;
+  return <Choice key={key} owner={owner} collection={rest} />;
+}

@@ -1,0 +1,95 @@
+/** The figures of one moment, as far as the page shows them. */
+
+import type { Health, Sample } from "../../api/metrics.js";
+import { type Tallies, type Tally, add, nothing } from "./tally.js";
+
+export interface Snapshot {
+  /** ms, by the clock of the browser. */
+  readonly at: number;
+  /** When the instance was started: the counts of another one are not comparable. */
+  readonly startedAt: number;
+  readonly bounds: readonly number[];
+  /** By service and method. */
+  readonly requests: Tallies;
+  /** By the name of the command. */
+  readonly commands: Tallies;
+  /** By app and name of a stored operation. */
+  readonly operations: Tallies;
+  /** Without the one that asked for these figures. */
+  readonly inFlight: number;
+  readonly streams: number;
+  readonly health: Health | null;
+}
+
+type Labels = Readonly<Record<string, string>>;
+
+const ownServices = ["metrics", "database-probe"]; // what this page itself asks
+const separator = "\n"; // stands in no name of a service, a method or an app
+
+export function joinNames(...names: readonly string[]): string {
+  return names.join(separator);
+}
+
+export function splitNames(key: string): readonly string[] {
+  return key.split(separator);
+}
+
+export function takeSnapshot(at: number, samples: readonly Sample[], health: Health | null): Snapshot {
+  const byName = groupByName(samples);
+  const find = (name: string) => byName.get(name) ?? [];
+  const total = (name: string) => find(name).reduce((all, one) => all + one.value, 0);
+  const bounds = findBounds(find("docgraph_http_request_duration_seconds_bucket"));
+  const isForeign = ({ labels }: Sample) => !ownServices.includes(labels["service"] ?? "");
+  const nameRequest = ({ service = "", method = "" }: Labels) => joinNames(service, method);
+  const nameCommand = ({ command = "" }: Labels) => command;
+  const nameOperation = ({ app = "", operation = "" }: Labels) => joinNames(app, operation);
+  return {
+    at,
+    startedAt: total("docgraph_start_time_seconds"),
+    bounds,
+    requests: tally(find("docgraph_http_requests_total").filter(isForeign), find("docgraph_http_request_duration_seconds_bucket").filter(isForeign), nameRequest, bounds),
+    commands: tally(find("docgraph_database_commands_total"), find("docgraph_database_command_duration_seconds_bucket"), nameCommand, bounds),
+    operations: tally(find("docgraph_graphql_operations_total"), find("docgraph_graphql_operation_duration_seconds_bucket"), nameOperation, bounds),
+    inFlight: Math.max(0, total("docgraph_http_requests_in_flight") - 1),
+    streams: total("docgraph_stream_clients"),
+    health,
+  };
+}
+
+function groupByName(samples: readonly Sample[]): ReadonlyMap<string, readonly Sample[]> {
+  const found = new Map<string, Sample[]>();
+  for (const one of samples) {
+    const known = found.get(one.name);
+    if (known === undefined) found.set(one.name, [one]);
+    else known.push(one);
+  }
+  return found;
+}
+
+function findBounds(buckets: readonly Sample[]): readonly number[] {
+  const ends = new Set(buckets.map((one) => Number(one.labels["le"])).filter(Number.isFinite));
+  return [...ends].sort((a, b) => a - b);
+}
+
+function tally(counts: readonly Sample[], buckets: readonly Sample[], nameOf: (labels: Labels) => string, bounds: readonly number[]): Tallies {
+  const found = new Map<string, Tally>();
+  for (const { labels, value } of counts) {
+    const status = Number(labels["status"] ?? (labels["ok"] === "false" ? 500 : 200));
+    const one = { ...nothing, count: value, rejected: status >= 400 && status < 500 ? value : 0, failed: status >= 500 ? value : 0 };
+    found.set(nameOf(labels), add(found.get(nameOf(labels)) ?? nothing, one));
+  }
+  for (const [name, times] of collectTimes(buckets, nameOf, bounds)) found.set(name, add(found.get(name) ?? nothing, { ...nothing, times }));
+  return found;
+}
+
+/** How many are in each bucket; Prometheus counts those of all buckets before it as well. */
+function collectTimes(buckets: readonly Sample[], nameOf: (labels: Labels) => string, bounds: readonly number[]): ReadonlyMap<string, readonly number[]> {
+  const sums = new Map<string, number[]>();
+  for (const { labels, value } of buckets) {
+    const known = sums.get(nameOf(labels)) ?? Array.from({ length: bounds.length + 1 }, () => 0);
+    const end = bounds.indexOf(Number(labels["le"]));
+    known[end < 0 ? bounds.length : end]! += value;
+    sums.set(nameOf(labels), known);
+  }
+  return new Map([...sums].map(([name, all]) => [name, all.map((one, at) => one - (at === 0 ? 0 : all[at - 1]!))]));
+}

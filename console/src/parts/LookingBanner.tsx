@@ -1,0 +1,14 @@
+/** Says as whom one looks, and ends it. */
+
+import { describeAs, stopLooking } from "../api/looking.js";
+import type { As } from "../api/tools.js";
+import { Button } from "./basic.js";
+
+export function LookingBanner({ as }: { as: As }) {
+  return (
+    <div class="looking" role="status">
+      <span>You look as <strong>{describeAs(as)}</strong>.</span>
+      <Button onClick={stopLooking}>Look as yourself again</Button>
+    </div>
+  );
+}

@@ -1,0 +1,82 @@
+"""Why a predicate does not hold: the conditions in it that are to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from docgraph.access.language.predicate import Outcome, compile_call
+from docgraph.access.language.view import RequestView, Wanted
+from docgraph.access.language.word import Scope
+from docgraph.predicates import Truth, parse_predicate
+from docgraph.predicates.parse import All, AnyOf, Call, Literal, Node, Not
+from docgraph.predicates.tokens import REFERENCES
+
+__all__ = ["Failure", "find_failures"]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A condition as it stands in the predicate, at a column of it, and what the request makes it.
+
+    `not method(GET)` is one that should not hold. `truth` None: it cannot be told, for a value is
+    missing.
+    """
+
+    condition: str
+    column: int
+    truth: Truth
+
+
+async def find_failures(
+    text: str, variables: frozenset[str], view: RequestView
+) -> tuple[Failure, ...]:
+    """The conditions that keep a predicate from being true; none where it is."""
+    node = parse_predicate(text, REFERENCES)
+    scope = Scope(variables)
+    view.bound = {}
+    truths: dict[int, Truth] = {}
+    for call in _list_calls(node):
+        truths[call.column] = await _weigh(compile_call(call, scope), view)
+    return tuple(_blame(node, True, truths, text))
+
+
+async def _weigh(outcome: Outcome, view: RequestView) -> Truth:
+    while True:
+        try:
+            return outcome(view)
+        except Wanted as wanted:
+            await view.supply(wanted.name)
+
+
+def _list_calls(node: Node) -> Iterator[Call]:
+    """From left to right, as those to the right may use what those to the left have bound."""
+    match node:
+        case Call():
+            yield node
+        case Not(part):
+            yield from _list_calls(part)
+        case All(parts) | AnyOf(parts):
+            for part in parts:
+                yield from _list_calls(part)
+
+
+def _blame(node: Node, wanted: bool, truths: Mapping[int, Truth], text: str) -> list[Failure]:
+    """What keeps the node from being `wanted`."""
+    match node:
+        case Literal(value):
+            return [] if value is wanted else [Failure(str(value).lower(), 0, value)]
+        case Not(part):
+            return _blame(part, not wanted, truths, text)
+        case Call():
+            truth = truths[node.column]
+            if truth is wanted:
+                return []
+            condition = text[node.column - 1 : node.end]
+            return [Failure(condition if wanted else f"not {condition}", node.column, truth)]
+        case All(parts) | AnyOf(parts):
+            found = [_blame(part, wanted, truths, text) for part in parts]
+            # One part is enough for an `or` to be true, and for an `and` to be false.
+            if isinstance(node, AnyOf) is wanted and not all(found):
+                return []
+            return [one for some in found for one in some]

@@ -1,0 +1,179 @@
+"""Advice for commands: the apps compiled, the database looked at, what is found shown."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from docgraph.cli.terminal import Colour, make_printable, notice, paint
+from docgraph.exchange import DocgraphError, Document, StartupError
+
+if TYPE_CHECKING:
+    from docgraph.cli.apps.definitions import Checked
+    from docgraph.cli.apps.stored import Definitions
+    from docgraph.graphql.advise.findings import Advice, NewIndex, Report
+    from docgraph.graphql.apps.app import App
+
+__all__ = ["advise_checked", "describe_amount", "look_for_advice", "print_report", "tell_advice"]
+
+_COLOURS: dict[str, Colour] = {"error": "red", "warning": "yellow", "note": "bright_black"}
+_QUICK_SAMPLE = 100
+_QUICK_SECONDS = 5.0
+_MOST_PLACES = 5
+
+
+async def look_for_advice(
+    bench: Definitions,
+    documents: Iterable[Document],
+    *,
+    sample: int = 1000,
+    seconds: float = 45.0,
+    is_all: bool = False,
+) -> Report:
+    """What could be better about these definitions; those that cannot work are errors."""
+    from docgraph.graphql.advise.advise import Scope, advise
+
+    apps, broken = await asyncio.to_thread(_compile, bench, list(documents))
+    shown = _Progress()
+    scope = Scope(
+        sample,
+        seconds,
+        is_all=is_all and not broken,
+        is_open=lambda app: _is_open(bench, app),
+        tell=shown.tell,
+        run=asyncio.to_thread,  # the driver has its own work to do meanwhile
+    )
+    try:
+        report = await advise(bench.app.store, bench.settings, apps, scope)
+    finally:
+        shown.end()
+    report.advice += broken
+    return report
+
+
+def _compile(bench: Definitions, documents: Iterable[Document]) -> tuple[list[App], list[Advice]]:
+    from docgraph.graphql.advise.findings import note_broken
+    from docgraph.graphql.apps.app import build_app
+    from docgraph.graphql.apps.apps import known_variables
+    from docgraph.graphql.definition.definition import decode_definition
+
+    variables = known_variables(bench.app.plugins.values["registry"])
+    apps, broken = [], []
+    for document in documents:
+        definition = decode_definition(document)
+        try:
+            apps.append(
+                build_app(
+                    definition, bench.settings, policy=bench.app.store.policy, variables=variables
+                )
+            )
+        except DocgraphError as error:
+            broken.append(note_broken(str(definition.id), error))
+    return apps, broken
+
+
+async def _is_open(bench: Definitions, app: App) -> bool | None:
+    """Whether unknown callers may ask the app; None where nobody says."""
+    from docgraph.access.explain import Question
+
+    plugins = bench.app.plugins
+    try:
+        explainer, graphql = plugins.find("accessExplain").explainer, plugins.find("graphql")
+    except StartupError:  # it is switched off
+        return None
+    path = graphql.find_path(app.definition.uri)
+    if path is None:
+        return None
+    explanation = await explainer.explain(Question("POST", path))
+    return bool(explanation.status == 200)  # noqa: PLR2004
+
+
+class _Progress:
+    """One line on a terminal, which the next one replaces."""
+
+    def __init__(self) -> None:
+        self._is_shown = False
+
+    def tell(self, number: int, total: int, name: str) -> None:
+        if sys.stderr.isatty():
+            self._is_shown = True
+            line = f"reading {make_printable(name)} ({number + 1} of {total}) …"
+            click.echo(f"\r\x1b[K{line}", nl=False, err=True)
+
+    def end(self) -> None:
+        if self._is_shown:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+
+def print_report(report: Report, told: Collection[str] = ()) -> None:
+    """Every finding with its place and what to do; then the indexes, and how many there are.
+
+    Kinds of findings that somebody else has `told` are left out.
+    """
+    from docgraph.graphql.advise.findings import order_advice
+
+    for one in order_advice([one for one in report.advice if one.kind not in told]):
+        place = ": ".join(part for part in (one.app, one.where) if part) or one.collection
+        mark = paint(one.weight.value, _COLOURS[one.weight])
+        click.echo(f"{mark}: {make_printable(place)}\n    {make_printable(one.what)}")
+        if one.hint:
+            click.echo(f"    → {make_printable(one.hint)}")
+    if report.indexes:
+        verb = "is" if len(report.indexes) == 1 else "are"
+        click.echo(f"\n{_count(len(report.indexes), 'index', 'indexes')} {verb} missing:")
+    for index in report.indexes:
+        _print_index(index)
+    looked = f"{_count(len(report.apps), 'app')}, {_count(report.collections, 'collection')}"
+    notice(f"{looked}: {describe_amount(report.advice) or 'nothing to advise'}")
+
+
+def _print_index(index: NewIndex) -> None:
+    click.echo(f"  {make_printable(index.command)}")
+    shown = ", ".join(index.serves[:_MOST_PLACES])
+    rest = len(index.serves) - _MOST_PLACES
+    click.echo(f"    for {make_printable(shown)}{f' and {rest} more' if rest > 0 else ''}")
+    for name in index.replaces:
+        click.echo(f"    the index {make_printable(name)} is not needed beside it")
+
+
+def describe_amount(advice: Sequence[Advice]) -> str:
+    """How many findings there are of each kind; empty for none."""
+    counts = [
+        _count(sum(1 for one in advice if one.weight == weight), weight) for weight in _COLOURS
+    ]
+    return ", ".join(one for one in counts if not one.startswith("0 "))
+
+
+def _count(number: int, noun: str, plural: str | None = None) -> str:
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+async def advise_checked(bench: Definitions, checked: Sequence[Checked], is_all: bool) -> Report:
+    """Advice on those definitions that can work."""
+    sound = [one.document for one in checked if not one.errors]
+    return await look_for_advice(bench, sound, is_all=is_all and len(sound) == len(checked))
+
+
+async def tell_advice(bench: Definitions, documents: Sequence[Document]) -> None:
+    """One line, when a quick look finds something to advise; never a reason to fail."""
+    try:
+        async with asyncio.timeout(2 * _QUICK_SECONDS):
+            report = await look_for_advice(
+                bench, documents, sample=_QUICK_SAMPLE, seconds=_QUICK_SECONDS
+            )
+    except DocgraphError as error:
+        notice(f"advice: the data could not be looked at: {error.message}")
+        return
+    except TimeoutError:
+        notice("advice: a quick look was not enough; `docgraph apps advise` takes its time")
+        return
+    told = ("missing-collection", "not-looked-at")  # by the checks around it
+    serious = [one for one in report.advice if one.is_serious and one.kind not in told]
+    if serious:
+        names = " ".join(dict.fromkeys(one.app for one in serious if one.app))
+        command = f"docgraph apps advise {make_printable(names)}".rstrip()
+        notice(f"advice: {describe_amount(serious)}: `{command}` says more")

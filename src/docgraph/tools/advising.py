@@ -1,0 +1,110 @@
+"""`advise`: what could be better about apps and their data, as `docgraph apps advise` says it.
+
+Counts, indexes and examples are told: so the root role may, and who is told them elsewhere, too
+(`graphql.explain`), may read all definitions, and all of the collections that the apps are about.
+One at a time: each makes the database work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from docgraph.exchange import DocgraphError, Exchange
+from docgraph.exchange.errors import Forbidden, StoreUnavailable
+from docgraph.graphql.advise.advise import Scope, advise, find_places
+from docgraph.graphql.advise.findings import Advice, note_broken
+from docgraph.graphql.apps.app import App
+from docgraph.graphql.infer.survey import MOST_SECONDS
+from docgraph.graphql.sections import Graphql
+from docgraph.runtime import Lane, run_blocking
+from docgraph.tools.visits import Visits
+from docgraph.tools.wanted import Wanted
+
+__all__ = ["Advising"]
+
+T = TypeVar("T")
+
+_SAMPLE: Final = 1_000
+_SHARE: Final = 0.8  # of the time that a request has
+
+
+@dataclass(frozen=True, slots=True)
+class Advising:
+    """Advises callers of the tools."""
+
+    visits: Visits
+    lane: Lane
+    settings: Graphql
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def advise(self, exchange: Exchange, wanted: Wanted) -> dict[str, Any]:
+        """The findings on an app, a draft, or all apps that are served."""
+        await self._require_rights(exchange)
+        is_all = wanted.app is None and wanted.draft is None
+        broken: list[Advice] = []
+        if is_all:
+            apps, broken = await self._find_all(exchange)
+        else:
+            apps = [(await self.visits.enter(exchange, wanted)).app]
+            if not await self._may_read(exchange, apps[0]):
+                raise Forbidden("the app is about collections that you may not read whole")
+        async with self._turn:
+            scope = self._scope(exchange, wanted, is_all=is_all and not broken)
+            report = await advise(self.visits.store, self.settings, apps, scope)
+        report.advice += broken
+        return await self._run(report.as_dict)
+
+    async def _require_rights(self, exchange: Exchange) -> None:
+        if self.visits.is_root(exchange):
+            return
+        limits = self.visits.limits
+        may = limits is not None and self.visits.graphql.may_explain(exchange.account)
+        if limits is None or not may or not await limits.may_see_apps(exchange):
+            raise Forbidden("only the root role may ask for advice here")
+
+    async def _may_read(self, exchange: Exchange, app: App) -> bool:
+        limits = self.visits.limits
+        if self.visits.is_root(exchange):
+            return True
+        if limits is None:
+            return False
+        for place in find_places(app):
+            if not await limits.may_read_whole(exchange, place):
+                return False
+        return True
+
+    async def _find_all(self, exchange: Exchange) -> tuple[list[App], list[Advice]]:
+        apps: list[App] = []
+        broken: list[Advice] = []
+        for entry in await self.visits.apps.list_served():
+            try:
+                app = await self.visits.apps.get(entry.id)
+            except StoreUnavailable:
+                raise
+            except DocgraphError as error:
+                broken.append(note_broken(str(entry.id), error))
+                continue
+            if app is not None and await self._may_read(exchange, app):
+                apps.append(app)
+        return apps, broken
+
+    def _scope(self, exchange: Exchange, wanted: Wanted, *, is_all: bool) -> Scope:
+        left = exchange.deadline.remaining()
+
+        async def is_open(app: App) -> bool | None:
+            decision = await self.visits.judge(exchange, app, None)
+            return None if decision is None else decision.allowed
+
+        return Scope(
+            wanted.sample or _SAMPLE,
+            MOST_SECONDS if left is None else min(MOST_SECONDS, left * _SHARE),
+            is_all=is_all and self.visits.is_root(exchange),
+            is_open=is_open,
+            run=self._run,
+        )
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await run_blocking(self.lane, work)

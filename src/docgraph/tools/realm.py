@@ -1,0 +1,182 @@
+"""Users and rules, for those who look after them: where they are, and a rule that is checked.
+
+They are written by the REST API, like all documents; nothing is stored here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from docgraph.access.reading import FILTERS, Flaw, read_rule
+from docgraph.access.rule import Rule, Source
+from docgraph.access.rulebook import Ignored, RuleBook
+from docgraph.access.sections import DbAclAuthorizer
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
+from docgraph.codec import EncodeError, JsonMode, decode, to_json
+from docgraph.codec.roles_path import RolesPath
+from docgraph.config.node import Node
+from docgraph.exchange import Exchange, Resource, ResourceType
+from docgraph.exchange.errors import BodyError, Forbidden
+from docgraph.exchange.path import encode_path
+from docgraph.graphql.definition.inputs import build_bson
+from docgraph.rest.sections import Mongo
+from docgraph.runtime import Lane, run_blocking
+from docgraph.store.mounts import find_paths
+from docgraph.tools.draft import locate, read_text
+from docgraph.tools.visits import Visits
+from docgraph.tools.wanted import Wanted
+
+__all__ = ["Realm"]
+
+_SHOWN: Final = ("description", "mongo")
+_MOST_FINDINGS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Realm:
+    """The tools about users and rules; what takes long is done in the `lane`."""
+
+    visits: Visits
+    lane: Lane
+    book: RuleBook
+    users_section: DbRealmAuthenticator
+    rules_section: DbAclAuthorizer
+    mongo: Mongo
+
+    async def realm(self, exchange: Exchange, wanted: Wanted) -> dict[str, Any]:
+        """Where the REST API has users and rules, and what of a user is what."""
+        users, rules = self.users_section, self.rules_section
+        return {
+            "rootRole": rules.root_role if rules.enabled else None,
+            "users": self._describe_users() if users.enabled else None,
+            "rules": {"path": self._find_path(rules.acl_db, rules.acl_collection)}
+            if rules.enabled
+            else None,
+        }
+
+    def _describe_users(self) -> dict[str, Any]:
+        users = self.users_section
+        is_strict = users.enforce_minimum_password_strength
+        return {
+            "path": self._find_path(users.users_db, users.users_collection),
+            "propId": users.prop_id,
+            "propPassword": users.prop_password,
+            "jsonPathRoles": users.json_path_roles,
+            "propRoles": RolesPath(users.json_path_roles).exact,
+            "minimumPasswordStrength": users.minimum_password_strength if is_strict else None,
+        }
+
+    def _find_path(self, db: str, collection: str) -> str | None:
+        """Where the REST API has a collection, if it has it at all."""
+        if self.visits.registry.find(Mongo.section_name) is None:
+            return None
+        resource = Resource(ResourceType.COLLECTION, db, collection)
+        paths = find_paths(resource, self.mongo.mongo_mounts, self.mongo.uri)
+        return next(map(encode_path, paths), None)
+
+    async def rules(self, exchange: Exchange, wanted: Wanted) -> dict[str, Any]:
+        """All rules in the order they are looked at; or what is wrong with the one that is sent."""
+        if wanted.rule is not None:
+            return await run_blocking(self.lane, self._check, wanted.rule)
+        if exchange.request.method not in ("GET", "HEAD"):
+            raise BodyError("'rule' is missing", hint="give a rule as it would be stored")
+        if not self.visits.is_root(exchange):
+            raise Forbidden("only the root role may see all rules")
+        rules = sorted(
+            await self.book.find_all(), key=lambda rule: rule.rank_for(tuple(rule.roles))
+        )
+        ignored = await self.book.find_ignored()
+        return await run_blocking(self.lane, _describe_rules, rules, ignored)
+
+    def _check(self, source: Mapping[str, Any]) -> dict[str, Any]:
+        """The findings of a write; filters may be texts, and then have places in them."""
+        try:
+            document: dict[str, Any] = build_bson(dict(source))
+        except ValueError as error:
+            return {"valid": False, "errors": _describe_flaws([Flaw("", str(error))], {})}
+        read = read_rule(document, Source.DATABASE, self.book.knowledge)
+        if isinstance(read, Rule):
+            return {"valid": True, "errors": [], "rule": _render(_open_filters(document))}
+        return {"valid": False, "errors": _describe_flaws(read, document)}
+
+
+def _describe_rules(rules: Sequence[Rule], ignored: Sequence[Ignored]) -> dict[str, Any]:
+    return {"rules": [*map(_describe_rule, rules), *map(_describe_ignored, ignored)]}
+
+
+def _describe_rule(rule: Rule) -> dict[str, Any]:
+    return {
+        "rule": rule.label,
+        "id": _render(rule.id),
+        "source": str(rule.source),
+        "roles": sorted(rule.roles),
+        "predicate": rule.predicate.text,
+        "priority": rule.priority,
+        **_describe_rest(rule.document),
+        "errors": [],
+    }
+
+
+def _describe_ignored(one: Ignored) -> dict[str, Any]:
+    document = one.document
+    roles = document.get("roles", document.get("role"))
+    listed = roles if isinstance(roles, list) else [roles]
+    return {
+        "rule": f"{document.get('_id')} ({Source.DATABASE})",
+        "id": _render(document.get("_id")),
+        "source": str(Source.DATABASE),
+        "roles": [role for role in listed if isinstance(role, str)],
+        "predicate": str(document.get("predicate", "")),
+        "priority": None,
+        **_describe_rest(document),
+        "errors": _describe_flaws(one.flaws, document),
+    }
+
+
+def _describe_rest(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _render(document[name]) for name in _SHOWN if document.get(name) is not None}
+
+
+def _render(value: Any) -> Any:
+    """The value as JSON that keeps its types, as far as it can be written."""
+    try:
+        return to_json(value, JsonMode.STRICT)
+    except EncodeError:
+        return None
+
+
+def _describe_flaws(flaws: Sequence[Flaw], document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The findings, with their places in filters that are texts."""
+    block = document.get("mongo")
+    filters = block if isinstance(block, Mapping) else {}
+    texts = {f"mongo.{name}": filters.get(name) for name in FILTERS}
+    nodes = {
+        where: node
+        for where, text in texts.items()
+        if isinstance(text, str) and (node := read_text(text)) is not None
+    }
+    return [_describe_flaw(flaw, nodes) for flaw in flaws[:_MOST_FINDINGS]]
+
+
+def _open_filters(document: dict[str, Any]) -> dict[str, Any]:
+    """The rule with its filters as the objects that texts stand for, as far as keys allow it."""
+    block = document.get("mongo")
+    if not isinstance(block, Mapping):
+        return document
+    opened = {
+        name: decode(value) if name in FILTERS and isinstance(value, str) else value
+        for name, value in block.items()
+    }
+    return {**document, "mongo": opened}
+
+
+def _describe_flaw(flaw: Flaw, nodes: Mapping[str, Node]) -> dict[str, Any]:
+    content = {"where": flaw.where, "what": flaw.what, "hint": flaw.hint}
+    if flaw.line:
+        return content | {"line": flaw.line, "column": flaw.column}
+    for where, node in nodes.items():
+        if flaw.where.startswith(f"{where}.") and (place := locate(node, flaw.where[len(where) :])):
+            return content | place._asdict()
+    return content

@@ -1,0 +1,485 @@
+"""`POST /_tools/advise`: what an engineer would say about apps and data; nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from bson import ObjectId
+
+from tests.http.access_harness import ADMIN, NOBODY, allow, caller, guarded, remove_rules
+from tests.http.harness import Mongo, Reply, Service
+from tests.http.hosts import module_application
+
+pytestmark = pytest.mark.anyio
+
+AUTHOR = caller("aug", "author")
+START = datetime(2025, 1, 1)
+MANY = 1_200  # documents: more than few
+CUSTOMERS = [ObjectId() for _ in range(60)]
+
+
+@module_application
+async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
+    explain = {"graphql": {"explain": ["admin", "author"]}}
+    async with guarded(mongo_client, mongo_uri, explain) as one:
+        fill(one)
+        yield one
+
+
+def fill(service: Service) -> None:
+    """Orders that are many, customers that are few, and what else a database has."""
+    service.insert("customers", *({"_id": id, "name": "N", "code": 1} for id in CUSTOMERS))
+    service.insert(
+        "orders",
+        *(
+            {
+                "_id": n,
+                "customerId": CUSTOMERS[n % 60],
+                "placed": START + timedelta(hours=n),
+                "sku": f"S{n % 300}",
+                "open": n % 2 == 0,
+                "total": "12.50" if n % 100 == 7 else n * 0.5,
+                "note": None if n % 3 else "x",
+                "customerCode": str(n % 60),
+                "state": "lost" if n == 5 else "new",
+                "items": [{"qty": n}],
+                "secret word": "$2b$12$abcdefghijkl",
+            }
+            for n in range(MANY)
+        ),
+    )
+    orders = service.mongo[service.db]["orders"]
+    orders.create_index("placed")
+    orders.create_index([("placed", 1), ("total", 1)])
+    orders.create_index("old")
+    orders.create_index("until", expireAfterSeconds=100_000_000)
+    orders.create_index([("customerId", 1), ("_id", 1)], unique=True)
+    database = service.mongo[service.db]
+    database.create_collection("empty")
+    database.create_collection("openOrders", viewOn="orders", pipeline=[{"$match": {"open": True}}])
+    service.insert("odd-name. [é]", *({"_id": n, "a b": n} for n in range(MANY)))
+
+
+@pytest.fixture
+async def service(server: Service) -> Service:
+    """Nobody but the root role may do anything, and no app is stored."""
+    await remove_rules(server)
+    for one in server.mongo[server.db]["gql-apps"].find({}, {"_id": 1}):
+        await server.remove(one["_id"])
+    return server
+
+
+ORDER = "type Order { id: Int! sku: String }"
+
+
+def define(
+    service: Service, schema: str, mappings: dict[str, Any], app: str = "shop"
+) -> dict[str, Any]:
+    """A definition whose types have ids."""
+    types = {name: {"id": "_id"} for name in ("Order", "Customer") if f"type {name} " in schema}
+    whole = {name: types.get(name, {}) | mappings.get(name, {}) for name in {*types, *mappings}}
+    return {"_id": app, "schema": schema, "mappings": whole}
+
+
+async def ask(service: Service, who: dict[str, str] = ADMIN, **members: Any) -> Reply:
+    return await service.request("POST", "/_tools/advise", json=members, headers=who)
+
+
+async def advise(service: Service, definition: dict[str, Any]) -> Any:
+    reply = await ask(service, definition=definition)
+    assert reply.status == 200, reply.text
+    return reply.json
+
+
+def pick(report: Any, kind: str) -> list[Any]:
+    return [one for one in report["findings"] if one["kind"] == kind]
+
+
+async def look_at_orders(service: Service, arguments: str = "", **query: Any) -> Any:
+    """The report on one list of orders."""
+    schema = f"type Query {{ orders{arguments}: [Order] }} {ORDER}"
+    mapping = {**service.find("orders"), "limit": 5, **query}
+    return await advise(service, define(service, schema, {"Query": {"orders": mapping}}))
+
+
+async def test_what_scans_is_told_with_its_place_and_the_exact_index(service: Service) -> None:
+    report = await look_at_orders(
+        service,
+        "(sku: String!, from: Float!)",
+        find={"total": {"$gte": {"$arg": "from"}}, "sku": {"$arg": "sku"}},
+        sort={"placed": -1},
+    )
+
+    (found,) = pick(report, "no-index")
+    command = (
+        f'db.getSiblingDB("{service.db}").getCollection("orders")'
+        '.createIndex({"sku": 1, "placed": -1, "_id": -1, "total": 1})'
+    )
+    assert (found["severity"], found["app"]) == ("warning", "shop")
+    assert found["where"] == "mappings.Query.orders.find"
+    assert f"{MANY} documents of {service.db}.orders" in found["what"]
+    assert found["createIndex"] == [command]
+    (index,) = report["indexes"]
+    assert index["createIndex"] == command
+    assert index["serves"] == ["shop: mappings.Query.orders.find"]
+
+
+@pytest.mark.parametrize(
+    ("collection", "find", "sort"),
+    [
+        ("orders", {"_id": {"$arg": "x"}}, {}),
+        ("orders", {"placed": {"$gte": {"$date": 0}}}, {"placed": 1}),
+        ("orders", {"open": True}, {}),  # every other one: five are soon found
+        ("customers", {"code": {"$arg": "x"}}, {"name": 1}),  # small
+        ("orders", {}, {}),
+    ],
+)
+async def test_what_an_index_serves_or_none_is_needed_for_is_not_told(
+    service: Service, collection: str, find: dict[str, Any], sort: dict[str, int]
+) -> None:
+    mapping = {**service.find(collection, find), "sort": sort, "limit": 5}
+    schema = f"type Query {{ orders(x: Int!): [Order] }} {ORDER}"
+
+    report = await advise(service, define(service, schema, {"Query": {"orders": mapping}}))
+
+    assert report["indexes"] == []
+    assert not {one["kind"] for one in report["findings"]} & {"no-index", "sorts-in-memory"}
+
+
+async def test_a_sort_of_everything_in_memory_is_told(service: Service) -> None:
+    report = await look_at_orders(service, sort={"sku": 1})
+
+    (found,) = pick(report, "sorts-in-memory")
+    assert found["where"] == "mappings.Query.orders.sort"
+    assert [one["keys"] for one in report["indexes"]] == [{"sku": 1, "_id": 1}]
+
+
+async def test_few_indexes_serve_the_fields_of_many_apps(service: Service) -> None:
+    schema = f"type Query {{ orders(sku: String!): [Order] }} {ORDER}"
+    find = {"sku": {"$arg": "sku"}}
+    for app, sort in (("one", {"total": -1}), ("two", {}), ("three", {"total": 1})):
+        mapping = {**service.find("orders", find), "limit": 5, "sort": sort}
+        await service.store(define(service, schema, {"Query": {"orders": mapping}}, app))
+
+    report = (await ask(service)).json
+
+    assert report["apps"] == ["one", "three", "two"]
+    (index,) = report["indexes"]
+    # read backwards it is the order of the other one
+    assert index["keys"] in ({"sku": 1, "total": -1, "_id": -1}, {"sku": 1, "total": 1, "_id": 1})
+    assert {one.partition(":")[0] for one in index["serves"]} == {"one", "two", "three"}
+
+
+async def test_relations_are_looked_at_in_both_directions(service: Service) -> None:
+    schema = (
+        "type Query { customer(id: ObjectId!): Customer } "
+        "type Customer { id: ObjectId orders: [Order] bySku: [Order] } "
+        "type Order { id: Int customer: Customer }"
+    )
+    mappings = {
+        "Query": {"customer": service.find("customers", {"_id": {"$arg": "id"}})},
+        "Customer": {
+            "orders": {**service.find("orders", {"customerId": {"$fk": "_id"}}), "limit": 5},
+            "bySku": {**service.find("orders", {"sku": {"$fk": "name"}}), "limit": 5},
+        },
+        "Order": {"customer": service.find("customers", {"_id": {"$fk": "customerId"}})},
+    }
+
+    report = await advise(service, define(service, schema, mappings))
+
+    assert [one["where"] for one in pick(report, "no-index")] == ["mappings.Customer.bySku.find"]
+    assert [one["keys"] for one in report["indexes"]] == [{"sku": 1}]
+
+
+async def test_the_first_match_and_lookups_of_an_aggregation_are_looked_at(
+    service: Service,
+) -> None:
+    join = {"from": "orders", "localField": "sku", "foreignField": "sku", "as": "same"}
+    stages = service.stages(
+        "orders",
+        {"$match": {"note": {"$arg": "note"}, "sku": "S1"}},
+        {"$sort": {"total": 1}},
+        {"$lookup": join},
+        {"$limit": 5},
+    )
+    schema = f"type Query {{ orders(note: String!): [Order] }} {ORDER}"
+
+    report = await advise(service, define(service, schema, {"Query": {"orders": stages}}))
+
+    assert {one["where"] for one in pick(report, "no-index")} == {
+        "mappings.Query.orders.stages",
+        "mappings.Query.orders.stages[2].$lookup",
+    }
+    assert {"sku": 1} in [one["keys"] for one in report["indexes"]]
+
+
+async def test_an_optional_argument_of_a_collection_that_is_not_large_is_a_note(
+    service: Service,
+) -> None:
+    report = await look_at_orders(
+        service, "(sku: String)", find={"$and": [{"$ifarg": ["sku", {"sku": {"$arg": "sku"}}]}]}
+    )
+
+    (found,) = pick(report, "no-index")
+    assert (found["severity"], found["arguments"]) == ("note", ["sku"])
+    assert "when sku is given" in found["what"]
+    assert '.createIndex({"sku": 1})' in found["hint"]
+    assert report["indexes"] == []
+
+
+async def test_an_index_that_leads_to_many_which_do_not_match_is_told(service: Service) -> None:
+    since = {"placed": {"$gte": {"$date": 0}}, "sku": {"$arg": "sku"}}
+
+    report = await look_at_orders(service, "(sku: String!)", find=since)
+
+    (found,) = pick(report, "wasteful-index")
+    assert f"to {MANY} for 4 that do" in found["what"]
+    assert [one["keys"] for one in report["indexes"]] == [{"sku": 1, "placed": 1}]
+
+
+async def test_an_index_that_leads_to_few_is_enough_for_narrower_queries(service: Service) -> None:
+    schema = (
+        f"type Query {{ a(sku: String!): [Order] b(sku: String!, open: Boolean): [Order] }} {ORDER}"
+    )
+    find = {"sku": {"$arg": "sku"}}
+    optional = {**find, "$and": [{"$ifarg": ["open", {"open": {"$arg": "open"}}]}]}
+    mappings = {
+        "a": {**service.find("orders", {**find, "state": "new"}), "limit": 5},
+        "b": {**service.find("orders", optional), "limit": 5},
+    }
+
+    report = await advise(service, define(service, schema, {"Query": mappings}))
+
+    (index,) = report["indexes"]
+    assert index["keys"] == {"sku": 1}
+    assert index["serves"] == ["shop: mappings.Query.a.find", "shop: mappings.Query.b.find"]
+    assert len(pick(report, "no-index")) == 2
+
+
+async def test_a_query_that_needs_an_index_of_its_own_kind_is_told_in_small_collections_too(
+    service: Service,
+) -> None:
+    near = {"place": {"$near": {"$geometry": {"type": "Point", "coordinates": [1, 2]}}}}
+    schema = f"type Query {{ text(q: String!): [Order] near: [Order] }} {ORDER}"
+    mappings = {
+        "text": {**service.find("customers", {"$text": {"$search": {"$arg": "q"}}}), "limit": 5},
+        "near": {**service.find("empty", near), "limit": 5},
+    }
+
+    report = await advise(service, define(service, schema, {"Query": mappings}))
+
+    hints = {one["where"]: one["hint"] for one in pick(report, "query-refused")}
+    assert 'createIndex({"place": "2dsphere"})' in hints["mappings.Query.near.find"]
+    assert ': "text"})' in hints["mappings.Query.text.find"]
+
+
+async def test_idle_indexes_are_told_and_constraints_never(service: Service) -> None:
+    schema = f"type Query {{ orders: [Order] }} {ORDER}"
+    mapping = {**service.find("orders"), "sort": {"placed": 1}, "limit": 5}
+    await service.store(define(service, schema, {"Query": {"orders": mapping}}))
+
+    report = (await ask(service)).json
+
+    assert [(one["severity"], one["index"]) for one in pick(report, "unused-index")] == [
+        ("note", "old_1")
+    ]
+    assert [one["index"] for one in pick(report, "redundant-index")] == ["placed_1"]
+    assert isinstance(pick(report, "unused-index")[0]["accesses"], int)
+    named = (await ask(service, app="shop")).json
+    assert pick(named, "unused-index") == []  # others may use it
+
+
+async def test_data_that_are_not_as_declared_are_told_with_how_often_and_an_example(
+    service: Service,
+) -> None:
+    schema = (
+        "type Query { orders: [Order] } enum State { new done } type Item { qty: String } "
+        "type Order { id: Int! total: Float note: String! sk: String state: State sku: String "
+        "never: Int items: [Item] }"
+    )
+    mapping = {**service.find("orders"), "limit": 5}
+    reply = await ask(
+        service,
+        definition=define(service, schema, {"Query": {"orders": mapping}}),
+        sample=MANY,
+    )
+
+    by_place = {one["where"]: one for one in pick(reply.json, "wrong-type")}
+    assert set(by_place) == {"schema: Order.total", "schema: Item.qty", "schema: Order.state"}
+    assert by_place["schema: Order.total"]["count"] == MANY // 100
+    assert by_place["schema: Order.total"]["example"] == 7
+    assert "string" in by_place["schema: Order.total"]["what"]
+    state = by_place["schema: Order.state"]
+    assert (state["count"], state["example"]) == (1, 5)
+    (missing,) = pick(reply.json, "missing-value")
+    assert (missing["where"], missing["count"]) == ("schema: Order.note", MANY * 2 // 3)
+    assert missing["example"] == 1
+    unseen = {one["where"]: one for one in pick(reply.json, "never-seen")}
+    assert set(unseen) == {"schema: Order.sk", "schema: Order.never"}
+    assert all(one["severity"] == "warning" for one in unseen.values())
+
+
+async def test_missing_collections_and_properties_are_told_with_what_may_be_meant(
+    service: Service,
+) -> None:
+    schema = (
+        "type Query { gone: [Order] orders(x: String): [Order] } "
+        "type Order { id: Int customer: Customer coded: Customer } type Customer { id: ObjectId }"
+    )
+    mappings = {
+        "Query": {
+            "gone": {**service.find("gone"), "limit": 5},
+            "orders": {**service.find("orders", {"skuu": {"$arg": "x"}}), "limit": 5},
+        },
+        "Order": {
+            "customer": service.find("customers", {"_id": {"$fk": "customer_id"}}),
+            "coded": service.find("customers", {"code": {"$fk": "customerCode"}}),
+        },
+    }
+
+    report = await advise(service, define(service, schema, mappings))
+
+    (gone,) = pick(report, "missing-collection")
+    assert gone["where"] == "mappings.Query.gone.collection"
+    hints = {one["where"]: one["hint"] for one in pick(report, "never-seen")}
+    assert hints["mappings.Query.orders.find"] == "the data have 'sku'"
+    assert hints["mappings.Order.customer.find"] == "the data have 'customerId'"
+    (kinds,) = pick(report, "relation-types")
+    assert kinds["where"] == "mappings.Order.coded.find"
+    assert "is string" in kinds["what"]
+    assert "is number" in kinds["what"]
+    assert report["indexes"] == []  # none for what is a mistake
+
+
+async def test_lists_without_a_limit_are_told(service: Service) -> None:
+    schema = f"type Query {{ orders: [Order] all: [Order] few: [Order] one: Order }} {ORDER}"
+    mappings = {
+        "orders": service.find("orders"),
+        "all": service.stages("orders", {"$match": {"open": True}}),
+        "few": {**service.find("orders"), "limit": 5},
+        "one": service.find("orders"),
+    }
+
+    report = await advise(service, define(service, schema, {"Query": mappings}))
+
+    told = {one["where"]: one["severity"] for one in pick(report, "unlimited-list")}
+    assert told == {"mappings.Query.orders": "warning", "mappings.Query.all": "warning"}
+
+
+async def test_secrets_that_everybody_reads_are_told_and_hidden_ones_are_not(
+    service: Service,
+) -> None:
+    schema = (
+        "type Query { orders: [Order] me: Own } type Own { password: String } "
+        "type Order { password: String word: String hasPassword: Boolean "
+        'apiToken: String @visible(roles: ["editor"]) }'
+    )
+    mappings = {
+        "Query": {
+            "orders": {**service.find("orders"), "limit": 5},
+            "me": service.find("orders", {"_id": {"$arg": "@user._id"}}),
+        },
+        "Order": {"word": "secret word"},
+    }
+    definition = define(service, schema, mappings)
+    del definition["mappings"]["Order"]["id"]
+    await service.store(definition)
+
+    closed = pick((await ask(service, app="shop")).json, "secret-readable")
+    await allow(service, "path-prefix('/graphql/shop')", "$unauthenticated")
+    opened = pick((await ask(service, app="shop")).json, "secret-readable")
+
+    places = ["schema: Order.password", "schema: Order.word"]
+    assert [(one["where"], one["severity"]) for one in closed] == [
+        (place, "warning") for place in places
+    ]
+    assert [(one["where"], one["severity"]) for one in opened] == [
+        (place, "error") for place in places
+    ]
+
+
+async def test_empty_collections_views_and_odd_names_have_a_clear_result(service: Service) -> None:
+    schema = f"type Query {{ a: [Order] b(x: String): [Order] c(x: Int!): [Order] }} {ORDER}"
+    mappings = {
+        "a": {**service.find("empty", {"x": 1}), "limit": 5},
+        "b": {**service.find("openOrders", {"sku": {"$arg": "x"}}), "limit": 5},
+        "c": {**service.find("odd-name. [é]", {"a b": {"$arg": "x"}}), "limit": 5},
+    }
+
+    report = await advise(service, define(service, schema, {"Query": mappings}))
+
+    assert [one["collection"] for one in pick(report, "empty-collection")] == [
+        f"{service.db}.empty"
+    ]
+    (view,) = pick(report, "not-looked-at")
+    assert "is a view" in view["what"]
+    (odd,) = report["indexes"]
+    assert odd["createIndex"] == (
+        f'db.getSiblingDB("{service.db}").getCollection("odd-name. [é]").createIndex({{"a b": 1}})'
+    )
+
+
+async def test_two_thousand_fields_are_looked_at(service: Service) -> None:
+    fields = " ".join(f"f{n}: Int" for n in range(2_000))
+    schema = f"type Query {{ orders: [Order] }} type Order {{ id: Int! {fields} }}"
+    mapping = {**service.find("orders"), "limit": 5}
+
+    report = await advise(service, define(service, schema, {"Query": {"orders": mapping}}))
+
+    assert len(pick(report, "never-seen")) == 2_000
+
+
+async def test_an_app_that_cannot_work_does_not_keep_others_from_advice(service: Service) -> None:
+    schema = f"type Query {{ orders(sku: String!): [Order] }} {ORDER}"
+    mapping = {**service.find("orders", {"sku": {"$arg": "sku"}}), "limit": 5}
+    await service.store(define(service, schema, {"Query": {"orders": mapping}}))
+    await service.smuggle({"_id": "broken", "schema": "type Query {", "mappings": {}})
+
+    report = (await ask(service)).json
+
+    (broken,) = pick(report, "invalid-definition")
+    assert (broken["app"], broken["severity"]) == ("broken", "error")
+    assert [one["app"] for one in pick(report, "no-index")] == ["shop"]
+    draft = await ask(service, definition={"_id": "x", "schema": "type Query {", "mappings": {}})
+    assert (draft.status, draft.json["code"]) == (400, "invalid-definition")
+
+
+async def test_others_get_advice_on_what_they_may_read_whole_and_nothing_on_the_rest(
+    service: Service,
+) -> None:
+    schema = f"type Query {{ orders: [Order] }} {ORDER}"
+    for collection in ("orders", "customers"):
+        mappings = {"Query": {"orders": {**service.find(collection), "limit": 5}}}
+        await service.store(define(service, schema, mappings, collection))
+    await allow(service, "path-prefix('/_tools')", "author")
+    await allow(service, "path-prefix('/graphql')", "author")
+    await allow(service, "path-prefix('/customers')", "author")
+    assert (await ask(service, AUTHOR)).status == 403  # not all definitions
+    await allow(service, "path-prefix('/gql-apps')", "author")
+    await allow(service, "path-prefix('/orders')", "author", mongo={"readFilter": {"open": True}})
+
+    reply = await ask(service, AUTHOR)
+
+    assert (reply.status, reply.json["apps"]) == (200, ["customers"])
+    assert f"{service.db}.orders" not in reply.text
+    assert (await ask(service, AUTHOR, app="customers")).status == 200
+    assert (await ask(service, AUTHOR, app="orders")).status == 403
+    mappings = {"Query": {"orders": {**service.find("orders"), "limit": 5}}}
+    draft = define(service, schema, mappings, "mine")
+    assert (await ask(service, AUTHOR, definition=draft)).status == 403
+
+
+async def test_advice_is_for_the_root_role_and_writes_nothing(service: Service) -> None:
+    before = list(service.mongo[service.db]["orders"].index_information())
+    assert (await ask(service, NOBODY)).status == 401
+    await allow(service, "path-prefix('/_tools')", "author")
+    assert (await ask(service, AUTHOR)).status == 403
+
+    await look_at_orders(service, find={"sku": "S1"})
+
+    assert list(service.mongo[service.db]["orders"].index_information()) == before
+    assert (await ask(service, app="none")).status == 404
+    assert (await ask(service, sample=0)).status == 400
