@@ -11,7 +11,7 @@ TESTERS ?= 3
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run console console-check chat test test-fast test-pythons conformance drill drill-long drill-bare drill-browser drill-slow-upload check format docs bench bench-rivals clean
+.PHONY: help setup run console console-check chat test test-fast test-pythons conformance drill drill-long drill-bare drill-container drill-browser drill-slow-upload check dist dist-check format docs bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -74,6 +74,9 @@ conformance: $(VENV)/.dev ## run the suites of others that take long to install 
 drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debootstrap)
 	@$(PYTHON) tools/drill_bare.py $(ARGS)
 
+drill-container: ## carry out the Containerfile in a minimal Debian 12, read-only and as its user (ARGS=embedded)
+	@$(PYTHON) tools/drill_container.py $(ARGS)
+
 drill-slow-upload: $(VENV)/.dev ## attack a server with slow uploads (SLOW_UPLOADS=1000 SECONDS=20)
 	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_slow_upload.py
 
@@ -135,5 +138,17 @@ $(VENV)/.bench: $(VENV)/.dev pyproject.toml constraints.txt
 bench-rivals: $(VENV)/.bench ## measure docgraph beside other GraphQL servers (Node 20.19+ for two of them)
 	@$(BIN)/python -m bench.rivals.run $(ARGS)
 
+$(VENV)/.dist: $(VENV)/.created constraints.txt
+	@echo "installing what builds packages"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt hatchling packaging
+	@touch $@
+
+dist: $(VENV)/.run $(VENV)/.dist ## build the packages in dist: wheel, source, and what they are made of (CycloneDX)
+	@rm -rf dist
+	@$(BIN)/python tools/dist.py $(ARGS)
+
+dist-check: dist ## install the wheel in a clean environment, and run it from an empty directory
+	@$(BIN)/python tools/dist_check.py $(ARGS)
+
 clean: ## remove what the targets above made (the data directory stays)
-	@rm -rf $(VENV) .venv-*/ build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/rivals/*/node_modules tests/conformance/*/node_modules console/node_modules src/docgraph/console/static*
+	@rm -rf $(VENV) .venv-*/ build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/rivals/*/node_modules tests/conformance/*/node_modules console/node_modules src/docgraph/console/static*

@@ -57,7 +57,7 @@ def check_means() -> None:
 
 def refuse(reason: str) -> None:
     """End with the status that says: not done."""
-    print(f"drill-bare cannot run here: {reason}", file=sys.stderr)
+    print(f"{Path(sys.argv[0]).stem} cannot run here: {reason}", file=sys.stderr)
     raise SystemExit(CANNOT)
 
 
@@ -94,11 +94,11 @@ def find_apt_proxy() -> dict[str, str]:
     return {"http_proxy": found[1]} if found else {}
 
 
-def copy_checkout(tree: Path) -> None:
+def copy_checkout(tree: Path, place: str = CHECKOUT) -> None:
     """The files that git knows, as they are now."""
     listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
     for name in listing.stdout.decode().split("\0"):
-        source, target = ROOT / name, tree / CHECKOUT[1:] / name
+        source, target = ROOT / name, tree / place[1:] / name
         if name and source.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)

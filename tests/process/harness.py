@@ -251,12 +251,16 @@ def _with_command(processes: list[psutil.Process], command: list[str]) -> list[p
 
 @contextmanager
 def run_server(
-    settings: dict[str, Any] | None = None, *, workers: int = 1, limit_files: int | None = None
+    settings: dict[str, Any] | None = None,
+    *,
+    workers: int = 1,
+    limit_files: int | None = None,
+    **environment: str,
 ) -> Iterator[Server]:
     """A server on a free port; killed at the end if it still runs."""
     merged = {"http-listener": {"port": 0}, **(settings or {})}
     merged["core"] = {"workers": workers, **merged.get("core", {})}
-    process = start(merged, limit_files=limit_files)
+    process = start(merged, limit_files=limit_files, **environment)
     server = Server(process, [])
     reader = threading.Thread(target=_collect, args=(process, server.errors), daemon=True)
     reader.start()

@@ -33,18 +33,24 @@ COMMANDS = {
     "demo": "Serve a sample blog on an embedded MongoDB.",
     "apps": "Apply, check and look at GraphQL app definitions.",
     "explain": "Run QUERY against the stored APP (its uri) and print its plan and commands.",
+    "top": "Show the commands that the database carries out for GraphQL operations.",
     "streams": "Follow the change streams of collections.",
     "mcp": "Offer the apps to an agent on stdin and stdout, under the rules of a user.",
     "users": "Add, list and remove the users of dbRealmAuthenticator.",
     "acl": "Add, list, check and remove permission rules: who may do what.",
     "access": "Explain what callers may do and see.",
+    "export": "Write apps, users, rules, properties and JSON schemas into files of a DIRECTORY.",
+    "import": "Store what `docgraph export` has written into a DIRECTORY.",
     "config": "Show, check and start configurations.",
     "doctor": "Check the configuration and the database, and say what to do.",
     "plugins": "List the plugins: name, kind, enabled or not, origin.",
     "mongod": "Run the embedded MongoDB alone, until SIGTERM or Ctrl-C.",
     "completion": "Print what makes a shell complete commands and options.",
+    "examples": "List the examples, or copy the one with this NAME into a new DIRECTORY.",
     "version": "Print the version of docgraph and of Python.",
 }
+# Those that a module cannot be named after, or that share one.
+PLACES = {"export": ("transfer", "export"), "import": ("transfer", "import_")}
 SERVERS = ("serve", "demo")
 
 
@@ -79,7 +85,8 @@ class _Commands(click.Group):
             meant = _suggest(args[0], self.list_commands(ctx))
             raise click.UsageError(f"{error.message}{meant}", ctx) from None
         if name in COMMANDS:
-            command = getattr(import_module(f"docgraph.cli.{name}"), name)
+            module, attribute = PLACES.get(name, (name, name))
+            command = getattr(import_module(f"docgraph.cli.{module}"), attribute)
         return name, command, rest
 
 

@@ -17,7 +17,7 @@ from docgraph.events.sections import Events
 from docgraph.exchange import Subscription
 from docgraph.exchange.errors import ResumePointLost, StoreRejected, StoreUnavailable
 from docgraph.observe import emit
-from docgraph.observe.events import StreamFailed, StreamTold
+from docgraph.observe.stream_events import StreamFailed, StreamTold
 from docgraph.runtime import cancel_until_over
 from docgraph.store import Store
 from docgraph.store.names import namespace_of

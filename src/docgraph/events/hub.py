@@ -13,7 +13,7 @@ from docgraph.events.sections import Events
 from docgraph.exchange import Subscription
 from docgraph.exchange.errors import Overloaded
 from docgraph.observe import emit
-from docgraph.observe.events import StreamCursors
+from docgraph.observe.stream_events import StreamCursors
 from docgraph.store import Store
 
 __all__ = ["Hub"]

@@ -25,7 +25,7 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import Forbidden, RequestError
 from docgraph.exchange.pages import Page
 from docgraph.observe import emit
-from docgraph.observe.events import StreamClient
+from docgraph.observe.stream_events import StreamClient
 from docgraph.plugins.kinds import Provider
 from docgraph.runtime import Generations, Tasks
 from docgraph.runtime.sections import Core

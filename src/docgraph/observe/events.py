@@ -10,6 +10,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from docgraph.observe.event import Event, Level
+from docgraph.observe.stream_events import (  # noqa: F401 - part of the list
+    StreamClient,
+    StreamCursors,
+    StreamFailed,
+    StreamTold,
+)
 
 # --- server and workers ---------------------------------------------------------------------------
 
@@ -49,6 +55,14 @@ class WorkerLost(Event, frozen=True):
     pid: int
     exit_code: int | None = None
     signal: str | None = None  # "SIGKILL"
+
+
+class NotifyFailed(Event, frozen=True):
+    """The service manager of the machine (systemd) could not be told a `state`."""
+
+    level: ClassVar[Level] = Level.WARNING
+    state: str  # "READY=1", "WATCHDOG=1", "STOPPING=1"
+    error: BaseException
 
 
 # --- requests -------------------------------------------------------------------------------------
@@ -143,6 +157,24 @@ class QueryFailed(Event, frozen=True):
     reason: str
     app: str = ""
     field: str = ""
+
+
+class SlowOperation(Event, frozen=True):
+    """A GraphQL operation took longer than `logging.slow-operation-ms`; names and counts only.
+
+    `plan` are its commands by field, the slowest first.
+    """
+
+    level: ClassVar[Level] = Level.WARNING
+    request_id: str
+    app: str
+    operation: str
+    duration: float  # seconds
+    commands: int
+    documents: int
+    plan: tuple[str, ...]
+    account: str = ""
+    error: str = ""  # the stable code of the error that ended it
 
 
 class ToolCalled(Event, frozen=True):
@@ -307,42 +339,6 @@ class AppsRefreshed(Event, frozen=True):
     disabled: int
     invalid: int
     duration: float = 0.0  # seconds
-
-
-# --- change streams -------------------------------------------------------------------------------
-
-
-class StreamClient(Event, frozen=True):
-    """A client has joined a change stream, or left it for a `reason`. Not logged."""
-
-    level: ClassVar[Level] = Level.SILENT
-    transport: str  # "websocket" or "sse"
-    reason: str = ""  # "left", "slow", "rights", …: a word of a small set
-
-
-class StreamTold(Event, frozen=True):
-    """One event was told to the clients of a change stream. Not logged."""
-
-    level: ClassVar[Level] = Level.SILENT
-    clients: int
-    lag: float | None = None  # seconds since it happened, by the clock of the database
-
-
-class StreamCursors(Event, frozen=True):
-    """So many change streams of the database are open now, in this worker. Not logged."""
-
-    level: ClassVar[Level] = Level.SILENT
-    count: int
-
-
-class StreamFailed(Event, frozen=True):
-    """A change stream of the database cannot go on; its clients were closed."""
-
-    level: ClassVar[Level] = Level.WARNING
-    db: str
-    collection: str
-    stream: str
-    error: BaseException
 
 
 # --- authentication and authorization -------------------------------------------------------------

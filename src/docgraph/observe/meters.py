@@ -23,7 +23,7 @@ from prometheus_client import (
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from docgraph.observe import events
+from docgraph.observe import events, stream_events
 from docgraph.observe.bus import subscribe, unsubscribe
 from docgraph.observe.event import Event
 from docgraph.observe.tallies import Labels, Tallies, Tally
@@ -289,9 +289,9 @@ class Meters:
             ].inc(event.values),
             events.ToolCalled: self._count_tool,
             events.AppsRefreshed: self._set_apps,
-            events.StreamClient: self._count_client,
-            events.StreamTold: self._count_told,
-            events.StreamCursors: lambda event: self._metrics["docgraph_stream_cursors"].set(
+            stream_events.StreamClient: self._count_client,
+            stream_events.StreamTold: self._count_told,
+            stream_events.StreamCursors: lambda event: self._metrics["docgraph_stream_cursors"].set(
                 event.count
             ),
             events.AuthFailed: self._counter("docgraph_auth_failures_total", "mechanism", "reason"),
@@ -380,7 +380,7 @@ class Meters:
         self._sent.of(command, ok).inc(tally.count)
         tally.pour_into(self._command_durations.of(command))
 
-    def _count_client(self, event: events.StreamClient) -> None:
+    def _count_client(self, event: stream_events.StreamClient) -> None:
         clients = self._rare["docgraph_stream_clients"].of(event.transport)
         if not event.reason:
             clients.inc()
@@ -388,7 +388,7 @@ class Meters:
             clients.dec()
             self._rare["docgraph_stream_closed_total"].of(event.reason).inc()
 
-    def _count_told(self, event: events.StreamTold) -> None:
+    def _count_told(self, event: stream_events.StreamTold) -> None:
         self._metrics["docgraph_stream_events_total"].inc(event.clients)
         if event.lag is not None:
             self._metrics["docgraph_stream_lag_seconds"].observe(event.lag)

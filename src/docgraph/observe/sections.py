@@ -37,6 +37,13 @@ class Logging(Section, frozen=True):
         Milliseconds,
         Meta(description="interval for excluded paths; 0 logs only the first request"),
     ] = 600_000
+    slow_operation_ms: Annotated[
+        Milliseconds,
+        Meta(
+            description="GraphQL operations that take so long are logged with their commands "
+            "(`slow-operation`); 0 logs none"
+        ),
+    ] = 1000
     max_field_size: Annotated[
         Size, Meta(description="longest value in a log line; the rest is cut")
     ] = 1024

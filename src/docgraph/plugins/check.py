@@ -22,8 +22,8 @@ __all__ = ["BUILT_IN_COMMANDS", "check_plugin", "is_async", "methods_of"]
 # Those of `docgraph.cli`, which would be run in place of one of a plugin.
 BUILT_IN_COMMANDS: Final = frozenset(
     (
-        "serve demo apps explain mcp streams users acl access config doctor plugins mongod "
-        "completion version"
+        "serve demo apps explain top mcp streams users acl access export import config doctor "
+        "plugins mongod completion examples version"
     ).split()
 )
 

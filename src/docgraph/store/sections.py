@@ -34,7 +34,10 @@ class MClient(Section, frozen=True):
     section_name: ClassVar[str] = "mclient"
     connection_string: Annotated[
         ConnectionString | None,
-        Meta(description="address of the MongoDB; none starts the embedded one"),
+        Meta(
+            description="address of the MongoDB; none starts the embedded one, for trying "
+            "things out"
+        ),
     ] = None
     command_ceiling_ms: Annotated[
         Milliseconds,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import re
 import select
 import signal
 import subprocess
@@ -19,7 +18,6 @@ import pytest
 from tests.programs import require
 
 COMMAND = Path(sys.executable).with_name("docgraph")
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "go-live.md"
 SECONDS = 60.0
 
 
@@ -106,13 +104,3 @@ def interactive(shell: str, env: dict[str, str]) -> Iterator[Terminal]:
         process.send_signal(signal.SIGKILL)
         process.wait(SECONDS)
         os.close(ours)
-
-
-def test_systemd_takes_the_unit_of_the_page(environment: dict[str, str], tmp_path: Path) -> None:
-    """It only names what it does not understand, and goes on."""
-    require("systemd-analyze")
-    found = re.search(r"```ini\n(\[Unit\].*?)```", PAGE.read_text(), re.S)
-    assert found is not None
-    unit = tmp_path / "docgraph.service"
-    unit.write_text(found[1].replace("/opt/docgraph/bin/docgraph", str(COMMAND)))
-    run("systemd-analyze", "verify", "--man=no", str(unit), env=environment)

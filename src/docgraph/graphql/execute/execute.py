@@ -14,6 +14,7 @@ and an operation that asks too much end the whole request, and are raised.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any
 
 from docgraph.exchange import Exchange
@@ -28,6 +29,7 @@ from docgraph.graphql.execute.prepare import prepare_fetches, prepare_orders
 from docgraph.graphql.execute.report import report_causes
 from docgraph.graphql.execute.result import Result
 from docgraph.graphql.execute.run import Run
+from docgraph.graphql.execute.slow import report_if_slow
 from docgraph.graphql.execute.types import sort_by_type
 from docgraph.graphql.execute.window import Bounds
 from docgraph.graphql.plan.plan import Plan
@@ -56,19 +58,31 @@ async def execute(  # noqa: PLR0913 - what an execution depends on
     limits: GraphqlLimits,
     lane: Lane | None = None,
     answers: Answers | None = None,
+    slow_after: float = inf,
 ) -> Result:
     """Carry out a plan; `variable_values` are the raw JSON values of the request.
 
     What would hold the event loop is done in the `lane`; `answers` keep those of introspection.
+    What takes `slow_after` seconds or more stands in the log.
     """
     run = Run(plan, store, exchange, settings, limits, variable_values, lane, answers)
+    try:
+        result = await _carry_out(run, variables_resolver)
+    except BaseException as error:
+        report_if_slow(run, slow_after, error)
+        raise
+    report_if_slow(run, slow_after)
+    return result
+
+
+async def _carry_out(run: Run, variables_resolver: Resolvers) -> Result:
     tree = await prepare(run, variables_resolver)
     if tree.fetches:
         await check_estimate(tree, run)
     values = await resolve_block(tree.block, [{}], None, run)
     (root,) = values.items
     if isinstance(root, Damaged):
-        report_causes(root.errors, exchange)
+        report_causes(root.errors, run.exchange)
         return Result.build(root.value, root.errors, run.commands, run.documents)
     return Result.build(root, None, run.commands, run.documents)
 

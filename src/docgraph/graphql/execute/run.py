@@ -66,22 +66,25 @@ class Run:
         self, fetch: Fetch, filter_: Mapping[str, Any], window: Window
     ) -> list[Document]:
         """The documents of a window of a query, in one command."""
+        documents: list[Document] = []
         async with self.gate:
             started = time.perf_counter()
-            documents = await self.store.find(
-                fetch.mapping.db,
-                fetch.mapping.collection,
-                filter_,
-                limit=window.limit,
-                deadline=self.exchange.deadline,
-                projection=fetch.projection,
-                sort=window.sort,
-                skip=window.skip,
-                comment=self._comment(fetch),
-                rows=self.rows,
-                complete=fetch.is_root,
-            )
-        self._record(fetch, "find", started, documents)
+            try:
+                documents = await self.store.find(
+                    fetch.mapping.db,
+                    fetch.mapping.collection,
+                    filter_,
+                    limit=window.limit,
+                    deadline=self.exchange.deadline,
+                    projection=fetch.projection,
+                    sort=window.sort,
+                    skip=window.skip,
+                    comment=self._comment(fetch),
+                    rows=self.rows,
+                    complete=fetch.is_root,
+                )
+            finally:
+                self._record(fetch, "find", started, documents)
         return documents
 
     async def aggregate(
@@ -89,19 +92,22 @@ class Run:
     ) -> list[Document]:
         """The results of a pipeline, in one command."""
         mapping = fetch.mapping
+        documents: list[Document] = []
         async with self.gate:
             started = time.perf_counter()
-            documents = await self.store.aggregate(
-                mapping.db,
-                mapping.collection,
-                pipeline,
-                limit=limit,
-                deadline=self.exchange.deadline,
-                allow_disk_use=getattr(mapping, "allow_disk_use", False),
-                comment=self._comment(fetch),
-                rows=self.rows,
-            )
-        self._record(fetch, "aggregate", started, documents)
+            try:
+                documents = await self.store.aggregate(
+                    mapping.db,
+                    mapping.collection,
+                    pipeline,
+                    limit=limit,
+                    deadline=self.exchange.deadline,
+                    allow_disk_use=getattr(mapping, "allow_disk_use", False),
+                    comment=self._comment(fetch),
+                    rows=self.rows,
+                )
+            finally:
+                self._record(fetch, "aggregate", started, documents)
         return documents
 
     @property

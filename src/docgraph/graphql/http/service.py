@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import inf
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from docgraph.access.sections import DbAclAuthorizer
@@ -34,6 +35,7 @@ from docgraph.graphql.http.persisted import Asked, is_stored, refuse_unknown
 from docgraph.graphql.http.shape import render_error, render_result
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.sections import Graphql, GraphqlLimits
+from docgraph.observe.sections import Logging
 from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
@@ -98,7 +100,7 @@ class GraphqlService(Service):
     methods: ClassVar[tuple[str, ...]] = ("POST",)
     Config = Graphql
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the providers and sections
         self,
         config: Graphql,
         store: Store,
@@ -106,6 +108,7 @@ class GraphqlService(Service):
         blocking: Blocking,
         acl: DbAclAuthorizer,
         gql_app_definition_cache: Apps,
+        logging: Logging,
     ) -> None:
         self.max_body_size = config.max_body_size
         self.config = config
@@ -118,6 +121,7 @@ class GraphqlService(Service):
         self._patrol = Patrol()
         self._base = bound_path(self, config)
         self._root_role = acl.root_role
+        self._slow_after = logging.slow_operation_ms / 1000 or inf
 
     async def provision(self) -> None:
         """Know the variables of all plugins."""
@@ -265,6 +269,7 @@ class GraphqlService(Service):
             limits=limits or plan.app.limits,
             lane=self._lane,
             answers=answers,
+            slow_after=self._slow_after,
         )
         return Ran(plan, result, kept)
 

@@ -5,6 +5,7 @@ The parent process owns the embedded MongoDB and the directory of the instance; 
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -31,6 +32,7 @@ from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import Prepared, prepare, require_allower
 from docgraph.server.process.ending import Ending
+from docgraph.server.process.notify import ServiceManager
 from docgraph.server.process.run import announce, serve
 from docgraph.server.process.workers import WorkerForker
 from docgraph.server.settings import ServerSettings
@@ -61,6 +63,7 @@ def host(
     # Before this process opens a log or a database, which bring threads.
     forking = WorkerForker(workers) if workers > 1 else nullcontext()
     settings = ServerSettings.from_sections(prepared.config.sections)
+    manager = ServiceManager.take_from(os.environ)
     ending = Ending(settings.limits.stop_time)
     with forking as forker, create_instance() as instance:
         if forker is not None:
@@ -68,15 +71,16 @@ def host(
         with (
             observing(prepared),
             ending.watching(),
+            manager.hearing_of_stop(),
             sharing_disk_state(instance) as on_disk_full,
-            marking_ready(instance, on_ready) as say_ready,
+            marking_ready(instance, telling(manager, on_ready)) as say_ready,
             open_database(prepared, say, ending, on_disk_full) as address,
         ):
             with leaving_out(_ONCE):  # what looks at it here is not yet the server
                 on_address(address)
             with stopping_in_peace():
                 make_application = partial(build, tree, instance, address)
-                return serve(settings, make_application, say_ready, forker)
+                return serve(settings, make_application, say_ready, forker, manager.watchdog)
 
 
 def build(tree: Tree, instance: Instance, address: str, worker: int) -> Docgraph:
@@ -142,6 +146,18 @@ def marking_ready(
         yield say_and_mark
     finally:
         generations.close()
+
+
+def telling(
+    manager: ServiceManager, on_ready: Callable[[Sequence[str], str], None]
+) -> Callable[[Sequence[str], str], None]:
+    """Lets the manager of the machine know, too, when the instance is ready."""
+
+    def say_and_tell(urls: Sequence[str], missing: str = "") -> None:
+        on_ready(urls, missing)
+        manager.tell_ready(" ".join(["ready at", *urls, *([f"({missing})"] if missing else ())]))
+
+    return say_and_tell
 
 
 @contextmanager

@@ -9,11 +9,13 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Sequence
+from itertools import count
 
 from docgraph import __version__
 from docgraph.observe import emit
 from docgraph.observe.events import ServerStarted, ServerStopped, ServerStopping
 from docgraph.server.http.exchanges import Application
+from docgraph.server.process.notify import Watchdog
 from docgraph.server.process.serving import HttpServer, Stop, serve_process
 from docgraph.server.process.sockets import Listener, open_listeners
 from docgraph.server.process.tls import build_context
@@ -36,13 +38,15 @@ def serve(
     make_application: MakeApplication,
     on_ready: OnReady = announce,
     forker: WorkerForker | None = None,
+    watchdog: Watchdog | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT; the exit code. Raises `StartupError` if it cannot start.
 
     `make_application` gets the number of the worker, from 1, or 0 when this process serves
     alone. With several workers `forker` starts them, and it is called in each of them, and so must
     be picklable. `on_ready` gets the addresses once all workers are ready, and what is missing for
-    the first request to succeed: nothing, unless there is something wrong with the database.
+    the first request to succeed: nothing, unless there is something wrong with the database. The
+    `watchdog` hears that serving goes on.
     """
     if settings.https_listener.enabled:
         build_context(settings.https_listener)  # a mistake is found before anything is started
@@ -56,10 +60,13 @@ def serve(
 
     try:
         if forker is not None:
-            Supervisor(settings, make_application, listeners, forker).run(emit_started)
+            supervisor = Supervisor(settings, make_application, listeners, forker, watchdog)
+            supervisor.run(emit_started)
         else:
             with asyncio.Runner(loop_factory=new_loop) as runner:
-                runner.run(_serve_alone(settings, make_application, listeners, emit_started))
+                runner.run(
+                    _serve_alone(settings, make_application, listeners, emit_started, watchdog)
+                )
     finally:
         for listener in listeners:
             listener.socket.close()
@@ -72,9 +79,16 @@ async def _serve_alone(
     make_application: MakeApplication,
     listeners: Sequence[Listener],
     on_ready: Callable[[str], None],
+    watchdog: Watchdog | None,
 ) -> None:
     stop = Stop(on_stop=lambda reason: emit(ServerStopping(reason)))
     stop.on_signals(signal.SIGTERM, signal.SIGINT)
     application = make_application(0)
-    server = HttpServer(application, settings, [0])
+    sweeps = count()
+
+    def look() -> None:
+        if watchdog is not None:
+            watchdog.look({0: next(sweeps)})
+
+    server = HttpServer(application, settings, [0], on_sweep=look)
     await serve_process(application, server, listeners, stop, on_ready)

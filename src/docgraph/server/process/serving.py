@@ -75,7 +75,10 @@ class Stop:
 
 
 class HttpServer:
-    """Serves one application on listening sockets."""
+    """Serves one application on listening sockets.
+
+    `on_sweep` is called a few times in a second, as long as the event loop goes round.
+    """
 
     def __init__(
         self,
@@ -83,6 +86,7 @@ class HttpServer:
         settings: ServerSettings,
         counts: MutableSequence[int],
         worker: int = 0,
+        on_sweep: Callable[[], None] = lambda: None,
     ) -> None:
         limits = settings.limits
         reachable = raise_descriptor_limit(limits.connections)
@@ -96,6 +100,7 @@ class HttpServer:
         self._memory = MemoryKeeper(
             lambda: self._state.exchanges.started, self._blocking.lane("memory", 1)
         )
+        self._on_sweep = on_sweep
         self._servers: list[asyncio.Server] = []
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -160,6 +165,7 @@ class HttpServer:
         while True:
             await asyncio.sleep(_SWEEP)
             self._state.sweep(loop.time())
+            self._on_sweep()
 
 
 async def serve_process(

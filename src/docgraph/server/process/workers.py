@@ -29,6 +29,7 @@ from docgraph.observe.events import ServerStopping, WorkerLost, WorkerStarted
 from docgraph.server.http.exchanges import Application
 from docgraph.server.process.ending import WORKER_MARGIN
 from docgraph.server.process.forker import ForkedProcess, Forker
+from docgraph.server.process.notify import Watchdog
 from docgraph.server.process.serving import HttpServer, Stop, serve_process
 from docgraph.server.process.sockets import Listener
 from docgraph.server.settings import ServerSettings
@@ -78,11 +79,12 @@ class _Worker:
 
 
 class WorkerForker(Forker):
-    """Forks workers that count their connections together."""
+    """Forks workers that count their connections together, and show that their loops go round."""
 
     def __init__(self, workers: int) -> None:
         self.counts = RawArray("i", workers)
-        super().__init__(partial(_work, self.counts))
+        self.pulses = RawArray("L", workers)
+        super().__init__(partial(_work, self.counts, self.pulses))
 
 
 class Supervisor:
@@ -94,11 +96,13 @@ class Supervisor:
         make_application: Callable[[int], Application],
         listeners: Sequence[Listener],
         forker: WorkerForker,
+        watchdog: Watchdog | None = None,
     ) -> None:
         self._settings = settings
         self._make_application = make_application
         self._listeners = listeners
         self._forker = forker
+        self._watchdog = watchdog
         self._workers = [_Worker(number + 1) for number in range(settings.core.workers)]
         self._signals: list[signal.Signals] = []
         self._is_serving = False
@@ -114,6 +118,7 @@ class Supervisor:
                     if not self._is_serving and all(one.is_ready for one in self._workers):
                         self._is_serving = True
                         on_ready(next((one.missing for one in self._workers if one.missing), ""))
+                    self._speak_for_workers()
                 emit(ServerStopping(self._signals[0].name))
             finally:
                 self._stop(wakeup_r)
@@ -160,6 +165,8 @@ class Supervisor:
         """Wait for the next signal, message, exit or restart that is due, and handle it."""
         now = time.monotonic()
         dues = [one.due - now for one in self._workers if one.process is None]
+        if self._is_serving and self._watchdog and self._watchdog.seconds_left is not None:
+            dues.append(self._watchdog.seconds_left)
         watched: list[Any] = [wakeup_r]
         for one in self._workers:
             if one.process is not None:
@@ -176,6 +183,13 @@ class Supervisor:
                 self._on_exit(one, one.process)
             if one.process is None and time.monotonic() >= one.due and not self._signals:
                 self._spawn(one)
+
+    def _speak_for_workers(self) -> None:
+        """Tell the watchdog who lives: one that is being replaced is not missed, all are."""
+        if self._watchdog is not None and self._is_serving:
+            pulses = self._forker.pulses
+            alive = [one.number for one in self._workers if one.process and one.is_ready]
+            self._watchdog.look({number: pulses[number - 1] for number in alive})
 
     def _read_message(self, worker: _Worker) -> None:
         assert worker.channel is not None  # noqa: S101 - only channels that are there are watched
@@ -240,18 +254,30 @@ class Supervisor:
             process.send_signal(number)
 
 
-def _work(counts: MutableSequence[int], order: tuple[Any, ...], descriptors: Sequence[int]) -> None:
+def _work(
+    counts: MutableSequence[int],
+    pulses: MutableSequence[int],
+    order: tuple[Any, ...],
+    descriptors: Sequence[int],
+) -> None:
     """A worker process, from its first line to its last."""
     # Ctrl-C reaches us all; the parent decides. The forker ignores it, and so do we.
     number, settings, make_application, schemes = order
     channel = Connection(descriptors[0])
+
+    def move_pulse() -> None:
+        pulses[number - 1] += 1
+
+    def make_server(application: Application) -> HttpServer:
+        return HttpServer(application, settings, counts, number - 1, move_pulse)
+
     listeners = [
         Listener(socket.socket(fileno=one), scheme)
         for one, scheme in zip(descriptors[1:], schemes, strict=True)
     ]
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            runner.run(_serve(number, settings, make_application, listeners, counts, channel))
+            runner.run(_serve(partial(make_application, number), make_server, listeners, channel))
     except StartupError as error:
         with contextlib.suppress(OSError):  # the parent is gone
             channel.send((error.message, error.hint, error.exit_code))
@@ -259,11 +285,9 @@ def _work(counts: MutableSequence[int], order: tuple[Any, ...], descriptors: Seq
 
 
 async def _serve(
-    number: int,
-    settings: ServerSettings,
-    make_application: Callable[[int], Application],
+    make_application: Callable[[], Application],
+    make_server: Callable[[Application], HttpServer],
     listeners: Sequence[Listener],
-    counts: MutableSequence[int],
     channel: Connection,
 ) -> None:
     stop = Stop()
@@ -280,8 +304,8 @@ async def _serve(
         loop.call_later(_ORPHAN_CUTS, stop.request, "the parent process is gone")
 
     loop.add_reader(channel.fileno(), parent_is_gone)
-    application = make_application(number)
-    server = HttpServer(application, settings, counts, number - 1)
+    application = make_application()
+    server = make_server(application)
 
     def tell_parent(missing: str) -> None:
         channel.send(_Ready(missing))

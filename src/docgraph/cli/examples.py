@@ -1,0 +1,56 @@
+"""`docgraph examples`: what comes along with docgraph to try, to copy, and to run it with."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import click
+
+from docgraph.exchange import StartupError
+
+__all__ = ["examples"]
+
+_PACKAGE = Path(__file__).parents[1]
+_CHECKOUT = _PACKAGE.parents[1]
+_MARKUP = re.compile(r"`|\]\([^)]*\)|\[")
+_END = re.compile(r"[:.](?:\s|$)")
+_LEFT = shutil.ignore_patterns("__pycache__", "node_modules")
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.argument("directory", required=False, type=click.Path(path_type=Path))
+def examples(name: str | None, directory: Path | None) -> None:
+    """List the examples, or copy the one with this NAME into a new DIRECTORY."""
+    known = _find_examples()
+    if name is None:
+        width = max(map(len, known))
+        for one, path in known.items():
+            click.echo(f"{one:{width}}  {_summarize(path)}")
+        return
+    if name not in known:
+        raise StartupError(f"there is no example {name!r}", hint=f"there are {', '.join(known)}")
+    target = directory or Path(name)
+    if target.exists():
+        raise StartupError(f"{target} exists", hint="name another directory")
+    shutil.copytree(known[name], target, ignore=_LEFT)
+    click.echo(f"{target}")
+
+
+def _find_examples() -> dict[str, Path]:
+    """Their directories by name: in the package, or in the checkout that it is run from."""
+    packed = _PACKAGE / "examples"
+    places = [packed] if packed.is_dir() else [_CHECKOUT / "examples"]
+    found = {one.name: one for place in places for one in sorted(place.glob("*/"))}
+    if not packed.is_dir():
+        found["deploy"] = _CHECKOUT / "deploy"
+    return {name: path for name, path in sorted(found.items()) if (path / "README.md").is_file()}
+
+
+def _summarize(path: Path) -> str:
+    """The beginning of its README, below the heading: up to a colon or the end of a sentence."""
+    _, text, *_ = (path / "README.md").read_text(encoding="utf-8").split("\n\n")
+    plain = _MARKUP.sub("", " ".join(text.split()))
+    return _END.split(plain, maxsplit=1)[0]

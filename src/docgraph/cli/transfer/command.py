@@ -1,0 +1,167 @@
+"""The commands `docgraph export` and `docgraph import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from docgraph.cli.options import configured, prepare_sources
+from docgraph.cli.terminal import make_printable, notice, print_table
+from docgraph.config import Sources
+from docgraph.exchange import StartupError
+
+if TYPE_CHECKING:
+    from docgraph.cli.apps.definitions import Checked
+    from docgraph.cli.transfer.files import Directory
+    from docgraph.cli.transfer.parts import Changes, Mover
+    from docgraph.server.app import Docgraph
+
+__all__ = ["export", "import_"]
+
+_DIRECTORY = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command()
+@click.argument("directory", type=_DIRECTORY)
+@click.option("--yes", is_flag=True, help="Write over a former export without asking.")
+@click.option(
+    "--db",
+    "databases",
+    multiple=True,
+    help="Properties and schemas of this database only; repeatable.",
+)
+@configured
+def export(sources: Sources, directory: Path, yes: bool, databases: tuple[str, ...]) -> None:
+    """Write apps, users, rules, properties and JSON schemas into files of a DIRECTORY.
+
+    That is all that docgraph keeps in the database, besides your data: `docgraph import` takes it
+    to another one. Users come with the hashes of their passwords.
+    """
+    from docgraph.cli.transfer.files import Directory
+    from docgraph.cli.transfer.parts import Mover
+    from docgraph.cli.workbench import work_on
+
+    target = Directory(directory)
+    if not target.is_free:
+        if not target.is_export:
+            raise StartupError(f"{directory} holds something else", hint="name another directory")
+        if not yes:
+            click.confirm(f"Write over the export in {directory}?", abort=True, err=True)
+    prepared = prepare_sources(sources)
+
+    async def write_all(app: Docgraph) -> list[dict[str, object]]:
+        mover = Mover(app, prepared)
+        apps = await mover.read(mover.apps)
+        parts = [(part, await mover.read(part)) for part in await mover.list_parts(databases)]
+        target.begin()
+        for one in apps:
+            target.write_app(one)
+        for part, documents in parts:
+            if documents:
+                target.write_documents(part.file, documents)
+        target.finish()
+        rows = [(mover.apps, apps), *parts]
+        return [{"part": part.name, "documents": len(found)} for part, found in rows if found]
+
+    rows = work_on(prepared, write_all)
+    print_table(rows, as_json=False, if_empty="there is nothing to export")
+
+
+@click.command("import")
+@click.argument("directory", type=_DIRECTORY)
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--yes", is_flag=True, help="Overwrite what differs without asking.")
+@click.option("--keep", is_flag=True, help="Leave what is stored as it is; add what is missing.")
+@configured
+def import_(sources: Sources, directory: Path, dry_run: bool, yes: bool, keep: bool) -> None:
+    """Store what `docgraph export` has written into a DIRECTORY.
+
+    What is stored and differs is overwritten only after it was asked, or with --yes; nothing is
+    deleted. Nothing is stored when a part of it could not work here.
+    """
+    from docgraph.cli.transfer.files import Directory
+    from docgraph.cli.transfer.parts import Mover
+    from docgraph.cli.workbench import work_on
+
+    if yes and keep:
+        raise click.UsageError("--yes overwrites what --keep leaves: give one of them")
+    source = Directory(directory)
+    source.check()
+    prepared = prepare_sources(sources)
+
+    found = work_on(prepared, lambda app: _compare(Mover(app, prepared), source))
+    _show(found)
+    differing = sum(len(one.changed) for one in found)
+    if dry_run or not any(one.new or one.changed for one in found):
+        return
+    overwrite = yes
+    if differing and not yes and not keep:
+        click.confirm(f"Overwrite {differing} that differ?", abort=True, err=True)
+        overwrite = True
+
+    work_on(prepared, lambda app: _store(Mover(app, prepared), found, overwrite=overwrite))
+
+
+async def _compare(mover: Mover, source: Directory) -> list[Changes]:
+    """What would change; raises when something could not work here."""
+    from docgraph.cli.apps.definitions import check_paths, report, settle_all
+    from docgraph.cli.apps.stored import without_etag
+    from docgraph.cli.transfer.files import APPS
+    from docgraph.graphql.sections import Graphql
+
+    wanted = [(part, source.read_documents(part.file)) for part in mover.list_exported(source)]
+    flaws = [flaw for part, documents in wanted for flaw in mover.find_flaws(part, documents)]
+    definitions: list[Checked] = []
+    if (source.path / APPS).is_dir():
+        checked = check_paths(mover.prepared, [source.path / APPS])
+        settings = mover.prepared.config.get(Graphql)
+        definitions = await settle_all(checked, mover.app.store, settings)
+        report([one for one in definitions if one.errors], as_json=False)
+    for flaw in flaws:
+        notice(make_printable(flaw))
+    if flaws or any(one.errors for one in definitions):
+        raise StartupError("nothing was stored", hint="mend what is named above")
+    apps = await mover.compare(mover.apps, [without_etag(one.document) for one in definitions])
+    return [*[await mover.compare(*one) for one in wanted], apps]
+
+
+def _show(found: list[Changes]) -> None:
+    rows = [
+        {
+            "part": one.part.name,
+            "new": len(one.new),
+            "differ": len(one.changed),
+            "the same": one.same,
+        }
+        for one in found
+        if one.new or one.changed or one.same
+    ]
+    print_table(rows, as_json=False, if_empty="there is nothing to import")
+
+
+async def _store(mover: Mover, found: list[Changes], *, overwrite: bool) -> None:
+    """Everything in the order of the list; definitions last, as `apps apply` stores them."""
+    late = []
+    for changes in found:
+        if changes.part == mover.apps:
+            await _store_apps(mover, changes, overwrite=overwrite)
+        else:
+            late += await mover.store(changes, overwrite=overwrite)
+    for one in late:
+        notice(f"left as it is, somebody else has written it meanwhile: {make_printable(one)}")
+    if late:
+        raise StartupError("not all of it was stored", hint="look at what is there, and try again")
+
+
+async def _store_apps(mover: Mover, changes: Changes, *, overwrite: bool) -> None:
+    from docgraph.cli.apps.stored import Definitions
+    from docgraph.graphql.sections import Graphql
+
+    differing = [document for _, document in changes.changed]
+    documents = (*changes.new, *(differing if overwrite else ()))
+    if documents:
+        bench = Definitions(mover.app, mover.prepared.config.get(Graphql))
+        await bench.store(documents, ())
+        await bench.tell_served()

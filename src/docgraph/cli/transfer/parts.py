@@ -1,0 +1,230 @@
+"""What is moved: collections of docgraph's own, each with its way to be read, checked and written.
+
+Writes pass the interceptors, as those of other commands do, and an overwritten document is found
+by the etag that it was compared with: what somebody else changes meanwhile is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from docgraph.access.sections import DbAclAuthorizer
+from docgraph.auth.authenticators.database import REALM
+from docgraph.auth.authenticators.sections import BCRYPT_HASH, DbRealmAuthenticator
+from docgraph.auth.passwords import Hashed
+from docgraph.cli.acl.rules import build_knowledge, find_flaws
+from docgraph.cli.apps.stored import Definitions
+from docgraph.codec import JsonMode, as_written, encode
+from docgraph.exchange import (
+    Deadline,
+    DocgraphError,
+    Document,
+    Resource,
+    ResourceType,
+    StartupError,
+    Write,
+    WriteKind,
+)
+from docgraph.exchange.errors import Conflict, DefinitionError
+from docgraph.graphql.sections import Graphql
+from docgraph.rest.bodies.properties import check_properties
+from docgraph.store import Policy
+from docgraph.store.catalog import Catalog
+from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
+from docgraph.store.sections import AggregationSecurity
+
+if TYPE_CHECKING:
+    from docgraph.cli.transfer.files import Directory
+    from docgraph.server.app import Docgraph
+    from docgraph.server.prepare import Prepared
+
+__all__ = ["Changes", "Mover", "Part"]
+
+PROPERTIES: Final = "properties"
+SCHEMAS: Final = "schemas"
+_ETAG: Final = "_etag"
+_LIMIT_MS: Final = 60_000
+_MOST: Final = 100_000  # documents of a collection
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A collection whose documents are moved; `file` is where an export has them."""
+
+    name: str
+    file: str
+    db: str
+    collection: str
+
+
+@dataclass(slots=True)
+class Changes:
+    """What an import would do to a part; `changed` are those there are, and what they become."""
+
+    part: Part
+    new: list[Document] = field(default_factory=list)
+    changed: list[tuple[Document, Document]] = field(default_factory=list)
+    same: int = 0
+
+
+class Mover:
+    """Reads and writes the parts in one database."""
+
+    def __init__(self, app: Docgraph, prepared: Prepared) -> None:
+        self.app = app
+        self.prepared = prepared
+        config = prepared.config
+        self._realm = config.get(DbRealmAuthenticator)
+        rules, graphql = config.get(DbAclAuthorizer), config.get(Graphql)
+        self.apps = Part("apps", "apps", graphql.db, graphql.collection)
+        self.users = Part("users", "users.json", self._realm.users_db, self._realm.users_collection)
+        self.rules = Part("rules", "rules.json", rules.acl_db, rules.acl_collection)
+        self._catalog = Catalog(app.store, app.plugins.values["generations"], ttl=0.0)
+
+    def describe(self, kind: str, db: str) -> Part:
+        """The part with the properties or JSON schemas of a database."""
+        collection = METADATA_STORE if kind == PROPERTIES else SCHEMA_STORE
+        return Part(f"{kind} of {db}", f"{kind}/{quote(db, safe='')}.json", db, collection)
+
+    async def list_parts(self, databases: Sequence[str] = ()) -> list[Part]:
+        """Everything that there is to export, besides the apps; of these databases, or of all."""
+        names = databases or await self._catalog.list_databases(Deadline.after_ms(_LIMIT_MS))
+        described = [self.describe(kind, db) for kind in (SCHEMAS, PROPERTIES) for db in names]
+        return [self.users, self.rules, *described]
+
+    def list_exported(self, directory: Directory) -> Iterator[Part]:
+        """What an export has, in the order of its import: nothing refers to what follows."""
+        for kind in (SCHEMAS, PROPERTIES):
+            for db in directory.list_databases(kind):
+                yield self.describe(kind, db)
+        yield from (self.users, self.rules)
+
+    async def read(self, part: Part) -> list[Document]:
+        """The documents of a part as they are stored, with secrets; apps as they are written."""
+        if part == self.apps:
+            return await Definitions(self.app, self.prepared.config.get(Graphql)).read_all()
+        realm = self.app.plugins.find(REALM) if self._realm.enabled else None
+        found = await self.app.store.find(
+            part.db,
+            part.collection,
+            {},
+            limit=_MOST + 1,
+            sort=[("_id", 1)],
+            deadline=Deadline.after_ms(_LIMIT_MS),
+            reveal=realm.keys if part == self.users and realm is not None else (),
+        )
+        if len(found) > _MOST:
+            raise StartupError(f"there are more than {_MOST} {part.name}: move them by mongodump")
+        return found
+
+    async def compare(self, part: Part, wanted: Sequence[Document]) -> Changes:
+        """What importing these documents would change."""
+        stored = {_identify(one): one for one in await self.read(part)}
+        changes = Changes(part)
+        for document in wanted:
+            there = stored.get(_identify(document))
+            if there is None:
+                changes.new.append(document)
+            elif _plain(there) == _plain(document):
+                changes.same += 1
+            else:
+                changes.changed.append((there, document))
+        return changes
+
+    def find_flaws(self, part: Part, documents: Sequence[Document]) -> Iterator[str]:
+        """What could not be stored, or would not work, one line each."""
+        if part == self.rules:
+            knowledge = build_knowledge(self.prepared)
+            for one in documents:
+                for flaw in find_flaws(one, knowledge):
+                    yield f"rule {one['_id']}: {flaw.what}"
+        elif part == self.users and documents and not self._realm.enabled:
+            yield f"there are users, and {REALM} is off: set /{REALM}/enabled to true"
+        elif part.collection == METADATA_STORE:
+            policy = Policy.from_section(self.prepared.config.get(AggregationSecurity))
+            for one in documents:
+                of_collection = one["_id"] != METADATA_STORE
+                try:
+                    check_properties(
+                        as_written(one), db=part.db, policy=policy, of_collection=of_collection
+                    )
+                except DocgraphError as error:
+                    yield f"{part.name}, {one['_id']}: {error.message}"
+
+    async def store(self, changes: Changes, *, overwrite: bool) -> list[str]:
+        """Write what is new and, if wanted, what differs; names what others wrote meanwhile."""
+        part = changes.part
+        if part.collection == METADATA_STORE:
+            await self._make_collections(part.db, changes.new)
+        writes = [
+            Write(WriteKind.INSERT, (self._prepare(part, document),)) for document in changes.new
+        ]
+        for there, document in changes.changed if overwrite else ():
+            filter_ = {"_id": there["_id"], _ETAG: there.get(_ETAG)}
+            prepared = self._prepare(part, document)
+            writes.append(Write(WriteKind.REPLACE, (prepared,), filter=filter_))
+        late: list[str] = []
+        while writes:
+            writes = await self._write_some(part, writes, late)
+        return late
+
+    async def _write_some(self, part: Part, writes: list[Write], late: list[str]) -> list[Write]:
+        """What could not be written yet: a JSON schema may refer to one that comes after it."""
+        waiting, refusal = [], None
+        for write in writes:
+            try:
+                late += await self._attempt(part, write)
+            except DefinitionError as error:
+                waiting.append(write)
+                refusal = error
+        if refusal is not None and len(waiting) == len(writes):
+            raise refusal
+        return waiting
+
+    async def _attempt(self, part: Part, write: Write) -> list[str]:
+        (document,) = write.documents
+        type_ = ResourceType.COLLECTION
+        if part.collection == METADATA_STORE:
+            type_ = ResourceType.METADATA
+        resource = Resource(type_, part.db, part.collection, document["_id"])
+        try:
+            result = await self.app.store.write(
+                resource, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
+            )
+        except Conflict:
+            return [f"{part.name}: {document['_id']}"]
+        is_done = (result.inserted or result.matched) and not result.failures
+        return [] if is_done else [f"{part.name}: {document['_id']}"]
+
+    async def _make_collections(self, db: str, documents: Sequence[Document]) -> None:
+        """Properties belong to a collection: one that is not there is made, and stays empty."""
+        there = await self._catalog.list_collections(db, Deadline.after_ms(_LIMIT_MS))
+        for one in documents:
+            _, _, collection = str(one["_id"]).partition(".")
+            if collection and collection not in there:
+                await self.app.store.write(
+                    Resource(ResourceType.COLLECTION, db, collection),
+                    Write(WriteKind.CREATE),
+                    deadline=Deadline.after_ms(_LIMIT_MS),
+                )
+
+    def _prepare(self, part: Part, document: Document) -> Document:
+        """A user's hash is one already; a password that is none is hashed on its way in."""
+        password = document.get(self._realm.prop_password)
+        if part != self.users or not isinstance(password, str):
+            return document
+        if self._realm.bcrypt_hashed_password and not BCRYPT_HASH.fullmatch(password):
+            return {key: one for key, one in document.items() if key != self._realm.prop_ha1}
+        return {**document, self._realm.prop_password: Hashed(password)}
+
+
+def _identify(document: Document) -> bytes:
+    return encode(document["_id"], JsonMode.EXTENDED)
+
+
+def _plain(document: Document) -> bytes:
+    """A document without its etag, which says when it was written and not what it is."""
+    return encode({key: one for key, one in document.items() if key != _ETAG}, JsonMode.EXTENDED)

@@ -1,0 +1,42 @@
+"""The part of the closed list of events (`events.py`) that is about change streams."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from docgraph.observe.event import Event, Level
+
+__all__ = ["StreamClient", "StreamCursors", "StreamFailed", "StreamTold"]
+
+
+class StreamClient(Event, frozen=True):
+    """A client has joined a change stream, or left it for a `reason`. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    transport: str  # "websocket" or "sse"
+    reason: str = ""  # "left", "slow", "rights", …: a word of a small set
+
+
+class StreamTold(Event, frozen=True):
+    """One event was told to the clients of a change stream. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    clients: int
+    lag: float | None = None  # seconds since it happened, by the clock of the database
+
+
+class StreamCursors(Event, frozen=True):
+    """So many change streams of the database are open now, in this worker. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    count: int
+
+
+class StreamFailed(Event, frozen=True):
+    """A change stream of the database cannot go on; its clients were closed."""
+
+    level: ClassVar[Level] = Level.WARNING
+    db: str
+    collection: str
+    stream: str
+    error: BaseException

@@ -1,0 +1,204 @@
+"""`docgraph export` and `docgraph import`: what docgraph keeps goes to files and comes back."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+import pytest
+from bson import Int64, ObjectId
+from pymongo import MongoClient
+
+from docgraph.codec import to_stored
+from tests.process.commands import run
+
+Mongo = MongoClient[dict[str, Any]]
+Stored = dict[str, list[dict[str, Any]]]
+
+COLLECTIONS = ("users", "acl", "_properties", "_schemas", "gql-apps")
+STREAM = {"uri": "all", "stages": [{"$match": {"fullDocument.n": Int64(1)}}]}
+DRAFT = "http://json-schema.org/draft-07/schema#"
+
+
+@dataclass
+class Commands:
+    """The command line, on a database of this test."""
+
+    uri: str
+    db: str
+    mongo: Mongo
+    directory: Path
+
+    def run(
+        self, *arguments: str, typed: str = "", code: int = 0, more: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        places = ("graphql/db", "dbAclAuthorizer/acl-db", "dbRealmAuthenticator/users-db")
+        options = [f"--set=/mclient/connection-string={self.uri}"]
+        options += [f"--set=/{place}={self.db}" for place in places]
+        done = run(*arguments, str(self.directory), *options, *more, input=typed)
+        assert done.returncode == code, (done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        return done
+
+    def export(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        return self.run("export", "--db", self.db, *arguments, code=code)
+
+    def fill(self) -> None:
+        """One of everything."""
+        database = self.mongo[self.db]
+        hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+        database["users"].insert_one({"_id": "ann", "password": hashed, "roles": ["reader"]})
+        rule = {"_id": ObjectId(), "roles": ["reader"], "predicate": "path('/notes')"}
+        database["acl"].insert_one(rule)
+        database["notes"].insert_one({"n": 1})
+        properties = {"_id": "_properties.notes", "streams": [STREAM], "_etag": ObjectId()}
+        database["_properties"].insert_one(to_stored(properties))
+        places = {id: f"http://schema-store/{self.db}/{id}" for id in ("item", "part")}
+        for id, more in (("item", {"$ref": places["part"]}), ("part", {"type": "object"})):
+            schema = {"_id": id, "$schema": DRAFT, "$id": places[id], **more, "_etag": ObjectId()}
+            database["_schemas"].insert_one(to_stored(schema))
+        mapping = {"db": self.db, "collection": "notes", "find": {"n": {"$gt": 0}}}
+        types = "type Query { notes: [Note] } type Note { n: Int }"
+        app = {"_id": "notes", "schema": types, "mappings": {"Query": {"notes": mapping}}}
+        file = self.directory.with_suffix(".json")
+        file.write_text(json.dumps(app))
+        options = [f"--set=/mclient/connection-string={self.uri}", f"--set=/graphql/db={self.db}"]
+        assert run("apps", "apply", str(file), *options).returncode == 0
+
+    @property
+    def stored(self) -> Stored:
+        """Everything, without the etags of apps, which every write renews."""
+        found = {name: list(self.mongo[self.db][name].find().sort("_id")) for name in COLLECTIONS}
+        for app in found["gql-apps"]:
+            app.pop("_etag", None)
+        return found
+
+
+@pytest.fixture
+def commands(mongo_uri: str, mongo_client: Mongo, database: str, tmp_path: Path) -> Commands:
+    commands = Commands(mongo_uri, database, mongo_client, tmp_path / "export")
+    commands.fill()
+    return commands
+
+
+def test_what_is_exported_comes_back_into_an_empty_database(commands: Commands) -> None:
+    before = commands.stored
+    told = commands.export()
+    assert [line.split("\t") for line in told.stdout.splitlines()[1:]] == [
+        ["apps", "1"],
+        ["users", "1"],
+        ["rules", "1"],
+        [f"schemas of {commands.db}", "2"],
+        [f"properties of {commands.db}", "1"],
+    ]
+    commands.mongo.drop_database(commands.db)
+
+    planned = commands.run("import", "--dry-run")
+    assert {line.split("\t")[2:] == ["0", "0"] for line in planned.stdout.splitlines()[1:]} == {
+        True
+    }
+    assert commands.mongo[commands.db].list_collection_names() == []
+
+    commands.run("import")
+    assert commands.stored == before
+    assert "notes" in commands.mongo[commands.db].list_collection_names()
+
+    again = commands.run("import")
+    assert {tuple(line.split("\t")[1:3]) for line in again.stdout.splitlines()[1:]} == {("0", "0")}
+
+
+def test_the_files_are_for_people_to_read_and_for_nobody_else(commands: Commands) -> None:
+    commands.export()
+
+    files = {
+        path.relative_to(commands.directory).as_posix()
+        for path in commands.directory.rglob("*")
+        if path.is_file()
+    }
+    assert files == {
+        "export.json",
+        "users.json",
+        "rules.json",
+        f"properties/{commands.db}.json",
+        f"schemas/{commands.db}.json",
+        *(f"apps/notes/{name}" for name in ("schema.graphql", "mappings.yml", "app.yml")),
+    }
+    assert stat.S_IMODE((commands.directory / "users.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE(commands.directory.stat().st_mode) == 0o700
+
+
+def test_what_differs_is_overwritten_only_when_somebody_says_so(commands: Commands) -> None:
+    before = commands.stored
+    commands.export()
+    database = commands.mongo[commands.db]
+    database["users"].update_one({"_id": "ann"}, {"$set": {"roles": ["chief"]}})
+    database["acl"].delete_many({})
+    changed = commands.stored
+
+    refused = commands.run("import", typed="n\n", code=1)
+    assert "Overwrite 1 that differ?" in refused.stderr
+    assert commands.stored == changed
+
+    commands.run("import", "--keep")
+    assert commands.stored == {**changed, "acl": before["acl"]}
+
+    commands.run("import", "--yes")
+    assert commands.stored == before
+
+
+def test_nothing_is_stored_when_a_part_could_not_work(commands: Commands) -> None:
+    commands.export()
+    rules = commands.directory / "rules.json"
+    rules.write_text(rules.read_text().replace("path(", "pathh("))
+    commands.mongo.drop_database(commands.db)
+
+    refused = commands.run("import", code=1)
+
+    assert "pathh" in refused.stderr
+    assert "nothing was stored" in refused.stderr
+    assert commands.mongo[commands.db].list_collection_names() == []
+
+
+def test_passwords_that_are_no_hashes_are_hashed_on_their_way_in(commands: Commands) -> None:
+    database = commands.mongo[commands.db]
+    database["users"].update_one({"_id": "ann"}, {"$set": {"password": "plain enough"}})
+    commands.export()
+    commands.mongo.drop_database(commands.db)
+
+    commands.run("import", more=("--set=/dbRealmAuthenticator/bcrypt-complexity=4",))
+
+    stored = database["users"].find_one({"_id": "ann"})
+    assert stored is not None
+    assert bcrypt.checkpw(b"plain enough", stored["password"].encode())
+
+
+def test_a_directory_is_written_over_only_if_it_is_an_export(commands: Commands) -> None:
+    commands.directory.mkdir()
+    other = commands.directory / "mine.txt"
+    other.write_text("mine")
+    assert "holds something else" in commands.export(code=1).stderr
+
+    other.unlink()
+    commands.export()
+    commands.mongo[commands.db]["gql-apps"].delete_many({})
+    assert "Write over the export" in commands.export(code=1).stderr
+    commands.export("--yes")
+    assert not (commands.directory / "apps").exists()
+
+
+@pytest.mark.parametrize(
+    ("manifest", "told"), [(None, "is no export"), ({"format": 99}, "a format not known here")]
+)
+def test_what_cannot_be_read_is_refused(
+    commands: Commands, manifest: dict[str, Any] | None, told: str
+) -> None:
+    commands.directory.mkdir()
+    if manifest is not None:
+        (commands.directory / "export.json").write_text(json.dumps(manifest))
+
+    assert told in commands.run("import", code=1).stderr

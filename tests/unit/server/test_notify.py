@@ -1,0 +1,103 @@
+"""What the service manager is told, and for whom the watchdog is silent."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+from docgraph.observe import Event, subscribe, unsubscribe
+from docgraph.observe.events import NotifyFailed
+from docgraph.server.process.notify import ServiceManager, Watchdog
+
+
+class Heard:
+    """A watchdog with a period of 8 seconds, and how often it has told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.count = 0
+        self.watchdog = Watchdog(self.tell, 8.0, lambda: self.now)
+
+    def tell(self) -> None:
+        self.count += 1
+
+    def look(self, at: float, **pulses: int) -> int:
+        """How often it has told after a look at that second."""
+        self.now = 100.0 + at
+        self.watchdog.look({int(name[1:]): pulse for name, pulse in pulses.items()})
+        return self.count
+
+
+def test_the_watchdog_tells_twice_in_a_period_while_all_pulses_move() -> None:
+    heard = Heard()
+
+    assert heard.look(0, w1=1, w2=1) == 1
+    assert heard.watchdog.seconds_left == 4
+    assert heard.look(3.9, w1=2, w2=2) == 1
+    assert heard.look(4, w1=3, w2=3) == 2
+
+
+def test_the_watchdog_is_silent_while_one_worker_hangs_and_speaks_when_it_goes_on() -> None:
+    heard = Heard()
+    heard.look(0, w1=1, w2=1)
+
+    assert heard.look(4, w1=2, w2=1) == 1
+    assert heard.watchdog.seconds_left == 1
+    assert heard.look(5, w1=3, w2=1) == 1
+    assert heard.look(6, w1=4, w2=2) == 2
+
+
+def test_a_worker_that_is_replaced_is_not_missed_but_the_last_one_is() -> None:
+    heard = Heard()
+    heard.look(0, w1=1, w2=1)
+
+    assert heard.look(4, w1=2) == 2
+    assert heard.look(8) == 2
+    assert heard.look(9, w1=3, w2=2) == 3
+
+
+def test_without_the_variables_nobody_is_told() -> None:
+    manager = ServiceManager.take_from({})
+
+    manager.tell_ready("here")
+    assert manager.watchdog.seconds_left is None
+
+
+def test_the_variables_are_taken_away_from_processes_that_are_started_later() -> None:
+    ours = {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "30000000", "OTHER": "stays"}
+
+    manager = ServiceManager.take_from(ours)
+
+    assert ours == {"OTHER": "stays"}
+    assert manager.watchdog.seconds_left == 0
+
+
+def test_a_watchdog_that_is_meant_for_another_process_is_left_alone() -> None:
+    variables = {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "30000000"}
+
+    for pid, left in ((os.getpid(), 0), (1, None)):
+        manager = ServiceManager.take_from({**variables, "WATCHDOG_PID": str(pid)})
+        assert manager.watchdog.seconds_left == left
+
+
+def test_a_manager_that_is_gone_stands_in_the_log(tmp_path: Path) -> None:
+    events: list[Event] = []
+    subscribe(events.append, wants=lambda kind: kind is NotifyFailed)
+    try:
+        ServiceManager(str(tmp_path / "gone")).tell_ready("here")
+    finally:
+        unsubscribe(events.append)
+
+    (failed,) = events
+    assert isinstance(failed, NotifyFailed)
+    assert failed.state == "READY=1"
+
+
+def test_a_message_arrives_as_one_datagram(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "socket"))
+        manager.settimeout(60)
+        ServiceManager(str(tmp_path / "socket")).tell_ready("ready at http://x")
+
+        assert manager.recv(4096) == b"READY=1\nSTATUS=ready at http://x"

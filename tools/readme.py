@@ -1,0 +1,15 @@
+"""The README as a package index shows it: links into the repository would lead nowhere there."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["render_for_index"]
+
+# [text](docs/page.md) and [text](#part) become their text; addresses of the web stay.
+_INSIDE = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]*\)")
+
+
+def render_for_index(text: str) -> str:
+    """The text without the links that only a checkout has."""
+    return _INSIDE.sub(r"\1", text)
