@@ -78,7 +78,8 @@ drill-slow-upload: $(VENV)/.dev ## attack a server with slow uploads (SLOW_UPLOA
 	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_slow_upload.py
 
 drill-browser: $(VENV)/.browser $(VENV)/.console ## try the pages in a real browser (Debian: installs chromium, as root)
-	@command -v chromium chromium-browser google-chrome-stable google-chrome >/dev/null \
+	@command -v chromium-headless-shell chromium chromium-browser google-chrome-stable google-chrome >/dev/null \
+		|| apt-get install -y --no-install-recommends chromium-headless-shell \
 		|| apt-get install -y --no-install-recommends chromium
 	@$(BIN)/pytest -q -p no:randomly tests/process/test_chat_browser.py tests/browser
 
