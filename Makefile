@@ -68,8 +68,8 @@ test-fast: $(VENV)/.dev ## run the tests that start no server
 test-pythons: ## run the tests with every Python that is here (PYTHONS="..." or ONLY=oldest|newest|ends)
 	@$(PYTHON) tools/pythons.py --only $(or $(ONLY),all) $(PYTHONS)
 
-conformance: $(VENV)/.dev ## run the suites of others that take long to install (Node with npm, Python 2.7)
-	@$(BIN)/pytest -q -rs -p no:randomly tests/conformance/conformance_mcp.py tests/conformance/conformance_autobahn.py
+conformance: $(VENV)/.dev ## run the suites of others that take long, also to install (Node with npm, Python 2.7)
+	@$(BIN)/pytest -q -rs -p no:randomly $(sort $(wildcard tests/conformance/conformance_*.py))
 
 drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debootstrap)
 	@$(PYTHON) tools/drill_bare.py $(ARGS)
