@@ -44,6 +44,8 @@ _BROWSER_OPTIONS = (
     "--renderer-process-limit=1",
     f"--disable-features={','.join(_FEATURES_OFF)}",
 )
+# What takes so long even on a machine that is far too busy does not end any more.
+_HANGS_SECONDS = 240
 
 
 def require(*names: str) -> None:
@@ -60,7 +62,9 @@ async def run_program(*command: str, cwd: Path | None = None) -> subprocess.Comp
     that shares what the loops of applications in other threads wait with, and may take it away.
     """
     run = subprocess.run
-    return await asyncio.to_thread(run, command, cwd=cwd, capture_output=True, timeout=90)
+    return await asyncio.to_thread(
+        run, command, cwd=cwd, capture_output=True, timeout=_HANGS_SECONDS
+    )
 
 
 @contextmanager
