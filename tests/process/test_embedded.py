@@ -35,7 +35,7 @@ from docgraph.observe import Event
 from docgraph.observe.events import DiskFull
 from docgraph.runtime import LoadingCache
 from tests.process.harness import eventually
-from tests.replica_set import ReplicaSet, kill
+from tests.replica_set import kill
 
 OWNER = """\
 import sys, threading
@@ -583,29 +583,6 @@ def test_suspended_mongod_is_stopped_cleanly(tmp_path: Path, options: MongodOpti
 
     last = json.loads(node.directory.log.read_text().splitlines()[-1])
     assert last["attr"] == {"exitCode": 0}
-
-
-def test_replica_set_survives_the_death_and_the_retreat_of_its_primary(
-    tmp_path: Path, options: MongodOptions
-) -> None:
-    replica_set = ReplicaSet(tmp_path, options)
-    try:
-        insert(replica_set.start())
-        first = replica_set.await_primary()
-        kill(first)
-        second = replica_set.await_primary(60)
-        assert second is not first
-        assert count(replica_set.uri) == 1
-
-        replica_set.start()
-        assert replica_set.is_running
-        primary = replica_set.await_primary(60)
-        replica_set.step_down()
-        assert replica_set.await_primary(60) is not primary
-    finally:
-        for node in replica_set.nodes:
-            kill(node)
-        replica_set.stop()
 
 
 def test_suite_has_failpoints(mongo_client: MongoClient[dict[str, Any]]) -> None:
