@@ -149,8 +149,11 @@ def _end(code: int) -> None:
     """End as an interpreter does: threads, functions registered for the end, streams."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except OSError:
+        sys.exit(code)  # the interpreter says what it thinks of it
     os._exit(code)
 
 
