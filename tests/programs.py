@@ -16,7 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-__all__ = ["launched_browser", "require", "run_program"]
+__all__ = ["HANGS_SECONDS", "launched_browser", "require", "run_program"]
 
 # The first is the same browser without the frame that nobody sees: it costs half as much.
 _BROWSERS = (
@@ -45,7 +45,7 @@ _BROWSER_OPTIONS = (
     f"--disable-features={','.join(_FEATURES_OFF)}",
 )
 # What takes so long even on a machine that is far too busy does not end any more.
-_HANGS_SECONDS = 240
+HANGS_SECONDS = 240
 
 
 def require(*names: str) -> None:
@@ -63,7 +63,7 @@ async def run_program(*command: str, cwd: Path | None = None) -> subprocess.Comp
     """
     run = subprocess.run
     return await asyncio.to_thread(
-        run, command, cwd=cwd, capture_output=True, timeout=_HANGS_SECONDS
+        run, command, cwd=cwd, capture_output=True, timeout=HANGS_SECONDS
     )
 
 
