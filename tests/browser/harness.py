@@ -120,9 +120,9 @@ class Window:
         ]
 
     def find_barriers_on_any_screen(self) -> list[str]:
-        """What axe finds on a wide and light screen, and on a narrow and dark one."""
+        """What axe finds on a wide screen, light and dark, and on a narrow and dark one."""
         found = []
-        for scheme, width in (("light", 1280), ("dark", 360)):
+        for scheme, width in (("light", 1280), ("dark", 1280), ("dark", 360)):
             self.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
             self.page.set_viewport_size({"width": width, "height": 720})
             found += self.find_barriers()
