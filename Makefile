@@ -68,8 +68,8 @@ test-fast: $(VENV)/.dev ## run the tests that start no server
 test-pythons: ## run the tests with every Python that is here (PYTHONS="..." or ONLY=oldest|newest|ends)
 	@$(PYTHON) tools/pythons.py --only $(or $(ONLY),all) $(PYTHONS)
 
-conformance: $(VENV)/.dev ## run the suites of others that take long to install (Node with npm, Python 2.7)
-	@$(BIN)/pytest -q -rs -p no:randomly tests/conformance/conformance_mcp.py tests/conformance/conformance_autobahn.py
+conformance: $(VENV)/.dev ## run the suites of others that take long, also to install (Node with npm, Python 2.7)
+	@$(BIN)/pytest -q -rs -p no:randomly $(sort $(wildcard tests/conformance/conformance_*.py))
 
 drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debootstrap)
 	@$(PYTHON) tools/drill_bare.py $(ARGS)
@@ -81,7 +81,8 @@ drill-slow-upload: $(VENV)/.dev ## attack a server with slow uploads (SLOW_UPLOA
 	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_slow_upload.py
 
 drill-browser: $(VENV)/.browser $(VENV)/.console ## try the pages in a real browser (Debian: installs chromium, as root)
-	@command -v chromium chromium-browser google-chrome-stable google-chrome >/dev/null \
+	@command -v chromium-headless-shell chromium chromium-browser google-chrome-stable google-chrome >/dev/null \
+		|| apt-get install -y --no-install-recommends chromium-headless-shell \
 		|| apt-get install -y --no-install-recommends chromium
 	@$(BIN)/pytest -q -p no:randomly tests/process/test_chat_browser.py tests/browser
 

@@ -5,14 +5,47 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-__all__ = ["find_browser", "require", "run_program"]
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+__all__ = ["HANGS_SECONDS", "launched_browser", "require", "run_program"]
+
+# The first is the same browser without the frame that nobody sees: it costs half as much.
+_BROWSERS = (
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome-stable",
+    "google-chrome",
+)
+# The first two are pages of the browser's own that each window loads, at the cost of a page of
+# ours; of an option that is given twice only one counts, so the others repeat Playwright's.
+_FEATURES_OFF = (
+    "WebUIOmniboxPopup",
+    "WebUIOmniboxAimPopup",
+    "HttpsUpgrades",
+    "MediaRouter",
+    "OptimizationHints",
+    "PaintHolding",
+)
+_BROWSER_OPTIONS = (
+    "--no-sandbox",  # in a container the sandbox has not what it needs
+    "--disable-gpu",
+    "--in-process-gpu",
+    "--disable-site-isolation-trials",
+    "--renderer-process-limit=1",
+    f"--disable-features={','.join(_FEATURES_OFF)}",
+)
+# What takes so long even on a machine that is far too busy does not end any more.
+HANGS_SECONDS = 240
 
 
 def require(*names: str) -> None:
@@ -29,14 +62,22 @@ async def run_program(*command: str, cwd: Path | None = None) -> subprocess.Comp
     that shares what the loops of applications in other threads wait with, and may take it away.
     """
     run = subprocess.run
-    return await asyncio.to_thread(run, command, cwd=cwd, capture_output=True, timeout=90)
+    return await asyncio.to_thread(
+        run, command, cwd=cwd, capture_output=True, timeout=HANGS_SECONDS
+    )
 
 
-def find_browser() -> str:
-    """The path of a Chromium; skips the test that asks where there is none, or no Playwright."""
+@contextmanager
+def launched_browser() -> Iterator[Browser]:
+    """A Chromium; skips the test that asks where there is none, or no Playwright."""
     if find_spec("playwright") is None:
         pytest.skip("needs Playwright, which is not installed: make drill-browser")
-    found = next(filter(None, map(shutil.which, _BROWSERS)), None)
-    if found is None:
+    path = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if path is None:
         pytest.skip("needs a browser that is not installed: chromium")
-    return found
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=[*_BROWSER_OPTIONS])
+        yield browser
+        browser.close()

@@ -18,7 +18,7 @@ from docgraph.console.site import STATIC
 from tests.http.harness import Document, Mongo, build_definition, flatten, merge
 from tests.http.realms import hashed
 from tests.process.commands import ROOT, start
-from tests.programs import find_browser
+from tests.programs import launched_browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -107,31 +107,37 @@ class Window:
         """What axe finds serious or worse on the page as it is now."""
         if not AXE.is_file():
             pytest.skip("needs axe-core, which is not installed: make console-check")
-        self.page.evaluate(AXE.read_text())
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(AXE.read_text())
         # A screen reader reads what has come to rest.
         self.page.evaluate("Promise.all(document.getAnimations().map(one => one.finished))")
-        found = self.page.evaluate("axe.run()")
+        run = "axe.run({resultTypes: ['violations']}).then(found => found.violations)"
         return [
             f"{one['id']}: {node['html']}"
-            for one in found["violations"]
+            for one in self.page.evaluate(run)
             if one["impact"] in ("serious", "critical")
             for node in one["nodes"]
         ]
+
+    def find_barriers_on_any_screen(self) -> list[str]:
+        """What axe finds on a wide screen, light and dark, and on a narrow and dark one."""
+        found = []
+        for scheme, width in (("light", 1280), ("dark", 1280), ("dark", 360)):
+            self.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            self.page.set_viewport_size({"width": width, "height": 720})
+            found += self.find_barriers()
+            if self.page.evaluate("document.documentElement.scrollWidth") > width:
+                found.append(f"wider than {width}")
+        return found
 
 
 @contextmanager
 def launched() -> Iterator[Browser]:
     """A browser; skips the test that asks where there is none, or no console."""
-    path = find_browser()
     if not (STATIC / "manifest.json").is_file():
         pytest.skip("needs the console, which is not built: make console")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        # In a container the sandbox of Chromium has not what it needs.
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with launched_browser() as browser:
         yield browser
-        browser.close()
 
 
 @contextmanager

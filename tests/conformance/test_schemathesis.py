@@ -3,13 +3,20 @@
 No answer may be a fault of the server, have a status that is not described, or a body that is not
 as described. It runs as a program of its own against a real server, and thinks of other things each
 time: its seed is that of the test run, which pytest prints and `--randomly-seed` repeats.
+
+Everything described is tried with what chance thinks of. The values at the bounds of parameters
+and bodies are thousands of requests, nearly the same for many paths: each run sends those of some
+paths, which its seed chooses, and `make conformance` those of all.
 """
 
 from __future__ import annotations
 
+import random
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -45,8 +52,15 @@ EXCLUDED = r"^/people/(_|\*)"
 APP = {"_id": "films", "schema": "type Query { a: Int }", "mappings": {"Query": {}}}
 
 
-def fill(address: str) -> int:
-    """A collection with and one without a schema; how many operations are to be tried then."""
+# Of so many paths, one is tried with the values at its bounds.
+SHARES = 4
+
+
+def fill(address: str) -> dict[str, int]:
+    """A collection with and one without a schema; the paths that are to be tried then.
+
+    With each of them stands how many operations it has.
+    """
     with httpx2.Client(base_url=address) as client:
         for method, path, body in (
             ("PUT", "/things", {"aggrs": [{"uri": "above", "stages": STAGES}], "streams": STREAMS}),
@@ -59,18 +73,20 @@ def fill(address: str) -> int:
             reply = client.request(method, path, json=body)
             assert reply.is_success, reply.text
         paths = client.get("/openapi.json").json()["paths"]
-    asked = [item for path, item in paths.items() if not re.match(EXCLUDED, path)]
-    return sum("responses" in one for item in asked for one in item.values())
+    return {
+        path: sum("responses" in one for one in item.values())
+        # It does not try the one that it has read the description from.
+        for path, item in paths.items()
+        if not re.match(EXCLUDED, path) and path != "/openapi.json"
+    }
 
 
-@pytest.mark.usefixtures("preloaded")
-@pytest.mark.timeout(300)
-def test_nothing_that_is_sent_gets_an_answer_that_is_not_described(
-    mongo_client: Mongo, mongo_uri: str, tmp_path: Path, run_seed: int
-) -> None:
+@contextmanager
+def described(mongo: Mongo, uri: str, directory: Path) -> Iterator[tuple[str, dict[str, int]]]:
+    """The address of a server with something of everything, and its paths."""
     db = f"test_{uuid4().hex[:16]}"
     settings = (
-        f"/mclient/connection-string={mongo_uri}",
+        f"/mclient/connection-string={uri}",
         f'/mongo/mongo-mounts=[{{"what":"/{db}","where":"/"}}]',
         f"/graphql/db={db}_apps",
         "/dbRealmAuthenticator/enabled=false",
@@ -78,37 +94,59 @@ def test_nothing_that_is_sent_gets_an_answer_that_is_not_described(
         "/dbAclAuthorizer/enabled=false",
         "/logging/level=error",
     )
-    mongo_client[f"{db}_apps"]["gql-apps"].insert_one(APP)
-    config = tmp_path / "schemathesis.toml"
-    config.write_text(SETTINGS)
+    mongo[f"{db}_apps"]["gql-apps"].insert_one(APP)
     try:
-        with serving(tmp_path, *settings) as (_, address):
-            described = fill(address)
-            done = subprocess.run(
-                [
-                    Path(sys.executable).with_name("schemathesis"),
-                    f"--config-file={config}",
-                    "run",
-                    f"{address}/openapi.json",
-                    f"--checks={','.join(CHECKS)}",
-                    "--phases=coverage,fuzzing",
-                    "--max-examples=3",
-                    f"--exclude-path-regex={EXCLUDED}",
-                    f"--seed={run_seed}",
-                    "--continue-on-failure",
-                    "--no-color",
-                ],
-                cwd=tmp_path,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+        with serving(directory, *settings) as (_, address):
+            yield address, fill(address)
     finally:
-        mongo_client.drop_database(db)
-        mongo_client.drop_database(f"{db}_apps")
+        mongo.drop_database(db)
+        mongo.drop_database(f"{db}_apps")
 
-    assert done.returncode == 0, f"seed {run_seed}: {done.stdout[-8000:]}{done.stderr}"
+
+def attack(address: str, paths: Mapping[str, int], phase: str, seed: int, directory: Path) -> None:
+    """Have everything sent to these paths that it thinks of; the server withstands it."""
+    config = directory / "schemathesis.toml"
+    config.write_text(SETTINGS)
+    done = subprocess.run(
+        [
+            Path(sys.executable).with_name("schemathesis"),
+            f"--config-file={config}",
+            "run",
+            f"{address}/openapi.json",
+            f"--checks={','.join(CHECKS)}",
+            f"--phases={phase}",
+            "--max-examples=3",
+            *(f"--include-path={path}" for path in paths),
+            f"--seed={seed}",
+            "--continue-on-failure",
+            "--no-color",
+        ],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"seed {seed}: {done.stdout[-8000:]}{done.stderr}"
     selected = re.search(r"Selected: (\d+)/\d+\s+Tested: (\d+)", done.stdout)
     assert selected is not None, done.stdout[-2000:]
-    # All but the one that it has read the description from.
-    assert {int(number) for number in selected.groups()} == {described - 1}
+    assert {int(number) for number in selected.groups()} == {sum(paths.values())}
+
+
+@pytest.mark.usefixtures("preloaded")
+@pytest.mark.timeout(600)
+def test_nothing_that_chance_sends_gets_an_answer_that_is_not_described(
+    mongo_client: Mongo, mongo_uri: str, tmp_path: Path, run_seed: int
+) -> None:
+    with described(mongo_client, mongo_uri, tmp_path) as (address, paths):
+        attack(address, paths, "fuzzing", run_seed, tmp_path)
+
+
+@pytest.mark.usefixtures("preloaded")
+@pytest.mark.timeout(600)
+def test_no_value_at_a_bound_gets_an_answer_that_is_not_described(
+    mongo_client: Mongo, mongo_uri: str, tmp_path: Path, run_seed: int
+) -> None:
+    with described(mongo_client, mongo_uri, tmp_path) as (address, paths):
+        names = random.Random(run_seed).sample(sorted(paths), len(paths) // SHARES)
+        chosen = {name: paths[name] for name in names}
+        attack(address, chosen, "coverage", run_seed, tmp_path)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
+import runpy
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,7 +21,6 @@ from docgraph.mcp.sections import Mcp
 from tests.docs.test_examples import EXAMPLES, ROOT, adapt, fenced
 from tests.process.commands import run
 from tests.process.harness import run_server
-from tests.programs import run_program
 
 Mongo = MongoClient[dict[str, Any]]
 
@@ -30,7 +31,7 @@ PASSWORD = "correct horse battery"
 
 @pytest.mark.usefixtures("preloaded")
 def test_the_written_session_says_what_stands_beside_it(
-    mongo_client: Mongo, mongo_uri: str
+    mongo_client: Mongo, mongo_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     db = f"test_{uuid4().hex[:16]}"
     settings = yaml.safe_load((AGENTS / "docgraph.yml").read_text())
@@ -51,24 +52,20 @@ def test_the_written_session_says_what_stands_beside_it(
         added = run("users", "add", "ada", "--role", "shop-agent", *options, input=PASSWORD)
         assert added.returncode == 0, added.stderr
         with run_server({**own, **settings}) as server:
-            told = asyncio.run(_converse(f"http://127.0.0.1:{server.port}/mcp"))
+            script, url = str(AGENTS / "session.py"), f"http://127.0.0.1:{server.port}/mcp"
+            monkeypatch.setattr(sys, "argv", [script, url, f"ada:{PASSWORD}"])
+            with redirect_stdout(StringIO()) as told:
+                runpy.run_path(script, run_name="__main__")
     finally:
         mongo_client.drop_database(db)
 
-    assert told == (AGENTS / "session.txt").read_text()
+    assert told.getvalue() == (AGENTS / "session.txt").read_text()
 
 
 def _fill(database: Any) -> None:
     for file in (AGENTS / "data").glob("*.json"):
         database[file.stem].insert_many(decode(file.read_bytes()))
     database["gql-apps"].insert_one(adapt((AGENTS / "app.json").read_text(), database.name))
-
-
-async def _converse(url: str) -> str:
-    command = [sys.executable, str(AGENTS / "session.py"), url, f"ada:{PASSWORD}"]
-    done = await run_program(*command, cwd=ROOT)
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.decode()
 
 
 def test_the_page_names_every_tool_and_every_option() -> None:

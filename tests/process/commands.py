@@ -19,6 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from tests.programs import HANGS_SECONDS
+
 ROOT = Path(__file__).parents[2]
 _CAN_PRELOAD = hasattr(os, "pidfd_open") and hasattr(socket, "SOCK_SEQPACKET")
 
@@ -55,7 +57,9 @@ class Process:
     def kill(self) -> None:
         self.send_signal(9)
 
-    def communicate(self, input: str | None = None, timeout: float = 60.0) -> tuple[str, str]:
+    def communicate(
+        self, input: str | None = None, timeout: float = HANGS_SECONDS
+    ) -> tuple[str, str]:
         """Everything that it writes until its end; also closes the streams."""
         if self.stdout.closed:
             return "", ""

@@ -23,6 +23,7 @@ from wsproto.events import AcceptConnection, Event, Request
 
 from tests.process import commands
 from tests.process.commands import ROOT, Process
+from tests.programs import HANGS_SECONDS
 
 T = TypeVar("T")
 
@@ -58,7 +59,7 @@ def serve_options(settings: dict[str, Any]) -> list[str]:
     return ["serve", *options]
 
 
-def eventually(check: Callable[[], T], seconds: float = 60.0) -> T:
+def eventually(check: Callable[[], T], seconds: float = HANGS_SECONDS) -> T:
     """The first true value of `check`; fails when there is none in time."""
     deadline = time.monotonic() + seconds
     while not (value := check()):
@@ -229,7 +230,7 @@ class Server:
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Ask it to stop; the exit code."""
         self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(HANGS_SECONDS)
 
 
 def _children(process: psutil.Process) -> list[psutil.Process]:

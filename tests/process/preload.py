@@ -3,7 +3,8 @@
 A new interpreter needs most of a second of CPU to import the server, and tests start hundreds of
 them. This one imports docgraph once, does nothing else (no thread, no event loop, nothing of the
 test run), and forks for each command. The fork goes on as `python -m docgraph ...` would: its own
-working directory, environment, standard streams, signal handlers and exit.
+working directory, environment, standard streams, signal handlers and exit. Only what an interpreter
+does last is left out: giving back every object would first copy all memory that forks share.
 
     test ── arguments, environment, streams, socket ──▶ this process ── fork ──▶ docgraph
     test ◀──────── process id, then exit status ─────── this process
@@ -11,6 +12,7 @@ working directory, environment, standard streams, signal handlers and exit.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -20,6 +22,8 @@ import selectors
 import signal
 import socket
 import sys
+import threading
+from pathlib import Path
 from typing import Any
 
 _LARGEST_ORDER = 1 << 20
@@ -33,6 +37,7 @@ def main() -> None:
     # them shall compile all modules again, which takes as long as everything else they do.
     sys.dont_write_bytecode = False
     _import_everything()
+    _read_sections()
     # At its end a command looks for garbage among all objects that it does not know for lasting.
     gc.collect()
     gc.freeze()
@@ -45,16 +50,31 @@ def main() -> None:
 
 def _import_everything() -> None:
     import uvloop  # noqa: F401 - imported for the forks
+    import zxcvbn  # noqa: F401 - likewise
 
     import docgraph.cli.access
+    import docgraph.cli.acl
+    import docgraph.cli.acl.rules
     import docgraph.cli.apps
+    import docgraph.cli.apps.definitions
     import docgraph.cli.config
     import docgraph.cli.demo
     import docgraph.cli.explain
+    import docgraph.cli.parts
+    import docgraph.cli.serve
     import docgraph.cli.users
+    import docgraph.cli.workbench
     import docgraph.server.process.host
     import docgraph.server.process.run
     import docgraph.server.process.workers  # noqa: F401 - imported for the forks
+
+
+def _read_sections() -> None:
+    """Every command needs the options of all sections, which are looked up once."""
+    from docgraph.config.sources import Sources
+    from docgraph.server.prepare import load_tree, prepare
+
+    prepare(load_tree(Sources(environ={}, directory=Path("/nonexistent"))))
 
 
 def _serve(orders: socket.socket) -> dict[str, Any] | None:
@@ -100,7 +120,7 @@ def _report_exit(process: int, pid: int, answer: socket.socket) -> None:
 
 
 def _become(order: dict[str, Any]) -> None:
-    """Be the ordered command from here on; the interpreter ends as it always does."""
+    """Be the ordered command from here on, to its end."""
     for number, stream in enumerate(order["streams"]):
         os.dup2(stream, number)
         os.close(stream)
@@ -116,7 +136,25 @@ def _become(order: dict[str, Any]) -> None:
     if order["files"] is not None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (order["files"], order["files"]))
     sys.argv = ["docgraph", *order["arguments"]]
-    runpy.run_module("docgraph", run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module("docgraph", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        if not isinstance(end.code, int | None):
+            raise  # the interpreter prints it
+        _end(end.code or 0)
+    _end(0)
+
+
+def _end(code: int) -> None:
+    """End as an interpreter does: threads, functions registered for the end, streams."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except OSError:
+        sys.exit(code)  # the interpreter says what it thinks of it
+    os._exit(code)
 
 
 if __name__ == "__main__":

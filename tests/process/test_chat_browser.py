@@ -12,7 +12,7 @@ import pytest
 
 from tests.process.chat import PASSWORDS, run_chat
 from tests.process.commands import Process
-from tests.programs import find_browser
+from tests.programs import launched_browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -71,14 +71,8 @@ class Window:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    path = find_browser()
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        # In a container the sandbox of Chromium has not what it needs.
-        launched = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield launched
-        launched.close()
+    with launched_browser() as one:
+        yield one
 
 
 @pytest.fixture(scope="module")

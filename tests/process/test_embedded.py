@@ -35,7 +35,7 @@ from docgraph.observe import Event
 from docgraph.observe.events import DiskFull
 from docgraph.runtime import LoadingCache
 from tests.process.harness import eventually
-from tests.replica_set import ReplicaSet, kill
+from tests.replica_set import kill
 
 OWNER = """\
 import sys, threading
@@ -160,16 +160,10 @@ def refusal(mongo: EmbeddedMongo) -> StartupError:
     return caught.value
 
 
-def test_data_and_port_are_kept(mongo: EmbeddedMongo) -> None:
+def test_data_and_port_are_kept(past: EmbeddedMongo, used: EmbeddedMongo) -> None:
     """Decision 43: the port is kept with the data."""
-    first = mongo.start()
-    insert(first)
-    mongo.stop()
-
-    second = mongo.start()
-
-    assert second == first
-    assert count(second) == 1
+    assert used.start() == past.uri
+    assert count(used.uri) == 1
 
 
 def test_start_reports_what_it_does_and_stop_leaves_no_process_and_frees_the_directory(
@@ -253,17 +247,17 @@ def wait_for_text(path: Path, text: str) -> None:
         tail.kill()
 
 
-def test_mongod_ends_cleanly_when_its_owner_dies(tmp_path: Path, options: MongodOptions) -> None:
-    for deadly in (signal.SIGKILL, signal.SIGTERM):
-        with owner_of(tmp_path) as (owner, pid, uri):
-            insert(uri)
-            owner.send_signal(deadly)
-            end_of(pid)
+@pytest.mark.parametrize("deadly", [signal.SIGKILL, signal.SIGTERM])
+def test_mongod_ends_cleanly_when_its_owner_dies(
+    deadly: signal.Signals, used: EmbeddedMongo
+) -> None:
+    with owner_of(used.directory) as (owner, pid, uri):
+        assert count(uri) == 1
+        owner.send_signal(deadly)
+        end_of(pid)
 
-        last = json.loads((tmp_path / "mongod.log").read_text().splitlines()[-1])
-        assert last["attr"] == {"exitCode": 0}, deadly
-    with ended(EmbeddedMongo(tmp_path, options=options)) as again:
-        assert (again.start(), count(uri)) == (uri, 1)
+    last = json.loads((used.directory / "mongod.log").read_text().splitlines()[-1])
+    assert last["attr"] == {"exitCode": 0}
 
 
 def test_start_at_once_after_the_owner_was_killed(tmp_path: Path, options: MongodOptions) -> None:
@@ -589,29 +583,6 @@ def test_suspended_mongod_is_stopped_cleanly(tmp_path: Path, options: MongodOpti
 
     last = json.loads(node.directory.log.read_text().splitlines()[-1])
     assert last["attr"] == {"exitCode": 0}
-
-
-def test_replica_set_survives_the_death_and_the_retreat_of_its_primary(
-    tmp_path: Path, options: MongodOptions
-) -> None:
-    replica_set = ReplicaSet(tmp_path, options)
-    try:
-        insert(replica_set.start())
-        first = replica_set.await_primary()
-        kill(first)
-        second = replica_set.await_primary(60)
-        assert second is not first
-        assert count(replica_set.uri) == 1
-
-        replica_set.start()
-        assert replica_set.is_running
-        primary = replica_set.await_primary(60)
-        replica_set.step_down()
-        assert replica_set.await_primary(60) is not primary
-    finally:
-        for node in replica_set.nodes:
-            kill(node)
-        replica_set.stop()
 
 
 def test_suite_has_failpoints(mongo_client: MongoClient[dict[str, Any]]) -> None:
