@@ -16,6 +16,7 @@ from pymongo import MongoClient
 
 from docgraph.codec import decode
 from docgraph.mcp.sections import Mcp
+from tests.databases import drop
 from tests.docs.test_examples import EXAMPLES, ROOT, adapt, fenced
 from tests.process.commands import run
 from tests.process.harness import run_server
@@ -53,7 +54,7 @@ def test_the_written_session_says_what_stands_beside_it(
         with run_server({**own, **settings}) as server:
             told = asyncio.run(_converse(f"http://127.0.0.1:{server.port}/mcp"))
     finally:
-        mongo_client.drop_database(db)
+        drop(mongo_client, db)
 
     assert told == (AGENTS / "session.txt").read_text()
 

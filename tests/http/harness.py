@@ -55,6 +55,7 @@ from docgraph.server.http.state import build_state
 from docgraph.server.prepare import load_tree, prepare
 from docgraph.server.settings import ServerSettings
 from tests.connections import MemoryClient
+from tests.databases import drop as drop_database
 from tests.http.driver import is_away, settle
 
 Document = dict[str, Any]
@@ -286,7 +287,7 @@ async def running(
             yield Service(app, client, mongo, db, base)
     finally:
         if drop:
-            mongo.drop_database(db)
+            drop_database(mongo, db)
 
 
 @asynccontextmanager
