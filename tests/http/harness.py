@@ -123,6 +123,13 @@ class Reply:
         return [error["message"] for error in self.errors]
 
 
+async def work_there(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    """The result of work in that loop, be it this one or that of another thread."""
+    if asyncio.get_running_loop() is loop:
+        return await work
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+
 @dataclass
 class Service:
     """A running application and its database."""
@@ -136,9 +143,7 @@ class Service:
 
     async def there(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of work in the loop that the application lives in."""
-        if asyncio.get_running_loop() is self.loop:
-            return await work
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
+        return await work_there(self.loop, work)
 
     # --- asking -----------------------------------------------------------------------------------
 
