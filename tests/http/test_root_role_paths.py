@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from pymongo import DeleteMany, InsertOne
 
 from docgraph.access import role_holders
 from docgraph.observe.events import AccessDenied
@@ -51,10 +52,13 @@ Start = Callable[..., Any]
 
 def seed(service: Service, path: str, key: str = "_id") -> None:
     """Nobody but an administrator and somebody else."""
-    service.mongo[service.db]["users"].delete_many({})
+    users = []
     for name, place in zip(("boss", "eve"), PLACES[path], strict=True):
         own = {"_id": name} if key == "_id" else {"_id": name, key: f"{name}@x"}
-        service.insert("users", {**own, **place, "password": "hash", "kind": "x"})
+        users.append({**own, **place, "password": "hash", "kind": "x"})
+    service.mongo[service.db]["users"].bulk_write(
+        [DeleteMany({}), *(InsertOne(user) for user in users)]
+    )
 
 
 @pytest.fixture
