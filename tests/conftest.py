@@ -177,9 +177,10 @@ def mongod_options() -> MongodOptions:
     """A small `mongod` that also knows the failpoints of the failure drills.
 
     Its journal waits as long as MongoDB's own settings say: with 10 ms it never rests, and writes
-    that wait for the majority, as ours do, do not wait for it.
+    that wait for the majority, as ours do, do not wait for it. With half of that cache, the largest
+    documents with their images are now and then more than one transaction may write.
     """
-    return MongodOptions(cache_gb=0.25, oplog_mb=64, journal_ms=100, test_commands=True)
+    return MongodOptions(cache_gb=0.5, oplog_mb=64, journal_ms=100, test_commands=True)
 
 
 @pytest.fixture(scope="session")

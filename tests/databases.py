@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,23 @@ _MEMORY = Path("/dev/shm")
 _ENOUGH = 4 << 30  # bytes; the data of all workers of a run take a tenth of it
 
 
-def data_directory() -> tempfile.TemporaryDirectory[str]:
-    """A directory for the data of a `mongod`, in memory where there is room for it.
+@cache
+def find_memory() -> Path | None:
+    """A directory whose files are in memory, if there is one with room for all that tests write.
 
-    A new collection is several files, each of them written through to the disk: that takes
-    most of the time of a small test, and what is lost with the machine nobody reads again.
+    What is lost with the machine nobody reads again.
     """
     has_room = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ENOUGH
-    return tempfile.TemporaryDirectory(prefix="docgraph-tests-", dir=_MEMORY if has_room else None)
+    return _MEMORY if has_room else None
+
+
+def data_directory() -> tempfile.TemporaryDirectory[str]:
+    """A directory for the data of a `mongod`, in memory where that is possible.
+
+    A new collection is several files, each of them written through to the disk: that takes
+    most of the time of a small test.
+    """
+    return tempfile.TemporaryDirectory(prefix="docgraph-tests-", dir=find_memory())
 
 
 def drop(mongo: MongoClient[Any], database: str) -> None:

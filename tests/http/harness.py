@@ -56,6 +56,7 @@ from docgraph.server.prepare import load_tree, prepare
 from docgraph.server.settings import ServerSettings
 from tests.connections import MemoryClient
 from tests.databases import drop as drop_database
+from tests.databases import find_memory
 from tests.http.driver import is_away, settle
 
 Document = dict[str, Any]
@@ -309,7 +310,7 @@ async def starting(
     sources = Sources(settings=flatten(settings), environ={}, directory=directory)
     # A server reads its files before there is a loop, and removes them when it is over.
     prepared = await asyncio.to_thread(lambda: prepare(load_tree(sources), (*plugins, WhoAmI)))
-    instance = create_instance()
+    instance = create_instance(find_memory())
     shared = await asyncio.to_thread(instance.__enter__)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, instance.__exit__, None, None, None)

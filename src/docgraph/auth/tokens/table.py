@@ -82,8 +82,8 @@ class TokenTable:
         self._connection = sqlite3.connect(
             path, timeout=5, isolation_level=None, check_same_thread=False
         )
-        self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = OFF")  # it need not outlive the machine
+        self._connection.execute("PRAGMA journal_mode = WAL")
         with self._transaction():
             for statement in filter(str.strip, _SCHEMA.split(";")):
                 self._connection.execute(statement)
