@@ -66,6 +66,8 @@ E = TypeVar("E", bound=Event)
 
 MEDIA_TYPE = "application/graphql-response+json; charset=utf-8"
 OPEN = {"fullAuthorizer": {"enabled": True, "authentication-required": False}}
+# Else every password that is hashed, and every login of nobody, takes a quarter of a second.
+CHEAP = {"dbRealmAuthenticator": {"bcrypt-complexity": 4}}
 
 
 def identity(*roles: str, name: str = "ada") -> Document:
@@ -283,6 +285,7 @@ async def running(
     db = db or f"test_{uuid4().hex[:16]}"
     merged = merge(
         OPEN,
+        CHEAP,
         {"graphql": {"db": db}, "mclient": {"connection-string": uri, "min-pool-size": 0}},
         *settings,
     )

@@ -67,9 +67,7 @@ def start(mongo_client: Mongo, mongo_uri: str) -> Start:
 
     @asynccontextmanager
     async def run(path: str, **realm: Any) -> AsyncIterator[Service]:
-        settings = {
-            "dbRealmAuthenticator": {"json-path-roles": path, "bcrypt-complexity": 4, **realm}
-        }
+        settings = {"dbRealmAuthenticator": {"json-path-roles": path, **realm}}
         async with guarded(mongo_client, mongo_uri, settings) as service:
             await allow(service, "path-prefix('/users')", "user", mongo=ALL)
             seed(service, path, realm.get("prop-id", "_id"))

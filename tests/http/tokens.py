@@ -116,10 +116,10 @@ async def open_workers(
 
 @contextmanager
 def sharing_workers(
-    mongo: Mongo, uri: str, *settings: Mapping[str, Any], workers: int = 1
+    mongo: Mongo, uri: str, *settings: Mapping[str, Any], workers: int = 1, db: str = ""
 ) -> Iterator[Sequence[Worker]]:
     """The same for the tests of a module, in a loop and with a database of their own."""
-    db = f"test_{uuid4().hex[:16]}"
+    db = db or f"test_{uuid4().hex[:16]}"
     try:
         with hosted(open_workers(mongo, uri, db, *settings, workers=workers)) as opened:
             yield opened
