@@ -24,13 +24,14 @@ def shared_workers(
 
 @pytest.fixture
 async def worker(shared_workers: Sequence[Worker]) -> Worker:
-    (worker,) = await anew(shared_workers)
+    (worker,) = shared_workers
     guard = worker.app.plugins.find("bruteForceAttackGuard")
-    guard._known.clear()
     # In a test no time passes for the guard, and between two of them so much that it forgets.
     counters = guard._attempts._counters
     now = counters._clock() + A_LONG_TIME
     counters._clock = lambda: now
+    await anew(shared_workers)
+    guard._known.clear()
     return worker
 
 

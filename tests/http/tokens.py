@@ -57,6 +57,7 @@ class Worker:
     app: Docgraph
     client: httpx2.AsyncClient
     db: str
+    users: Any  # their collection, behind the back of the server
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
     async def there(self, work: Coroutine[Any, Any, T]) -> T:
@@ -109,7 +110,7 @@ async def open_workers(
         {"_id": "ada"}, {**ADA, "password": hashed("secret")}, upsert=True
     )
     async with starting(uri, merged, workers=workers) as started:
-        opened = [Worker(app, client, db) for app, client in started]
+        opened = [Worker(app, client, db, mongo[db]["users"]) for app, client in started]
         await asyncio.gather(*(until_following(worker) for worker in opened))
         yield opened
 
@@ -128,14 +129,31 @@ def sharing_workers(
 
 
 async def anew(workers: Sequence[Worker]) -> Sequence[Worker]:
-    """These workers with nobody but `ada` among the users, who has not logged in yet.
-
-    The application takes the others away itself: with them it ends what it gave them.
-    """
-    ada = {**ADA, "password": "secret"}
-    await workers[0].write(WriteKind.DELETE, filter={}, many=True)
-    await workers[0].write(WriteKind.INSERT, documents=(ada,))
+    """These workers with nobody but `ada` among the users, who has no token yet."""
+    worker = workers[0]
+    found = list(worker.users.find({}, {"password": 0, "_etag": 0}))
+    reply = await worker.ask("/whoami", login="ada:secret")
+    if found == [ADA] and reply.status_code == 200:
+        place = reply.headers["auth-token-location"]
+        assert await worker.status(place, method="DELETE", login="ada:secret") == 204
+        return workers
+    await worker.write(WriteKind.DELETE, filter={}, many=True)
+    await worker.write(WriteKind.INSERT, documents=({**ADA, "password": "secret"},))
+    await _until_told(workers)
     return workers
+
+
+async def _until_told(workers: Sequence[Worker]) -> None:
+    """Wait until the change streams have told of all that was done to users.
+
+    Of a user who was deleted they tell later than `anew` makes another one of the name, whose
+    first token would end.
+    """
+    last = uuid4().hex
+    workers[0].users.insert_one({"_id": last})
+    workers[0].users.delete_one({"_id": last})
+    revocations = [worker.app.plugins.values["token-revocations"] for worker in workers]
+    await eventually(lambda: all(one._stamps.find(last) for one in revocations))
 
 
 async def until_following(worker: Worker) -> None:
