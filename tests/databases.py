@@ -11,7 +11,7 @@ from typing import Any
 from pymongo import MongoClient
 
 _MEMORY = Path("/dev/shm")
-_ENOUGH = 4 << 30  # bytes; the data of all workers of a run take a tenth of it
+_ENOUGH = 4 << 30  # bytes; many times what the largest documents of tests take
 
 
 @cache
