@@ -8,7 +8,6 @@ import gc
 import os
 import random
 import sys
-import tempfile
 import traceback
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
@@ -24,6 +23,7 @@ from pymongo import MongoClient
 
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 from docgraph.store.driver.fast_path import FastPath
+from tests.databases import data_directory, drop
 from tests.guarded_mongo import GuardedMongo, guarding
 from tests.http.driver import closing_connected, collecting_sockets
 from tests.leaks import Snapshot, lasting_clients
@@ -177,16 +177,17 @@ def mongod_options() -> MongodOptions:
     """A small `mongod` that also knows the failpoints of the failure drills.
 
     Its journal waits as long as MongoDB's own settings say: with 10 ms it never rests, and writes
-    that wait for the majority, as ours do, do not wait for it.
+    that wait for the majority, as ours do, do not wait for it. With half of that cache, the largest
+    documents with their images are now and then more than one transaction may write.
     """
-    return MongodOptions(cache_gb=0.25, oplog_mb=64, journal_ms=100, test_commands=True)
+    return MongodOptions(cache_gb=0.5, oplog_mb=64, journal_ms=100, test_commands=True)
 
 
 @pytest.fixture(scope="session")
 def mongo_uri(mongod_options: MongodOptions) -> Iterator[str]:
     """The connection string of this worker's own mongod, a single-node replica set."""
     with (
-        tempfile.TemporaryDirectory(prefix="docgraph-tests-") as directory,
+        data_directory() as directory,
         EmbeddedMongo(directory, options=mongod_options) as uri,
     ):
         # On a busy machine it may not answer the driver's monitors for seconds, and is not away.
@@ -200,7 +201,7 @@ def replica_set(mongod_options: MongodOptions) -> Iterator[ReplicaSet]:
     They end with the module: members that have nothing to do take a tenth of a processor.
     """
     with (
-        tempfile.TemporaryDirectory(prefix="docgraph-tests-") as directory,
+        data_directory() as directory,
         ReplicaSet(directory, mongod_options) as members,
     ):
         yield members
@@ -210,7 +211,7 @@ def replica_set(mongod_options: MongodOptions) -> Iterator[ReplicaSet]:
 def guarded_mongo(mongod_options: MongodOptions) -> Iterator[GuardedMongo]:
     """A mongod that lets nobody in without a login; a user for a test goes with the test."""
     with (
-        tempfile.TemporaryDirectory(prefix="docgraph-tests-") as directory,
+        data_directory() as directory,
         guarding(Path(directory), mongod_options) as mongo,
     ):
         yield mongo
@@ -232,4 +233,4 @@ def database(mongo_client: MongoClient[dict[str, Any]]) -> Iterator[str]:
     """The name of a database that belongs to this test alone and is dropped after it."""
     name = f"test_{uuid4().hex[:16]}"
     yield name
-    mongo_client.drop_database(name)
+    drop(mongo_client, name)

@@ -18,6 +18,7 @@ from pymongo import MongoClient
 
 from docgraph.codec import decode
 from docgraph.mcp.sections import Mcp
+from tests.databases import drop
 from tests.docs.test_examples import EXAMPLES, ROOT, adapt, fenced
 from tests.process.commands import run
 from tests.process.harness import run_server
@@ -57,7 +58,7 @@ def test_the_written_session_says_what_stands_beside_it(
             with redirect_stdout(StringIO()) as told:
                 runpy.run_path(script, run_name="__main__")
     finally:
-        mongo_client.drop_database(db)
+        drop(mongo_client, db)
 
     assert told.getvalue() == (AGENTS / "session.txt").read_text()
 

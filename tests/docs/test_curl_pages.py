@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.databases import drop
 from tests.docs.test_examples import fenced
 from tests.http.harness import Mongo
 from tests.process.test_serve import serving
@@ -92,4 +93,4 @@ def test_every_command_of_the_page_does_what_is_said_below_it(
     try:
         check_page(page, tmp_path, db, *settle(mongo_uri, db), *PAGES[page])
     finally:
-        mongo_client.drop_database(db)
+        drop(mongo_client, db)

@@ -21,6 +21,7 @@ from docgraph.events.sections import Events
 from docgraph.rest.bodies.properties import check_properties
 from docgraph.store import Policy
 from docgraph.store.guard.stages import STREAM_STAGES
+from tests.databases import drop
 from tests.docs.test_examples import EXAMPLES, ROOT, fenced
 from tests.http.harness import Mongo
 from tests.process.commands import Process
@@ -110,7 +111,7 @@ def test_the_python_program_follows_a_stream_over_a_restart(
                 following.kill()
                 lines.close()
     finally:
-        mongo_client.drop_database(db)
+        drop(mongo_client, db)
 
 
 class Lines:

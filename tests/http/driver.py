@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any
 
@@ -53,8 +54,17 @@ def closing_connected() -> Iterator[None]:
         Topology.close = close  # type: ignore[method-assign]
 
 
+_made: ContextVar[list[socket.socket] | None] = ContextVar("_made", default=None)
+
+
 class _CollectedSocket(socket.socket):
     """Closed when it is collected, and nobody is warned."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        made = _made.get()
+        if made is not None:
+            made.append(self)
 
     def __del__(self) -> None:
         self.close()
@@ -65,16 +75,30 @@ def collecting_sockets() -> Iterator[None]:
     """Sockets of the driver are closed when nobody has them any more.
 
     It forgets one when the task that connects is cancelled, be it the request of a client that
-    leaves; on a busy machine connecting takes long, and it happens often.
+    leaves; on a busy machine connecting takes long, and it happens often. What the cancellation
+    keeps alive by its traceback is not collected: so the socket is closed then, at once.
     """
-    original = pool_shared.socket
+    original, connect = pool_shared.socket, pool_shared._async_create_connection
     copy = ModuleType(original.__name__)
     vars(copy).update(vars(original), socket=_CollectedSocket)
+
+    async def connect_or_close(address: Any, options: Any) -> socket.socket:
+        made: list[socket.socket] = []
+        _made.set(made)  # of this task, which connects once at a time
+        try:
+            return await connect(address, options)
+        except BaseException:
+            for one in made:
+                one.close()
+            raise
+
     pool_shared.socket = copy  # type: ignore[attr-defined]
+    pool_shared._async_create_connection = connect_or_close
     try:
         yield
     finally:
         pool_shared.socket = original  # type: ignore[attr-defined]
+        pool_shared._async_create_connection = connect
 
 
 def _is_connecting(topology: Topology) -> bool:

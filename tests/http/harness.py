@@ -55,6 +55,8 @@ from docgraph.server.http.state import build_state
 from docgraph.server.prepare import load_tree, prepare
 from docgraph.server.settings import ServerSettings
 from tests.connections import MemoryClient
+from tests.databases import drop as drop_database
+from tests.databases import find_memory
 from tests.http.driver import is_away, settle
 
 Document = dict[str, Any]
@@ -64,6 +66,8 @@ E = TypeVar("E", bound=Event)
 
 MEDIA_TYPE = "application/graphql-response+json; charset=utf-8"
 OPEN = {"fullAuthorizer": {"enabled": True, "authentication-required": False}}
+# Else every password that is hashed, and every login of nobody, takes a quarter of a second.
+CHEAP = {"dbRealmAuthenticator": {"bcrypt-complexity": 4}}
 
 
 def identity(*roles: str, name: str = "ada") -> Document:
@@ -122,6 +126,13 @@ class Reply:
         return [error["message"] for error in self.errors]
 
 
+async def work_there(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    """The result of work in that loop, be it this one or that of another thread."""
+    if asyncio.get_running_loop() is loop:
+        return await work
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+
 @dataclass
 class Service:
     """A running application and its database."""
@@ -135,9 +146,7 @@ class Service:
 
     async def there(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of work in the loop that the application lives in."""
-        if asyncio.get_running_loop() is self.loop:
-            return await work
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
+        return await work_there(self.loop, work)
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -276,6 +285,7 @@ async def running(
     db = db or f"test_{uuid4().hex[:16]}"
     merged = merge(
         OPEN,
+        CHEAP,
         {"graphql": {"db": db}, "mclient": {"connection-string": uri, "min-pool-size": 0}},
         *settings,
     )
@@ -286,7 +296,7 @@ async def running(
             yield Service(app, client, mongo, db, base)
     finally:
         if drop:
-            mongo.drop_database(db)
+            drop_database(mongo, db)
 
 
 @asynccontextmanager
@@ -303,7 +313,7 @@ async def starting(
     sources = Sources(settings=flatten(settings), environ={}, directory=directory)
     # A server reads its files before there is a loop, and removes them when it is over.
     prepared = await asyncio.to_thread(lambda: prepare(load_tree(sources), (*plugins, WhoAmI)))
-    instance = create_instance()
+    instance = create_instance(find_memory())
     shared = await asyncio.to_thread(instance.__enter__)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, instance.__exit__, None, None, None)

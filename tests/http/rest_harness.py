@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 from docgraph.codec import JsonMode, decode, encode
+from tests.databases import drop
 from tests.http.harness import Document, Mongo, Reply, running
 
 __all__ = ["BY_HOST", "COLLECTION", "Api", "own_database", "serving"]
@@ -134,4 +135,4 @@ def own_database(server: Api) -> Iterator[Api]:
     try:
         yield Api(server.service, server.mongo, db, f"{db}.test")
     finally:
-        server.mongo.drop_database(db)
+        drop(server.mongo, db)

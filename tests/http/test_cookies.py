@@ -6,7 +6,7 @@ import random
 import re
 import time
 from base64 import b64encode
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, ClassVar
 
@@ -27,8 +27,10 @@ from tests.http.tokens import (
     RANDOM,
     SIGNED,
     Worker,
+    anew,
     open_workers,
     set_clock,
+    sharing_workers,
     until_refused,
 )
 
@@ -36,24 +38,35 @@ pytestmark = pytest.mark.anyio
 FORMS = {1: r"Bearer_[\w-]+\.[\w-]+\.[\w-]+", 2: r"Basic_[\w+/]+=*", 3: r"Basic_[\w+/]+=*"}
 
 
-@pytest.fixture(params=[1, 2, 3], ids=["set 1", "set 2", "set 3"])
+@pytest.fixture(scope="module", params=[1, 2, 3], ids=["set 1", "set 2", "set 3"])
 def option_set(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
-@pytest.fixture(params=[1, 2], ids=["one worker", "two workers"])
-async def workers(
-    request: pytest.FixtureRequest,
-    option_set: int,
-    mongo_client: Mongo,
-    mongo_uri: str,
-    database: str,
-) -> AsyncIterator[Sequence[Worker]]:
+@pytest.fixture(scope="module")
+def one_worker(option_set: int, mongo_client: Mongo, mongo_uri: str) -> Iterator[Sequence[Worker]]:
+    with sharing_workers(mongo_client, mongo_uri, OPTION_SETS[option_set]) as shared:
+        yield shared
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["one worker", "two workers"])
+def shared_workers(
+    request: pytest.FixtureRequest, option_set: int, mongo_client: Mongo, mongo_uri: str
+) -> Iterator[Sequence[Worker]]:
     options = OPTION_SETS[option_set]
-    async with open_workers(
-        mongo_client, mongo_uri, database, options, workers=request.param
-    ) as opened:
-        yield opened
+    with sharing_workers(mongo_client, mongo_uri, options, workers=request.param) as shared:
+        yield shared
+
+
+@pytest.fixture
+async def workers(shared_workers: Sequence[Worker]) -> Sequence[Worker]:
+    return await anew(shared_workers)
+
+
+@pytest.fixture
+async def worker(one_worker: Sequence[Worker]) -> Worker:
+    (worker,) = await anew(one_worker)
+    return worker
 
 
 async def log_in(worker: Worker, path: str = "/roles/ada?set-auth-cookie") -> str:
@@ -144,10 +157,10 @@ async def test_the_cookie_of_a_fresh_token_is_the_fresh_one(workers: Sequence[Wo
 
 
 async def test_a_header_wins_over_the_cookie_and_roles_are_never_merged(
-    workers: Sequence[Worker], mongo_client: Mongo, database: str
+    workers: Sequence[Worker], mongo_client: Mongo
 ) -> None:
     """A14, decision 27."""
-    mongo_client[database]["users"].insert_one(
+    mongo_client[workers[0].db]["users"].insert_one(
         {"_id": "bob", "password": hashed("other"), "roles": ["admin"]}
     )
     value = await log_in(workers[0])
@@ -178,23 +191,18 @@ async def test_an_invalid_cookie_is_no_cookie_and_is_cleared(workers: Sequence[W
     assert "invalid_token" not in login.headers["www-authenticate"]
 
 
-async def test_five_hundred_changed_cookies_are_refused(
-    mongo_client: Mongo, mongo_uri: str, database: str, option_set: int
-) -> None:
+async def test_five_hundred_changed_cookies_are_refused(worker: Worker, option_set: int) -> None:
     """A14: 401, never another account, never a 5xx."""
     rng = random.Random(option_set)
-    async with open_workers(mongo_client, mongo_uri, database, OPTION_SETS[option_set]) as (
-        worker,
-    ):
-        value = await log_in(worker)
-        for _ in range(500):
-            changed = mutate(value, rng)
-            reply = await worker.ask("/whoami", cookie=f"dg_auth={changed}")
-            if reply.status_code == 200:
-                assert same_credentials(changed, value), changed
-                assert reply.json()["name"] == "ada"
-            else:
-                assert reply.status_code in (400, 401), (reply.status_code, changed)
+    value = await log_in(worker)
+    for _ in range(500):
+        changed = mutate(value, rng)
+        reply = await worker.ask("/whoami", cookie=f"dg_auth={changed}")
+        if reply.status_code == 200:
+            assert same_credentials(changed, value), changed
+            assert reply.json()["name"] == "ada"
+        else:
+            assert reply.status_code in (400, 401), (reply.status_code, changed)
 
 
 def mutate(value: str, rng: random.Random) -> str:
@@ -215,14 +223,6 @@ def mutate(value: str, rng: random.Random) -> str:
 def same_credentials(changed: str, value: str) -> bool:
     """Another spelling of the very same value: quotes around it, or padding."""
     return changed.strip('"').rstrip("=") == value.rstrip("=")
-
-
-@pytest.fixture
-async def worker(
-    option_set: int, mongo_client: Mongo, mongo_uri: str, database: str
-) -> AsyncIterator[Worker]:
-    async with open_workers(mongo_client, mongo_uri, database, OPTION_SETS[option_set]) as (one,):
-        yield one
 
 
 FORM_TYPES = (
@@ -263,8 +263,8 @@ async def test_our_own_page_logs_out_with_a_form_and_so_does_a_program(worker: W
 async def test_logging_out_reads_no_body(worker: Worker) -> None:
     for kind in (*FORM_TYPES, ""):
         cookie = f"dg_auth={await log_in(worker)}"
-        reply = await worker.client.post(
-            "/logout", headers={"cookie": cookie, "content-type": kind}, content=b"a=1"
+        reply = await worker.send(
+            "POST", "/logout", headers={"cookie": cookie, "content-type": kind}, content=b"a=1"
         )
         assert (reply.status_code, is_cleared(reply)) == (200, True), kind
 
@@ -303,8 +303,8 @@ async def test_a_form_of_nobody_knows_which_page_is_refused(worker: Worker) -> N
     """A18: browsers that do not tell the page, and a body that a form can send."""
     cookie = f"dg_auth={await log_in(worker)}"
     for kind in (*FORM_TYPES, ""):
-        reply = await worker.client.post(
-            "/tokens/ada", headers={"cookie": cookie, "content-type": kind}, content=b"a=1"
+        reply = await worker.send(
+            "POST", "/tokens/ada", headers={"cookie": cookie, "content-type": kind}, content=b"a=1"
         )
         assert reply.status_code == 403, kind
     assert await worker.status(cookie=cookie) == 200

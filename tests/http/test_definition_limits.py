@@ -52,11 +52,15 @@ RULES = (
 async def service(server: Service) -> Service:
     """A manager of `own` and `users` who sees `open` whole, two collections in part, one not."""
     await ensure_rules(server, *RULES)
+    database = server.mongo[server.db]
+    changed = [f"_properties.{name}" for name in ("own", "users")]
+    database["_properties"].delete_many({"_id": {"$in": changed}})
     for name in ("own", "users"):
-        server.mongo[server.db]["_properties"].delete_one({"_id": f"_properties.{name}"})
-        server.mongo[server.db][name].drop_indexes()
-        server.mongo[server.db][name].delete_many({})
-    server.mongo[server.db]["gql-apps"].delete_many({})
+        if len(database[name].index_information()) > 1:
+            database[name].drop_indexes()
+    for name in ("own", "users", "gql-apps"):
+        if database[name].find_one({}, {"_id": 1}) is not None:
+            database[name].delete_many({})
     return server
 
 

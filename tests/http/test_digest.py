@@ -15,6 +15,7 @@ import pytest
 from docgraph.auth.headers import DigestCredentials
 from docgraph.auth.mechanisms.counts import COLLECTION, StoredCounts
 from docgraph.auth.mechanisms.digests import compute_response
+from tests.databases import drop
 from tests.http.harness import Mongo, Service, eventually, failing
 from tests.http.hosts import module_application
 from tests.http.login import listening_on, read_page, serving
@@ -55,7 +56,7 @@ async def instances(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[tuple[
         sharing(mongo_client, mongo_uri, db) as second,
     ):
         yield first, second
-    mongo_client.drop_database(db)
+    drop(mongo_client, db)
 
 
 async def ask(service: Service, path: str = "/whoami") -> dict[str, str]:

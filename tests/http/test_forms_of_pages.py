@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from tests.http.harness import Mongo, merge
 from tests.http.test_cookies import FOREIGN_PAGES, OWN_PAGES
-from tests.http.tokens import OPTION_SETS, Worker, open_workers
+from tests.http.tokens import OPTION_SETS, Worker, anew, open_workers, sharing_workers
 
 pytestmark = pytest.mark.anyio
 
@@ -34,14 +35,22 @@ def mount(database: str) -> dict[str, Any]:
     return {"mongo": {"mongo-mounts": [{"what": f"/{database}", "where": "/"}]}}
 
 
-@pytest.fixture(params=[1, 2, 3], ids=["set 1", "set 2", "set 3"])
-async def worker(
-    request: pytest.FixtureRequest, mongo_client: Mongo, mongo_uri: str, database: str
-) -> AsyncIterator[Worker]:
-    settings = merge(OPTION_SETS[request.param], mount(database), LISTED)
-    mongo_client[database].create_collection("box")
-    async with open_workers(mongo_client, mongo_uri, database, settings) as (one,):
-        yield one
+@pytest.fixture(scope="module", params=[1, 2, 3], ids=["set 1", "set 2", "set 3"])
+def shared_workers(
+    request: pytest.FixtureRequest, mongo_client: Mongo, mongo_uri: str
+) -> Iterator[Sequence[Worker]]:
+    db = f"test_{uuid4().hex[:16]}"
+    settings = merge(OPTION_SETS[request.param], mount(db), LISTED)
+    mongo_client[db].create_collection("box")
+    with sharing_workers(mongo_client, mongo_uri, settings, db=db) as shared:
+        yield shared
+
+
+@pytest.fixture
+async def worker(shared_workers: Sequence[Worker], mongo_client: Mongo) -> Worker:
+    (worker,) = await anew(shared_workers)
+    mongo_client[worker.db]["box"].delete_many({})
+    return worker
 
 
 async def log_in(worker: Worker) -> dict[str, str]:
@@ -53,8 +62,7 @@ async def send(worker: Worker, kind: str, headers: Mapping[str, str]) -> int:
     """The status of a form to `/box`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     typed = {"content-type": kind} if kind else {}
-    worker.client.cookies.clear()
-    reply = await worker.client.post("/box", content=BODIES[kind], headers={**named, **typed})
+    reply = await worker.send("POST", "/box", content=BODIES[kind], headers={**named, **typed})
     return reply.status_code
 
 
@@ -67,23 +75,23 @@ def callers(cookie: Mapping[str, str]) -> Iterator[dict[str, str]]:
 
 
 async def test_our_own_pages_and_those_on_the_list_send_forms(
-    worker: Worker, mongo_client: Mongo, database: str
+    worker: Worker, mongo_client: Mongo
 ) -> None:
     known = list(callers(await log_in(worker)))
     sent = list(product([*OWN_PAGES, *LISTED_PAGES], known, BODIES))
     for page, caller, kind in sent:
         assert await send(worker, kind, {**page, **caller}) == 201, (page, caller, kind)
-    stored = mongo_client[database]["box"].find({}, {"_id": 0, "_etag": 0})
+    stored = mongo_client[worker.db]["box"].find({}, {"_id": 0, "_etag": 0})
     assert list(stored) == [{"n": 1}] * len(sent)
 
 
 async def test_a_foreign_page_sends_none_whatever_the_victim_is_known_by(
-    worker: Worker, mongo_client: Mongo, database: str
+    worker: Worker, mongo_client: Mongo
 ) -> None:
     for page, caller, kind in product(FOREIGN_PAGES, callers(await log_in(worker)), BODIES):
         status = 415 if "authorization" in caller else 403
         assert await send(worker, kind, {**page, **caller}) == status, (page, caller, kind)
-    assert mongo_client[database]["box"].count_documents({}) == 0
+    assert mongo_client[worker.db]["box"].count_documents({}) == 0
 
 
 async def test_a_program_sends_forms_with_a_header_and_not_with_the_cookie(worker: Worker) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from graphql import get_introspection_query
 
+from docgraph.server.builtin import BUILTIN
+from tests.http.access_harness import TestCaller, caller
 from tests.http.harness import Document, Mongo, Service, identity, running
 from tests.http.hosts import module_application
 
@@ -279,11 +281,18 @@ async def test_introspection_is_for_those_who_may(
     mongo_client: Mongo, mongo_uri: str, setting: Any, allowed: set[str]
 ) -> None:
     """`graphql.introspection`."""
-    for caller, account in CALLERS.items():
-        option = {"graphql": {"introspection": setting}}
-        async with running(mongo_client, mongo_uri, account, option) as service:
-            await service.define("a", "type Query { a: Int }")
+    people = {
+        "nobody": {},
+        "reader": caller("ada", "reader"),
+        "editor": caller("ada", "editor"),
+        "admin": caller("ada", "admin", "editor"),
+    }
+    option = {"graphql": {"introspection": setting}}
+    plugins = (*BUILTIN, TestCaller)
+    async with running(mongo_client, mongo_uri, option, plugins=plugins) as service:
+        await service.define("a", "type Query { a: Int }")
+        for name, headers in people.items():
             for query in ("{ __schema { types { name } } }", '{ __type(name: "Query") { name } }'):
-                reply = await service.query("a", query)
-                assert reply.status == (200 if caller in allowed else 400), (caller, reply.text)
-            assert (await service.query("a", "{ __typename a }")).status == 200
+                reply = await service.query("a", query, headers=headers)
+                assert reply.status == (200 if name in allowed else 400), (name, reply.text)
+            assert (await service.query("a", "{ __typename a }", headers=headers)).status == 200

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from tests.http.harness import Mongo
-from tests.http.tokens import OPTION_SETS, Worker, open_workers
+from tests.http.tokens import OPTION_SETS, Worker, anew, sharing_workers
 
 pytestmark = pytest.mark.anyio
+A_LONG_TIME = 1e6  # seconds
 GUARD = {"bruteForceAttackGuard": {"enabled": True, "max-failed-attempts-per-address": 5}}
 
 
-@pytest.fixture(params=[1, 2, 3], ids=["set 1", "set 2", "set 3"])
-async def worker(
-    request: pytest.FixtureRequest, mongo_client: Mongo, mongo_uri: str, database: str
-) -> AsyncIterator[Worker]:
-    options = OPTION_SETS[request.param]
-    async with open_workers(mongo_client, mongo_uri, database, options, GUARD) as (one,):
-        guard = one.app.plugins.find("bruteForceAttackGuard")
-        assert guard is not None
-        guard._attempts._counters._clock = lambda: 0.0  # no time passes for it
-        yield one
+@pytest.fixture(scope="module", params=[1, 2, 3], ids=["set 1", "set 2", "set 3"])
+def shared_workers(
+    request: pytest.FixtureRequest, mongo_client: Mongo, mongo_uri: str
+) -> Iterator[Sequence[Worker]]:
+    with sharing_workers(mongo_client, mongo_uri, OPTION_SETS[request.param], GUARD) as shared:
+        yield shared
+
+
+@pytest.fixture
+async def worker(shared_workers: Sequence[Worker]) -> Worker:
+    (worker,) = shared_workers
+    guard = worker.app.plugins.find("bruteForceAttackGuard")
+    # In a test no time passes for the guard, and between two of them so much that it forgets.
+    counters = guard._attempts._counters
+    now = counters._clock() + A_LONG_TIME
+    counters._clock = lambda: now
+    await anew(shared_workers)
+    guard._known.clear()
+    return worker
 
 
 async def block(worker: Worker) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.http.harness import Document, Mongo, build_definition
+from tests.http.hosts import module_application
 from tests.http.rest_harness import Api, relative, serving
 
 pytestmark = pytest.mark.anyio
@@ -17,13 +18,25 @@ SCHEMA = "type Query { items(name: String): [Item] } type Item { name: String }"
 ASK = '{ items(name: "one") { name } }'
 
 
-@pytest.fixture
-async def api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
+@module_application
+async def shared_api(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
     async with serving(mongo_client, mongo_uri) as one:
         await one.service.app.store.available()
-        assert (await one.put("/gql-apps")).status == 201
-        one.mongo[one.db]["items"].insert_many([{"name": "one"}, {"name": "two"}])
         yield one
+
+
+@pytest.fixture
+async def api(shared_api: Api) -> Api:
+    """A database of two items and no app."""
+    database = shared_api.mongo[shared_api.db]
+    there = database.list_collection_names()
+    if "gql-apps" in there:
+        assert (await shared_api.delete("/gql-apps/*", filter={"_id": {"$ne": None}})).status == 200
+    else:
+        assert (await shared_api.put("/gql-apps")).status == 201
+    if "items" not in there:
+        database["items"].insert_many([{"name": "one"}, {"name": "two"}])
+    return shared_api
 
 
 def app(api: Api, id: Any = "shop", **descriptor: Any) -> Document:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
+from tests.databases import drop
 from tests.http.harness import Mongo
 from tests.http.rest_harness import Api, serving
 
@@ -332,7 +333,7 @@ async def test_a_database_that_must_not_be_there_is_made_once(
             assert (await api.put(f"/{api.db}", {}, headers=headers)).status == 412
             assert (await api.patch(f"/{made}", {"a": 1}, headers=headers)).status == 412
         finally:
-            mongo_client.drop_database(made)
+            drop(mongo_client, made)
 
 
 # --- writes to many documents ---------------------------------------------------------------------

@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from docgraph.codec.types import ObjectId
+from tests.databases import drop
 from tests.http.harness import Mongo
 from tests.http.rest_harness import Api, serving
 
@@ -349,7 +350,7 @@ async def test_a_database_named_by_a_mount_need_not_exist(
             assert (await api.put("/gql-apps")).status == 201
             assert (await api.get("/")).json == ["gql-apps"]
     finally:
-        mongo_client.drop_database(db)
+        drop(mongo_client, db)
 
 
 async def test_databases_below_a_mount_of_all(mongo_client: Mongo, mongo_uri: str) -> None:
@@ -373,7 +374,7 @@ async def test_databases_below_a_mount_of_all(mongo_client: Mongo, mongo_uri: st
         assert gone.status == 204
         assert db not in mongo_client.list_database_names()
     finally:
-        mongo_client.drop_database(db)
+        drop(mongo_client, db)
 
 
 @pytest.mark.parametrize("name", ["admin", "Config", "LOCAL", "system.x"])
@@ -418,7 +419,7 @@ async def test_a_collection_in_the_shadow_of_a_service_is_not_made(
         assert fine.status == 201
         assert "ping" not in mongo_client[db].list_collection_names()
     finally:
-        mongo_client.drop_database(db)
+        drop(mongo_client, db)
 
 
 async def test_services_answer_at_their_paths_whatever_the_method(api: Api) -> None:

@@ -12,6 +12,7 @@ from bson import Decimal128, Int64
 
 from docgraph.exchange.errors import RequestError
 from docgraph.rest.writes.patch import apply_update
+from tests.databases import drop
 from tests.http.harness import Mongo
 
 DOCUMENT: dict[str, Any] = {
@@ -35,7 +36,7 @@ DOCUMENT: dict[str, Any] = {
 def collection(mongo_client: Mongo) -> Iterator[Any]:
     name = f"test_{uuid4().hex[:16]}"
     yield mongo_client[name]["documents"]
-    mongo_client.drop_database(name)
+    drop(mongo_client, name)
 
 
 @pytest.mark.parametrize(

@@ -111,15 +111,10 @@ async def test_keyset_pages_are_stable_under_inserts_and_deletions(api: Api) -> 
 
 
 async def test_a_keyset_page_does_not_read_the_pages_before(api: Api) -> None:
-    api.things.insert_many({"_id": n, "rank": n // 10} for n in range(2000))
+    api.things.insert_many({"_id": n, "rank": n // 10} for n in range(500))
     api.things.create_index([("rank", 1), ("_id", 1)])
-    path = "/things?pagesize=10&sort=rank&after="
-    pages = 0
-    async for _ in api.follow(path):
-        pages += 1
-        if pages == 150:
-            break
-    examined = await _examined(api, "/things?pagesize=10&sort=rank&after=", 150)
+
+    examined = await _examined(api, "/things?pagesize=10&sort=rank&after=", 40)
 
     assert examined <= 40
 
@@ -368,7 +363,7 @@ async def test_pages_are_whole_however_the_database_finds_the_documents(
     """Decision 12: an index that could serve the sort gives ties no order if it is not used."""
     ages = [1, 2, 3, [1, 3], []] if tags else [1, 2, 3]
     api.things.insert_many(
-        {"_id": n * 37 % 301, "age": ages[n % len(ages)], "team": n % 7} for n in range(301)
+        {"_id": n * 37 % 151, "age": ages[n % len(ages)], "team": n % 7} for n in range(151)
     )
     for keys in _INDEXES[indexes]:
         api.things.create_index(keys)

@@ -25,10 +25,8 @@ from tests.http.rest_harness import Api
 
 pytestmark = pytest.mark.anyio
 
-CHEAP = {"dbRealmAuthenticator": {"bcrypt-complexity": 4}}
 STRONG = {
     "dbRealmAuthenticator": {
-        "bcrypt-complexity": 4,
         "enforce-minimum-password-strength": True,
         "minimum-password-strength": 3,
     }
@@ -61,7 +59,7 @@ async def open_users(service: Service) -> Users:
 
 @module_application
 async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
-    async with guarded(mongo_client, mongo_uri, CHEAP) as service:
+    async with guarded(mongo_client, mongo_uri) as service:
         yield service
 
 
@@ -158,7 +156,7 @@ async def test_too_long_a_password_is_refused(users: Users) -> None:
 
 async def test_a_written_user_can_log_in(mongo_client: Mongo, mongo_uri: str) -> None:
     basic = {"basicAuthMechanism": {"enabled": True}}
-    async with guarded(mongo_client, mongo_uri, CHEAP, basic) as service:
+    async with guarded(mongo_client, mongo_uri, basic) as service:
         users = await open_users(service)
         await allow(service, "path('/things')", "reader")
         service.mongo[service.db].create_collection("things")

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from tests.http.harness import Mongo
 from tests.http.realms import hashed
-from tests.http.tokens import RANDOM, Worker, open_workers
+from tests.http.tokens import RANDOM, Worker, open_workers, sharing_workers
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-async def worker(mongo_client: Mongo, mongo_uri: str, database: str) -> AsyncIterator[Worker]:
+@pytest.fixture(scope="module")
+def shared_workers(mongo_client: Mongo, mongo_uri: str) -> Iterator[Sequence[Worker]]:
     # No rule admits anything but by these services' own code: /roles needs none.
-    async with open_workers(mongo_client, mongo_uri, database, RANDOM) as (one,):
-        mongo_client[database]["users"].insert_many(
+    with sharing_workers(mongo_client, mongo_uri, RANDOM) as shared:
+        mongo_client[shared[0].db]["users"].insert_many(
             [
                 {"_id": "zoë/x", "password": hashed("secret"), "roles": []},
                 {"_id": "root", "password": hashed("secret"), "roles": ["admin"]},
             ]
         )
-        yield one
+        yield shared
+
+
+@pytest.fixture
+def worker(shared_workers: Sequence[Worker]) -> Worker:
+    """Nothing that is asked here changes anything."""
+    (worker,) = shared_workers
+    return worker
 
 
 async def test_own_roles_in_the_order_of_the_account(worker: Worker) -> None:

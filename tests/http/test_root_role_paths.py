@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from pymongo import DeleteMany, InsertOne
 
 from docgraph.access import role_holders
 from docgraph.observe.events import AccessDenied
@@ -51,10 +52,13 @@ Start = Callable[..., Any]
 
 def seed(service: Service, path: str, key: str = "_id") -> None:
     """Nobody but an administrator and somebody else."""
-    service.mongo[service.db]["users"].delete_many({})
+    users = []
     for name, place in zip(("boss", "eve"), PLACES[path], strict=True):
         own = {"_id": name} if key == "_id" else {"_id": name, key: f"{name}@x"}
-        service.insert("users", {**own, **place, "password": "hash", "kind": "x"})
+        users.append({**own, **place, "password": "hash", "kind": "x"})
+    service.mongo[service.db]["users"].bulk_write(
+        [DeleteMany({}), *(InsertOne(user) for user in users)]
+    )
 
 
 @pytest.fixture
@@ -63,9 +67,7 @@ def start(mongo_client: Mongo, mongo_uri: str) -> Start:
 
     @asynccontextmanager
     async def run(path: str, **realm: Any) -> AsyncIterator[Service]:
-        settings = {
-            "dbRealmAuthenticator": {"json-path-roles": path, "bcrypt-complexity": 4, **realm}
-        }
+        settings = {"dbRealmAuthenticator": {"json-path-roles": path, **realm}}
         async with guarded(mongo_client, mongo_uri, settings) as service:
             await allow(service, "path-prefix('/users')", "user", mongo=ALL)
             seed(service, path, realm.get("prop-id", "_id"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -13,7 +13,7 @@ import jwt
 import pytest
 
 from docgraph.exchange import WriteKind
-from tests.http.harness import Mongo, eventually, failing, identity, merge, running
+from tests.http.harness import Document, Mongo, eventually, failing, identity, merge, running
 from tests.http.realms import hashed
 from tests.http.tokens import (
     COOKIES,
@@ -22,8 +22,10 @@ from tests.http.tokens import (
     RANDOM,
     SIGNED,
     Worker,
+    anew,
     open_workers,
     set_clock,
+    sharing_workers,
     until_refused,
 )
 
@@ -31,18 +33,27 @@ pytestmark = pytest.mark.anyio
 MANAGERS = {"random": RANDOM, "signed": SIGNED}
 
 
-@pytest.fixture(params=[1, 2], ids=["one worker", "two workers"])
+@pytest.fixture(scope="module", params=[1, 2], ids=["one worker", "two workers"])
 def count(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
-@pytest.fixture(params=list(MANAGERS))
-async def workers(
-    request: pytest.FixtureRequest, mongo_client: Mongo, mongo_uri: str, database: str, count: int
-) -> AsyncIterator[Sequence[Worker]]:
-    section = MANAGERS[request.param]
-    async with open_workers(mongo_client, mongo_uri, database, section, workers=count) as opened:
-        yield opened
+@pytest.fixture(scope="module", params=list(MANAGERS))
+def manager(request: pytest.FixtureRequest) -> Document:
+    return MANAGERS[request.param]
+
+
+@pytest.fixture(scope="module")
+def shared_workers(
+    mongo_client: Mongo, mongo_uri: str, manager: Document, count: int
+) -> Iterator[Sequence[Worker]]:
+    with sharing_workers(mongo_client, mongo_uri, manager, workers=count) as shared:
+        yield shared
+
+
+@pytest.fixture
+async def workers(shared_workers: Sequence[Worker]) -> Sequence[Worker]:
+    return await anew(shared_workers)
 
 
 def is_signed(token: str) -> bool:
@@ -140,10 +151,10 @@ async def test_a_403_to_a_known_caller_carries_the_token_but_sets_no_cookie(
 
 
 async def test_a_token_is_of_no_use_to_anybody_else(
-    workers: Sequence[Worker], mongo_client: Mongo, database: str
+    workers: Sequence[Worker], mongo_client: Mongo
 ) -> None:
     """A16: other user's id with a good token is 401."""
-    mongo_client[database]["users"].insert_one(
+    mongo_client[workers[0].db]["users"].insert_one(
         {"_id": "bob", "password": hashed("other"), "roles": ["admin"]}
     )
     token = await workers[0].token()
@@ -161,10 +172,11 @@ async def test_a_changed_token_is_refused(workers: Sequence[Worker]) -> None:
 
 
 async def test_new_roles_of_a_login_reach_its_token(
-    workers: Sequence[Worker], mongo_client: Mongo, database: str
+    workers: Sequence[Worker], mongo_client: Mongo
 ) -> None:
     old = await workers[0].token()
-    mongo_client[database]["users"].update_one({"_id": "ada"}, {"$set": {"roles": ["other"]}})
+    users = mongo_client[workers[0].db]["users"]
+    users.update_one({"_id": "ada"}, {"$set": {"roles": ["other"]}})
     new = await workers[-1].token()
     told = (await workers[0].ask("/whoami", login=f"ada:{new}")).json()
     assert told["roles"] == ["other"]
@@ -292,22 +304,22 @@ async def test_changing_anything_else_of_a_user_ends_nothing(workers: Sequence[W
     assert await workers[-1].status(login=f"ada:{token}") == 200
 
 
-@pytest.mark.parametrize("change", ["delete", "password", "replace"])
 async def test_what_somebody_does_in_the_database_itself_counts_by_the_change_stream(
-    workers: Sequence[Worker], mongo_client: Mongo, database: str, change: str
+    mongo_client: Mongo, mongo_uri: str, database: str, manager: Document, count: int
 ) -> None:
     """Decision 32, A21."""
-    token = await workers[0].token()
     users = mongo_client[database]["users"]
-    match change:
-        case "delete":
-            users.delete_one({"_id": "ada"})
-        case "password":
-            users.update_one({"_id": "ada"}, {"$set": {"password": hashed("another")}})
-        case _:
-            users.replace_one({"_id": "ada"}, {"_id": "ada", "password": hashed("another")})
-    for worker in workers:
-        await until_refused(worker, login=f"ada:{token}")
+    secret, another = hashed("secret"), hashed("another")
+    users.insert_many([{"_id": name, "password": secret} for name in ("bob", "cyd")])
+    async with open_workers(mongo_client, mongo_uri, database, manager, workers=count) as workers:
+        tokens = {name: await workers[0].token(name) for name in ("ada", "bob", "cyd")}
+
+        users.delete_one({"_id": "ada"})
+        users.update_one({"_id": "bob"}, {"$set": {"password": another}})
+        users.replace_one({"_id": "cyd"}, {"_id": "cyd", "password": another})
+
+        for worker, (name, token) in product(workers, tokens.items()):
+            await until_refused(worker, login=f"{name}:{token}")
 
 
 # --- instances ------------------------------------------------------------------------------------
@@ -362,10 +374,25 @@ async def test_revocations_outlive_the_instance(
 # --- signed tokens --------------------------------------------------------------------------------
 
 
+SHORT = {"jwtTokenManager": {"audience": ["api", "other"], "ttl": 5, "srv-uri": "/my/token"}}
+
+
+@pytest.fixture(scope="module")
+def shared_signed(mongo_client: Mongo, mongo_uri: str) -> Iterator[Sequence[Worker]]:
+    with sharing_workers(mongo_client, mongo_uri, SIGNED, SHORT) as shared:
+        yield shared
+
+
 @pytest.fixture
-async def signed(mongo_client: Mongo, mongo_uri: str, database: str) -> AsyncIterator[Worker]:
-    section = {"jwtTokenManager": {"audience": ["api", "other"], "ttl": 5, "srv-uri": "/my/token"}}
-    async with open_workers(mongo_client, mongo_uri, database, SIGNED, section) as (worker,):
+async def signed(shared_signed: Sequence[Worker]) -> Worker:
+    (worker,) = await anew(shared_signed)
+    return worker
+
+
+@pytest.fixture
+async def lone_signed(mongo_client: Mongo, mongo_uri: str, database: str) -> AsyncIterator[Worker]:
+    """A worker of one test, which may set its clock."""
+    async with open_workers(mongo_client, mongo_uri, database, SIGNED, SHORT) as (worker,):
         yield worker
 
 
@@ -396,16 +423,16 @@ async def test_uri_of_the_service_goes_before_srv_uri(mongo_client: Mongo, mongo
 
 
 async def test_renewal_makes_a_new_token_on_any_request_and_reads_the_user_again(
-    signed: Worker, mongo_client: Mongo, database: str
+    lone_signed: Worker, mongo_client: Mongo, database: str
 ) -> None:
     """A17, decisions 29 and 32."""
-    token = await signed.token()
+    token = await lone_signed.token()
     mongo_client[database]["users"].update_one({"_id": "ada"}, {"$set": {"roles": ["fewer"]}})
-    plain = await signed.ask("/whoami", login=f"ada:{token}")
+    plain = await lone_signed.ask("/whoami", login=f"ada:{token}")
     assert plain.headers["auth-token"] == token
     later = time.time() + 30
-    set_clock(signed, lambda: later)
-    renewed = await signed.ask("/whoami?renew-auth-token", login=f"ada:{token}")
+    set_clock(lone_signed, lambda: later)
+    renewed = await lone_signed.ask("/whoami?renew-auth-token", login=f"ada:{token}")
     new = renewed.headers["auth-token"]
     old_claims, claims = (
         jwt.decode(one, options={"verify_signature": False}) for one in (token, new)
@@ -413,16 +440,16 @@ async def test_renewal_makes_a_new_token_on_any_request_and_reads_the_user_again
     assert claims["exp"] > old_claims["exp"]
     assert claims["jti"] != old_claims["jti"]
     assert claims["roles"] == ["fewer"]
-    assert await signed.status(login=f"ada:{new}") == 200
-    assert await signed.status(login=f"ada:{token}") == 200
+    assert await lone_signed.status(login=f"ada:{new}") == 200
+    assert await lone_signed.status(login=f"ada:{token}") == 200
 
 
 async def test_nobody_renews_the_token_of_a_user_who_is_gone(
-    signed: Worker, mongo_client: Mongo, database: str
+    lone_signed: Worker, mongo_client: Mongo, database: str
 ) -> None:
-    token = await signed.token()
+    token = await lone_signed.token()
     mongo_client[database]["users"].delete_one({"_id": "ada"})
-    reply = await signed.ask("/whoami?renew-auth-token", login=f"ada:{token}")
+    reply = await lone_signed.ask("/whoami?renew-auth-token", login=f"ada:{token}")
     assert reply.status_code == 401
     assert "auth-token" not in reply.headers
 
@@ -457,14 +484,14 @@ async def test_claims_that_do_not_hold_are_refused(signed: Worker, changes: Any)
     assert await signed.status(login=f"ada:{forged}") == 401
 
 
-async def test_a_token_is_over_at_its_end(signed: Worker) -> None:
+async def test_a_token_is_over_at_its_end(lone_signed: Worker) -> None:
     """A16."""
-    token = await signed.token()
+    token = await lone_signed.token()
     end = jwt.decode(token, options={"verify_signature": False})["exp"]
     statuses = []
     for now in (end - 1, end, end + 1):
-        set_clock(signed, lambda now=now: now)
-        statuses.append(await signed.status(login=f"ada:{token}"))
+        set_clock(lone_signed, lambda now=now: now)
+        statuses.append(await lone_signed.status(login=f"ada:{token}"))
     assert statuses == [200, 401, 401]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, ClassVar
+from uuid import uuid4
 
 import bcrypt
 import pytest
@@ -22,7 +23,9 @@ from docgraph.exchange.errors import (
 from docgraph.plugins.kinds import DataInterceptor, Provider
 from docgraph.server.app import Docgraph
 from docgraph.server.builtin import BUILTIN
+from tests.databases import drop
 from tests.http.harness import Mongo, eventually
+from tests.http.hosts import module_application
 from tests.http.realms import Realm, hashed, open_realm
 
 pytestmark = pytest.mark.anyio
@@ -70,11 +73,43 @@ def open_(mongo_client: Mongo, mongo_uri: str, database: str) -> Open:
     return open_this
 
 
+@asynccontextmanager
+async def open_shared(mongo: Mongo, uri: str, **options: Any) -> AsyncIterator[Realm]:
+    """A realm for many tests, with a database of its own."""
+    db = f"test_{uuid4().hex[:16]}"
+    try:
+        async with open_realm(mongo, uri, db, **options) as realm:
+            yield realm
+    finally:
+        drop(mongo, db)
+
+
+@module_application
+async def shared_realm(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Realm]:
+    async with open_shared(mongo_client, mongo_uri) as realm:
+        yield realm
+
+
 @pytest.fixture
-async def realm(open_: Open, mongo_client: Mongo, database: str) -> AsyncIterator[Realm]:
-    mongo_client[database]["users"].insert_one(dict(ADA))
-    async with open_() as opened:
-        yield opened
+async def realm(shared_realm: Realm) -> Realm:
+    """With Ada alone."""
+    await shared_realm.write(WriteKind.DELETE, filter={}, many=True)
+    shared_realm.users.insert_one(dict(ADA))
+    return shared_realm
+
+
+@module_application
+async def shared_ending_realm(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Realm]:
+    async with open_shared(mongo_client, mongo_uri, plugins=WITH_ENDED) as realm:
+        yield realm
+
+
+@pytest.fixture
+async def ending_realm(shared_ending_realm: Realm) -> Realm:
+    """With nobody, for whom nothing has ended."""
+    await shared_ending_realm.write(WriteKind.DELETE, filter={}, many=True)
+    Ended.users.clear()
+    return shared_ending_realm
 
 
 def is_hash_of(stored: Any, password: str) -> bool:
@@ -265,26 +300,24 @@ async def test_digest_secrets_need_a_name(open_: Open) -> None:
     ],
 )
 async def test_tokens_end_with_the_user_and_with_the_password(
-    open_: Open, write: Write, users: list[str]
+    ending_realm: Realm, write: Write, users: list[str]
 ) -> None:
     """Decision 32."""
-    async with open_(plugins=WITH_ENDED) as realm:
-        realm.users.insert_many([dict(ADA), {**ADA, "_id": "bob"}])
-        await realm.service.write("users", write)
-        assert sorted(Ended.users) == users
+    ending_realm.users.insert_many([dict(ADA), {**ADA, "_id": "bob"}])
+    await ending_realm.service.write("users", write)
+    assert sorted(Ended.users) == users
 
 
-async def test_a_write_that_fails_ends_nothing(open_: Open) -> None:
-    async with open_(plugins=WITH_ENDED) as realm:
-        realm.users.insert_one(dict(ADA))
-        with pytest.raises(StoreError):
-            await realm.write(
-                WriteKind.UPDATE,
-                update={"$set": {"password": "n"}, "$inc": {"roles": 1}},
-                filter={"_id": "ada"},
-            )
-        await realm.insert({"_id": "joe"})
-        assert Ended.users == []
+async def test_a_write_that_fails_ends_nothing(ending_realm: Realm) -> None:
+    ending_realm.users.insert_one(dict(ADA))
+    with pytest.raises(StoreError):
+        await ending_realm.write(
+            WriteKind.UPDATE,
+            update={"$set": {"password": "n"}, "$inc": {"roles": 1}},
+            filter={"_id": "ada"},
+        )
+    await ending_realm.insert({"_id": "joe"})
+    assert Ended.users == []
 
 
 async def test_each_write_moves_the_generation_of_users(realm: Realm) -> None:
@@ -302,24 +335,25 @@ async def test_each_write_moves_the_generation_of_users(realm: Realm) -> None:
 
 async def test_no_read_gives_the_password_back(realm: Realm) -> None:
     store, db = realm.service.app.store, realm.db
-    realm.service.mongo[db]["posts"].insert_one({"_id": 1, "author": "ada"})
+    posts = realm.service.mongo[db]["posts"]
+    posts.insert_one({"_id": 1, "author": "ada"})
     join = {"from": "users", "localField": "author", "foreignField": "_id", "as": "who"}
-    everything = [
-        await store.read(realm.place(), Read(), deadline=SOON),
-        await store.find(db, "users", {}, limit=10, deadline=SOON),
-        await store.aggregate(db, "users", [], limit=10, deadline=SOON),
-        await store.aggregate(
-            db, "users", [{"$project": {"x": "$password"}}], limit=10, deadline=SOON
-        ),
-        await store.aggregate(
+    everything = (
+        store.read(realm.place(), Read(), deadline=SOON),
+        store.find(db, "users", {}, limit=10, deadline=SOON),
+        store.aggregate(db, "users", [], limit=10, deadline=SOON),
+        store.aggregate(db, "users", [{"$project": {"x": "$password"}}], limit=10, deadline=SOON),
+        store.aggregate(
             db, "users", [{"$project": {"x": {"$objectToArray": "$$ROOT"}}}], limit=9, deadline=SOON
         ),
-        await store.aggregate(db, "posts", [{"$lookup": join}], limit=10, deadline=SOON),
-        await store.aggregate(db, "posts", [{"$unionWith": "users"}], limit=10, deadline=SOON),
-    ]
-    for documents in everything:
+        store.aggregate(db, "posts", [{"$lookup": join}], limit=10, deadline=SOON),
+        store.aggregate(db, "posts", [{"$unionWith": "users"}], limit=10, deadline=SOON),
+    )
+    for read in everything:
+        documents = await realm.service.there(read)
         assert documents
         assert "$2b$" not in repr(documents)
+    posts.drop()
 
 
 @pytest.mark.parametrize(
@@ -333,23 +367,24 @@ async def test_no_read_gives_the_password_back(realm: Realm) -> None:
 async def test_nobody_filters_or_sorts_by_the_password(
     realm: Realm, filter: dict[str, Any]
 ) -> None:
-    with pytest.raises(SecurityViolation):
-        await realm.service.app.store.read(realm.place(), Read(filter=filter), deadline=SOON)
-    with pytest.raises(SecurityViolation):
-        await realm.service.app.store.read(
-            realm.place(), Read(sort=[("password", 1)]), deadline=SOON
-        )
+    store = realm.service.app.store
+    for read in (Read(filter=filter), Read(sort=[("password", 1)])):
+        with pytest.raises(SecurityViolation):
+            await realm.service.there(store.read(realm.place(), read, deadline=SOON))
     with pytest.raises(SecurityViolation):
         await realm.write(WriteKind.DELETE, filter=filter, many=True)
     assert realm.users.count_documents({}) == 1
 
 
 async def test_change_streams_do_not_show_it_either(realm: Realm) -> None:
-    store = realm.service.app.store
-    async with store.watch(realm.db, "users") as changes:
-        await realm.update("ada", set={"password": "new", "x": 1})
-        await realm.insert({"_id": "joe", "password": "y"})
-        events = [await anext(changes), await anext(changes)]
+    async def watch() -> list[Any]:
+        async with realm.service.app.store.watch(realm.db, "users") as changes:
+            await realm.update("ada", set={"password": "new", "x": 1})
+            await realm.insert({"_id": "joe", "password": "y"})
+            return [await anext(changes), await anext(changes)]
+
+    events = await realm.service.there(watch())
+
     assert events[0]["fullDocument"]["x"] == 1
     assert "$2b$" not in repr(events)
 

@@ -1,13 +1,17 @@
-"""Applications with users, tokens and cookies: one worker, several of them, two instances."""
+"""Applications with users, tokens and cookies: one worker, several of them, two instances.
+
+`open_workers` starts them for a test, `sharing_workers` for a module whose tests begin `anew`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from uuid import uuid4
 
 import httpx2
 
@@ -17,9 +21,12 @@ from docgraph.auth.tokens.revocation_watch import RevocationsWatcher
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.plugins.kinds import Kind
 from docgraph.server.app import Docgraph
-from tests.http.harness import Document, Mongo, eventually, merge, starting, until
+from tests.databases import drop
+from tests.http.harness import Document, Mongo, eventually, merge, starting, until, work_there
+from tests.http.hosts import hosted
 from tests.http.realms import COST, hashed
 
+T = TypeVar("T")
 KEY = "a key of more than thirty-two bytes for tests"
 RANDOM: Document = {"rndTokenManager": {"enabled": True}}
 SIGNED: Document = {
@@ -50,6 +57,12 @@ class Worker:
     app: Docgraph
     client: httpx2.AsyncClient
     db: str
+    users: Any  # their collection, behind the back of the server
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+
+    async def there(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of work in the loop that the application lives in."""
+        return await work_there(self.loop, work)
 
     async def ask(
         self, path: str, *, method: str = "GET", login: str | None = None, **headers: str
@@ -58,8 +71,12 @@ class Worker:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if login is not None:
             named["authorization"] = f"Basic {b64encode(login.encode()).decode()}"
+        return await self.send(method, path, headers=named)
+
+    async def send(self, method: str, path: str, **options: Any) -> httpx2.Response:
+        """A request with just these headers and that body."""
         self.client.cookies.clear()  # a test says itself which cookie is sent
-        return await self.client.request(method, path, headers=named)
+        return await self.there(self.client.request(method, path, **options))
 
     async def token(self, user: str = "ada", password: str = "secret") -> str:
         """The token that a login by password gets."""
@@ -72,11 +89,9 @@ class Worker:
 
     async def write(self, kind: WriteKind, **parts: Any) -> None:
         """A write to the users, as REST and the command line make it."""
-        await self.app.store.write(
-            Resource(ResourceType.COLLECTION, self.db, "users"),
-            Write(kind, **parts),
-            deadline=Deadline.after_ms(30_000),
-        )
+        place = Resource(ResourceType.COLLECTION, self.db, "users")
+        deadline = Deadline.after_ms(30_000)
+        await self.there(self.app.store.write(place, Write(kind, **parts), deadline=deadline))
 
 
 @asynccontextmanager
@@ -95,9 +110,50 @@ async def open_workers(
         {"_id": "ada"}, {**ADA, "password": hashed("secret")}, upsert=True
     )
     async with starting(uri, merged, workers=workers) as started:
-        opened = [Worker(app, client, db) for app, client in started]
+        opened = [Worker(app, client, db, mongo[db]["users"]) for app, client in started]
         await asyncio.gather(*(until_following(worker) for worker in opened))
         yield opened
+
+
+@contextmanager
+def sharing_workers(
+    mongo: Mongo, uri: str, *settings: Mapping[str, Any], workers: int = 1, db: str = ""
+) -> Iterator[Sequence[Worker]]:
+    """The same for the tests of a module, in a loop and with a database of their own."""
+    db = db or f"test_{uuid4().hex[:16]}"
+    try:
+        with hosted(open_workers(mongo, uri, db, *settings, workers=workers)) as opened:
+            yield opened
+    finally:
+        drop(mongo, db)
+
+
+async def anew(workers: Sequence[Worker]) -> Sequence[Worker]:
+    """These workers with nobody but `ada` among the users, who has no token yet."""
+    worker = workers[0]
+    found = list(worker.users.find({}, {"password": 0, "_etag": 0}))
+    reply = await worker.ask("/whoami", login="ada:secret")
+    if found == [ADA] and reply.status_code == 200:
+        place = reply.headers["auth-token-location"]
+        assert await worker.status(place, method="DELETE", login="ada:secret") == 204
+        return workers
+    await worker.write(WriteKind.DELETE, filter={}, many=True)
+    await worker.write(WriteKind.INSERT, documents=({**ADA, "password": "secret"},))
+    await _until_told(workers)
+    return workers
+
+
+async def _until_told(workers: Sequence[Worker]) -> None:
+    """Wait until the change streams have told of all that was done to users.
+
+    Of a user who was deleted they tell later than `anew` makes another one of the name, whose
+    first token would end.
+    """
+    last = uuid4().hex
+    workers[0].users.insert_one({"_id": last})
+    workers[0].users.delete_one({"_id": last})
+    revocations = [worker.app.plugins.values["token-revocations"] for worker in workers]
+    await eventually(lambda: all(one._stamps.find(last) for one in revocations))
 
 
 async def until_following(worker: Worker) -> None:
@@ -134,7 +190,9 @@ __all__ = [
     "RANDOM",
     "SIGNED",
     "Worker",
+    "anew",
     "open_workers",
     "set_clock",
+    "sharing_workers",
     "until_refused",
 ]

@@ -16,6 +16,7 @@ from docgraph.graphql.apps.app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.execute import joined
 from docgraph.graphql.sections import Graphql
+from tests.databases import drop
 from tests.properties.engine_cases import make_case
 from tests.properties.engine_queries import QueryMaker
 from tests.properties.engine_runner import Engine
@@ -65,7 +66,7 @@ def check_seed(engine: Engine, client: MongoClient[dict[str, Any]], seed: int) -
             for _ in range(QUERIES):
                 check_query(engine, oracle, app, QueryMaker(app.schema, case.random))
         finally:
-            client.drop_database(database)
+            drop(client, database)
 
 
 async def never(*_: Any) -> None:

@@ -15,6 +15,7 @@ from pymongo.collection import Collection
 
 from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
+from tests.databases import drop
 
 Document = dict[str, Any]
 Told = tuple[str, Any, Document | None]
@@ -180,7 +181,7 @@ def things(mongo_client: MongoClient[Document]) -> Iterator[Things]:
     name = f"test_{uuid4().hex[:16]}"
     images = {"enabled": True}
     yield mongo_client[name].create_collection("things", changeStreamPreAndPostImages=images)
-    mongo_client.drop_database(name)
+    drop(mongo_client, name)
 
 
 @settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -106,7 +106,8 @@ class ChangeEvents:
         assert self._stream is not None  # noqa: S101 - it is open
         if self._unjudged is not None:
             return await self._tell(self._unjudged)
-        self._token = self._stream.resume_token
+        if self._judge is not None:  # the driver copies it, which takes longer than the event does
+            self._token = self._stream.resume_token
         with translated():
             event = await self._stream.try_next()
             if event is None:

@@ -17,6 +17,7 @@ from pymongo import MongoClient
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import DocgraphError, NotSupported, SecurityViolation
 from docgraph.store import Key, Store
+from tests.databases import drop
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +56,7 @@ def database(mongo_client: Sync) -> Iterator[str]:
     users.create_index({"place": "2d"})
     users.create_index({"$**": "text"})
     yield name
-    mongo_client.drop_database(name)
+    drop(mongo_client, name)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from pymongo.collection import Collection
 from docgraph.exchange import Deadline
 from docgraph.exchange.errors import NotFound, NotSupported, StoreUnavailable
 from docgraph.store import ChangeEvents, Store
+from tests.databases import drop
 from tests.http.harness import UNREACHABLE, failing
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +31,7 @@ SOON = Deadline.never()
 def database(mongo_client: Sync) -> Iterator[str]:
     name = f"test_{uuid4().hex[:16]}"
     yield name
-    mongo_client.drop_database(name)
+    drop(mongo_client, name)
 
 
 @pytest.fixture

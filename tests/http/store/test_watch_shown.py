@@ -13,6 +13,7 @@ from pymongo.collection import Collection
 
 from docgraph.store import ChangeEvents, Store
 from docgraph.store.guard.events import hide_in_events
+from tests.databases import drop
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +53,7 @@ def module_database(mongo_client: Sync) -> Iterator[str]:
     """One for all these tests."""
     name = f"test_{uuid4().hex[:16]}"
     yield name
-    mongo_client.drop_database(name)
+    drop(mongo_client, name)
 
 
 def watch(store: Store, things: Things, *stages: Any, **options: Any) -> ChangeEvents:

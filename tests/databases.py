@@ -1,0 +1,46 @@
+"""Databases of tests: where the files of a `mongod` lie, and how a database goes away."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pymongo import MongoClient
+
+_MEMORY = Path("/dev/shm")
+_ENOUGH = 4 << 30  # bytes; many times what the largest documents of tests take
+
+
+@cache
+def find_memory() -> Path | None:
+    """A directory whose files are in memory, if there is one with room for all that tests write.
+
+    What is lost with the machine nobody reads again.
+    """
+    has_room = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ENOUGH
+    return _MEMORY if has_room else None
+
+
+def data_directory() -> tempfile.TemporaryDirectory[str]:
+    """A directory for the data of a `mongod`, in memory where that is possible.
+
+    A new collection is several files, each of them written through to the disk: that takes
+    most of the time of a small test.
+    """
+    return tempfile.TemporaryDirectory(prefix="docgraph-tests-", dir=find_memory())
+
+
+def drop(mongo: MongoClient[Any], database: str) -> None:
+    """Drop a database by its collections: `dropDatabase` waits a tenth of a second.
+
+    It waits for the journal without asking for it.
+    """
+    names = mongo[database].list_collection_names()
+    for name in names:
+        if not name.startswith("system."):
+            mongo[database].drop_collection(name)
+    if any(name.startswith("system.") for name in names):
+        mongo.drop_database(database)
