@@ -182,7 +182,12 @@ class ToolsService(Service):
         def read() -> Wanted:
             return read_wanted(read_body(body, request.content_type), known)
 
-        return read() if len(body) <= _SHORT else await run_blocking(self._lane, read)
+        if len(body) > _SHORT:
+            return await run_blocking(self._lane, read)
+        content = read_body(body, request.content_type)
+        if "definition" in content:  # few bytes of YAML may stand for very many values
+            return await run_blocking(self._lane, read_wanted, content, known)
+        return read_wanted(content, known)
 
     def render_error(self, error: DocgraphError) -> Body | None:
         """As the endpoint of the app, where a query is wrong; the general shape otherwise."""
