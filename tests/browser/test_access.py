@@ -301,4 +301,7 @@ def test_every_part_is_open_to_screen_readers_and_narrow_screens(
         page.get_by_role("button", name="Why?").wait_for()
         assert window.find_barriers() == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        last = page.get_by_role("tab", name="Look as").bounding_box()
+        assert last is not None
+        assert last["x"] + last["width"] <= 360
         assert page.locator("main img, main script").count() == 0

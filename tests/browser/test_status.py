@@ -145,6 +145,11 @@ def test_axe_finds_nothing_serious_on_live_and_status_and_narrow_screens_are_eno
         assert window.find_barriers() == []
         window.page.get_by_role("link", name="seen / all").click()
         window.page.get_by_text("Connected since").wait_for()
+        label = window.page.get_by_text("Type", exact=True).bounding_box()
+        choice = window.page.get_by_label("Type", exact=True).bounding_box()
+        assert label is not None
+        assert choice is not None
+        assert choice["y"] < label["y"] < choice["y"] + choice["height"]
         collection.insert_one({"text": "long " * 50})
         rows(window).first.press("Enter")
         window.page.get_by_role("list", name="Event", exact=True).wait_for()
