@@ -276,7 +276,10 @@ def test_a_restricted_user_is_told_what_to_do_and_sees_what_rules_open(window: W
     page.get_by_role("heading", name=READER).wait_for()
     page.get_by_role("tab", name="Users").press("ArrowRight")
     page.get_by_text("are for the root role, admin").wait_for()
+    page.get_by_role("tab", name="Why").click()
+    page.get_by_role("heading", name="Explanations are for the root role").wait_for()
     page.get_by_role("tab", name="Look as").click()
+    page.get_by_role("heading", name="Looking as others is for the root role").wait_for()
     page.get_by_text("you do not have it").wait_for()
 
 
