@@ -276,7 +276,10 @@ def test_a_restricted_user_is_told_what_to_do_and_sees_what_rules_open(window: W
     page.get_by_role("heading", name=READER).wait_for()
     page.get_by_role("tab", name="Users").press("ArrowRight")
     page.get_by_text("are for the root role, admin").wait_for()
+    page.get_by_role("tab", name="Why").click()
+    page.get_by_role("heading", name="Explanations are for the root role").wait_for()
     page.get_by_role("tab", name="Look as").click()
+    page.get_by_role("heading", name="Looking as others is for the root role").wait_for()
     page.get_by_text("you do not have it").wait_for()
 
 
@@ -301,4 +304,7 @@ def test_every_part_is_open_to_screen_readers_and_narrow_screens(
         page.get_by_role("button", name="Why?").wait_for()
         assert window.find_barriers() == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        last = page.get_by_role("tab", name="Look as").bounding_box()
+        assert last is not None
+        assert last["x"] + last["width"] <= 360
         assert page.locator("main img, main script").count() == 0

@@ -25,7 +25,7 @@ from tests.http.harness import Mongo
 from tests.http.realms import render_basic
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator
+    from playwright.sync_api import Browser, Locator, ViewportSize
 
 ASKED, WRONG = 7, 3
 SHARES = (0.5, 0.95, 0.99)
@@ -137,7 +137,8 @@ def test_axe_finds_nothing_serious_on_live_and_status_and_narrow_screens_are_eno
     browser: Browser, place: Place, scheme: str, width: int
 ) -> None:
     collection = declare(place, "seen", {"uri": "all", "stages": []})
-    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 720}}
+    viewport: ViewportSize = {"width": width, "height": 720}
+    options = {"color_scheme": scheme, "viewport": viewport}
     with open_window(browser, place, **options) as window:
         window.open("/live")
         window.log_in()
@@ -145,6 +146,14 @@ def test_axe_finds_nothing_serious_on_live_and_status_and_narrow_screens_are_eno
         assert window.find_barriers() == []
         window.page.get_by_role("link", name="seen / all").click()
         window.page.get_by_text("Connected since").wait_for()
+        for narrow in (360, 400, 440):
+            window.page.set_viewport_size({"width": narrow, "height": 720})
+            label = window.page.get_by_text("Type", exact=True).bounding_box()
+            choice = window.page.get_by_label("Type", exact=True).bounding_box()
+            assert label is not None
+            assert choice is not None
+            assert choice["y"] < label["y"] < choice["y"] + choice["height"]
+        window.page.set_viewport_size(viewport)
         collection.insert_one({"text": "long " * 50})
         rows(window).first.press("Enter")
         window.page.get_by_role("list", name="Event", exact=True).wait_for()

@@ -82,6 +82,24 @@ async def test_the_realm_is_for_the_root_role_unless_a_rule_says_more(service: S
     assert (await service.request("POST", "/_tools/realm", json={}, headers=ADMIN)).status == 405
 
 
+async def test_options_and_hints_name_what_a_tool_takes(service: Service) -> None:
+    """What a browser asks before it asks from another origin, and what a mistake is told."""
+    taken = {
+        "realm": "GET, HEAD, OPTIONS",
+        "rules": "GET, POST, HEAD, OPTIONS",
+        "matrix": "GET, POST, HEAD, OPTIONS",
+        "check": "POST, OPTIONS",
+    }
+    for tool, methods in taken.items():
+        reply = await service.request("OPTIONS", f"/_tools/{tool}")
+        assert (tool, reply.headers["Allow"]) == (tool, methods)
+        assert reply.headers["Access-Control-Allow-Methods"] == methods
+    hints = {"rules?rule=x": "it takes none", "matrix?request=x": "there are: app, role, user"}
+    for address, hint in hints.items():
+        reply = await read(service, address)
+        assert (reply.status, reply.json["hint"]) == (400, hint)
+
+
 async def test_a_realm_that_the_rest_api_does_not_have_has_no_path(
     mongo_client: Mongo, mongo_uri: str
 ) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from docgraph.access.definitions import limits
 from docgraph.graphql.apps import questions
 from docgraph.graphql.definition.schema import parse_schema
 from docgraph.store.facts import Facts
+from docgraph.tools.draft import Draft, read_draft
 from tests.http.access_harness import ADMIN, allow, caller, guarded
 from tests.http.harness import Document, Mongo, Service, build_definition, failing
 from tests.http.hosts import module_application
@@ -37,6 +39,15 @@ def build(fields: Iterable[Document]) -> Document:
     mapped = {f"f{index}": one for index, one in enumerate(fields)}
     schema = f"type Query {{ {' '.join(f'{name}: [T]' for name in mapped)} }} type T {{ a: Int }}"
     return build_definition("bounds", schema, {"Query": mapped})
+
+
+def is_on_event_loop() -> bool:
+    """Whether others wait for what runs here."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 async def check(
@@ -128,6 +139,27 @@ async def test_a_draft_is_examined_once(service: Service, monkeypatch: pytest.Mo
 
     assert reply.json == {"data": {"f0": [{"a": None}]}}
     assert parsed == [definition["schema"]]
+
+
+async def test_a_short_text_that_stands_for_very_many_values_is_read_off_the_event_loop(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Aliases of YAML multiply: below a thousand bytes can be two hundred thousand values."""
+    read: list[bool] = []
+
+    def notice(source: Mapping[str, Any]) -> Draft:
+        read.append(is_on_event_loop())
+        return read_draft(source)
+
+    monkeypatch.setattr("docgraph.tools.wanted.read_draft", notice)
+    twenty = ", ".join(["*a"] * 20)
+    definition = {"_id": "bounds", "schema": "type Query { a: Int }"}
+    definition["mappings"] = f"a: &a [1, 2, 3]\nb: [{twenty}]"
+
+    found = await check(service, definition)
+
+    assert not found["valid"]
+    assert read == [False]
 
 
 async def test_a_draft_has_a_time_limit_where_queries_have_none(

@@ -144,17 +144,20 @@ class ToolsService(Service):
 
     def parse(self, exchange: Exchange) -> ToolRequest:
         """Which tool."""
-        below = exchange.request.segments[self._base :]
-        if len(below) != 1 or below[0] not in _MEMBERS:
+        tool = self._find_tool(exchange)
+        if tool not in _MEMBERS:
             tools = ", ".join(_MEMBERS)
             raise NotFound("there is no such tool", hint=f"there are {tools}")
-        return ToolRequest(tool=below[0])
+        return ToolRequest(tool=tool)
+
+    def _find_tool(self, exchange: Exchange) -> str:
+        """What the path names below that of the service, if it is a single segment."""
+        below = exchange.request.segments[self._base :]
+        return below[0] if len(below) == 1 else ""
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
         """POST, where there is a tool; what needs no body can be read."""
-        parsed = exchange.parsed
-        tool = parsed.tool if isinstance(parsed, ToolRequest) else ""
-        return _METHODS.get(tool, _POST)
+        return _METHODS.get(self._find_tool(exchange), _POST)
 
     def time_limit_ms(self, exchange: Exchange) -> int:
         """That of queries, or its own where that is less: what is tried may be far from ready."""
@@ -182,7 +185,12 @@ class ToolsService(Service):
         def read() -> Wanted:
             return read_wanted(read_body(body, request.content_type), known)
 
-        return read() if len(body) <= _SHORT else await run_blocking(self._lane, read)
+        if len(body) > _SHORT:
+            return await run_blocking(self._lane, read)
+        content = read_body(body, request.content_type)
+        if "definition" in content:  # few bytes of YAML may stand for very many values
+            return await run_blocking(self._lane, read_wanted, content, known)
+        return read_wanted(content, known)
 
     def render_error(self, error: DocgraphError) -> Body | None:
         """As the endpoint of the app, where a query is wrong; the general shape otherwise."""

@@ -121,12 +121,15 @@ def _check_size(content: Any) -> None:
 def read_parameters(request: Request, known: Collection[str]) -> dict[str, Any]:
     """The same members as parameters of a GET: `role` may be repeated."""
     query = request.query
+    takes = {
+        "role" if one == "roles" else one: one for one in known if _MEMBERS[one] in (str, list)
+    }
     content: dict[str, Any] = {}
     for name in sorted(query.names()):
-        member = "roles" if name == "role" else name
-        if member not in known or _MEMBERS[member] not in (str, list):
-            takes = ", ".join("role" if one == "roles" else one for one in known)
-            raise RequestError(f"unknown parameter {name[:100]!r}", hint=f"there are: {takes}")
+        member = takes.get(name)
+        if member is None:
+            hint = f"there are: {', '.join(takes)}" if takes else "it takes none"
+            raise RequestError(f"unknown parameter {name[:100]!r}", hint=hint)
         content[member] = query.get_list(name) if member == "roles" else query.get(name)
     return content
 

@@ -2,20 +2,14 @@
 
 import { useState } from "preact/hooks";
 import { lookAs, useLooking } from "../../api/looking.js";
-import { sessionState } from "../../api/session.js";
-import { useStore } from "../../api/store.js";
-import { Button, Empty } from "../../parts/basic.js";
+import { Button } from "../../parts/basic.js";
 import { LookingBanner } from "../../parts/LookingBanner.js";
 import { address, go } from "../../shell/router.js";
 import { WhomField, asOf, isComplete, nobodyChosen } from "./Whom.js";
 
-export function LookAs({ rootRole }: { rootRole: string | null }) {
-  const { login } = useStore(sessionState);
+export function LookAs() {
   const looking = useLooking();
   const [chosen, setChosen] = useState(nobodyChosen);
-  if (rootRole === null || !(login?.roles ?? []).includes(rootRole)) {
-    return <Empty title="Looking as others is for the root role"><p>{rootRole === null ? "This server has none." : `It is called ${rootRole} here, and you do not have it.`}</p></Empty>;
-  }
   const begin = (event: Event) => {
     event.preventDefault();
     lookAs(asOf(chosen));

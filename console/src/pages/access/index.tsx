@@ -10,6 +10,7 @@ import { address, go } from "../../shell/router.js";
 import { useCallerEffect } from "../data/useCallerEffect.js";
 import { LookAs } from "./LookAs.js";
 import { NotOpen } from "./NotOpen.js";
+import { RootOnly } from "./RootOnly.js";
 import { Rules } from "./Rules.js";
 import { Users } from "./Users.js";
 import { Why } from "./Why.js";
@@ -36,8 +37,8 @@ export default function AccessPage({ rest, hash }: PageProps) {
       {found.kind === "ready" && (
         <Tabs label="Parts of Access" tabs={sections} selected={section} onSelect={(key) => go(address("access", key))}>
           {section === "users" && <Users key={owner} realm={found.realm} hash={hash} />}
-          {section === "why" && <Why key={owner} hash={hash} />}
-          {section === "look" && <LookAs rootRole={found.realm.rootRole} />}
+          {section === "why" && <RootOnly title="Explanations are for the root role" rootRole={found.realm.rootRole}><Why key={owner} hash={hash} /></RootOnly>}
+          {section === "look" && <RootOnly title="Looking as others is for the root role" rootRole={found.realm.rootRole}><LookAs /></RootOnly>}
           {section === "rules" && <Rules key={owner} owner={owner} realm={found.realm} hash={hash} />}
         </Tabs>
       )}

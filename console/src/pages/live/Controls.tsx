@@ -24,11 +24,13 @@ export function Controls({ followed: { contact, journal, change }, type, onType 
     <div class="live-controls">
       <p class={`live-contact live-${contact.kind}`} role="status">{tellContact(contact)}</p>
       <span class="live-count">{tellCount(journal.count)}</span>
-      <label class="soft" for={id}>Type</label>
-      <select id={id} class="input" value={type} onChange={(event) => onType(event.currentTarget.value)}>
-        <option value="">all</option>
-        {types.map((one) => <option key={one} value={one}>{one}</option>)}
-      </select>
+      <span class="live-choice">
+        <label class="soft" for={id}>Type</label>
+        <select id={id} class="input" value={type} onChange={(event) => onType(event.currentTarget.value)}>
+          <option value="">all</option>
+          {types.map((one) => <option key={one} value={one}>{one}</option>)}
+        </select>
+      </span>
       <Button onClick={() => change(isPaused ? resume : pause)}>{isPaused ? "Resume" : "Pause"}</Button>
       <Button kind="quiet" disabled={journal.count === 0 && journal.shown.length === 0} onClick={() => change(clear)}>Clear</Button>
       {isPaused && <span class="live-paused">Paused: {tellCount(journal.waitingCount)} came meanwhile</span>}
