@@ -6,7 +6,7 @@ by the etag that it was compared with: what somebody else changes meanwhile is l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -16,6 +16,7 @@ from docgraph.auth.authenticators.database import REALM
 from docgraph.auth.authenticators.sections import BCRYPT_HASH, DbRealmAuthenticator
 from docgraph.auth.passwords import Hashed
 from docgraph.cli.acl.rules import build_knowledge, find_flaws
+from docgraph.cli.apps.changes import find_collisions
 from docgraph.cli.apps.stored import Definitions
 from docgraph.codec import JsonMode, as_written, encode
 from docgraph.exchange import (
@@ -84,6 +85,11 @@ class Mover:
         self.rules = Part("rules", "rules.json", rules.acl_db, rules.acl_collection)
         self._catalog = Catalog(app.store, app.plugins.values["generations"], ttl=0.0)
 
+    @property
+    def definitions(self) -> Definitions:
+        """The stored definitions of apps."""
+        return Definitions(self.app, self.prepared.config.get(Graphql))
+
     def describe(self, kind: str, db: str) -> Part:
         """The part with the properties or JSON schemas of a database."""
         collection = METADATA_STORE if kind == PROPERTIES else SCHEMA_STORE
@@ -105,7 +111,7 @@ class Mover:
     async def read(self, part: Part) -> list[Document]:
         """The documents of a part as they are stored, with secrets; apps as they are written."""
         if part == self.apps:
-            return await Definitions(self.app, self.prepared.config.get(Graphql)).read_all()
+            return await self.definitions.read_all()
         realm = self.app.plugins.find(REALM) if self._realm.enabled else None
         found = await self.app.store.find(
             part.db,
@@ -153,6 +159,12 @@ class Mover:
                     )
                 except DocgraphError as error:
                     yield f"{part.name}, {one['_id']}: {error.message}"
+
+    async def find_collisions(self, definitions: Sequence[Document]) -> AsyncIterator[str]:
+        """Definitions that could not be stored beside those that are, one line each."""
+        changes = await self.definitions.compare(definitions, prune=False)
+        for app, other in find_collisions(changes, prune=False):
+            yield f"app {app}: URI collision: it would be served where {other} is"
 
     async def store(self, changes: Changes, *, overwrite: bool) -> list[str]:
         """Write what is new and, if wanted, what differs; names what others wrote meanwhile."""
