@@ -165,6 +165,22 @@ def test_nothing_is_stored_when_a_part_could_not_work(commands: Commands) -> Non
     assert commands.mongo[commands.db].list_collection_names() == []
 
 
+def test_nothing_is_stored_when_a_json_schema_is_none(commands: Commands) -> None:
+    commands.export()
+    schemas = commands.directory / f"schemas/{commands.db}.json"
+    item, part = json.loads(schemas.read_text())
+    commands.mongo.drop_database(commands.db)
+    nowhere = f"http://schema-store/{commands.db}/nowhere"
+
+    for wrong, told in (({"type": 5}, "#/type"), ({"_$ref": nowhere}, "nowhere")):
+        schemas.write_text(json.dumps([item, {**part, **wrong}]))
+        refused = commands.run("import", "--dry-run", code=1)
+        assert f"schemas of {commands.db}, part: " in refused.stderr
+        assert told in refused.stderr
+        commands.run("import", code=1)
+    assert commands.mongo[commands.db].list_collection_names() == []
+
+
 def test_nothing_is_stored_when_another_app_is_served_at_an_address(commands: Commands) -> None:
     commands.export()
     taken = {"_id": "other", "_uris": ["other", "notes"], "descriptor": {"uri": "notes"}}

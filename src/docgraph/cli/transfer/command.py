@@ -113,6 +113,7 @@ async def _compare(mover: Mover, source: Directory) -> list[Changes]:
 
     wanted = [(part, source.read_documents(part.file)) for part in mover.list_exported(source)]
     flaws = [flaw for part, documents in wanted for flaw in mover.find_flaws(part, documents)]
+    flaws += [flaw async for flaw in mover.find_schema_flaws(wanted)]
     definitions: list[Checked] = []
     if (source.path / APPS).is_dir():
         checked = check_paths(mover.prepared, [source.path / APPS])

@@ -18,7 +18,7 @@ from docgraph.auth.passwords import Hashed
 from docgraph.cli.acl.rules import build_knowledge, find_flaws
 from docgraph.cli.apps.changes import find_collisions
 from docgraph.cli.apps.stored import Definitions
-from docgraph.codec import JsonMode, as_written, encode
+from docgraph.codec import JsonMode, as_meant, as_written, encode, to_stored
 from docgraph.exchange import (
     Deadline,
     DocgraphError,
@@ -32,6 +32,7 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import Conflict, DefinitionError
 from docgraph.graphql.sections import Graphql
 from docgraph.rest.bodies.properties import check_properties
+from docgraph.rest.schemas.store import Schemas, address_of, identify
 from docgraph.store import Policy
 from docgraph.store.catalog import Catalog
 from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
@@ -159,6 +160,23 @@ class Mover:
                     )
                 except DocgraphError as error:
                     yield f"{part.name}, {one['_id']}: {error.message}"
+
+    async def find_schema_flaws(
+        self, wanted: Sequence[tuple[Part, Sequence[Document]]]
+    ) -> AsyncIterator[str]:
+        """JSON schemas that could not be stored, not even with those beside them, one line each."""
+        found = [
+            (part, as_meant(to_stored(as_written(one))))
+            for part, documents in wanted
+            for one in (documents if part.collection == SCHEMA_STORE else ())
+        ]
+        coming = {address_of(part.db, one["_id"]): one for part, one in found}
+        schemas = Schemas(self.app.store, self.app.plugins.values["generations"], ttl=0)
+        for part, one in found:
+            try:
+                await schemas.compile(identify(one, part.db), coming)
+            except DocgraphError as error:
+                yield f"{part.name}, {one['_id']}: {error.message}"
 
     async def find_collisions(self, definitions: Sequence[Document]) -> AsyncIterator[str]:
         """Definitions that could not be stored beside those that are, one line each."""
