@@ -165,6 +165,20 @@ def test_nothing_is_stored_when_a_part_could_not_work(commands: Commands) -> Non
     assert commands.mongo[commands.db].list_collection_names() == []
 
 
+def test_nothing_is_stored_when_users_are_wrong(commands: Commands) -> None:
+    commands.export()
+    users = commands.directory / "users.json"
+    (ann,) = json.loads(users.read_text())
+    users.write_text(json.dumps([ann, ann, {"_id": "bob", "password": 5}]))
+    commands.mongo.drop_database(commands.db)
+
+    refused = commands.run("import", code=1)
+
+    assert "users, ann: stands there more than once" in refused.stderr
+    assert "user bob: the password must be text" in refused.stderr
+    assert commands.mongo[commands.db].list_collection_names() == []
+
+
 def test_nothing_is_stored_when_a_json_schema_is_none(commands: Commands) -> None:
     commands.export()
     schemas = commands.directory / f"schemas/{commands.db}.json"

@@ -143,13 +143,18 @@ class Mover:
 
     def find_flaws(self, part: Part, documents: Sequence[Document]) -> Iterator[str]:
         """What could not be stored, or would not work, one line each."""
-        if part == self.rules:
+        seen: set[bytes] = set()
+        for one in documents:
+            if _identify(one) in seen:
+                yield f"{part.name}, {one['_id']}: stands there more than once"
+            seen.add(_identify(one))
+        if part == self.users:
+            yield from self._find_user_flaws(documents)
+        elif part == self.rules:
             knowledge = build_knowledge(self.prepared)
             for one in documents:
                 for flaw in find_flaws(one, knowledge):
                     yield f"rule {one['_id']}: {flaw.what}"
-        elif part == self.users and documents and not self._realm.enabled:
-            yield f"there are users, and {REALM} is off: set /{REALM}/enabled to true"
         elif part.collection == METADATA_STORE:
             policy = Policy.from_section(self.prepared.config.get(AggregationSecurity))
             for one in documents:
@@ -160,6 +165,13 @@ class Mover:
                     )
                 except DocgraphError as error:
                     yield f"{part.name}, {one['_id']}: {error.message}"
+
+    def _find_user_flaws(self, documents: Sequence[Document]) -> Iterator[str]:
+        if documents and not self._realm.enabled:
+            yield f"there are users, and {REALM} is off: set /{REALM}/enabled to true"
+        for one in documents:
+            if not isinstance(one.get(self._realm.prop_password), str | None):
+                yield f"user {one['_id']}: the password must be text"
 
     async def find_schema_flaws(
         self, wanted: Sequence[tuple[Part, Sequence[Document]]]
