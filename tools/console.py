@@ -76,6 +76,19 @@ def build_console(*, check: bool = False, node_directory: Path | None = None) ->
     print(f"the console is built ({time.monotonic() - begun:.0f} s)", flush=True)
 
 
+def is_current(sources: Path = SOURCES, built: Path = BUILT) -> bool:
+    """Whether the console is built, and has been since its sources were changed."""
+    if not built.is_file():
+        return False
+    done = built.stat().st_mtime
+    for directory, inner, files in os.walk(sources):
+        if "node_modules" in inner:
+            inner.remove("node_modules")
+        if any(os.stat(os.path.join(directory, name)).st_mtime > done for name in files):
+            return False
+    return True
+
+
 def is_installed(*, check: bool) -> bool:
     """Whether npm has installed what the lock file says, and has done so since it was changed."""
     installed = SOURCES / "node_modules/.package-lock.json"  # what npm writes last

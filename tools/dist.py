@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import sbom
-from console import BUILT, CannotBuildError, build_console
+from console import CannotBuildError, build_console, is_current
 
 ROOT = Path(__file__).parent.parent
 DIST = ROOT / "dist"
@@ -22,7 +22,7 @@ DIST = ROOT / "dist"
 def main(arguments: list[str]) -> int:
     """Build all three; the exit code."""
     try:
-        if not BUILT.is_file():
+        if not is_current():
             build_console()
     except CannotBuildError as error:
         print(

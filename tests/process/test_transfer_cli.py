@@ -129,7 +129,8 @@ def test_the_files_are_for_people_to_read_and_for_nobody_else(commands: Commands
         *(f"apps/notes/{name}" for name in ("schema.graphql", "mappings.yml", "app.yml")),
     }
     assert stat.S_IMODE((commands.directory / "users.json").stat().st_mode) == 0o600
-    assert stat.S_IMODE(commands.directory.stat().st_mode) == 0o700
+    for name in ("", "apps", "properties", "schemas"):
+        assert stat.S_IMODE((commands.directory / name).stat().st_mode) == 0o700
 
 
 def test_what_differs_is_overwritten_only_when_somebody_says_so(commands: Commands) -> None:
@@ -164,6 +165,71 @@ def test_nothing_is_stored_when_a_part_could_not_work(commands: Commands) -> Non
     assert commands.mongo[commands.db].list_collection_names() == []
 
 
+def test_nothing_is_stored_when_users_are_wrong(commands: Commands) -> None:
+    commands.export()
+    users = commands.directory / "users.json"
+    (ann,) = json.loads(users.read_text())
+    users.write_text(json.dumps([ann, ann, {"_id": "bob", "password": 5}]))
+    commands.mongo.drop_database(commands.db)
+
+    refused = commands.run("import", code=1)
+
+    assert "users, ann: stands there more than once" in refused.stderr
+    assert "user bob: the password must be text" in refused.stderr
+    assert commands.mongo[commands.db].list_collection_names() == []
+
+
+def test_nothing_is_stored_when_a_json_schema_is_none(commands: Commands) -> None:
+    commands.export()
+    schemas = commands.directory / f"schemas/{commands.db}.json"
+    item, part = json.loads(schemas.read_text())
+    commands.mongo.drop_database(commands.db)
+    nowhere = f"http://schema-store/{commands.db}/nowhere"
+
+    for wrong, told in (({"type": 5}, "#/type"), ({"_$ref": nowhere}, "nowhere")):
+        schemas.write_text(json.dumps([item, {**part, **wrong}]))
+        refused = commands.run("import", "--dry-run", code=1)
+        assert f"schemas of {commands.db}, part: " in refused.stderr
+        assert told in refused.stderr
+        commands.run("import", code=1)
+    assert commands.mongo[commands.db].list_collection_names() == []
+
+
+def test_nothing_is_stored_when_another_app_is_served_at_an_address(commands: Commands) -> None:
+    commands.export()
+    taken = {"_id": "other", "_uris": ["other", "notes"], "descriptor": {"uri": "notes"}}
+    database = commands.mongo[commands.db]
+    app = database["gql-apps"].find_one({"_id": "notes"})
+    assert app is not None
+    commands.mongo.drop_database(commands.db)
+    database["gql-apps"].insert_one({**app, **taken})
+
+    for arguments in (("import", "--dry-run"), ("import",)):
+        refused = commands.run(*arguments, code=1)
+        assert "app notes: URI collision: it would be served where other is" in refused.stderr
+        assert "nothing was stored" in refused.stderr
+    assert database.list_collection_names() == ["gql-apps"]
+
+
+def test_apps_come_back_whatever_their_names_mean_to_a_file_system(commands: Commands) -> None:
+    database = commands.mongo[commands.db]
+    app = database["gql-apps"].find_one({"_id": "notes"})
+    assert app is not None
+    names = ["..", ".", ".hidden", "../up", "a/b", "a%2Fb", "Notes", "node_modules", "ä" * 200]
+    for number, name in enumerate(names):
+        address = {"_uris": [f"app{number}"], "descriptor": {"uri": f"app{number}"}}
+        database["gql-apps"].insert_one({**app, "_id": name, **address})
+    commands.export()
+    database["gql-apps"].delete_many({})
+
+    commands.run("import")
+
+    assert set(database["gql-apps"].distinct("_id")) == {"notes", *names}
+    directories = [one.name.casefold() for one in (commands.directory / "apps").iterdir()]
+    assert len(set(directories)) == len(directories) == len(names) + 1
+    assert not (commands.directory / "app.yml").exists()
+
+
 def test_passwords_that_are_no_hashes_are_hashed_on_their_way_in(commands: Commands) -> None:
     database = commands.mongo[commands.db]
     database["users"].update_one({"_id": "ann"}, {"$set": {"password": "plain enough"}})
@@ -189,6 +255,32 @@ def test_a_directory_is_written_over_only_if_it_is_an_export(commands: Commands)
     assert "Write over the export" in commands.export(code=1).stderr
     commands.export("--yes")
     assert not (commands.directory / "apps").exists()
+
+
+def test_links_in_a_former_export_are_removed_and_not_followed(commands: Commands) -> None:
+    commands.export()
+    other = commands.directory.with_name("other")
+    other.mkdir()
+    (other / "kept.json").write_text("kept")
+    for name, target in (("users.json", other / "kept.json"), ("schemas", other)):
+        path = commands.directory / name
+        path.rename(other / name)
+        path.symlink_to(target)
+
+    commands.export("--yes")
+
+    assert (other / "kept.json").read_text() == "kept"
+    assert not any(one.is_symlink() for one in commands.directory.iterdir())
+
+
+def test_directories_that_cannot_be_had_are_told_in_one_line(commands: Commands) -> None:
+    place = commands.directory.parent
+    (place / "file").write_text("")
+    for name in ("file/export", "x" * 300):
+        commands.directory = place / name
+        for command in ("export", "import"):
+            told = commands.run(command, code=1).stderr
+            assert str(commands.directory) in told
 
 
 @pytest.mark.parametrize(

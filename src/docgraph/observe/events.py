@@ -103,6 +103,7 @@ class RequestFinished(Event, frozen=True):
     operation: str = ""  # the stored operation of the app
     error: str = ""
     aborted: bool = False  # the client was gone before the answer was out
+    endless: bool = False  # the answer was a stream, which lasts for as long as its client likes
 
 
 class RequestRefused(Event, frozen=True):

@@ -141,6 +141,8 @@ def _request_fields(event: RequestFinished, now: float, limit: int) -> dict[str,
         fields["error"] = event.error
     if event.aborted:
         fields["aborted"] = True
+    if event.endless:
+        fields["endless"] = True
     return fields
 
 

@@ -46,7 +46,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "docgraph_http_request_duration_seconds": (
         "histogram",
         ("method", "service"),
-        "Time from the arrival of a request to the end of its answer.",
+        "Time from the arrival of a request to the end of its answer, streams left out.",
     ),
     "docgraph_http_response_bytes_total": (
         "counter",
@@ -340,7 +340,9 @@ class Meters:
         for event in taken:
             method = event.method if event.method in METHODS else "other"
             labels = (method, event.service or "none", str(event.status))
-            self._requests.add(labels, event.duration, event.bytes_out)
+            # An hour that a client listened is nothing that anybody waited for.
+            seconds = None if event.endless else event.duration
+            self._requests.add(labels, seconds, event.bytes_out)
             if event.operation:
                 self._tally_operation(event)
 

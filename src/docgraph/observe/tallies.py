@@ -47,16 +47,17 @@ class Tallies:
         self._lock = threading.Lock()  # events come from any thread
         self._known: dict[Labels, Tally] = {}
 
-    def add(self, labels: Labels, seconds: float, size: int = 0) -> None:
-        """One more."""
+    def add(self, labels: Labels, seconds: float | None, size: int = 0) -> None:
+        """One more; None for what is counted and has no duration."""
         with self._lock:
             tally = self._known.get(labels)
             if tally is None:
                 tally = self._known[labels] = Tally(len(self._bounds) + 1)
             tally.count += 1
             tally.bytes += size
-            tally.seconds += seconds
-            tally.in_bucket[bisect_left(self._bounds, seconds)] += 1
+            if seconds is not None:
+                tally.seconds += seconds
+                tally.in_bucket[bisect_left(self._bounds, seconds)] += 1
         if len(self._known) > self._most:
             self.flush()
 

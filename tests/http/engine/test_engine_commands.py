@@ -270,6 +270,15 @@ async def test_every_command_says_whose_it_is(engine: Engine, app: VisibleApp) -
     ]
 
 
+async def test_a_long_name_is_cut_where_every_command_carries_it(
+    engine: Engine, app: VisibleApp
+) -> None:
+    await engine.run(app, f"query {'B' * 10_000} {{ posts(limit: 2) {{ title }} }}")
+
+    (command,) = engine.commands
+    assert command["comment"]["operation"] == "B" * 200
+
+
 async def test_statistics_name_commands_and_documents(engine: Engine, app: VisibleApp) -> None:
     result = await engine.run(app, "{ posts(limit: 5) { author { name } } }")
 

@@ -105,6 +105,16 @@ def test_durations_fall_into_buckets() -> None:
     assert _value(f"{name}_sum", method="GET", service="ping") == pytest.approx(0.02)
 
 
+def test_how_long_clients_listen_to_streams_is_no_duration_of_requests() -> None:
+    _finish(duration=0.02)
+    _finish(duration=3600.0, endless=True)
+
+    name = "docgraph_http_request_duration_seconds"
+    assert _value("docgraph_http_requests_total", method="GET", service="ping", status="200") == 2
+    assert _value(f"{name}_count", method="GET", service="ping") == 1
+    assert _value(f"{name}_sum", method="GET", service="ping") == pytest.approx(0.02)
+
+
 def test_the_path_is_never_a_label() -> None:
     _finish()
 

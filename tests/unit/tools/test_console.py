@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -64,3 +65,20 @@ def test_a_node_that_is_too_old_is_not_taken(
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
 
     assert (console.find_node() is not None) == is_found
+
+
+def test_a_console_that_is_older_than_its_sources_is_not_current(tmp_path: Path) -> None:
+    built, source = tmp_path / "manifest.json", tmp_path / "sources/src/page.ts"
+    foreign = tmp_path / "sources/node_modules/package/index.js"
+    for file in (source, foreign):
+        file.parent.mkdir(parents=True)
+        file.write_text("")
+    assert not console.is_current(tmp_path / "sources", built)
+
+    built.write_text("{}")
+    for file, time in ((source, 1000), (built, 1000), (foreign, 2000)):
+        os.utime(file, (time, time))
+    assert console.is_current(tmp_path / "sources", built)
+
+    os.utime(source, (2000, 2000))
+    assert not console.is_current(tmp_path / "sources", built)

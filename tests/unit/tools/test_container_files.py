@@ -75,6 +75,7 @@ def test_no_file_of_the_checkout_that_the_build_needs_is_ignored() -> None:
     for needed in ("src", "console", "examples", "deploy", "tools", "constraints.txt"):
         assert (ROOT / needed).exists()
         assert needed not in ignored
+    assert "src/docgraph/console/static*" in ignored  # what is there may be old
 
 
 def test_the_services_of_compose_refer_to_what_there_is() -> None:
@@ -97,6 +98,16 @@ def test_compose_connects_docgraph_to_all_three_members(tmp_path: Path) -> None:
     command = COMPOSE["services"]["mongo1"]["command"]
     assert connection["options"]["replicaSet"] == command[command.index("--replSet") + 1]
     assert config.get(Core).workers == 2
+
+
+def test_compose_asks_docgraph_how_it_is_as_the_image_does() -> None:
+    check = COMPOSE["services"]["docgraph"]["healthcheck"]
+    instruction = STAGES["docgraph"].last("HEALTHCHECK")
+
+    assert check["test"][0] == "CMD"
+    assert check["test"][1:] == instruction.words[-3:]
+    for option in ("interval", "timeout"):
+        assert f"--{option}={check[option]}" in instruction.text
 
 
 def test_compose_gives_docgraph_no_right_that_it_does_not_need() -> None:

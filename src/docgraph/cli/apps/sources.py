@@ -28,6 +28,7 @@ __all__ = [
     "Sources",
     "UnreadableError",
     "find_definitions",
+    "is_looked_into",
     "read_content",
     "read_directory",
 ]
@@ -69,6 +70,11 @@ def find_definitions(paths: Sequence[Path]) -> Sources:
     return finder.sources
 
 
+def is_looked_into(name: str) -> bool:
+    """Whether a directory with that name may hold definitions."""
+    return not name.startswith(".") and name not in _FOREIGN_DIRECTORIES
+
+
 class _Finder:
     """Goes through files and directories."""
 
@@ -101,7 +107,7 @@ class _Finder:
                 self._look_at(entry)
 
     def _enter(self, directory: Path) -> None:
-        if directory.name.startswith(".") or directory.name in _FOREIGN_DIRECTORIES:
+        if not is_looked_into(directory.name):
             self._skip(directory, "not looked into")
         elif directory.is_symlink():
             self._skip(directory, "links to directories are not followed")

@@ -113,12 +113,15 @@ async def _compare(mover: Mover, source: Directory) -> list[Changes]:
 
     wanted = [(part, source.read_documents(part.file)) for part in mover.list_exported(source)]
     flaws = [flaw for part, documents in wanted for flaw in mover.find_flaws(part, documents)]
+    flaws += [flaw async for flaw in mover.find_schema_flaws(wanted)]
     definitions: list[Checked] = []
     if (source.path / APPS).is_dir():
         checked = check_paths(mover.prepared, [source.path / APPS])
         settings = mover.prepared.config.get(Graphql)
         definitions = await settle_all(checked, mover.app.store, settings)
         report([one for one in definitions if one.errors], as_json=False)
+        sound = [one.document for one in definitions if not one.errors]
+        flaws += [flaw async for flaw in mover.find_collisions(sound)]
     for flaw in flaws:
         notice(make_printable(flaw))
     if flaws or any(one.errors for one in definitions):
@@ -156,12 +159,8 @@ async def _store(mover: Mover, found: list[Changes], *, overwrite: bool) -> None
 
 
 async def _store_apps(mover: Mover, changes: Changes, *, overwrite: bool) -> None:
-    from docgraph.cli.apps.stored import Definitions
-    from docgraph.graphql.sections import Graphql
-
     differing = [document for _, document in changes.changed]
     documents = (*changes.new, *(differing if overwrite else ()))
     if documents:
-        bench = Definitions(mover.app, mover.prepared.config.get(Graphql))
-        await bench.store(documents, ())
-        await bench.tell_served()
+        await mover.definitions.store(documents, ())
+        await mover.definitions.tell_served()

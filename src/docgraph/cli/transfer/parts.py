@@ -6,7 +6,7 @@ by the etag that it was compared with: what somebody else changes meanwhile is l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -16,8 +16,9 @@ from docgraph.auth.authenticators.database import REALM
 from docgraph.auth.authenticators.sections import BCRYPT_HASH, DbRealmAuthenticator
 from docgraph.auth.passwords import Hashed
 from docgraph.cli.acl.rules import build_knowledge, find_flaws
+from docgraph.cli.apps.changes import find_collisions
 from docgraph.cli.apps.stored import Definitions
-from docgraph.codec import JsonMode, as_written, encode
+from docgraph.codec import JsonMode, as_meant, as_written, encode, to_stored
 from docgraph.exchange import (
     Deadline,
     DocgraphError,
@@ -31,6 +32,7 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import Conflict, DefinitionError
 from docgraph.graphql.sections import Graphql
 from docgraph.rest.bodies.properties import check_properties
+from docgraph.rest.schemas.store import Schemas, address_of, identify
 from docgraph.store import Policy
 from docgraph.store.catalog import Catalog
 from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
@@ -84,6 +86,11 @@ class Mover:
         self.rules = Part("rules", "rules.json", rules.acl_db, rules.acl_collection)
         self._catalog = Catalog(app.store, app.plugins.values["generations"], ttl=0.0)
 
+    @property
+    def definitions(self) -> Definitions:
+        """The stored definitions of apps."""
+        return Definitions(self.app, self.prepared.config.get(Graphql))
+
     def describe(self, kind: str, db: str) -> Part:
         """The part with the properties or JSON schemas of a database."""
         collection = METADATA_STORE if kind == PROPERTIES else SCHEMA_STORE
@@ -105,7 +112,7 @@ class Mover:
     async def read(self, part: Part) -> list[Document]:
         """The documents of a part as they are stored, with secrets; apps as they are written."""
         if part == self.apps:
-            return await Definitions(self.app, self.prepared.config.get(Graphql)).read_all()
+            return await self.definitions.read_all()
         realm = self.app.plugins.find(REALM) if self._realm.enabled else None
         found = await self.app.store.find(
             part.db,
@@ -136,13 +143,18 @@ class Mover:
 
     def find_flaws(self, part: Part, documents: Sequence[Document]) -> Iterator[str]:
         """What could not be stored, or would not work, one line each."""
-        if part == self.rules:
+        seen: set[bytes] = set()
+        for one in documents:
+            if _identify(one) in seen:
+                yield f"{part.name}, {one['_id']}: stands there more than once"
+            seen.add(_identify(one))
+        if part == self.users:
+            yield from self._find_user_flaws(documents)
+        elif part == self.rules:
             knowledge = build_knowledge(self.prepared)
             for one in documents:
                 for flaw in find_flaws(one, knowledge):
                     yield f"rule {one['_id']}: {flaw.what}"
-        elif part == self.users and documents and not self._realm.enabled:
-            yield f"there are users, and {REALM} is off: set /{REALM}/enabled to true"
         elif part.collection == METADATA_STORE:
             policy = Policy.from_section(self.prepared.config.get(AggregationSecurity))
             for one in documents:
@@ -153,6 +165,36 @@ class Mover:
                     )
                 except DocgraphError as error:
                     yield f"{part.name}, {one['_id']}: {error.message}"
+
+    def _find_user_flaws(self, documents: Sequence[Document]) -> Iterator[str]:
+        if documents and not self._realm.enabled:
+            yield f"there are users, and {REALM} is off: set /{REALM}/enabled to true"
+        for one in documents:
+            if not isinstance(one.get(self._realm.prop_password), str | None):
+                yield f"user {one['_id']}: the password must be text"
+
+    async def find_schema_flaws(
+        self, wanted: Sequence[tuple[Part, Sequence[Document]]]
+    ) -> AsyncIterator[str]:
+        """JSON schemas that could not be stored, not even with those beside them, one line each."""
+        found = [
+            (part, as_meant(to_stored(as_written(one))))
+            for part, documents in wanted
+            for one in (documents if part.collection == SCHEMA_STORE else ())
+        ]
+        coming = {address_of(part.db, one["_id"]): one for part, one in found}
+        schemas = Schemas(self.app.store, self.app.plugins.values["generations"], ttl=0)
+        for part, one in found:
+            try:
+                await schemas.compile(identify(one, part.db), coming)
+            except DocgraphError as error:
+                yield f"{part.name}, {one['_id']}: {error.message}"
+
+    async def find_collisions(self, definitions: Sequence[Document]) -> AsyncIterator[str]:
+        """Definitions that could not be stored beside those that are, one line each."""
+        changes = await self.definitions.compare(definitions, prune=False)
+        for app, other in find_collisions(changes, prune=False):
+            yield f"app {app}: URI collision: it would be served where {other} is"
 
     async def store(self, changes: Changes, *, overwrite: bool) -> list[str]:
         """Write what is new and, if wanted, what differs; names what others wrote meanwhile."""

@@ -35,6 +35,7 @@ __all__ = ["Plan", "build_plan", "select_operation"]
 
 _KEPT_TREES = 16
 _REMEMBERED = 100  # executions
+_LONGEST_NAME = 200  # characters; callers choose names, and every command carries them
 
 
 class LargeRelations:
@@ -84,7 +85,7 @@ class Plan:
     @cached_property
     def comment(self) -> dict[str, str]:
         """The comment of every command to the database: where it comes from."""
-        return {"app": str(self.app.definition.id), "operation": self.name}
+        return {"app": str(self.app.definition.id), "operation": self.name[:_LONGEST_NAME]}
 
     def tree(self, variables: Mapping[str, Any]) -> Tree:
         """The tree for the conditions as these (coerced) variables make them."""

@@ -129,7 +129,7 @@ def compile_schema(schema: Mapping[str, Any], others: Mapping[str, Any]) -> Vali
 
     try:
         compiled = library.validator_for(
-            _to_json({key: value for key, value in schema.items() if key not in _OWN}),
+            _without_own(schema),
             retriever=retrieve,
             mask="the value",  # a message must not show what its reader may not read
             # Without it, patterns that need backtracking would run on the event loop.
@@ -148,6 +148,11 @@ def compile_schema(schema: Mapping[str, Any], others: Mapping[str, Any]) -> Vali
         hint = _PATTERNS if _is_pattern(library, error) else None
         raise InvalidSchema(_describe(error), hint=hint) from None
     return Validator(compiled)
+
+
+def _without_own(schema: Mapping[str, Any]) -> Document:
+    """What is the schema itself, and not said of it as a document."""
+    return _to_json({key: value for key, value in schema.items() if key not in _OWN})
 
 
 def _to_json(value: Document) -> Document:
@@ -223,8 +228,10 @@ class Schemas:
         """Give up what is being read."""
         await self._kept.close()
 
-    async def compile(self, schema: Mapping[str, Any]) -> Validator:
-        """A schema with everything that it refers to."""
+    async def compile(
+        self, schema: Mapping[str, Any], coming: Mapping[str, Document] | None = None
+    ) -> Validator:
+        """A schema with everything that it refers to; `coming` are not stored yet, by address."""
         others: dict[str, Any] = {}
         while True:
             try:
@@ -234,7 +241,9 @@ class Schemas:
                     raise InvalidSchema(
                         f"the schema refers to more than {_MOST_REFERENCES} others"
                     ) from None
-                others[unresolved.address] = await self._load_address(unresolved.address)
+                address = unresolved.address
+                found = (coming or {}).get(address) or await self._load_address(address)
+                others[address] = _without_own(found)
 
     async def _compile_stored(self, key: Key) -> Validator:
         db, id = key
@@ -257,4 +266,4 @@ class Schemas:
             schema = await load_schema(self._store, db, ObjectId(id))
         if schema is None:
             raise InvalidSchema(f"the schema refers to {address}, which is not in the schema store")
-        return _to_json({key: value for key, value in schema.items() if key not in _OWN})
+        return schema

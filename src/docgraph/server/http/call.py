@@ -145,6 +145,11 @@ class Call:
                 self.wire.write(b"0\r\n\r\n")
             self._complete()
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether the response lasts for as long as the client likes: events, a WebSocket."""
+        return self.is_endless or self.status == _SWITCHING
+
     def open_socket(self, head: Head) -> OpenSocket:
         """Accept the handshake of a WebSocket."""
         self.status = _SWITCHING

@@ -323,5 +323,6 @@ class Exchanges:
                 operation=exchange.operation,
                 error=call.error or exchange.error,
                 aborted=call.is_aborted,
+                endless=call.is_stream,
             )
         )

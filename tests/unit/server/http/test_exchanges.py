@@ -423,6 +423,21 @@ async def test_every_request_is_told_once(events: list[Event]) -> None:
     assert finished.duration > 0
 
 
+@pytest.mark.parametrize(
+    ("media_type", "is_endless"), [("text/event-stream", True), ("application/json", False)]
+)
+async def test_a_stream_of_events_is_told_as_one_without_an_end(
+    events: list[Event], media_type: str, is_endless: bool
+) -> None:
+    async def handler(exchange: Exchange) -> Answer:
+        return Stream(_chunks(b"data: 1\n\n"), media_type=media_type)
+
+    await _ask(handler, build_request("GET"))
+
+    (finished,) = [one for one in events if isinstance(one, RequestFinished)]
+    assert finished.endless is is_endless
+
+
 async def test_a_request_whose_client_left_is_told_as_aborted(events: list[Event]) -> None:
     entered = asyncio.Event()
 

@@ -21,11 +21,13 @@ from wsproto.events import (
 )
 
 from docgraph.exchange import Answer, Body, Exchange, Socket, Takeover, Upgrade
+from docgraph.observe.events import RequestFinished
 from docgraph.server.http.state import build_state
 from docgraph.server.http.websocket import MAX_MESSAGE, PING_INTERVAL, PING_TIMEOUT
 from docgraph.server.settings import ServerSettings
 from tests.connections import Peer, Response, build_request
-from tests.unit.server.http.test_exchanges import App, Handler
+from tests.http.harness import listening
+from tests.unit.server.http.test_exchanges import App, Handler, _until
 
 pytestmark = pytest.mark.anyio
 
@@ -105,6 +107,16 @@ async def test_a_websocket_is_accepted_and_handed_to_its_handler() -> None:
     assert first.data == "hello"
     assert isinstance(second, TextMessage)
     assert second.data == "b'raw'"
+
+
+async def test_a_websocket_is_told_as_a_request_without_an_end() -> None:
+    with listening(RequestFinished) as finished:
+        client = Client(_serving(_echo))
+        await client.open()
+        client.send(CloseConnection(1000))
+        await _until(lambda: finished)
+
+    assert [(one.status, one.endless) for one in finished] == [(101, True)]
 
 
 async def test_messages_that_come_together_are_heard_in_order() -> None:
