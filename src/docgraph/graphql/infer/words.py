@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 _NAME: Final = re.compile(r"[_A-Za-z][_0-9A-Za-z]*")
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORD: Final = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _UNSAFE: Final = re.compile(r"[^_0-9A-Za-z]+")
 _LONGEST: Final = 80
 

@@ -50,6 +50,7 @@ def test_words_are_found_in_every_way_of_writing() -> None:
     for name in ("orderItems", "order_items", "order-items", "OrderItems", "ORDER_ITEMS"):
         assert split_words(name) == ["order", "items"]
     assert split_words("HTTPServer2") == ["http", "server", "2"]
+    assert split_words("userIDs") == split_words("UserIds") == ["user", "ids"]
     assert split_words("ÜberGröße") == ["uber", "grosse"]
 
 
