@@ -34,6 +34,7 @@ OPERATIONS = [
     {"name": "shape", "query": SHAPE},
     {"name": "years", "query": LINES},
 ]
+SCHEMA_URI = "docgraph://apps/films/schema"
 FREE = caller("ada", "editor")
 BOUND = caller("cleo", "customer")
 PEOPLE = ("editor", "customer", "staff", "$unauthenticated")
@@ -271,19 +272,17 @@ async def test_agents_of_bound_callers_have_the_operations_and_no_other_door(
     refused = await use(service, "get_schema", BOUND, app="films")
     assert refused.errors[0]["extensions"]["code"] == "operations-only"
     assert (await use(service, "search_schema", BOUND, words="title")).json["hits"] == []
-    assert "error" in await read_schema(service, BOUND)
-    assert "result" in await read_schema(service, FREE)
+    assert "error" in await ask_mcp(service, BOUND, "resources/read", uri=SCHEMA_URI)
+    assert "result" in await ask_mcp(service, FREE, "resources/read", uri=SCHEMA_URI)
+    for who, is_there in ((BOUND, False), (FREE, True)):
+        listed = (await ask_mcp(service, who, "resources/list"))["result"]["resources"]
+        assert (SCHEMA_URI in {one["uri"] for one in listed}) is is_there
     assert "run_query" in await list_tools(service, FREE)
 
 
-async def read_schema(service: Service, who: dict[str, str]) -> Document:
-    """The schema as a resource."""
-    body = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "resources/read",
-        "params": {"uri": "docgraph://apps/films/schema"},
-    }
+async def ask_mcp(service: Service, who: dict[str, str], method: str, **params: str) -> Document:
+    """What an agent is answered."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     headers = {"Accept": "application/json, text/event-stream", **who}
     reply = await service.request("POST", "/mcp", json=body, headers=headers)
     found: Document = reply.json

@@ -127,6 +127,16 @@ async def test_what_scans_is_told_with_its_place_and_the_exact_index(service: Se
     assert index["serves"] == ["shop: mappings.Query.orders.find"]
 
 
+async def test_of_alternatives_only_those_without_an_index_want_one(service: Service) -> None:
+    either = [{"placed": {"$date": 0}}, {"sku": {"$arg": "sku"}}]
+    report = await look_at_orders(service, "(sku: String!)", find={"$or": either})
+
+    (found,) = pick(report, "no-index")
+    (index,) = report["indexes"]
+    assert index["createIndex"].endswith('.createIndex({"sku": 1})')
+    assert found["createIndex"] == [index["createIndex"]]
+
+
 @pytest.mark.parametrize(
     ("collection", "find", "sort"),
     [
@@ -355,8 +365,12 @@ async def test_missing_collections_and_properties_are_told_with_what_may_be_mean
 
 
 async def test_lists_without_a_limit_are_told(service: Service) -> None:
-    schema = f"type Query {{ orders: [Order] all: [Order] few: [Order] one: Order }} {ORDER}"
+    fields = "orders: [Order] all: [Order] few: [Order] one: Order same: [Order] parts: [Order]"
+    schema = f"type Query {{ {fields} }} {ORDER}"
+    found = {"$match": {"_id": 5}}
     mappings = {
+        "same": service.stages("orders", found),
+        "parts": service.stages("orders", found, {"$unwind": "$items"}),
         "orders": service.find("orders"),
         "all": service.stages("orders", {"$match": {"open": True}}),
         "few": {**service.find("orders"), "limit": 5},
@@ -366,7 +380,7 @@ async def test_lists_without_a_limit_are_told(service: Service) -> None:
     report = await advise(service, define(service, schema, {"Query": mappings}))
 
     told = {one["where"]: one["severity"] for one in pick(report, "unlimited-list")}
-    assert told == {"mappings.Query.orders": "warning", "mappings.Query.all": "warning"}
+    assert told == {f"mappings.Query.{one}": "warning" for one in ("orders", "all", "parts")}
 
 
 async def test_secrets_that_everybody_reads_are_told_and_hidden_ones_are_not(

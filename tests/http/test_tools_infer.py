@@ -62,6 +62,7 @@ def fill(service: Service) -> None:
                 "items": [{"product": products[n % 6]["_id"], "count": n % 4}],
                 "lonelyId": ObjectId(),
                 "customer_ref": str(CUSTOMERS[n % 10]),
+                "product_ref": str(products[n % 6]["_id"]),
             }
             for n in range(60)
         ),
@@ -174,10 +175,9 @@ async def test_relations_are_told_with_their_evidence_and_false_ones_are_not_mad
         "products.madeIn refers to countries._id",
     }
     assert not [one for one in relations if "qty" in one or ".count" in one or "lonely" in one]
-    assert (
-        "orders.customer_ref holds ids of customers as texts, which never equal ObjectIds: "
-        "no relation" in learned["notes"]
-    )
+    for field, other in (("customer_ref", "customers"), ("product_ref", "products")):
+        told = f"orders.{field} holds ids of {other} as texts, which never equal ObjectIds"
+        assert f"{told}: no relation" in learned["notes"]
     (told,) = [note for note in learned["notes"] if note.startswith("orders.customerId refers")]
     assert "by name and values: 10 of 10 found; 100% of customers used; indexed" in told
 

@@ -269,7 +269,8 @@ def test_the_blog_of_the_demo_has_no_leak(
     db["gql-apps"].insert_one(json.loads(text))
     for name, documents in build_blog().items():
         db[name].insert_many(documents[:20])
-    rule = {"role": "$unauthenticated", "predicate": "path-prefix('/graphql/blog')"}
+    db["acl"].insert_one({"roles": ["$unauthenticated"], "predicate": "path('/graphql/blog')"})
+    rule = {"role": "$unauthenticated", "predicate": "path('/posts')"}
     more = {"/fileAclAuthorizer/enabled": True, "/fileAclAuthorizer/permissions": [rule]}
     options = build_options(tmp_path, mongo_uri, database, **more)
 
@@ -280,3 +281,6 @@ def test_the_blog_of_the_demo_has_no_leak(
     assert f"{database}.authors: email (@visible on Author.email)" in done.stdout
     assert "note: no rule and no @visible names the role 'stranger'" in done.stdout
     assert "A search, not a proof" in done.stdout
+    assert "the caller may not read /authors" in done.stdout
+    for path in ("ask /graphql/blog", "read /posts"):  # rules of the database, and of files
+        assert f"the caller may not {path}" not in done.stdout

@@ -488,6 +488,7 @@ def test_versions_are_listed_compared_and_brought_back(commands: Commands, tmp_p
     assert json.loads(commands.run("apps", "show", "shop").stdout) == first
     lines = commands.run("apps", "history", "shop").stdout.splitlines()[1:]
     assert [line.split("\t")[3] for line in lines] == ["created", "changed", "deleted", "created"]
+    assert [line.split("\t")[5] != "0" for line in lines] == [False, True, True, False]
 
 
 def test_versions_that_are_not_there_are_clear_mistakes(commands: Commands, tmp_path: Path) -> None:

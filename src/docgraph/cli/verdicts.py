@@ -68,7 +68,12 @@ def _judge(sent: Sent, wanted: str) -> Judged:
         return Judged(sent, few, f"{'fine' if few else 'slow'}: {what}{growing}", wanted)
     if not took.plan.is_known:
         return Judged(sent, True, "unknown: the database does not say how it finds them")
+    if took.plan.is_empty:
+        return Judged(sent, True, "good: there is nothing to look at: is the collection there?")
     if took.documents > max(took.returned, 1) * _WASTE and took.documents > _FEW:
+        if sent.kind == "aggregate" and not wanted:  # groups are fewer than what they are made of
+            made = f"{took.returned} results are made of {took.documents} documents"
+            return Judged(sent, True, f"good: {made} that the index leads to")
         what = f"leads to {took.documents} documents, of which {took.returned} are returned"
         return Judged(sent, False, f"wasteful: the index {what}", wanted)
     if took.plan.sorts:

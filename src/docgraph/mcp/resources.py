@@ -48,14 +48,16 @@ class Resources:
     ) -> tuple[Sequence[Resource], str | None]:
         """A page of them, and the cursor of the next page."""
         found: list[Resource] = []
-        last = ""
+        count, last = 0, ""
+        has_schemas = self._desk.graphql.may_introspect(call.exchange.account)
         async for entry in self._desk.find_apps(call, after=cursor or ""):
-            if len(found) == 2 * _PER_PAGE:
+            if count == _PER_PAGE:
                 return found, last
-            last = entry.uri
+            count, last = count + 1, entry.uri
             address, text = _BASE + quote(entry.uri, safe=""), describe_app(entry)["description"]
             found.append(Resource(f"{address}/{_DESCRIPTION}", f"about {entry.uri}", text))
-            found.append(Resource(f"{address}/{_SCHEMA}", f"schema of {entry.uri}", "as SDL"))
+            if has_schemas:
+                found.append(Resource(f"{address}/{_SCHEMA}", f"schema of {entry.uri}", "as SDL"))
         return found, None
 
     async def read(self, call: Call, uri: str) -> str:

@@ -26,6 +26,11 @@ class QueryPlan:
         return "COLLSCAN" in self.stages
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the database knows before it looks that nothing is there."""
+        return self.stages == ("EOF",)
+
+    @property
     def is_known(self) -> bool:
         """Whether the database said what it would do."""
         return bool(self.stages)

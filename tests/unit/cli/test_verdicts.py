@@ -27,6 +27,7 @@ CREATE = 'db.getSiblingDB("d").getCollection("a").createIndex({"b": 1})'
         (SCAN, 90_000, 5, False, "slow: goes through 90000 documents to return 5", CREATE),
         (INDEX, 5_000, 5, False, "wasteful: the index leads to 5000 documents, of which 5", CREATE),
         (SORT, 5_000, 5_000, False, "slow: 5000 documents are sorted in memory", CREATE),
+        (QueryPlan(("EOF",), ()), 0, 0, True, "good: there is nothing to look at", ""),
         (QueryPlan((), ()), 5, 5, True, "unknown: the database does not say", ""),
     ],
 )
@@ -41,3 +42,13 @@ def test_a_verdict_says_what_is_good_and_what_an_index_would_mend(
     assert judged.verdict.startswith(verdict)
     assert judged.advice == advice
     assert judged.as_dict().get("createIndex", "") == advice
+
+
+def test_what_an_aggregation_makes_of_many_documents_is_no_waste() -> None:
+    sent = Sent("Query.b", "aggregate", "d.a", Execution(INDEX, 5_000, 5_000, 2, 3))
+
+    (judged,) = judge_commands([sent], OUTLOOK)
+
+    assert judged.is_good
+    made = "good: 2 results are made of 5000 documents that the index leads to"
+    assert judged.verdict == made

@@ -159,7 +159,7 @@ def _describe(bench: Definitions, before: Version | None, version: Version) -> d
         "by": version.by,
         "change": version.change,
         "parts": [],
-        "breaking": 0,
+        "breaking": int(version.is_deletion),
     }
     former = None if before is None else before.definition
     latter = version.definition

@@ -45,7 +45,7 @@ class Planting:
         (db, apps), (rules_db, rules) = self._own
         app = to_stored(renaming.definition(self.material.definition))
         await self.scratch.fill(renaming.db(db), apps, [app])
-        copied = [to_stored(renaming.rule(one)) for one in self.material.rules]
+        copied = [renaming.rule(one) for one in self.material.rules]  # stored as they are written
         await self.scratch.fill(renaming.db(rules_db), rules, copied)
         metadata: dict[str, list[Document]] = {}
         for name, one in self.material.metadata.items():

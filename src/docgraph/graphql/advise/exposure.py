@@ -22,6 +22,7 @@ __all__ = ["find_secrets", "find_unlimited"]
 _BOUNDING: Final = frozenset(
     {"$limit", "$sample", "$count", "$group", "$bucket", "$bucketAuto", "$sortByCount", "$facet"}
 )
+_MULTIPLYING: Final = frozenset({"$unwind", "$unionWith"})
 _HARMLESS: Final = frozenset({"Boolean", "DateTime"})  # whether, or since when, there is a secret
 _FEWEST_VALUES: Final = 3
 
@@ -40,8 +41,7 @@ def find_unlimited(access: Access, look: Look | None, settings: Graphql) -> Iter
         what += "and nobody can ask for fewer, or for the rest"
         hint = 'give it arguments: limit: {$arg: ["limit", 20]}, skip: {$arg: ["skip", 0]}'
     else:
-        names = {name for one in _list_stages(mapping) for name in one}
-        if names & _BOUNDING:
+        if _is_bounded(_list_stages(mapping)):
             return
         most = settings.max_limit
         what = f"an aggregation without $limit: more than {most} results are an error"
@@ -51,6 +51,14 @@ def find_unlimited(access: Access, look: Look | None, settings: Graphql) -> Iter
     weight = Weight.WARNING if is_large and access.is_root else Weight.NOTE
     place = ".".join(access.place)
     yield Advice(weight, "unlimited-list", what, access.app_id, access.where, hint, place)
+
+
+def _is_bounded(stages: list[Mapping[str, object]]) -> bool:
+    """Whether few results come of them, whatever the data are."""
+    names = {name for one in stages for name in one}
+    first = stages[0].get("$match") if stages else None
+    is_single = isinstance(first, Mapping) and "_id" in first and not names & _MULTIPLYING
+    return is_single or bool(names & _BOUNDING)
 
 
 def _list_stages(mapping: AggregationMapping) -> list[Mapping[str, object]]:

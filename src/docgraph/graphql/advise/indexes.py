@@ -37,7 +37,7 @@ def combine(unserved: Sequence[Unserved], looks: Mapping[Place, Look]) -> Combin
     advice: list[Advice] = []
     for place in dict.fromkeys(one.question.place for one in unserved):
         here = [one for one in unserved if one.question.place == place]
-        here = _simplify(here, looks[place])
+        here = _simplify([_leave_out_there(one, looks[place]) for one in here], looks[place])
         serious = [one for one in here if one.weight is not Weight.NOTE]
         found = list(_build_indexes(serious, looks[place]))
         indexes += found
@@ -46,6 +46,13 @@ def combine(unserved: Sequence[Unserved], looks: Mapping[Place, Look]) -> Combin
         notes = [one for one in here if one.weight is Weight.NOTE]
         advice += _describe_notes(_leave_out_served(notes, planned), looks[place])
     return Combined(advice, indexes)
+
+
+def _leave_out_there(one: Unserved, look: Look) -> Unserved:
+    """Of several indexes that are needed together, those that are missing."""
+    whole = [index.keys for index in look.plain_indexes if index.complete]
+    missing = [want for want in one.wants if not any(map(want.is_served_by, whole))]
+    return replace(one, wants=tuple(missing)) if missing else one
 
 
 def _simplify(unserved: Sequence[Unserved], look: Look) -> list[Unserved]:

@@ -21,6 +21,7 @@ __all__ = ["Keys", "Want", "find_wants", "is_beginning", "merge_wants"]
 Keys = tuple[tuple[str, int], ...]
 
 _RANGES: Final = frozenset({"$gt", "$gte", "$lt", "$lte"})
+_COMPARISONS: Final = _RANGES | {"$eq", "$in"}
 _MOST_EQUAL: Final = 4
 _MOST_RANGES: Final = 1
 
@@ -87,6 +88,8 @@ def _spread(filter_: Mapping[str, Any]) -> dict[str, Any]:
         inner = value.get("$elemMatch") if isinstance(value, Mapping) else None
         if key == "$and" and isinstance(value, list):
             spread[key] = [_spread(one) if isinstance(one, Mapping) else one for one in value]
+        elif isinstance(inner, Mapping) and inner and _COMPARISONS.issuperset(inner):
+            spread[key] = inner
         elif isinstance(inner, Mapping) and not any(name.startswith("$") for name in inner):
             spread |= {f"{key}.{name}": one for name, one in inner.items()}
         else:

@@ -115,7 +115,8 @@ def find_sources(collection: Surveyed) -> Iterator[Source]:
         leaf = seen.elements if set(seen.kinds) == {"array"} and seen.elements else seen
         family = _family_of(leaf)
         stem = stem_of(path)
-        is_own_key = len(path) == 1 and stem in (own, []) and leaf is seen
+        is_own_key = stem == own or (stem == [] and not _is_repeated(seen))
+        is_own_key = is_own_key and len(path) == 1 and leaf is seen
         if family is None or (is_own_key and _has_suffix(path[-1])):
             continue
         values = tuple(value for value in leaf.values if value != "")
@@ -172,10 +173,14 @@ def _has_suffix(name: str) -> bool:
     return bool(words) and words[-1] in _SUFFIXES
 
 
+def _is_repeated(seen: Seen) -> bool:
+    return any(count > 1 for count in seen.values.values())
+
+
 def _looks_unique(collection: Surveyed, name: str, seen: Seen) -> bool:
     words = split_words(name)
     if not words or words[-1] not in _KEY_WORDS:
         return False
     total = collection.profile.documents
     is_enough = total >= _SAMPLE_FOR_KEYS or (collection.is_complete and total > 1)
-    return seen.filled == total and is_enough and all(count == 1 for count in seen.values.values())
+    return seen.filled == total and is_enough and not _is_repeated(seen)

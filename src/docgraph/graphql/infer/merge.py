@@ -75,19 +75,26 @@ class _Merger:
 
     def _is_there(self, owner: str, one: Field, known: ExistingType) -> bool:
         if one.name in known.fields:
-            if known.fields[one.name] != one.type:
-                self._result.notes.append(
-                    f"{owner}.{one.name}: kept as {known.fields[one.name]}; "
-                    f"the sample shows {one.type}"
-                )
+            self._compare(owner, one.name, one, known)
             return True
         if one.name in known.taken_out or not self._existing.taken_out.isdisjoint(_names(one)):
             return True
         if not isinstance(one.mapping, Mapping):
-            return (one.mapping or one.name) in known.paths
+            theirs = known.paths.get(one.mapping or one.name)
+            if theirs is not None:
+                self._compare(owner, theirs, one, known)
+            return theirs is not None
         place = f"{one.mapping['db']}.{one.mapping['collection']}"
         is_listed = owner == "Query" and one.type.startswith("[") and place in known.lists
         return is_listed or describe_query(one.mapping) in known.queries
+
+    def _compare(self, owner: str, name: str, one: Field, known: ExistingType) -> None:
+        """Tell where a field that is there, under whichever name, has another type."""
+        theirs = known.fields.get(name, one.type)
+        if theirs.replace("!", "") != one.type.replace("!", ""):  # a sample proves no `!`
+            self._result.notes.append(
+                f"{owner}.{name}: kept as {theirs}; the sample shows {one.type}"
+            )
 
     def _tell_left_out(self, type_: ObjectType, known: ExistingType) -> Iterator[str]:
         for name, reason in type_.left_out:

@@ -132,8 +132,7 @@ class _Search:
         return best
 
     def _remark(self, source: Source, candidates: Sequence[Candidate], keys: Sequence[Key]) -> None:
-        named = [one for one in candidates if one.strength > 1]
-        if _holds_ids_as_texts(source) and not named:
+        if _holds_ids_as_texts(source):
             others = [one for one in keys if one.family == "objectId" and one.name == "_id"]
             meant = [one.collection.name for one in others if judge_name(source, one) > 1]
             if meant:
@@ -141,6 +140,8 @@ class _Search:
                     f"{source.collection.name}.{source.text} holds ids of {meant[0]} as texts, "
                     "which never equal ObjectIds: no relation"
                 )
+                return
+        named = [one for one in candidates if one.strength > 1]
         if named and source.path[-1] not in ("_id", "id"):  # of an object in the document itself
             key = named[0].key
             self._notes.append(

@@ -189,7 +189,7 @@ class TypeBuilder:
         values = None if is_open else find_enum_values(path[-1], seen, repeated=repeated)
         if values is not None and "array" not in seen.kinds and "object" not in seen.kinds:
             typed = self._type_enum(owner, path, values)
-        elif len(kinds) > 1 and not kinds <= NUMBERS:
+        elif len(kinds) > 1 and (scalar == "ID" or not kinds <= NUMBERS):
             typed.remarks.append(f"mixed: {', '.join(sorted(kinds))}")
         elif kinds <= {"binary", "uuid"}:
             typed.remarks.append("binary data, shown as text; it cannot be asked for by value")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
@@ -19,7 +20,7 @@ __all__ = [
 ]
 
 _NAME: Final = re.compile(r"[_A-Za-z][_0-9A-Za-z]*")
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORD: Final = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _UNSAFE: Final = re.compile(r"[^_0-9A-Za-z]+")
 _LONGEST: Final = 80
 
@@ -75,7 +76,7 @@ _UNCHANGED: Final = frozenset(
 
 def split_words(name: str) -> list[str]:
     """The words of a name in lower case: `orderItems`, `order_items` and `order-items` alike."""
-    return [word.lower() for word in _WORD.findall(name)]
+    return [word.lower() for word in _WORD.findall(_without_accents(name))]
 
 
 def singular(word: str) -> str:
@@ -122,6 +123,8 @@ def camel(words: Sequence[str]) -> str:
 
 def upper_snake(text: str) -> str:
     """The text as a name of an enum's value; empty where it has no letters or digits."""
+    if is_name(text) and (text.isupper() or text.islower()):
+        return text.upper()  # `A320` is one word, and so is `b2b`
     return "_".join(word.upper() for word in split_words(text))
 
 
@@ -134,7 +137,7 @@ def safe_name(text: str) -> str:
     """The nearest name that GraphQL takes."""
     if is_name(text):
         return text
-    safe = _UNSAFE.sub("_", text).strip("_")[:_LONGEST]
+    safe = _UNSAFE.sub("_", _without_accents(text)).strip("_")[:_LONGEST]
     if not safe:
         return "field"
     return f"_{safe}" if safe[0].isdigit() else safe
@@ -155,6 +158,14 @@ class NamePool:
         name = next(name for name in _attempts(wishes) if name not in self)
         self._taken.add(name)
         return name
+
+
+def _without_accents(text: str) -> str:
+    """`größe` in the letters of English: `grosse`."""
+    if text.isascii():
+        return text
+    apart = unicodedata.normalize("NFKD", text.replace("ß", "ss"))
+    return "".join(one for one in apart if not unicodedata.combining(one))
 
 
 def _attempts(wishes: Sequence[str]) -> Iterator[str]:

@@ -27,6 +27,11 @@ def want(*equal: str, sort: tuple[tuple[str, int], ...] = (), ranges: tuple[str,
         ({"a": {"$regex": "^x"}, "b": 1}, {}, want("b", ranges=("a",))),
         ({"a": {"$ne": 1}}, {"b": 1}, want(sort=(("b", 1),))),
         ({"a": {"$elemMatch": {"b": 1, "c": {"$gt": 2}}}}, {}, want("a.b", ranges=("a.c",))),
+        (
+            {"a": {"$elemMatch": {"$eq": 1}}, "b": {"$elemMatch": {"$gt": 1}}},
+            {},
+            want("a", ranges=("b",)),
+        ),
         ({"a": 1}, {"score": {"$meta": "textScore"}}, want("a")),
     ],
 )

@@ -63,6 +63,14 @@ def test_the_key_of_a_collection_is_no_reference_of_its_own() -> None:
     assert [key.name for key in find_keys(accounts)] == ["_id", "account_id"]
 
 
+def test_a_key_of_another_collection_is_a_reference_where_it_is_repeated() -> None:
+    keys = list(find_keys(survey("products", *({"_id": n, "sku": f"S-{n}"} for n in range(9)))))
+    lines = survey("order_lines", *({"_id": n, "sku": f"S-{n % 8}"} for n in range(20)))
+    (source,) = find_sources(lines)
+
+    assert [one.key.name for one in find_candidates(source, keys)] == ["sku"]
+
+
 def test_a_reference_that_two_collections_share_is_no_key_of_either() -> None:
     orders = survey("orders", *({"_id": n, "customerId": n} for n in range(9)))
     reviews = survey("reviews", *({"_id": n, "customerId": n} for n in range(9)))

@@ -80,7 +80,10 @@ def test_what_the_sample_shows_otherwise_is_told_and_kept() -> None:
     merged = add({"_id": 1, "title": "a", "shout": 5})
 
     assert "Article.shout: kept as String; the sample shows Int" in merged.notes
+    merged = add({"_id": 1, "title": 7})
+    assert "Article.headline: kept as String!; the sample shows Int" in merged.notes
     merged = add({"_id": 1, "title": "a"})
+    assert not [note for note in merged.notes if "headline" in note]
     assert "Article.shout: kept; the sample has no property 'shout'" in merged.notes
 
 

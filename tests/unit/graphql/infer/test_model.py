@@ -81,6 +81,22 @@ def test_a_few_values_of_another_kind_are_exceptions_and_told() -> None:
     assert year.remarks == ["not all are Int (1 string): null, with an error"]
 
 
+def test_numbers_that_only_a_text_shows_exactly_are_told() -> None:
+    documents = [{"_id": 1, "price": 2.5}, {"_id": 2, "price": Decimal128("3.10")}]
+
+    price = infer(survey("products", documents)).model.types["Product"].fields["price"]
+    assert (price.type, price.remarks) == ("ID", ["mixed: decimal, double"])
+
+
+def test_what_people_know_a_thing_by_is_a_filter_without_an_index() -> None:
+    documents = [
+        {"_id": n, "flightNo": f"LH{n}", "pnr": f"P{n}", "text": f"t{n}"} for n in range(9)
+    ]
+
+    query = infer(survey("bookings", documents)).model.types["Query"].fields["bookings"]
+    assert [one.name for one in query.arguments] == ["flightNo", "pnr", "limit", "skip"]
+
+
 def test_nothing_is_required_but_what_is_always_there() -> None:
     found = infer(survey("posts", [{"_id": 1, "a": 1}, {"_id": 2, "a": None}, {"_id": 3}]))
 

@@ -50,7 +50,16 @@ def test_words_are_found_in_every_way_of_writing() -> None:
     for name in ("orderItems", "order_items", "order-items", "OrderItems", "ORDER_ITEMS"):
         assert split_words(name) == ["order", "items"]
     assert split_words("HTTPServer2") == ["http", "server", "2"]
-    assert upper_snake("in-progress") == "IN_PROGRESS"
+    assert split_words("userIDs") == split_words("UserIds") == ["user", "ids"]
+    assert split_words("ÜberGröße") == ["uber", "grosse"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("in-progress", "IN_PROGRESS"), ("onHold", "ON_HOLD"), ("A320", "A320"), ("b2b", "B2B")],
+)
+def test_values_of_enums_keep_the_words_that_they_have(text: str, name: str) -> None:
+    assert upper_snake(text) == name
 
 
 @pytest.mark.parametrize(
@@ -61,6 +70,8 @@ def test_words_are_found_in_every_way_of_writing() -> None:
         ("__typename", "typename"),
         ("a.b", "a_b"),
         ("名前", "field"),
+        ("größe", "grosse"),
+        ("prénom usuel", "prenom_usuel"),
         ("_id", "_id"),
     ],
 )
