@@ -260,6 +260,13 @@ def test_what_cannot_be_done_is_said(staff: Staff, arguments: list[str], said: s
     assert said in done.stderr
 
 
+def test_a_caller_whom_no_door_answers_shows_nothing(staff: Staff) -> None:
+    done = staff.fuzz("staff", "--role", "raeder", "--operations", "12", "--seed", "1")
+    assert (done.code, "no leak was found" in done.stdout) == (2, False)
+    assert "note: no rule and no @visible names the role 'raeder'" in done.stdout
+    assert "no door answered this caller" in done.stderr
+
+
 def test_the_blog_of_the_demo_has_no_leak(
     mongo_client: MongoClient[Document], mongo_uri: str, database: str, tmp_path: Path
 ) -> None:

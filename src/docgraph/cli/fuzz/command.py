@@ -79,6 +79,11 @@ def fuzz(  # noqa: PLR0913 - the options
         _print_json(findings)
     else:
         _print(findings)
+    if findings.shows_nothing:
+        raise _Undone(
+            "no door answered this caller, so that this shows nothing",
+            hint="look at the notes; 'docgraph access explain' says which rule is missing",
+        )
     sys.exit(1 if findings.leaks else 0)
 
 
@@ -124,6 +129,8 @@ def _print(findings: Findings) -> None:
     for note in findings.notes:
         click.echo(make_printable(f"note: {note}"))
     click.echo(_LIMITS)
+    if findings.shows_nothing:
+        return
     count = len(findings.leaks)
     word = "no leak was found" if not count else f"{count} leak{'s' if count > 1 else ''} found"
     click.echo(paint(word, "red" if count else "green"))

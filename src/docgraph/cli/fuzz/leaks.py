@@ -98,6 +98,11 @@ class Findings:
     canaries: int = 0
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def shows_nothing(self) -> bool:
+        """Whether no door gave the caller an answer in which there could have been a leak."""
+        return not self.leaks and not any(self.answered.values())
+
     def as_dict(self) -> dict[str, Any]:
         """The same for JSON."""
         return {
