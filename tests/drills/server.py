@@ -87,7 +87,8 @@ def serving(
         line = process.stdout.readline()
         assert line.startswith("docgraph ready "), (line, log.read_text())
         try:
-            yield DrillServer(process, int(line.rsplit(":", 1)[1]), log)
+            address = line.split()[2]  # what follows is about the database
+            yield DrillServer(process, int(address.rsplit(":", 1)[1]), log)
         finally:
             process.terminate()
             try:
