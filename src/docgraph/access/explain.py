@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from http import HTTPStatus
 from typing import Any, Final, Protocol, runtime_checkable
 
 from docgraph.access.authorize import LOGIN_DEMANDED, Authorization, ask
@@ -80,6 +81,11 @@ class Explanation:
     permission: Permission | None = None
     notes: tuple[str, ...] = field(default=())
     others: tuple[Consideration, ...] = ()  # of a denied request: rules that match, for other roles
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the request may proceed."""
+        return self.status == HTTPStatus.OK
 
     def to_document(self) -> dict[str, Any]:
         """The explanation as a document, for JSON."""

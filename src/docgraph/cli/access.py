@@ -132,9 +132,8 @@ def _complete(rows: list[tuple[str, Row]]) -> Iterator[dict[str, Any]]:
 
 
 def _judge(explanation: Explanation) -> str:
-    is_allowed = explanation.status == 200  # noqa: PLR2004
-    word = "ALLOWED" if is_allowed else f"DENIED ({explanation.status})"
-    return paint(word, "green" if is_allowed else "red")
+    word = "ALLOWED" if explanation.is_allowed else f"DENIED ({explanation.status})"
+    return paint(word, "green" if explanation.is_allowed else "red")
 
 
 def _name(explanation: Explanation) -> str:

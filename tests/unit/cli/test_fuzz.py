@@ -13,6 +13,7 @@ from docgraph.cli.fuzz.judge import Judge
 from docgraph.cli.fuzz.operation import GRAPHQL, REST, Operation
 from docgraph.cli.fuzz.renaming import Renaming
 from docgraph.cli.fuzz.world import Reply, World
+from docgraph.codec import decode
 from docgraph.graphql.fuzz.shape import Node
 from docgraph.graphql.fuzz.values import Finder
 from docgraph.rest.sections import Mongo
@@ -37,6 +38,16 @@ def test_the_filters_of_rules_follow_their_collections() -> None:
     rule = {"_id": 1, "mongo": {"readFilters": {"shop.orders": {"a": 1}}, "readFilter": {"b": 1}}}
     mongo = {"readFilters": {"scratch_a_shop.orders": {"a": 1}}, "readFilter": {"b": 1}}
     assert RENAMING.rule(rule) == {"_id": 1, "mongo": mongo}
+
+
+@pytest.mark.parametrize("wrong", ["{", "[1]", 5])
+def test_filters_that_are_a_text_are_renamed_and_wrong_ones_stay(wrong: object) -> None:
+    text = '{"shop.orders": {"at": {"$gt": {"$date": "2026-01-01T00:00:00Z"}}, "n": 1.5}}'
+    renamed = RENAMING.rule({"mongo": {"readFilters": text}})["mongo"]["readFilters"]
+    assert isinstance(renamed, str)
+    assert decode(renamed) == {"scratch_a_shop.orders": decode(text)["shop.orders"]}
+    rule = {"mongo": {"readFilters": wrong}}
+    assert RENAMING.rule(rule) == rule
 
 
 def test_names_that_would_be_too_long_are_short_and_different() -> None:

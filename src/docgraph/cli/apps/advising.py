@@ -89,7 +89,7 @@ async def _is_open(bench: Definitions, app: App) -> bool | None:
     if path is None:
         return None
     explanation = await explainer.explain(Question("POST", path))
-    return bool(explanation.status == 200)  # noqa: PLR2004
+    return bool(explanation.is_allowed)
 
 
 class _Progress:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from docgraph.cli.fuzz.operation import MCP, Operation
 from docgraph.graphql.fuzz.queries import Query, QueryMaker
-from docgraph.graphql.fuzz.values import Guesses
+from docgraph.graphql.fuzz.values import Guesses, happens
 
 __all__ = ["AgentMaker", "message", "read_result"]
 
@@ -83,7 +83,7 @@ class AgentMaker:
                 arguments[name] = query.text
             elif name == "variables" and "query" in _properties(tool):
                 arguments[name] = query.variables
-            elif name in required or (name != "cursor" and self._random.random() < 0.5):  # noqa: PLR2004
+            elif name in required or (name != "cursor" and happens(self._random, 0.5)):
                 kind = schema.get("type", "string") if isinstance(schema, dict) else "string"
                 arguments[name] = self._guesses.choose(_KINDS.get(str(kind), "string"))
         params = {"name": tool["name"], "arguments": arguments}

@@ -60,7 +60,7 @@ def build_documents(
     wanted = [_satisfy(one.filter) for one in barriers]
     filtered = [set(find_constants(shape, one.filter)) for one in barriers]
     name = namespace.partition(".")[2]
-    randoms = (Random(f"{seed} {world} {name}") for world in range(_WORLDS))  # noqa: S311
+    randoms = (Random(f"{seed} {world} {name}") for world in range(_WORLDS))  # noqa: S311 - to be repeated
     worlds = [_World(namespace, shape, world, random) for world, random in enumerate(randoms)]
     for world in worlds:
         for number in range(_SEEN if barriers else POOL):

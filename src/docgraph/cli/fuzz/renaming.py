@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from docgraph.access.sections import FileAclAuthorizer
+from docgraph.codec import JsonMode, decode, encode
 from docgraph.config import Section
+from docgraph.exchange import DocgraphError
 from docgraph.rest.sections import Mongo
 from docgraph.store.sections import MongoMount
 
@@ -51,11 +53,22 @@ class Renaming:
     def rule(self, rule: Mapping[str, Any]) -> dict[str, Any]:
         """A permission: the collections of `readFilters`."""
         mongo = rule.get("mongo")
-        filters = mongo.get("readFilters") if isinstance(mongo, Mapping) else None
-        if not isinstance(filters, Mapping):
+        if not isinstance(mongo, Mapping) or "readFilters" not in mongo:
             return dict(rule)
-        renamed = {self.namespace(name): one for name, one in filters.items()}
-        return {**rule, "mongo": {**mongo, "readFilters": renamed}}  # type: ignore[dict-item]
+        return {**rule, "mongo": {**mongo, "readFilters": self._filters(mongo["readFilters"])}}
+
+    def _filters(self, filters: Any) -> Any:
+        """They may be a text of JSON, too, and stay one; what cannot be read is as wrong there."""
+        if isinstance(filters, str):
+            try:
+                read = decode(filters)
+            except DocgraphError:
+                return filters
+            renamed = self._filters(read)
+            return filters if renamed is read else encode(renamed, JsonMode.EXTENDED).decode()
+        if not isinstance(filters, Mapping):
+            return filters
+        return {self.namespace(name): one for name, one in filters.items()}
 
     def settings(
         self,

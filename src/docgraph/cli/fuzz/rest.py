@@ -11,7 +11,7 @@ from urllib.parse import quote
 from docgraph.cli.fuzz.operation import REST, Operation
 from docgraph.codec import JsonMode, to_json
 from docgraph.graphql.fuzz.shape import Node
-from docgraph.graphql.fuzz.values import POOL, Guesses, pool_value
+from docgraph.graphql.fuzz.values import POOL, Guesses, happens, pool_value
 
 __all__ = ["Collection", "RestMaker"]
 
@@ -51,7 +51,7 @@ class RestMaker:
     def make(self) -> Operation:
         """One more request."""
         one = self._random.choice(self._collections)
-        if self._random.random() < 0.25:  # noqa: PLR2004 - reads tell most
+        if happens(self._random, 0.25):  # reads tell most
             return self._write(one)
         return self._read(one)
 
@@ -80,10 +80,10 @@ class RestMaker:
         random = self._random
         parameters: dict[str, Any] = {"pagesize": random.choice([1, 3, 100])}
         path = random.choice(["", "", "", "/_size"])
-        if random.random() < 0.2:  # noqa: PLR2004 - each of these now and then
+        if happens(random, 0.2):  # each of these now and then
             ids = [pool_value(one.id_kind, random.randrange(POOL)), *one.strangers]
             path, parameters = self._locate(one, random.choice(ids))
-        elif one.aggregations and random.random() < 0.25:  # noqa: PLR2004
+        elif one.aggregations and happens(random, 0.25):
             path = f"/_aggrs/{quote(random.choice(one.aggregations))}"
             parameters["avars"] = {"limit": 5, "name": self._guesses.choose("string")}
         for chance, name, make in (
@@ -99,16 +99,16 @@ class RestMaker:
                 parameters[name] = make(one)
         if "after" in parameters:
             parameters.pop("page", None)
-        method = "HEAD" if random.random() < 0.05 else "GET"  # noqa: PLR2004
+        method = "HEAD" if happens(random, 0.05) else "GET"
         return Operation(REST, method, one.path + path, parameters, namespace=one.namespace)
 
     def _write(self, one: Collection) -> Operation:
         random = self._random
         path, parameters = self._locate(one, pool_value(one.id_kind, random.randrange(POOL)))
         headers = {}
-        if random.random() < 0.3:  # noqa: PLR2004 - as if it had been read before
+        if happens(random, 0.3):  # as if it had been read before
             headers["If-Match"] = "0" * 24
-        if random.random() < 0.5:  # noqa: PLR2004
+        if happens(random, 0.5):
             parameters["filter"] = self._filter(one)
         new = {"_id": to_json(pool_value(one.id_kind, random.randrange(POOL)), JsonMode.STANDARD)}
         method, where, body = random.choice(
@@ -139,14 +139,14 @@ class RestMaker:
 
     def _filter(self, one: Collection, depth: int = 0) -> dict[str, Any]:
         random = self._random
-        if depth == 0 and random.random() < 0.2:  # noqa: PLR2004
+        if depth == 0 and happens(random, 0.2):
             branches = [self._filter(one, 1) for _ in range(random.choice([1, 2]))]
             return {random.choice(["$and", "$or", "$nor"]): branches}
         leaves = list(one.shape.leaves())
         path, node = random.choice(leaves)
         name = ".".join(path)
         value = self._value(node)
-        if random.random() < 0.1:  # noqa: PLR2004 - operators that look at more than one property
+        if happens(random, 0.1):  # operators that look at more than one property
             whole: list[dict[str, Any]] = [
                 {"$expr": {"$gt": [f"${name}", {"$literal": value}]}},
                 {"$jsonSchema": {"required": [path[0]]}},

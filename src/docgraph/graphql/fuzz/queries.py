@@ -28,10 +28,16 @@ from graphql import (
 
 from docgraph.codec import JsonMode, to_json
 from docgraph.graphql.apps.app import App
-from docgraph.graphql.fuzz.values import Guesses
+from docgraph.graphql.fuzz.values import Guesses, happens
 
 __all__ = ["Query", "QueryMaker"]
 
+# Where the share of each kind ends: of queries, of which there is little to vary in these two …
+_INTROSPECTING: Final = 0.06
+_MISSING: Final = 0.12
+# … and of fragments, which come now and then.
+_INLINE: Final = 0.1
+_NAMED: Final = 0.2
 _DEEPEST: Final = 4
 _SWEPT: Final = 3  # relations lead in circles
 _PLAIN: Final = {"String": "string", "ID": "string", "Int": "int", "Float": "double"}
@@ -78,9 +84,9 @@ class QueryMaker:
     def make(self) -> Query:
         """One more query."""
         chance = self._random.random()
-        if chance < 0.06:  # noqa: PLR2004 - there is little to vary
+        if chance < _INTROSPECTING:
             return self._introspect()
-        if chance < 0.12 and self._hidden:  # noqa: PLR2004
+        if chance < _MISSING and self._hidden:
             return self._miss()
         root = self._view.query_type
         if root is None or not root.fields:
@@ -132,7 +138,7 @@ class QueryMaker:
     def _miss(self) -> Query:
         """A hidden field by its name, or nearly: what does the refusal say?"""
         owner, name = self._random.choice(self._hidden)
-        if self._random.random() < 0.5:  # noqa: PLR2004 - a slip of the pen
+        if happens(self._random, 0.5):  # a slip of the pen
             name = name[:-1] or name
         if owner == "Query":
             return Query(f"{{ {name} }}")
@@ -170,15 +176,15 @@ class QueryMaker:
             for number, name in enumerate(chosen)
         ]
         hidden = [name for owner, name in self._hidden if owner == type_.name]
-        if hidden and self._random.random() < 0.1:  # noqa: PLR2004 - it spoils the whole query
+        if hidden and happens(self._random, 0.1):  # it spoils the whole query
             parts.append(self._random.choice(hidden))
         return self._wrap(type_.name, " ".join(parts) or "__typename")
 
     def _wrap(self, type_name: str, body: str) -> str:
         chance = self._random.random()
-        if chance < 0.1:  # noqa: PLR2004 - fragments now and then
+        if chance < _INLINE:
             return f"... on {type_name} {{ {body} }}"
-        if chance < 0.2:  # noqa: PLR2004
+        if chance < _NAMED:
             name = f"F{len(self._fragments)}"
             self._fragments.append(f"fragment {name} on {type_name} {{ {body} }}")
             return f"...{name}"
@@ -188,7 +194,7 @@ class QueryMaker:
         given = [
             f"{name}: {self._value(one.type)}"
             for name, one in arguments.items()
-            if is_required_argument(one) or (not everything and self._random.random() < 0.5)  # noqa: PLR2004
+            if is_required_argument(one) or (not everything and happens(self._random, 0.5))
         ]
         return f"({', '.join(given)})" if given else ""
 
@@ -205,7 +211,7 @@ class QueryMaker:
                 inner = [
                     f"{name}: {self._value(one.type)}"
                     for name, one in type_.fields.items()
-                    if is_required_input_field(one) or self._random.random() < 0.5  # noqa: PLR2004
+                    if is_required_input_field(one) or happens(self._random, 0.5)
                 ]
                 return f"{{{', '.join(inner)}}}"
         if type_.name == "Boolean":  # type: ignore[union-attr]

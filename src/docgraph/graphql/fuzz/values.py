@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from docgraph.codec.types import Binary, Decimal128, Int64, ObjectId, Timestamp
 
-__all__ = ["POOL", "Canary", "Finder", "Guesses", "make_canary", "pool_value"]
+__all__ = ["POOL", "Canary", "Finder", "Guesses", "happens", "make_canary", "pool_value"]
 
 POOL: Final = 8
 _START: Final = datetime(2024, 1, 1, 12, 0)
@@ -39,6 +39,11 @@ _ORDINARY: Final[Mapping[str, Callable[[int], Any]]] = {
     "uuid": lambda number: Binary(bytes([number]) * 16, _UUID),
     "object": lambda number: {"text": f"word{number}"},
 }
+
+
+def happens(random: Random, share: float) -> bool:
+    """True in that share of the cases."""
+    return random.random() < share
 
 
 def pool_value(kind: str, number: int) -> Any:
@@ -169,8 +174,8 @@ class Guesses:
         known, secret = list(among), self.canaries.get(kind)
         if secret and self.is_lucky:
             return self.random.choice(secret)
-        if known and self.random.random() < 0.7:  # noqa: PLR2004 - mostly what is stored
+        if known and happens(self.random, 0.7):  # mostly what is stored
             return self.random.choice(known)
-        if secret and self.random.random() < 0.25:  # noqa: PLR2004 - a lucky guess now and then
+        if secret and happens(self.random, 0.25):  # a lucky guess now and then
             return self.random.choice(secret)
         return pool_value(kind, self.random.randrange(POOL))
