@@ -100,6 +100,8 @@ def test_the_printed_query_works_and_the_data_stays(tmp_path: Path) -> None:
         (tmp_path / "blog.json").write_text(run(*files, cwd=tmp_path).stdout)
         checked = run("apps", "check", "blog.json", "--database", *files[-2:], cwd=tmp_path)
         assert "warning" not in checked.stdout + checked.stderr
+        advised = run("apps", "advise", *files[-2:], cwd=tmp_path)
+        assert (advised.returncode, "nothing to advise" in advised.stdout) == (0, True)
 
         uri = EmbeddedMongo.find_running(directory)
         assert uri is not None

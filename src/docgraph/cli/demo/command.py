@@ -41,7 +41,11 @@ _OPEN = (
 )
 _QUERY = "{ posts(limit: 2) { title published author { name city } } }"
 INDEXES: dict[str, tuple[dict[str, int], ...]] = {
-    "posts": ({"authorId": 1}, {"published": 1, "_id": 1}, {"number": 1}),
+    "posts": (
+        {"authorId": 1, "published": -1, "_id": -1},
+        {"published": 1, "_id": 1},
+        {"number": 1},
+    ),
     "comments": ({"postId": 1},),
 }
 _CONNECTION = "/mclient/connection-string"
