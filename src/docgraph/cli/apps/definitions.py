@@ -23,6 +23,7 @@ from docgraph.variables import BUILT_IN
 
 __all__ = [
     "Checked",
+    "check_found",
     "check_paths",
     "check_stored",
     "find_variables",
@@ -61,7 +62,12 @@ def check_paths(prepared: Prepared, paths: Sequence[Path]) -> list[Checked]:
 
     What only a database knows is left open: see `settle_all` and `settle_alone`.
     """
-    return list(_find_collisions([_check(prepared, found) for found in read_paths(paths)]))
+    return check_found(prepared, read_paths(paths))
+
+
+def check_found(prepared: Prepared, found: Sequence[Found]) -> list[Checked]:
+    """The same for definitions that were read already."""
+    return list(_find_collisions([_check(prepared, one) for one in found]))
 
 
 def read_paths(paths: Sequence[Path]) -> list[Found]:
