@@ -9,6 +9,7 @@ from typing import Any
 
 import bcrypt
 import pytest
+from bson import Binary, ObjectId
 
 from tests.process.transfer import Commands, Mongo
 
@@ -149,7 +150,8 @@ def test_apps_come_back_whatever_their_names_mean_to_a_file_system(commands: Com
     database = commands.mongo[commands.db]
     app = database["gql-apps"].find_one({"_id": "notes"})
     assert app is not None
-    names = ["..", ".", ".hidden", "../up", "a/b", "a%2Fb", "Notes", "node_modules", "ä" * 200]
+    odd = ["..", ".", ".hidden", "../up", "a/b", "A/b", "a%2Fb", "Notes", "node_modules", "ä" * 200]
+    names: list[Any] = [*odd, "5", 5, ObjectId(), Binary(b"\0\xff", 7)]
     for number, name in enumerate(names):
         address = {"_uris": [f"app{number}"], "descriptor": {"uri": f"app{number}"}}
         database["gql-apps"].insert_one({**app, "_id": name, **address})
@@ -158,7 +160,7 @@ def test_apps_come_back_whatever_their_names_mean_to_a_file_system(commands: Com
 
     commands.run("import")
 
-    assert set(database["gql-apps"].distinct("_id")) == {"notes", *names}
+    assert {one["_id"] for one in database["gql-apps"].find()} == {"notes", *names}
     directories = [one.name.casefold() for one in (commands.directory / "apps").iterdir()]
     assert len(set(directories)) == len(directories) == len(names) + 1
     assert not (commands.directory / "app.yml").exists()

@@ -97,6 +97,8 @@ def test_what_does_not_come_back_exactly_is_named_when_it_is_exported(commands: 
     assert "users, b: holds values that cannot be read" in told
     assert "users, ann: holds what extended JSON takes for something else" in told
     assert "fine" not in told
+    assert "there is no database" not in told
+    assert "there is no database nowhere" in commands.export("--yes", "--db", "nowhere").stderr
 
 
 def test_passwords_that_could_not_be_stored_are_named_before_anything_is(

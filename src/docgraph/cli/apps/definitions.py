@@ -12,6 +12,7 @@ from docgraph.cli.terminal import Colour, notice, paint, print_table
 from docgraph.exchange import Document, StartupError
 from docgraph.graphql.advise.findings import Report as Advised
 from docgraph.graphql.apps.questions import settle
+from docgraph.graphql.apps.stored_definitions import find_claims
 from docgraph.graphql.definition.check import Report, inspect_definition, require_id
 from docgraph.graphql.definition.definition import Finding, decode_definition
 from docgraph.graphql.sections import Graphql
@@ -132,8 +133,8 @@ def _find_collisions(checked: Sequence[Checked]) -> Iterator[Checked]:
         if one.errors:
             yield one
             continue
-        claims = {decode_definition(one.document).uri, str(one.document["_id"])}
-        other = next((taken[claim] for claim in sorted(claims) if claim in taken), None)
+        claims = find_claims(one.document["_id"], decode_definition(one.document).uri)
+        other = next((taken[claim] for claim in claims if claim in taken), None)
         taken.update(dict.fromkeys(claims, one.name))
         if other is None:
             yield one

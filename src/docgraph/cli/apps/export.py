@@ -36,7 +36,7 @@ def write_definition(document: Document, directory: Path) -> list[Path]:
             for part, content in ((MAPPINGS, document[MAPPINGS]), (APP, rest))
         ]
     except OSError as error:
-        raise StartupError(f"{error.filename}: {error.strerror}") from error
+        raise StartupError(f"{error.filename or directory}: {error.strerror}") from error
     return [directory / SCHEMA_FILE, *written]
 
 

@@ -13,7 +13,6 @@ from docgraph.config import Sources
 from docgraph.exchange import StartupError
 
 if TYPE_CHECKING:
-    from docgraph.cli.apps.definitions import Checked
     from docgraph.cli.transfer.files import Directory
     from docgraph.cli.transfer.parts import Changes, Mover, Part
     from docgraph.exchange import Document
@@ -127,8 +126,8 @@ async def _compare(mover: Mover, source: Directory) -> list[Changes]:
     for one in source.find_unknown():
         notice(make_printable(one))
     wanted = [(part, source.read_documents(part.file)) for part in mover.list_exported(source)]
-    definitions = await _check_apps(mover, source)
     flaws = Flaws(mover)
+    definitions = await flaws.check_apps(source.read_apps())
     named = [*flaws.find_repeated(wanted), *await flaws.find(wanted)]
     report([one for one in definitions if one.errors], as_json=False)
     sound = [one.document for one in definitions if not one.errors]
@@ -141,16 +140,6 @@ async def _compare(mover: Mover, source: Directory) -> list[Changes]:
         )
     apps = await mover.compare(mover.apps, [without_etag(one) for one in sound])
     return [*[await mover.compare(*one) for one in wanted], apps]
-
-
-async def _check_apps(mover: Mover, source: Directory) -> list[Checked]:
-    """The apps of the export, each with what is wrong with it here."""
-    from docgraph.cli.apps.definitions import check_found, settle_all
-    from docgraph.graphql.sections import Graphql
-
-    checked = check_found(mover.prepared, source.read_apps())
-    settings = mover.prepared.config.get(Graphql)
-    return await settle_all(checked, mover.app.store, settings)
 
 
 def _show(found: list[Changes]) -> None:

@@ -114,7 +114,7 @@ class Directory:
             has_files = apps.is_dir() and any(apps.iterdir())
         found = read_paths([apps]) if has_files else []
         for one in self.read_documents(ODD_APPS):
-            found.append(Found(f"{odd}, {name_id(one['_id'])}", one))
+            found.append(Found(f"{odd}, {make_printable(name_id(one['_id']))}", one))
         return found
 
     def list_databases(self, kind: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ backup does not lose what cannot be read.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ from docgraph.auth.authenticators.record import find_value
 from docgraph.auth.authenticators.sections import BCRYPT_HASH, DbRealmAuthenticator
 from docgraph.auth.passwords import check_password
 from docgraph.cli.acl.rules import build_knowledge, find_flaws
-from docgraph.cli.apps.definitions import check_stored, settle_all
+from docgraph.cli.apps.definitions import Checked, check_found, settle_all
+from docgraph.cli.apps.sources import Found
 from docgraph.cli.transfer.parts import Part, identify
 from docgraph.codec import JsonMode, as_meant, as_written, decode, encode, name_id, to_stored
 from docgraph.exchange import DocgraphError, Document
@@ -57,14 +59,15 @@ class Flaws:
 
     async def find_in_apps(self, documents: Sequence[Document]) -> list[str]:
         """In definitions as they are stored."""
-        checked = check_stored(self._prepared, documents)
-        settings = self._prepared.config.get(Graphql)
-        settled = await settle_all(checked, self._app.store, settings)
-        return [
-            f"app {name_id(one.document['_id'])}: {error}"
-            for one in settled
-            for error in one.errors
-        ]
+        found = [Found(f"app {name_id(one['_id'])}", one) for one in documents]
+        checked = await self.check_apps(found)
+        return [f"{one.name}: {error}" for one in checked for error in one.errors]
+
+    async def check_apps(self, found: Sequence[Found]) -> list[Checked]:
+        """Definitions, each with what is wrong with it here."""
+        # In a thread: the driver has its own work to do meanwhile.
+        checked = await asyncio.to_thread(check_found, self._prepared, found)
+        return await settle_all(checked, self._app.store, self._prepared.config.get(Graphql))
 
     def find_repeated(self, parts: Parts) -> Iterator[str]:
         """Documents with the same id, of which one would take the place of the other."""

@@ -97,7 +97,11 @@ class Mover:
 
     async def list_parts(self, databases: Sequence[str] = ()) -> list[Part]:
         """Everything that there is to export, besides the apps; of these databases, or of all."""
-        names = databases or await self._catalog.list_databases(Deadline.after_ms(_LIMIT_MS))
+        there = await self._catalog.list_databases(Deadline.after_ms(_LIMIT_MS))
+        names = databases or there
+        for name in names:
+            if name not in there:
+                notice(f"there is no database {make_printable(name)}")
         described = [self.describe(kind, db) for kind in (SCHEMAS, PROPERTIES) for db in names]
         return [self.users, self.rules, *described]
 
