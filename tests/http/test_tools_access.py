@@ -131,17 +131,18 @@ async def test_all_rules_are_listed_in_their_order_and_those_that_cannot_work_la
         {"_id": "low", "predicate": "path('/low')", "roles": ["user"], "description": "D"},
         {"_id": 7, "predicate": "path('/high')", "roles": ["user"], "priority": 9, "mongo": mongo},
     )
-    service.insert("acl", {"_id": "broken", "predicate": "path(", "role": "user"})
+    broken = {"app": "shop"}
+    service.insert("acl", {"_id": broken, "predicate": "path(", "role": "user"})
     try:
         await allow(service, "path('/low')", "user", _id="low", description="D")  # all read again
         rules = (await read(service, "rules")).json["rules"]
     finally:
-        service.mongo[service.db]["acl"].delete_one({"_id": "broken"})
+        service.mongo[service.db]["acl"].delete_one({"_id": broken})
     assert [(one["rule"], one["id"], one["source"]) for one in rules] == [
         ("7 (database)", 7, "database"),
         ("low (database)", "low", "database"),
         ("permissions[0] (file)", None, "file"),  # for everybody: behind those for roles
-        ("broken (database)", "broken", "database"),
+        ('{"app":"shop"} (database)', broken, "database"),
     ]
     assert (rules[0]["mongo"], rules[0]["priority"], rules[0]["errors"]) == (mongo, 9.0, [])
     assert rules[1]["description"] == "D"

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from docgraph.access.conditions import Conditions
 from docgraph.access.language import Predicate
+from docgraph.codec import name_id
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import Account
 
@@ -48,7 +49,7 @@ class Rule:
     label: str = field(init=False)  # said once: every request that it admits names it
 
     def __post_init__(self) -> None:
-        name = f"permissions[{self.position}]" if self.id is None else str(self.id)
+        name = f"permissions[{self.position}]" if self.id is None else name_id(self.id)
         object.__setattr__(self, "label", f"{name} ({self.source})")
 
     def __str__(self) -> str:

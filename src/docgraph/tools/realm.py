@@ -14,7 +14,7 @@ from docgraph.access.rule import Rule, Source
 from docgraph.access.rulebook import Ignored, RuleBook
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
-from docgraph.codec import EncodeError, JsonMode, decode, to_json
+from docgraph.codec import EncodeError, JsonMode, decode, name_id, to_json
 from docgraph.codec.roles_path import RolesPath
 from docgraph.config.node import Node
 from docgraph.exchange import Exchange, Resource, ResourceType
@@ -124,7 +124,7 @@ def _describe_ignored(one: Ignored) -> dict[str, Any]:
     roles = document.get("roles", document.get("role"))
     listed = roles if isinstance(roles, list) else [roles]
     return {
-        "rule": f"{document.get('_id')} ({Source.DATABASE})",
+        "rule": f"{name_id(document.get('_id'))} ({Source.DATABASE})",
         "id": _render(document.get("_id")),
         "source": str(Source.DATABASE),
         "roles": [role for role in listed if isinstance(role, str)],

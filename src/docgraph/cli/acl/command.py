@@ -65,7 +65,8 @@ def add(sources: Sources, *, file: Path | None, replace: bool, **parts: Any) -> 
         await rules.add(documents, replace=replace)
         for one in documents:
             roles = one.get("roles") or [one["role"]]
-            notice(f"stored the rule {make_printable(str(one['_id']))} for {describe_roles(roles)}")
+            name = make_printable(_name(one))
+            notice(f"stored the rule {name} for {describe_roles(roles)}")
         await tell_served("rules", rules.versions)
 
     _run(sources, store)
@@ -136,14 +137,14 @@ def check(sources: Sources, predicate: str | None, file: Path | None, as_json: b
     if predicate is not None and file is not None:
         raise click.UsageError("give a predicate or --file, not both")
     if predicate is not None:
-        documents = {predicate: _imagine(predicate)}
+        documents = [(predicate, _imagine(predicate))]
     elif file is not None:
-        documents = {_name(one, place): one for place, one in enumerate(load_rules(file))}
+        documents = [(_name(one, place), one) for place, one in enumerate(load_rules(file))]
     else:
         stored = _run(sources, lambda rules: rules.read_all())
-        documents = {str(one["_id"]): one for one in stored}
+        documents = [(_name(one), one) for one in stored]
     knowledge = build_knowledge(prepare_sources(sources))
-    rows = [_check(name, one, knowledge) for name, one in documents.items()]
+    rows = [_check(name, one, knowledge) for name, one in documents]
     if as_json:
         print_table(rows, as_json=True)
     else:
@@ -208,7 +209,7 @@ async def _refuse_existing(rules: Rules, documents: list[Document]) -> None:
         found = await rules.find(str(one["_id"]))
         if found is not None and found["_id"] == one["_id"]:
             raise StartupError(
-                f"there is a rule {one['_id']!s} already",
+                f"there is a rule {_name(one)} already",
                 hint="--replace puts the new one in its place",
             )
 
@@ -218,8 +219,10 @@ def _imagine(predicate: str) -> Document:
     return {"roles": ["somebody"], "predicate": predicate}
 
 
-def _name(document: Document, place: int) -> str:
-    return str(document["_id"]) if "_id" in document else f"permissions[{place}]"
+def _name(document: Document, place: int = 0) -> str:
+    from docgraph.codec import name_id
+
+    return name_id(document["_id"]) if "_id" in document else f"permissions[{place}]"
 
 
 # --- what is printed ------------------------------------------------------------------------------
@@ -252,7 +255,7 @@ def _summarise(document: Document, knowledge: Knowledge, as_json: bool) -> dict[
     listed = [str(one) for one in (roles if isinstance(roles, list) else [roles])]
     block = document.get("mongo")
     return {
-        "rule": str(document.get("_id")),
+        "rule": _name(document),
         "from": "database",
         "priority": document.get("priority"),
         "roles": listed if as_json else ", ".join(listed),
