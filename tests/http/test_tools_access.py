@@ -156,6 +156,31 @@ async def test_the_list_of_rules_is_for_the_root_role_whatever_rules_say(service
     assert (await use(service, "rules", KEEPER, rule={"roles": ["a"]})).json["valid"] is False
 
 
+async def test_an_operator_that_the_database_does_not_know_is_refused(service: Service) -> None:
+    filters = {
+        "readFilter": '{"age":\n {"$gtt": 1}}',
+        "writeFilter": {"$orr": [{"a": 1}]},
+        "readFilters": {"shop.orders": {"$expr": {"$multiplyy": [2, 3]}}},
+    }
+    rule = {"_id": "x", "roles": ["user"], "predicate": "true", "mongo": filters}
+
+    found = await check(service, mongo=filters)
+    written = await service.request("PUT", "/acl/x?wm=upsert", json=rule, headers=ADMIN)
+
+    assert found["valid"] is False
+    told = [f"Wrong permission: {one['where']} {one['what']}" for one in found["errors"]]
+    assert (written.status, sorted(written.json["details"])) == (400, sorted(told))
+    hints = {one["where"]: one["hint"] for one in found["errors"]}
+    assert hints == {
+        "mongo.readFilter.age.$gtt": "did you mean $gt?",
+        "mongo.writeFilter.$orr": "did you mean $or?",
+        "mongo.readFilters.shop.orders.$expr.$multiplyy": "did you mean $multiply?",
+    }
+    assert "has no operator $gtt" in written.text
+    known = {"readFilter": {"$expr": {"$gt": [{"$rand": {}}, 0]}, "a": {"$not": {"$in": [1]}}}}
+    assert (await check(service, mongo=known))["valid"] is True
+
+
 async def test_a_rule_is_checked_as_when_it_is_written_with_line_and_column(
     service: Service,
 ) -> None:

@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticators.database import REALM, DatabaseRealm
 from docgraph.auth.authenticators.record import find_value
 from docgraph.auth.authenticators.sections import BCRYPT_HASH, DbRealmAuthenticator
 from docgraph.auth.passwords import check_password
-from docgraph.cli.acl.rules import build_knowledge, find_flaws
+from docgraph.cli.acl.rules import Rules, build_knowledge
 from docgraph.cli.apps.definitions import Checked, check_found, settle_all
 from docgraph.cli.apps.sources import Found
 from docgraph.cli.transfer.parts import Part, identify
@@ -52,7 +53,7 @@ class Flaws:
             if part == self._mover.users:
                 found += [flaw async for flaw in self._find_in_users(documents)]
             elif part == self._mover.rules:
-                found += self._find_in_rules(documents)
+                found += [flaw async for flaw in self._find_in_rules(documents)]
             elif part.collection == METADATA_STORE:
                 found += self._find_in_properties(part, documents)
         return [*found, *[flaw async for flaw in self._find_in_schemas(parts)]]
@@ -119,11 +120,12 @@ class Flaws:
             return f"{error.message}: {error.hint}" if error.hint else error.message
         return None
 
-    def _find_in_rules(self, documents: Sequence[Document]) -> Iterator[str]:
+    async def _find_in_rules(self, documents: Sequence[Document]) -> AsyncIterator[str]:
         knowledge = build_knowledge(self._prepared)
+        rules = Rules(self._app, self._prepared.config.get(DbAclAuthorizer))
         for one in documents:
-            for flaw in find_flaws(one, knowledge):
-                yield f"rule {name_id(one['_id'])}: {flaw.what}"
+            for flaw in await rules.find_flaws(one, knowledge):
+                yield f"rule {name_id(one['_id'])}: {flaw.where} {flaw.what}"
 
     def _find_in_properties(self, part: Part, documents: Sequence[Document]) -> Iterator[str]:
         policy = Policy.from_section(self._prepared.config.get(AggregationSecurity))
