@@ -8,7 +8,7 @@ from typing import Any
 
 import bcrypt
 import pytest
-from bson import Binary, Int64, ObjectId
+from bson import Binary, Code, Int64, ObjectId
 from bson.raw_bson import RawBSONDocument
 
 from tests.process.transfer import Commands, Mongo
@@ -56,6 +56,7 @@ def test_what_is_stored_wrongly_is_exported_and_named(commands: Commands) -> Non
     database["gql-apps"].insert_one({"_id": "half", "schema": 5, "_etag": ObjectId()})
     database["gql-apps"].insert_one({"_id": "bad", "schema": "type Q", "mappings": {}})
     database["acl"].insert_one({"_id": {"n": Int64(1)}, "roles": 5, "predicate": "pathh("})
+    database["acl"].insert_one({"_id": "code", "roles": [Code("x")], "predicate": "true"})
     database["users"].insert_one({"_id": "eve", "password": 5})
     database["_properties"].insert_one({"_id": "_properties.x", "streams": 5})
     database["_schemas"].insert_one({"_id": "s", "$schema": "nowhere"})
@@ -67,6 +68,7 @@ def test_what_is_stored_wrongly_is_exported_and_named(commands: Commands) -> Non
         "app half: files of its own cannot hold it: it is in apps.json",
         "app bad: ",
         'rule {"n":1}: ',
+        "rule code: roles must hold texts only",
         "user eve: the password must be text",
         f"properties of {commands.db}, _properties.x: ",
         f"schemas of {commands.db}, s: ",
@@ -90,12 +92,14 @@ def test_what_does_not_come_back_exactly_is_named_when_it_is_exported(commands: 
     unreadable = RawBSONDocument(b"\x19\0\0\0\x02_id\0\x02\0\0\0b\0\x02t\0\x02\0\0\0\xff\0\0")
     database["users"].insert_one(unreadable)  # type: ignore[arg-type]
     database["users"].insert_one({"_id": "ann", "seen": {"$date": "never"}})
+    database["users"].insert_one({"_id": "ref", "$ref": "users", "$id": "ann"})
     database["users"].insert_one({"_id": "fine", "seen": Binary(b"x", 5), "n": Int64(1)})
 
     told = commands.export().stderr
 
     assert "users, b: holds values that cannot be read" in told
     assert "users, ann: holds what extended JSON takes for something else" in told
+    assert "users, ref: holds what extended JSON takes for something else" in told
     assert "fine" not in told
     assert "there is no database" not in told
     assert "there is no database nowhere" in commands.export("--yes", "--db", "nowhere").stderr

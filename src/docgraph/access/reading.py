@@ -102,7 +102,7 @@ class _Reader:
         if not isinstance(listed, list | tuple) or not listed or len(listed) > _MOST_ROLES:
             self.flaw(key, "must be a list of roles that is not empty")
             return frozenset()
-        if not all(isinstance(role, str) and role for role in listed):
+        if not all(type(role) is str and role for role in listed):  # code is no text
             self.flaw(key, "must hold texts only")
             return frozenset()
         return frozenset(listed)

@@ -101,10 +101,11 @@ class Directory:
             if not (self.path / name).is_file():
                 return []
         found = self._read(name)
-        if not isinstance(found, list) or not all(
-            isinstance(one, dict) and "_id" in one for one in found
-        ):
-            raise StartupError(f"{self.path / name} is no list of documents with an _id")
+        if not isinstance(found, list):
+            raise StartupError(f"{self.path / name} is no list of documents")
+        for place, one in enumerate(found):
+            if not isinstance(one, dict) or "_id" not in one:
+                raise StartupError(f"{self.path / name}: [{place}] is no document with an _id")
         return found
 
     def read_apps(self) -> list[Found]:

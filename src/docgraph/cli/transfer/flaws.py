@@ -163,6 +163,7 @@ _HASH_AS_PASSWORD = (
 def _comes_back(document: Document) -> bool:
     written = encode(document, JsonMode.EXTENDED)
     try:
-        return encode(decode(written), JsonMode.EXTENDED) == written
+        read = decode(written)
+        return isinstance(read, dict) and encode(read, JsonMode.EXTENDED) == written
     except DocgraphError:
         return False
