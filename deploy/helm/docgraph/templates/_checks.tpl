@@ -1,5 +1,8 @@
 {{/* What the schema of the values cannot say. Each refusal names the value and what to do. */}}
 {{- define "docgraph.checks" -}}
+{{- if not (.Capabilities.APIVersions.Has "autoscaling/v2") -}}
+{{- fail "this chart is for Kubernetes 1.25 and newer: the cluster has no autoscaling/v2" -}}
+{{- end -}}
 {{- if not .Values.connectionString.secretName -}}
 {{- fail "connectionString.secretName is missing. Make a Secret with the connection string of your MongoDB, for example by\n  kubectl create secret generic docgraph --from-literal=connection-string='mongodb://…'\nand name it: --set connectionString.secretName=docgraph" -}}
 {{- end -}}
@@ -57,6 +60,11 @@
 {{- end -}}
 
 {{- define "docgraph.checkScaling" -}}
+{{- with .Values.podDisruptionBudget -}}
+{{- if and .enabled (kindIs "invalid" .minAvailable) (kindIs "invalid" .maxUnavailable) -}}
+{{- fail "podDisruptionBudget needs maxUnavailable or minAvailable" -}}
+{{- end -}}
+{{- end -}}
 {{- with .Values.autoscaling }}{{ if .enabled -}}
 {{- if gt (int .minReplicas) (int .maxReplicas) -}}
 {{- fail "autoscaling.minReplicas is more than autoscaling.maxReplicas" -}}

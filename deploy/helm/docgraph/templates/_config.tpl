@@ -1,7 +1,7 @@
 {{/* The value of one option of the configuration, or the default that docgraph has: (dict "root" $ "section" … "option" … "default" …) */}}
 {{- define "docgraph.option" -}}
 {{- $section := get (.root.Values.config | default dict) .section | default dict -}}
-{{- $value := get $section .option -}}
+{{- $value := index $section .option -}}
 {{- if kindIs "invalid" $value -}}
 {{- .default -}}
 {{- else if kindIs "float64" $value -}}
@@ -44,6 +44,11 @@
 {{- define "docgraph.config" -}}
 {{- $config := deepCopy (.Values.config | default dict) -}}
 {{- $listener := dict "enabled" true "host" .Values.listenAddress "port" (int64 .Values.containerPort) -}}
+{{- $unlogged := list (include "docgraph.pingPath" .) (include "docgraph.databaseProbePath" .) (include "docgraph.metricsPath" .) -}}
+{{- $logging := get $config "logging" | default dict -}}
+{{- if kindIs "invalid" (index $logging "requests-exclude-patterns") -}}
+{{- $_ := set $config "logging" (set $logging "requests-exclude-patterns" $unlogged) -}}
+{{- end -}}
 {{- if .Values.tls.secretName -}}
 {{- $_ := set $config "http-listener" (dict "enabled" false) -}}
 {{- $_ := set $config "https-listener" (merge $listener (dict "certificate" "/etc/docgraph-tls/tls.crt" "key" "/etc/docgraph-tls/tls.key")) -}}
@@ -51,8 +56,8 @@
 {{- $_ := set $config "http-listener" $listener -}}
 {{- end -}}
 {{- if .Values.tokenKey.secretName -}}
-{{- $_ := set $config "rndTokenManager" (merge (dict "enabled" false) (get $config "rndTokenManager" | default dict)) -}}
-{{- $_ := set $config "jwtTokenManager" (merge (dict "enabled" true) (get $config "jwtTokenManager" | default dict)) -}}
+{{- $_ := set $config "rndTokenManager" (set (get $config "rndTokenManager" | default dict) "enabled" false) -}}
+{{- $_ := set $config "jwtTokenManager" (set (get $config "jwtTokenManager" | default dict) "enabled" true) -}}
 {{- end -}}
 {{- toYaml $config -}}
 {{- end -}}
