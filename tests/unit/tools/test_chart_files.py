@@ -69,6 +69,13 @@ def test_the_schema_takes_the_values_that_the_chart_is_tried_with(path: Any) -> 
     assert find_mistakes(yaml.safe_load(path.read_text())) == []
 
 
+def test_the_schema_takes_the_values_that_the_documentation_shows() -> None:
+    page = (ROOT / "docs/how-to/kubernetes.md").read_text()
+    shown = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert shown
+    assert [find_mistakes(yaml.safe_load(text)) for text in shown] == [[] for _ in shown]
+
+
 @pytest.mark.parametrize(
     ("values", "named"),
     [
