@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import ssl
 import subprocess
+import sys
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ from tools.containerfile import CONTAINERFILE, read_stages
 
 from tests.process import commands
 from tests.process.harness import Server, Wire, request
+from tests.programs import HANGS_SECONDS
 
 SECRETS = ["--set", "connectionString.secretName=docgraph"]
 CHOSEN = sorted((CHART / "ci").glob("*.yaml"))
@@ -110,7 +113,7 @@ class Pod:
             assert line.startswith("docgraph ready "), (line, errors)
             yield Server(process, [word for word in line.split() if word.startswith("http")])
             process.terminate()
-            assert process.wait(60) == 0
+            assert process.wait(HANGS_SECONDS) == 0
             reader.join()
 
     def ask(self, server: Server, probe: str, context: ssl.SSLContext | None = None) -> int:
@@ -148,6 +151,25 @@ def test_docgraph_starts_with_what_the_least_values_render_and_answers_the_probe
     with pod.run() as server:
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
             assert pod.ask(server, probe) == 200, probe
+        assert run_test_pod(objects, server) == "200"
+
+
+def run_test_pod(objects: Objects, server: Server) -> str:
+    """What the pod of `helm test` prints, when it asks this server instead of the Service."""
+    (container,) = objects["Pod"]["spec"]["containers"]
+    assert container["command"] == ["python3", "-c"]
+    script, address = container["args"]
+    service = objects["Service"]["metadata"]["name"]
+    asked = address.replace(f"http://{service}:80", server.urls[0])
+    done = subprocess.run(
+        [sys.executable, "-c", script, asked],
+        env={**os.environ, "no_proxy": "*"},
+        capture_output=True,
+        text=True,
+        timeout=HANGS_SECONDS,
+        check=False,
+    )
+    return done.stdout.strip()
 
 
 def test_docgraph_starts_with_every_value_with_tls_and_with_secrets_in_their_places(
@@ -210,6 +232,13 @@ def test_the_rendered_configuration_is_one_that_docgraph_takes(
         ((*SECRETS, "--set", "config.ping.enabled=false"), "config.ping has to be enabled"),
         ((*SECRETS, "--set", "config.database-probe.secured=true"), "config.database-probe"),
         ((*SECRETS, "--set", "extraEnv[0].name=DOCGRAPH_OVERRIDES"), "DOCGRAPH_OVERRIDES"),
+        ((*SECRETS, "--set", "extraVolumes[0].name=config"), "extraVolumes has config"),
+        (
+            (*SECRETS, "--set", "extraVolumeMounts[0].name=x,extraVolumeMounts[0].mountPath=/tmp"),
+            "extraVolumeMounts has /tmp",
+        ),
+        ((*SECRETS, "--set", "config.graphql.introspection=false"), 'write "off"'),
+        ((*SECRETS, "--set", "strategy.rollingUpdate.maxSurge=0"), "cannot both be 0"),
         ((*SECRETS, "--set", "ingress.enabled=true"), "ingress.hosts"),
         (
             (*SECRETS, "--set", "autoscaling.enabled=true,resources=null"),

@@ -58,7 +58,7 @@ class WorkerLost(Event, frozen=True):
 
 
 class NotifyFailed(Event, frozen=True):
-    """The service manager of the machine (systemd) could not be told a `state`; once, until it hears."""
+    """The service manager of the machine (systemd) could not be told a `state`."""
 
     level: ClassVar[Level] = Level.WARNING
     state: str  # "READY=1", "WATCHDOG=1", "STOPPING=1"

@@ -57,7 +57,7 @@ def list_unequal(schema: dict[str, Any], values: dict[str, Any], path: str = "")
 def test_the_schema_knows_every_value_and_no_other() -> None:
     jsonschema_rs.meta.validate(SCHEMA)
     optional = {"initialDelaySeconds", "successThreshold", "requests", "limits", "claims"}
-    optional |= {"scaleUp", "scaleDown", "global"}
+    optional |= {"scaleUp", "scaleDown", "global", "enabled"}
 
     unequal = list_unequal(SCHEMA, VALUES)
 

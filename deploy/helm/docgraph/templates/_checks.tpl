@@ -8,11 +8,7 @@
 {{- end -}}
 {{- include "docgraph.checkConfig" . -}}
 {{- include "docgraph.checkScaling" . -}}
-{{- range .Values.extraEnv -}}
-{{- if has .name (list "DOCGRAPH_CONFIG" "DOCGRAPH_OVERRIDES") -}}
-{{- fail (printf "extraEnv has %s, which the chart sets: use config and secretOptions" .name) -}}
-{{- end -}}
-{{- end -}}
+{{- include "docgraph.checkExtras" . -}}
 {{- $options := list "/mclient/connection-string" "/jwtTokenManager/key" "/dbRealmAuthenticator/create-user-document" -}}
 {{- range .Values.secretOptions -}}
 {{- if has .option $options -}}
@@ -22,6 +18,25 @@
 {{- end -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
 {{- fail "ingress.enabled needs ingress.hosts: [{host: api.example.org, paths: [{path: /, pathType: Prefix}]}]" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What is added may not be in the place of something that the chart has. */}}
+{{- define "docgraph.checkExtras" -}}
+{{- range .Values.extraEnv -}}
+{{- if regexMatch "^(DOCGRAPH_(CONFIG|OVERRIDES)|SECRET_(CONNECTION_STRING|TOKEN_KEY|FIRST_USER|OPTION_[0-9]+))$" .name -}}
+{{- fail (printf "extraEnv has %s, which the chart sets: use config and secretOptions" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- range .Values.extraVolumes -}}
+{{- if has .name (list "config" "tmp" "tls") -}}
+{{- fail (printf "extraVolumes has %s, which is the name of a volume of the chart" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- range .Values.extraVolumeMounts -}}
+{{- if regexMatch "^(/tmp|/etc/docgraph(-tls)?(/.*)?)/?$" .mountPath -}}
+{{- fail (printf "extraVolumeMounts has %s, which is, or is in, a volume of the chart that cannot be written to: take another directory" .mountPath) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
@@ -51,6 +66,9 @@
 {{- if not (regexMatch "^/|^-----BEGIN (RSA )?(PUBLIC KEY|CERTIFICATE)" $key) -}}
 {{- fail "config.jwtAuthenticationMechanism.key is a secret unless it is a public key or the path of a file, and config becomes a ConfigMap: use secretOptions" -}}
 {{- end -}}
+{{- if kindIs "bool" (index (get $config "graphql" | default dict) "introspection") -}}
+{{- fail "config.graphql.introspection: helm reads the word off as false: write \"off\" in quotation marks" -}}
+{{- end -}}
 {{- range $section := list "ping" "database-probe" -}}
 {{- $own := get $config $section | default dict -}}
 {{- if or $own.secured (eq (get $own "enabled" | toString) "false") -}}
@@ -60,6 +78,10 @@
 {{- end -}}
 
 {{- define "docgraph.checkScaling" -}}
+{{- $rolling := .Values.strategy.rollingUpdate | default dict -}}
+{{- if and (eq (index $rolling "maxUnavailable" | toString) "0") (eq (index $rolling "maxSurge" | toString) "0") -}}
+{{- fail "strategy.rollingUpdate: maxUnavailable and maxSurge cannot both be 0" -}}
+{{- end -}}
 {{- with .Values.podDisruptionBudget -}}
 {{- if and .enabled (kindIs "invalid" .minAvailable) (kindIs "invalid" .maxUnavailable) -}}
 {{- fail "podDisruptionBudget needs maxUnavailable or minAvailable" -}}
