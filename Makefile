@@ -149,7 +149,7 @@ dist: $(VENV)/.run $(VENV)/.dist ## build the packages in dist: wheel, source, a
 	@$(BIN)/python tools/dist.py $(ARGS)
 
 chart-check: $(VENV)/.dev ## render the Helm chart, and hold it against Kubernetes (helm, or Go to build it)
-	@$(BIN)/python tools/chart.py $(ARGS)
+	@$(BIN)/python -m tools.chart $(ARGS)
 
 dist-check: dist ## install the wheel in a clean environment, and run it from an empty directory
 	@$(BIN)/python tools/dist_check.py $(ARGS)

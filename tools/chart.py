@@ -1,13 +1,10 @@
 """Check the Helm chart: lint it, render it with each file of its `ci`, and judge the objects.
 
-    python tools/chart.py [--optional]
+    python -m tools.chart [--optional]
 
-`helm` is the machine's, or built with Go from the module proxy, once, into `.tools`. The schemas of
-Kubernetes are read out of a package from PyPI, and no cluster is asked.
-
-`--optional` ends well where the machine lacks something, and says so; mistakes of the chart are
-never forgiven. helm is then built only where Go has compiled it before, which leaves seconds to do:
-from nothing it costs 385 seconds of processor time.
+The schemas of Kubernetes are read out of a package from PyPI, and no cluster is asked. `--optional`
+ends well where the machine lacks something, and says so; mistakes of the chart are never forgiven.
+It builds no helm then, since that takes minutes.
 """
 
 from __future__ import annotations
@@ -16,69 +13,32 @@ import argparse
 import json
 import os
 import re
-import shutil
-import subprocess
 import sys
-import time
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import yaml
+from tools.helm import ROOT, TOOLS, LackingError, call, find_helm, have_helm, run_helm
 
-__all__ = ["CHART", "Schemas", "find_helm", "read_objects", "render", "run_helm"]
+__all__ = ["CHART", "ROOT", "Schemas", "read_objects", "render"]
 
-ROOT = Path(__file__).parent.parent
 CHART = ROOT / "deploy/helm/docgraph"
-TOOLS = ROOT / ".tools"
-HELM = "helm.sh/helm/v3/cmd/helm@v3.19.5"
 SCHEMAS = "kubernetes-validate==1.37.0"
 VERSIONS = (
     "1.25",
     "1.37",
 )  # the oldest that the chart admits, the newest that there are schemas of
-PATIENCE = 1800  # seconds for the longest step, building helm on a busy machine
-SHORT_PATIENCE = 60  # seconds, where nobody has to have it
+FETCHING = 60  # seconds at most
 OPERATOR = (
     "monitoring.coreos.com/v1"  # of the Prometheus Operator, which Kubernetes has no schema of
 )
 
 
-class LackingError(Exception):
-    """What the machine lacks."""
-
-
 class WrongError(Exception):
     """A mistake in the chart."""
-
-
-def find_helm() -> str | None:
-    """The helm of the machine, or the one that was built here."""
-    return shutil.which("helm") or shutil.which("helm", path=str(TOOLS / "bin"))
-
-
-def build_helm(*, optional: bool) -> str:
-    """Build helm, which takes minutes the first time."""
-    go = shutil.which("go")
-    if go is None:
-        raise LackingError("there is neither helm nor Go")
-    if optional and not has_compiled(go):
-        raise LackingError("there is no helm; `make chart-check` builds one, in minutes")
-    begun = time.monotonic()
-    print("building helm with Go, which takes minutes the first time", flush=True)
-    environment = {**os.environ, "GOBIN": str(TOOLS / "bin"), "GOFLAGS": "-mod=mod"}
-    patience = SHORT_PATIENCE if optional else PATIENCE
-    call([go, "install", "-ldflags=-s -w", HELM], environment, patience)
-    print(f"helm is built ({time.monotonic() - begun:.0f} s)", flush=True)
-    return str(TOOLS / "bin/helm")
-
-
-def has_compiled(go: str) -> bool:
-    """Whether Go has fetched this helm before, and so most likely still has what it compiled."""
-    said = subprocess.run([go, "env", "GOMODCACHE"], capture_output=True, text=True, check=False)
-    return Path(said.stdout.strip(), HELM.replace("/cmd/helm", "")).is_dir()
 
 
 def fetch_schemas() -> Path:
@@ -86,36 +46,9 @@ def fetch_schemas() -> Path:
     name = SCHEMAS.replace("-", "_").replace("==", "-")
     if not (found := list(TOOLS.glob(f"{name}-*.whl"))):
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-        call([*pip, "--no-deps", "-d", str(TOOLS), SCHEMAS], dict(os.environ), SHORT_PATIENCE)
+        call([*pip, "--no-deps", "-d", str(TOOLS), SCHEMAS], dict(os.environ), FETCHING)
         found = list(TOOLS.glob(f"{name}-*.whl"))
     return found[0]
-
-
-def call(command: Sequence[str], environment: dict[str, str], patience: int) -> None:
-    """A step that needs a registry."""
-    try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=patience, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise LackingError(f"{command[0]} took more than {patience} s") from None
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
-        raise LackingError(f"{' '.join(command[:2])} failed: {last[0]}")
-
-
-def run_helm(helm: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """What helm says; it asks no cluster, and keeps nothing."""
-    private = {name: str(TOOLS / "home") for name in ("HELM_CACHE_HOME", "HELM_CONFIG_HOME")}
-    environment = {**os.environ, **private, "HELM_DATA_HOME": private["HELM_CACHE_HOME"]}
-    return subprocess.run(
-        [helm, *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
 
 
 def render(helm: str, *options: str, name: str = "docgraph") -> list[dict[str, Any]]:
@@ -196,7 +129,9 @@ def main() -> int:
     package = None
     try:
         TOOLS.mkdir(exist_ok=True)
-        helm = find_helm() or build_helm(optional=options.optional)
+        helm = find_helm() if options.optional else have_helm()
+        if helm is None:
+            raise LackingError("there is no helm; `make chart-check` builds one, in minutes")
         try:
             package = fetch_schemas()
         except LackingError as error:

@@ -19,8 +19,9 @@ import bcrypt
 import pytest
 import trustme
 import yaml
-from tools.chart import CHART, find_helm, read_objects, run_helm
+from tools.chart import CHART, read_objects
 from tools.containerfile import CONTAINERFILE, read_stages
+from tools.helm import find_helm, run_helm
 
 from tests.process import commands
 from tests.process.harness import Server, Wire, request
