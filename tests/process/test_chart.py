@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import ssl
 import subprocess
 import sys
@@ -229,6 +230,7 @@ def test_the_rendered_configuration_is_one_that_docgraph_takes(
         ((*SECRETS, "--set", "config.jwtTokenManager.key=secret"), "tokenKey.secretName"),
         ((*SECRETS, "--set", "config.jwtTokenManager.enabled=true"), "tokenKey.secretName"),
         ((*SECRETS, "--set", "config.jwtAuthenticationMechanism.key=hmac"), "secretOptions"),
+        ((*SECRETS, "--set", "config.any.url=http://user:word@proxy:80/"), "before proxy:80"),
         ((*SECRETS, "--set", "config.http-listener.port=9000"), "containerPort"),
         ((*SECRETS, "--set", "config.ping.enabled=false"), "config.ping has to be enabled"),
         ((*SECRETS, "--set", "config.database-probe.secured=true"), "config.database-probe"),
@@ -240,6 +242,11 @@ def test_the_rendered_configuration_is_one_that_docgraph_takes(
         ),
         ((*SECRETS, "--set", "config.graphql.introspection=false"), 'write "off"'),
         ((*SECRETS, "--set", "strategy.rollingUpdate.maxSurge=0"), "cannot both be 0"),
+        ((*SECRETS, "--set", "strategy.rollingUpdate.maxSurge=0%"), "cannot both be 0"),
+        ((*SECRETS, "--set", "image.repository=registry:5000/docgraph:1"), "image.tag"),
+        ((*SECRETS, "--set", "extraPodSpec.tolerations[0].key=a"), "use the value tolerations"),
+        ((*SECRETS, "--set", "extraPodSpec.volumes[0].name=a"), "use extraVolumes"),
+        ((*SECRETS, "--set", "service.extraSpec.type=NodePort"), "use service.type"),
         ((*SECRETS, "--set", "ingress.enabled=true"), "ingress.hosts"),
         (
             (*SECRETS, "--set", "autoscaling.enabled=true,resources=null"),
@@ -280,6 +287,67 @@ def test_names_are_such_as_a_service_may_have(helm: str, name: str) -> None:
     objects = template(helm, *SECRETS, name=name)
     for one in objects.values():
         assert re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", one["metadata"]["name"])
+
+
+def test_names_that_read_as_numbers_or_as_true_stay_texts(helm: str) -> None:
+    overrides = "nameOverride=on,fullnameOverride=on,serviceAccount.name=123"
+    odd = ["--set-string", overrides, "--namespace", "1e3", "-f", str(CHART / "ci/everything.yaml")]
+    objects = template(helm, *odd)
+    for kind, one in objects.items():
+        meta = one["metadata"]
+        assert (kind, type(meta["name"]), meta["namespace"]) == (kind, str, "1e3")
+        assert meta["labels"]["app.kubernetes.io/name"] == "on"
+    pod = objects["Deployment"]["spec"]["template"]
+    assert pod["metadata"]["labels"]["app.kubernetes.io/name"] == "on"
+    assert pod["spec"]["serviceAccountName"] == "123"
+
+
+def test_what_cannot_be_changed_later_is_the_same_whatever_else_the_values_say(helm: str) -> None:
+    def read_selector(*options: str) -> Any:
+        return template(helm, *SECRETS, *options)["Deployment"]["spec"]["selector"]
+
+    most = ["-f", str(CHART / "ci/everything.yaml"), "--set", "nameOverride="]
+    assert read_selector() == read_selector(*most)
+
+
+def test_the_pod_of_helm_test_goes_where_instances_go_and_is_pulled_as_they_are(helm: str) -> None:
+    objects = template(helm, "-f", str(CHART / "ci/everything.yaml"))
+    instance = objects["Deployment"]["spec"]["template"]["spec"]
+    for field in ("serviceAccountName", "nodeSelector", "tolerations", "imagePullSecrets"):
+        assert objects["Pod"]["spec"][field] == instance[field]
+    assert objects["Pod"]["spec"]["automountServiceAccountToken"] is False
+
+
+def read_notes(helm: str, directory: Path, *options: str) -> str:
+    """What helm says after an installation, which it says only to those who have a cluster."""
+    if not directory.exists():
+        shutil.copytree(CHART, directory)
+        shutil.copy(CHART / "templates/NOTES.txt", directory / "files/notes")
+        template = 'kind: Notes\ntext: {{ tpl (.Files.Get "files/notes") . | quote }}\n'
+        (directory / "templates/notes.yaml").write_text(template)
+    shown = ["--show-only", "templates/notes.yaml"]
+    done = run_helm(helm, "template", "docgraph", str(directory), *shown, *SECRETS, *options)
+    assert done.returncode == 0, done.stderr
+    return str(yaml.safe_load(done.stdout)["text"])
+
+
+@pytest.mark.parametrize(
+    ("values", "warned"),
+    [
+        ("replicas=1", False),
+        ("replicas=1,podDisruptionBudget.minAvailable=50%", True),
+        ("podDisruptionBudget.minAvailable=50%", False),
+        ("podDisruptionBudget.minAvailable=2", True),
+        ("podDisruptionBudget.minAvailable=2,replicas=3", False),
+        ("podDisruptionBudget.minAvailable=2,replicas=3,autoscaling.enabled=true", True),
+        ("podDisruptionBudget.maxUnavailable=0", True),
+    ],
+)
+def test_a_budget_that_keeps_nodes_from_being_emptied_is_warned_of(
+    helm: str, tmp_path: Path, values: str, warned: bool
+) -> None:
+    notes = read_notes(helm, tmp_path / "chart", "--set", values)
+    assert ("kubectl drain" in notes) == warned
 
 
 def test_a_pod_has_the_time_to_answer_what_it_has_accepted(helm: str) -> None:

@@ -37,7 +37,7 @@
 
 {{/* What makes a pod one of ours: never more than this, for selectors of a Deployment cannot be changed. */}}
 {{- define "docgraph.selector" -}}
-app.kubernetes.io/name: {{ include "docgraph.name" . }}
+app.kubernetes.io/name: {{ include "docgraph.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: server
 {{- end -}}
