@@ -20,10 +20,11 @@ import bcrypt
 import pytest
 import trustme
 import yaml
-from tools.chart import CHART, read_objects
+from tools.chart import CHART, ROOT, read_objects
 from tools.containerfile import CONTAINERFILE, read_stages
 from tools.helm import find_helm, run_helm
 
+import docgraph
 from tests.process import commands
 from tests.process.harness import Server, Wire, request
 from tests.programs import HANGS_SECONDS
@@ -315,7 +316,30 @@ def test_the_pod_of_helm_test_goes_where_instances_go_and_is_pulled_as_they_are(
     instance = objects["Deployment"]["spec"]["template"]["spec"]
     for field in ("serviceAccountName", "nodeSelector", "tolerations", "imagePullSecrets"):
         assert objects["Pod"]["spec"][field] == instance[field]
+    node_affinity = {"nodeAffinity": instance["affinity"]["nodeAffinity"]}
+    assert objects["Pod"]["spec"]["affinity"] == node_affinity
     assert objects["Pod"]["spec"]["automountServiceAccountToken"] is False
+
+
+def test_labels_of_metrics_are_not_hidden_by_those_that_the_operator_gives_to_targets(
+    helm: str,
+) -> None:
+    objects = template(helm, "-f", str(CHART / "ci/everything.yaml"))
+    (endpoint,) = objects["ServiceMonitor"]["spec"]["endpoints"]
+    dropped = {one["regex"] for one in endpoint["relabelings"] if one.get("action") == "labeldrop"}
+    given = {"namespace", "service", "pod", "container", "endpoint", "node", "job", "instance"}
+    page = (ROOT / "docs/reference/metrics.md").read_text()
+    rows = re.findall(r"^\| `docgraph_\w+` \| \w+ \| (.*?) \|", page, re.MULTILINE)
+    own = {label for row in rows for label in re.findall(r"`(\w+)`", row)}
+    assert "service" in own
+    assert own & (given - dropped) == set()
+
+
+def test_the_label_of_the_version_says_what_runs(helm: str) -> None:
+    for options, version in (((), docgraph.__version__), (("--set", "image.tag=9.1"), "9.1")):
+        objects = template(helm, *SECRETS, *options)
+        pod = objects["Deployment"]["spec"]["template"]["metadata"]
+        assert pod["labels"]["app.kubernetes.io/version"] == version
 
 
 def read_notes(helm: str, directory: Path, *options: str) -> str:
