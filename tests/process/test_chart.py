@@ -1,4 +1,4 @@
-"""What the Helm chart renders: docgraph runs with it, and values that cannot work are refused."""
+"""What the Helm chart renders: docgraph runs with it."""
 
 from __future__ import annotations
 
@@ -19,43 +19,18 @@ import bcrypt
 import pytest
 import trustme
 import yaml
-from tools.chart import CHART, read_objects
+from tools.chart import CHART
 from tools.containerfile import CONTAINERFILE, read_stages
-from tools.helm import find_helm, run_helm
 
 from tests.process import commands
+from tests.process.charts import Objects, template
 from tests.process.harness import Server, Wire, request
 from tests.programs import HANGS_SECONDS
 
-SECRETS = ["--set", "connectionString.secretName=docgraph"]
 CHOSEN = sorted((CHART / "ci").glob("*.yaml"))
 PASSWORD = "a;b"
 HASH = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
 USER = json.dumps({"_id": "root", "password": HASH, "roles": ["admin"]})
-Objects = dict[str, dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def helm() -> str:
-    found = find_helm()
-    if found is None:
-        pytest.skip("needs a program that is not installed: helm (make chart-check)")
-    return found
-
-
-def template(helm: str, *options: str, name: str = "docgraph") -> Objects:
-    """The objects by their kinds."""
-    done = run_helm(helm, "template", name, str(CHART), *options)
-    assert done.returncode == 0, done.stderr
-    return {one["kind"]: one for one in read_objects(done.stdout)}
-
-
-def refuse(helm: str, *options: str) -> str:
-    done: subprocess.CompletedProcess[str] = run_helm(
-        helm, "template", "docgraph", str(CHART), *options
-    )
-    assert done.returncode != 0
-    return done.stderr
 
 
 def container_of(objects: Objects) -> dict[str, Any]:
@@ -218,89 +193,3 @@ def test_the_rendered_configuration_is_one_that_docgraph_takes(
     )
 
     assert (done.returncode, "warning" in done.stderr) == (0, False), done.stderr
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ((), "connectionString.secretName is missing"),
-        ((*SECRETS, "--set", "replcias=3"), "replcias"),
-        ((*SECRETS, "--set", "config.mclient.connection-string=mongodb://u:p@h/"), "ConfigMap"),
-        ((*SECRETS, "--set", "config.jwtTokenManager.key=secret"), "tokenKey.secretName"),
-        ((*SECRETS, "--set", "config.jwtTokenManager.enabled=true"), "tokenKey.secretName"),
-        ((*SECRETS, "--set", "config.jwtAuthenticationMechanism.key=hmac"), "secretOptions"),
-        ((*SECRETS, "--set", "config.http-listener.port=9000"), "containerPort"),
-        ((*SECRETS, "--set", "config.ping.enabled=false"), "config.ping has to be enabled"),
-        ((*SECRETS, "--set", "config.database-probe.secured=true"), "config.database-probe"),
-        ((*SECRETS, "--set", "extraEnv[0].name=DOCGRAPH_OVERRIDES"), "DOCGRAPH_OVERRIDES"),
-        ((*SECRETS, "--set", "extraVolumes[0].name=config"), "extraVolumes has config"),
-        (
-            (*SECRETS, "--set", "extraVolumeMounts[0].name=x,extraVolumeMounts[0].mountPath=/tmp"),
-            "extraVolumeMounts has /tmp",
-        ),
-        ((*SECRETS, "--set", "config.graphql.introspection=false"), 'write "off"'),
-        ((*SECRETS, "--set", "strategy.rollingUpdate.maxSurge=0"), "cannot both be 0"),
-        ((*SECRETS, "--set", "ingress.enabled=true"), "ingress.hosts"),
-        (
-            (*SECRETS, "--set", "autoscaling.enabled=true,resources=null"),
-            "resources.requests.cpu",
-        ),
-        ((*SECRETS, "--set", "autoscaling.enabled=true,autoscaling.minReplicas=11"), "maxReplicas"),
-    ],
-)
-def test_values_that_cannot_work_are_refused_with_what_to_do(
-    helm: str, options: tuple[str, ...], said: str
-) -> None:
-    assert said in refuse(helm, *options)
-
-
-def test_no_pod_but_instances_gets_requests_and_every_selector_finds_them(helm: str) -> None:
-    objects = template(helm, "-f", str(CHART / "ci/everything.yaml"))
-    pod = objects["Deployment"]["spec"]["template"]["metadata"]["labels"]
-    test = objects["Pod"]["metadata"]["labels"]
-    selectors = [
-        objects["Service"]["spec"]["selector"],
-        objects["Deployment"]["spec"]["selector"]["matchLabels"],
-        objects["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
-        objects["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"],
-    ]
-    for selector in selectors:
-        assert selector.items() <= pod.items()
-        assert not selector.items() <= test.items()
-    (rule,) = objects["NetworkPolicy"]["spec"]["ingress"]
-    assert rule["from"][-1]["podSelector"]["matchLabels"].items() <= test.items()
-    monitored = objects["ServiceMonitor"]["spec"]["selector"]["matchLabels"]
-    assert monitored.items() <= objects["Service"]["metadata"]["labels"].items()
-
-
-@pytest.mark.parametrize(
-    "name", ["docgraph", "my.release", "1st", "a" * 53, "a" * 41 + ".b-docgraph"]
-)
-def test_names_are_such_as_a_service_may_have(helm: str, name: str) -> None:
-    objects = template(helm, *SECRETS, name=name)
-    for one in objects.values():
-        assert re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", one["metadata"]["name"])
-
-
-def test_a_pod_has_the_time_to_answer_what_it_has_accepted(helm: str) -> None:
-    longer = "config.connection-options.shutdown-timeout-ms=90500"
-    for options, seconds in (((), 25), (("--set", longer, "--set", "preStopSeconds=20"), 121)):
-        pod = template(helm, *SECRETS, *options)["Deployment"]["spec"]["template"]["spec"]
-        assert pod["terminationGracePeriodSeconds"] == seconds
-
-
-def test_a_changed_configuration_makes_new_pods_and_a_changed_number_of_them_does_not(
-    helm: str,
-) -> None:
-    def render_pod(*options: str) -> Any:
-        return template(helm, *SECRETS, *options)["Deployment"]["spec"]["template"]
-
-    assert render_pod() == render_pod("--set", "replicas=5")
-    assert render_pod() != render_pod("--set", "config.core.workers=2")
-
-
-def test_the_autoscaler_alone_decides_how_many_there_are(helm: str) -> None:
-    objects = template(helm, *SECRETS, "--set", "autoscaling.enabled=true")
-    assert "replicas" not in objects["Deployment"]["spec"]
-    target = objects["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]
-    assert target["name"] == objects["Deployment"]["metadata"]["name"]

@@ -14,7 +14,7 @@ from tools.containerfile import CONTAINERFILE, read_stages
 
 import docgraph
 from docgraph.config import Sources
-from docgraph.config.options import find_option
+from docgraph.config.options import find_option, walk_options
 from docgraph.server.prepare import find_plugins, load_tree, sections_of
 
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -88,6 +88,9 @@ def test_the_schema_takes_the_values_that_the_documentation_shows() -> None:
         ({"connectionString": {"secretName": "Not_A_Name"}}, "Not_A_Name"),
         ({"connectionString": {"value": "mongodb://"}}, "value"),
         ({"podLabels": {"version": 1}}, "1"),
+        ({"commonLabels": {"team": "data and more"}}, "data and more"),
+        ({"extraEnv": [{"name": "LEVEL", "value": 1}]}, "1"),
+        ({"probes": {"liveness": {"successThreshold": 2}}}, "2"),
         ({"containerPort": 80}, "80"),
         ({"podDisruptionBudget": {"minAvailable": "half"}}, "half"),
         (
@@ -127,6 +130,22 @@ def test_the_chart_takes_docgraph_to_have_the_defaults_that_it_has() -> None:
         own = find_option(sections, (section, option))
         assert own is not None, (section, option)
         assert json.dumps(own.default).strip('"[]') == default, (section, option)
+
+
+def test_every_secret_of_docgraph_is_kept_out_of_the_config_map() -> None:
+    sections = sections_of(find_plugins(load_tree(Sources(environ={}))))
+    checks = (CHART / "templates/_checks.tpl").read_text()
+    secrets = [
+        (section, option)
+        for section, struct in sections.items()
+        for _, option in walk_options(struct, section)
+        if option.extra.get("secret")
+    ]
+
+    assert len(secrets) > 3
+    for section, option in secrets:
+        named = f'"{section}" "{option.name}"', f"config.{section}.{option.name} is a secret"
+        assert any(words in checks for words in named), (section, option.name)
 
 
 def test_the_chart_and_the_image_agree() -> None:

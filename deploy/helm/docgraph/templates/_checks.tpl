@@ -6,6 +6,9 @@
 {{- if not .Values.connectionString.secretName -}}
 {{- fail "connectionString.secretName is missing. Make a Secret with the connection string of your MongoDB, for example by\n  kubectl create secret generic docgraph --from-literal=connection-string='mongodb://…'\nand name it: --set connectionString.secretName=docgraph" -}}
 {{- end -}}
+{{- if regexMatch "[:@]" (base .Values.image.repository) -}}
+{{- fail (printf "image.repository %s has a tag or digest: name it in image.tag or image.digest" .Values.image.repository) -}}
+{{- end -}}
 {{- include "docgraph.checkConfig" . -}}
 {{- include "docgraph.checkScaling" . -}}
 {{- include "docgraph.checkExtras" . -}}
@@ -28,6 +31,14 @@
 {{- fail (printf "extraEnv has %s, which the chart sets: use config and secretOptions" .name) -}}
 {{- end -}}
 {{- end -}}
+{{- include "docgraph.checkSpec" (dict "place" "extraPodSpec" "spec" .Values.extraPodSpec "own" (dict
+  "containers" "initContainers with restartPolicy: Always, for a second one beside docgraph"
+  "volumes" "extraVolumes" "topologySpreadConstraints" "topologySpread" "terminationGracePeriodSeconds" "preStopSeconds"
+  "serviceAccountName" "serviceAccount.name" "automountServiceAccountToken" "serviceAccount.automount" "securityContext" "podSecurityContext"
+  "enableServiceLinks" "extraEnv" "imagePullSecrets" "" "nodeSelector" "" "tolerations" "" "affinity" "" "priorityClassName" "")) -}}
+{{- include "docgraph.checkSpec" (dict "place" "service.extraSpec" "spec" .Values.service.extraSpec "own" (dict
+  "ports" "service.port and service.nodePort" "selector" "podLabels, for a Service of your own" "type" "service.type"
+  "sessionAffinity" "service.sessionAffinity" "externalTrafficPolicy" "service.externalTrafficPolicy")) -}}
 {{- range .Values.extraVolumes -}}
 {{- if has .name (list "config" "tmp" "tls") -}}
 {{- fail (printf "extraVolumes has %s, which is the name of a volume of the chart" .name) -}}
@@ -36,6 +47,15 @@
 {{- range .Values.extraVolumeMounts -}}
 {{- if regexMatch "^(/tmp|/etc/docgraph(-tls)?(/.*)?)/?$" .mountPath -}}
 {{- fail (printf "extraVolumeMounts has %s, which is, or is in, a volume of the chart that cannot be written to: take another directory" .mountPath) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What is added to a spec may not be what the chart writes there: (dict "place" … "spec" … "own" …), `own` with what to use instead. */}}
+{{- define "docgraph.checkSpec" -}}
+{{- range $field, $_ := .spec | default dict -}}
+{{- if hasKey $.own $field -}}
+{{- fail (printf "%s has %s, which the chart sets: use %s" $.place $field (get $.own $field | default (printf "the value %s" $field))) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -59,6 +79,9 @@
 {{- fail (printf "config.%s.%s is a secret, and config becomes a ConfigMap: use %s" (index . 0) (index . 1) (index . 2)) -}}
 {{- end -}}
 {{- end -}}
+{{- with regexFind "[a-z]://[^/@:\"]*:[^/@\"]+@[^/\"]*" (toJson $config) -}}
+{{- fail (printf "config has an address with a password, before %s, and becomes a ConfigMap: use secretOptions" (last (splitList "@" .))) -}}
+{{- end -}}
 {{- if and (get (get $config "jwtTokenManager" | default dict) "enabled") (not .Values.tokenKey.secretName) -}}
 {{- fail "config.jwtTokenManager.enabled needs a key: name its Secret in tokenKey.secretName, which also turns it on" -}}
 {{- end -}}
@@ -79,7 +102,7 @@
 
 {{- define "docgraph.checkScaling" -}}
 {{- $rolling := .Values.strategy.rollingUpdate | default dict -}}
-{{- if and (eq (index $rolling "maxUnavailable" | toString) "0") (eq (index $rolling "maxSurge" | toString) "0") -}}
+{{- if and (regexMatch "^0%?$" (index $rolling "maxUnavailable" | toString)) (regexMatch "^0%?$" (index $rolling "maxSurge" | toString)) -}}
 {{- fail "strategy.rollingUpdate: maxUnavailable and maxSurge cannot both be 0" -}}
 {{- end -}}
 {{- with .Values.podDisruptionBudget -}}
@@ -98,8 +121,20 @@
 {{- if and .targetMemoryUtilizationPercentage (not $requests.memory) -}}
 {{- fail "autoscaling.targetMemoryUtilizationPercentage needs resources.requests.memory, of which it is a part" -}}
 {{- end -}}
-{{- if not (or .targetCPUUtilizationPercentage .targetMemoryUtilizationPercentage) -}}
-{{- fail "autoscaling needs targetCPUUtilizationPercentage or targetMemoryUtilizationPercentage" -}}
+{{- if not (or .targetCPUUtilizationPercentage .targetMemoryUtilizationPercentage .metrics) -}}
+{{- fail "autoscaling needs targetCPUUtilizationPercentage, targetMemoryUtilizationPercentage or metrics" -}}
 {{- end -}}
+{{- end }}{{ end -}}
+{{- end -}}
+
+{{/* Not empty where the PodDisruptionBudget lets no instance go: percentages are rounded up, as Kubernetes does it. */}}
+{{- define "docgraph.undrainable" -}}
+{{- $count := ternary .Values.autoscaling.minReplicas .Values.replicas .Values.autoscaling.enabled | int64 -}}
+{{- with .Values.podDisruptionBudget }}{{ if .enabled -}}
+{{- $keeps := not (kindIs "invalid" .minAvailable) -}}
+{{- $amount := ternary .minAvailable .maxUnavailable $keeps | toString -}}
+{{- $number := trimSuffix "%" $amount | int64 -}}
+{{- if hasSuffix "%" $amount }}{{ $number = div (add (mul $number $count) 99) 100 }}{{ end -}}
+{{- if and (gt $count 0) (ternary (ge $number $count) (eq $number 0) $keeps) }}yes{{ end -}}
 {{- end }}{{ end -}}
 {{- end -}}

@@ -37,7 +37,7 @@
 
 {{/* What makes a pod one of ours: never more than this, for selectors of a Deployment cannot be changed. */}}
 {{- define "docgraph.selector" -}}
-app.kubernetes.io/name: {{ include "docgraph.name" . }}
+app.kubernetes.io/name: {{ include "docgraph.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: server
 {{- end -}}
@@ -51,7 +51,7 @@ app.kubernetes.io/component: server
 {{- define "docgraph.labels" -}}
 {{- $labels := include "docgraph.selector" . | fromYaml -}}
 {{- $_ := set $labels "app.kubernetes.io/managed-by" .Release.Service -}}
-{{- $_ := set $labels "app.kubernetes.io/version" (include "docgraph.labelValue" .Chart.AppVersion) -}}
+{{- $_ := set $labels "app.kubernetes.io/version" (include "docgraph.labelValue" (include "docgraph.version" .)) -}}
 {{- $_ := set $labels "helm.sh/chart" (include "docgraph.labelValue" (printf "%s-%s" .Chart.Name .Chart.Version)) -}}
 {{- toYaml (merge $labels (.Values.commonLabels | default dict)) -}}
 {{- end -}}
@@ -60,11 +60,16 @@ app.kubernetes.io/component: server
 {{- regexReplaceAll "[^A-Za-z0-9_.-]" . "_" | trunc 63 | trimAll "-_." -}}
 {{- end -}}
 
+{{/* What runs: the tag where one is named, for the chart's own may be older. */}}
+{{- define "docgraph.version" -}}
+{{- .Values.image.tag | default .Chart.AppVersion -}}
+{{- end -}}
+
 {{- define "docgraph.image" -}}
 {{- if .Values.image.digest -}}
 {{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- printf "%s:%s" .Values.image.repository (include "docgraph.version" .) -}}
 {{- end -}}
 {{- end -}}
 
