@@ -164,6 +164,15 @@ async def test_what_an_entry_before_has_made_collides_too(api: Api) -> None:
     assert ids(api) == []
 
 
+async def test_a_condition_is_about_what_an_entry_before_has_made(api: Api) -> None:
+    put = entry("PUT", "/things/a?wm=upsert", {}, if_none_match="*")
+    post = entry("POST", "/things?wm=insert", {"_id": "a"}, if_none_match="*")
+
+    for again in (put, post):
+        reply = await send(api, put, again)
+        assert (reply.status, failed_entry(reply)) == (412, 1), reply.text
+
+
 async def test_the_answer_to_a_failed_condition_has_the_etag_that_is_stored(api: Api) -> None:
     etag = ObjectId()
     api.things.insert_one({"_id": "1", "_etag": etag})
