@@ -14,6 +14,7 @@ from docgraph.auth.passwords import BcryptPasswords
 from docgraph.exchange import Answer, Body, Exchange, Resource, Write, WriteKind, WriteResult
 from docgraph.observe.events import AccessDenied, CommandFinished
 from docgraph.plugins.kinds import DataInterceptor, Interceptor, Point
+from docgraph.store.transactions import writing
 from tests.http.access_harness import (
     ADA,
     ADMIN,
@@ -509,6 +510,36 @@ async def test_a_client_that_goes_away_after_the_commit_cuts_nothing_off(
         await service.app.store.settle()
 
     await service.there(leave())
+
+    assert len(following.heard) == 3
+    assert sorted(stored(service)) == [0, 1, 2]
+
+
+async def test_a_client_that_goes_away_during_the_commit_cuts_nothing_off(
+    service: Service, following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = asyncio.Event()
+    commit = writing.commit
+
+    async def begin(*arguments: Any) -> None:
+        begun.set()
+        await commit(*arguments)
+
+    async def leave() -> None:
+        entries = [entry("POST", "/things", {"_id": number}) for number in range(3)]
+        options = {"json": entries, "headers": ADMIN}
+        client = asyncio.create_task(service.client.post("/_batch", **options))
+        async with asyncio.timeout(60):
+            await begun.wait()
+        client.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await client
+        await service.app.store.settle()
+
+    monkeypatch.setattr(writing, "commit", begin)
+    slow = {"blockConnection": True, "blockTimeMS": 300}
+    with failing(service.mongo, "commitTransaction", **slow):
+        await service.there(leave())
 
     assert len(following.heard) == 3
     assert sorted(stored(service)) == [0, 1, 2]

@@ -81,6 +81,7 @@ class OpenTransaction(Transaction):
         self.pin = Pin(client, session)
         self.kept = kept
         self.done: list[Done] = []
+        self.is_concluding = False  # what ends it is a unit of its own, whoever began it
         self._has_failed = False
 
     @property
@@ -97,6 +98,14 @@ class OpenTransaction(Transaction):
     ) -> None:
         """Remember a write, with what its interceptors have noted in the context."""
         self.done.append(Done(resource, write, result, exchange, copy_context()))
+
+    async def close(self) -> None:
+        """Undo what is not committed, and give the session back."""
+        if self.session.in_transaction:
+            # What is not told is undone by the server in a while.
+            with suppress(TimeoutError, *DRIVER_ERRORS), pymongo.timeout(_ABORT_SECONDS):
+                await self.session.abort_transaction()
+        await self.session.end_session()
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -131,20 +140,18 @@ def check_transactions(client: Client) -> None:
 
 @asynccontextmanager
 async def open_transaction(client: Client, kept: dict[Any, Any]) -> AsyncIterator[OpenTransaction]:
-    """A transaction; what is not committed when this is left is undone."""
-    async with client.start_session(causal_consistency=False) as session:
-        await session.start_transaction(
+    """A transaction; it is undone when this is left, unless it is concluding."""
+    transaction = OpenTransaction(client, client.start_session(causal_consistency=False), kept)
+    try:
+        await transaction.session.start_transaction(
             read_concern=ReadConcern("snapshot"),
             write_concern=pymongo.WriteConcern(MAJORITY),
             read_preference=ReadPreference.PRIMARY,
         )
-        try:
-            yield OpenTransaction(client, session, kept)
-        finally:
-            if session.in_transaction:
-                # What is not told is undone by the server in a while.
-                with suppress(TimeoutError, *DRIVER_ERRORS), pymongo.timeout(_ABORT_SECONDS):
-                    await session.abort_transaction()
+        yield transaction
+    finally:
+        if not transaction.is_concluding:
+            await transaction.close()
 
 
 async def fetch_in(

@@ -206,7 +206,8 @@ class Writing:
         return result
 
     async def _conclude(self, transaction: OpenTransaction) -> None:
-        """Commit, and let those hear of the writes who follow them."""
+        """Commit, and let those hear of the writes who follow them; the caller may be gone."""
+        transaction.is_concluding = True
         try:
             await commit(transaction, self._commands)
         except OutcomeUnknown:
@@ -214,6 +215,7 @@ class Writing:
             raise
         finally:
             transaction.end()
+            await transaction.close()
         await self._tell(transaction.done)
 
     async def _tell(self, done: Iterable[Done], *, uncertain: bool = False) -> None:
