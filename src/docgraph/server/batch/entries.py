@@ -123,10 +123,10 @@ def build_exchange(entry: Entry, outer: Exchange) -> Exchange:
     """The request of an entry, by the caller of the batch and within its time."""
     path, _, query = entry.place.path.encode("ascii").partition(b"?")
     batch = outer.request
-    body = encode(entry.body, JsonMode.EXTENDED) if entry.has_body else b""
 
     async def read(limit: int) -> bytes:
-        return body
+        """For bounds, and for plugins: everybody else gets the value itself."""
+        return encode(entry.body, JsonMode.STANDARD) if entry.has_body else b""
 
     request = Request(
         entry.place.method,

@@ -229,6 +229,7 @@ async def _see_off(part: _Part, answer: Body, admission: Admission) -> Body:
     part.exchange.answer = answer
     changed = answer if part.early else await admission.finish_entry(part.exchange)
     if isinstance(changed, Body):
+        changed.headers.extend(part.exchange.headers)
         return changed
     raise TypeError("the answer of an entry was replaced by one that is no Body")
 
