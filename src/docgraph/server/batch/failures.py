@@ -13,7 +13,6 @@ from docgraph.exchange.errors import (
     Conflict,
     Forbidden,
     InternalError,
-    MethodNotAllowed,
     NotFound,
     NotSupported,
     PreconditionFailed,
@@ -105,8 +104,6 @@ def _find_bulk_failure(answer: Body) -> DocgraphError:
 def _build(
     status: int, message: str, details: Any, headers: list[tuple[str, str]]
 ) -> DocgraphError:
-    if status == MethodNotAllowed.status:
-        return RequestError(message, details=details, headers=headers)
     usual = InternalError if status >= _SERVER_ERROR else RequestError
     return _KINDS.get(status, usual)(message, details=details, headers=headers)
 
