@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -32,6 +33,31 @@ async def test_put_makes_an_index_and_the_same_again_is_fine(api: Api) -> None:
     assert again.status == 201
     assert index["unique"] is True
     assert index["key"] == [("a", 1)]
+
+
+async def test_if_none_match_is_for_an_index_that_is_not_there(api: Api) -> None:
+    only_new = {"If-None-Match": "*"}
+    body = {"keys": {"a": 1}}
+
+    first = await api.put("/things/_indexes/by-a", body, headers=only_new)
+    same = await api.put("/things/_indexes/by-a", body, headers=only_new)
+    other = await api.put("/things/_indexes/by-a", {"keys": {"b": 1}}, headers=only_new)
+    kept = await api.delete("/things/_indexes/by-a", headers=only_new)
+
+    assert [one.status for one in (first, same, other, kept)] == [201, 412, 412, 412]
+    assert api.things.index_information()["by-a"]["key"] == [("a", 1)]
+    tagged = {"If-None-Match": '"5f0f"'}  # an index has no etag
+    assert (await api.put("/things/_indexes/by-a", body, headers=tagged)).status == 201
+
+
+async def test_of_several_who_make_an_index_only_if_it_is_new_one_does(api: Api) -> None:
+    only_new = {"If-None-Match": "*"}
+
+    async def make() -> int:
+        reply = await api.put("/things/_indexes/by-a", {"keys": {"a": 1}}, headers=only_new)
+        return reply.status
+
+    assert sorted(await asyncio.gather(*(make() for _ in range(4)))) == [201, 412, 412, 412]
 
 
 async def test_the_options_reach_the_database(api: Api) -> None:

@@ -631,6 +631,27 @@ async def test_the_matrix_of_others_has_only_what_they_see(service: Service) -> 
     assert "Pay.amount" in payroll.text
 
 
+async def test_the_matrix_for_a_user_has_his_roles_and_whether_he_may_ask(
+    service: Service,
+) -> None:
+    await service.store(build(service))
+    for path in ("_tools", "graphql"):
+        await allow(service, f"path-prefix('/{path}')", "author")
+    own = {"password": "$2b$hashed", "roles": ["payroll", "author"]}
+    service.insert("users", {"_id": "pat", **own})
+
+    for members in ({"app": "company"}, {"definition": build(service)}):
+        found = await get(service, "matrix", **members, user="pat")
+        assert found["roles"] == ["(nobody)", "author", "payroll"]
+        assert (found["user"]["name"], found["user"]["allowed"]) == ("pat", True)
+    unknown = await use(service, "matrix", app="company", user="nobody")
+    assert (unknown.status, unknown.json["message"]) == (
+        404,
+        "no authenticator knows the user 'nobody'",
+    )
+    assert (await use(service, "matrix", AUTHOR, app="company", user="pat")).status == 403
+
+
 async def test_very_many_roles_have_to_be_named(service: Service) -> None:
     listed = ", ".join(f'"role{number}"' for number in range(65))
     schema = f"type Query {{ a: Int b: Int @visible(roles: [{listed}]) }}"

@@ -131,17 +131,18 @@ async def test_all_rules_are_listed_in_their_order_and_those_that_cannot_work_la
         {"_id": "low", "predicate": "path('/low')", "roles": ["user"], "description": "D"},
         {"_id": 7, "predicate": "path('/high')", "roles": ["user"], "priority": 9, "mongo": mongo},
     )
-    service.insert("acl", {"_id": "broken", "predicate": "path(", "role": "user"})
+    broken = {"app": "shop"}
+    service.insert("acl", {"_id": broken, "predicate": "path(", "role": "user"})
     try:
         await allow(service, "path('/low')", "user", _id="low", description="D")  # all read again
         rules = (await read(service, "rules")).json["rules"]
     finally:
-        service.mongo[service.db]["acl"].delete_one({"_id": "broken"})
+        service.mongo[service.db]["acl"].delete_one({"_id": broken})
     assert [(one["rule"], one["id"], one["source"]) for one in rules] == [
         ("7 (database)", 7, "database"),
         ("low (database)", "low", "database"),
         ("permissions[0] (file)", None, "file"),  # for everybody: behind those for roles
-        ("broken (database)", "broken", "database"),
+        ('{"app":"shop"} (database)', broken, "database"),
     ]
     assert (rules[0]["mongo"], rules[0]["priority"], rules[0]["errors"]) == (mongo, 9.0, [])
     assert rules[1]["description"] == "D"
@@ -153,6 +154,31 @@ async def test_the_list_of_rules_is_for_the_root_role_whatever_rules_say(service
     await allow(service, "path-prefix('/_tools')", "keeper")
     assert (await read(service, "rules", KEEPER)).status == 403
     assert (await use(service, "rules", KEEPER, rule={"roles": ["a"]})).json["valid"] is False
+
+
+async def test_an_operator_that_the_database_does_not_know_is_refused(service: Service) -> None:
+    filters = {
+        "readFilter": '{"age":\n {"$gtt": 1}}',
+        "writeFilter": {"$orr": [{"a": 1}]},
+        "readFilters": {"shop.orders": {"$expr": {"$multiplyy": [2, 3]}}},
+    }
+    rule = {"_id": "x", "roles": ["user"], "predicate": "true", "mongo": filters}
+
+    found = await check(service, mongo=filters)
+    written = await service.request("PUT", "/acl/x?wm=upsert", json=rule, headers=ADMIN)
+
+    assert found["valid"] is False
+    told = [f"Wrong permission: {one['where']} {one['what']}" for one in found["errors"]]
+    assert (written.status, sorted(written.json["details"])) == (400, sorted(told))
+    hints = {one["where"]: one["hint"] for one in found["errors"]}
+    assert hints == {
+        "mongo.readFilter.age.$gtt": "did you mean $gt?",
+        "mongo.writeFilter.$orr": "did you mean $or?",
+        "mongo.readFilters.shop.orders.$expr.$multiplyy": "did you mean $multiply?",
+    }
+    assert "has no operator $gtt" in written.text
+    known = {"readFilter": {"$expr": {"$gt": [{"$rand": {}}, 0]}, "a": {"$not": {"$in": [1]}}}}
+    assert (await check(service, mongo=known))["valid"] is True
 
 
 async def test_a_rule_is_checked_as_when_it_is_written_with_line_and_column(

@@ -180,13 +180,15 @@ def test_a_predicate_and_a_file_are_checked_without_a_database(tmp_path: Path) -
     assert "column 1: equals: unknown variable @usr" in done.stderr
 
     rules = [{"_id": "a", "roles": ["x"], "predicate": "true"}, {"roles": [], "predicate": "tru("}]
+    rules.append({**rules[0], "_id": "typo", "mongo": {"readFilter": {"n": {"$gtt": 1}}}})
     file = save(tmp_path, "rules.json", rules)
     done = run("acl", "check", "--file", file, "--json", cwd=tmp_path)
     assert done.returncode == 1
-    first, second = json.loads(done.stdout)
+    first, second, third = json.loads(done.stdout)
     assert first == {"rule": "a", "valid": True, "errors": []}
     assert second["rule"] == "permissions[1]"
     assert len(second["errors"]) == 2
+    assert [one["hint"] for one in third["errors"]] == ["did you mean $gt?"]
     assert not (tmp_path / "data").exists()
 
 
@@ -195,11 +197,18 @@ def test_stored_rules_that_cannot_work_are_found(commands: Commands) -> None:
         [
             {"_id": "good", "roles": ["x"], "predicate": "true"},
             {"_id": "bad", "roles": ["x"], "predicate": "tru"},
+            {
+                "_id": "x",
+                "roles": ["x"],
+                "predicate": "true",
+                "mongo": {"readFilter": {"_$gtt": 1}},
+            },
         ]
     )
     done = commands.acl("check", code=1)
     assert "good: fine" in done.stderr
     assert "bad: Wrong permission: predicate cannot be read: column 1: " in done.stderr
+    assert "x: Wrong permission: mongo.readFilter.$gtt is not known: " in done.stderr
 
 
 # --- apps apply --open-to -------------------------------------------------------------------------

@@ -85,6 +85,30 @@ def test_advice_is_told_after_apply_and_by_check_and_its_indexes_are_created_aft
     assert "advice:" not in commands.run("apply", str(file)).stderr
 
 
+def test_the_index_of_a_search_by_distance_is_created(
+    commands: Commands, mongo_client: Mongo, tmp_path: Path
+) -> None:
+    shops = mongo_client[commands.db]["shops"]
+    here = {"type": "Point", "coordinates": [1, 2]}
+    shops.insert_one({"place": here})
+    near = {"place": {"$near": {"$geometry": here}}}
+    shop = {"db": commands.db, "collection": "shops", "limit": 5}
+    schema = "type Query { near: [Shop] next: [Shop] } type Shop { place: BsonDocument }"
+    mappings = {"Query": {"near": {**shop, "find": near}, "next": {**shop, "find": near}}}
+    file = tmp_path / "shops.json"
+    file.write_text(json.dumps({"_id": "shops", "schema": schema, "mappings": mappings}))
+    commands.run("apply", str(file))
+
+    report = json.loads(commands.run("advise", "--apply", "--yes", "--json").stdout)
+
+    (index,) = report["indexes"]
+    assert index["keys"] == {"place": "2dsphere"}
+    assert index["serves"] == ["shops: mappings.Query.near.find", "shops: mappings.Query.next.find"]
+    assert report["created"] == [index["createIndex"]]
+    assert [*shops.index_information()] == ["_id_", "place_2dsphere"]
+    assert "nothing to advise" in commands.run("advise").stderr
+
+
 def test_what_could_not_be_done_has_an_exit_code_of_its_own(commands: Commands) -> None:
     assert "no apps are stored" in commands.run("advise").stderr
     assert "there is no app 'none'" in commands.run("advise", "none", code=2).stderr

@@ -4,79 +4,14 @@ from __future__ import annotations
 
 import json
 import stat
-import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import bcrypt
 import pytest
-from bson import Int64, ObjectId
-from pymongo import MongoClient
+from bson import Binary, ObjectId
 
-from docgraph.codec import to_stored
-from tests.process.commands import run
-
-Mongo = MongoClient[dict[str, Any]]
-Stored = dict[str, list[dict[str, Any]]]
-
-COLLECTIONS = ("users", "acl", "_properties", "_schemas", "gql-apps")
-STREAM = {"uri": "all", "stages": [{"$match": {"fullDocument.n": Int64(1)}}]}
-DRAFT = "http://json-schema.org/draft-07/schema#"
-
-
-@dataclass
-class Commands:
-    """The command line, on a database of this test."""
-
-    uri: str
-    db: str
-    mongo: Mongo
-    directory: Path
-
-    def run(
-        self, *arguments: str, typed: str = "", code: int = 0, more: tuple[str, ...] = ()
-    ) -> subprocess.CompletedProcess[str]:
-        places = ("graphql/db", "dbAclAuthorizer/acl-db", "dbRealmAuthenticator/users-db")
-        options = [f"--set=/mclient/connection-string={self.uri}"]
-        options += [f"--set=/{place}={self.db}" for place in places]
-        done = run(*arguments, str(self.directory), *options, *more, input=typed)
-        assert done.returncode == code, (done.stdout, done.stderr)
-        assert "Traceback" not in done.stderr
-        return done
-
-    def export(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        return self.run("export", "--db", self.db, *arguments, code=code)
-
-    def fill(self) -> None:
-        """One of everything."""
-        database = self.mongo[self.db]
-        hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
-        database["users"].insert_one({"_id": "ann", "password": hashed, "roles": ["reader"]})
-        rule = {"_id": ObjectId(), "roles": ["reader"], "predicate": "path('/notes')"}
-        database["acl"].insert_one(rule)
-        database["notes"].insert_one({"n": 1})
-        properties = {"_id": "_properties.notes", "streams": [STREAM], "_etag": ObjectId()}
-        database["_properties"].insert_one(to_stored(properties))
-        places = {id: f"http://schema-store/{self.db}/{id}" for id in ("item", "part")}
-        for id, more in (("item", {"$ref": places["part"]}), ("part", {"type": "object"})):
-            schema = {"_id": id, "$schema": DRAFT, "$id": places[id], **more, "_etag": ObjectId()}
-            database["_schemas"].insert_one(to_stored(schema))
-        mapping = {"db": self.db, "collection": "notes", "find": {"n": {"$gt": 0}}}
-        types = "type Query { notes: [Note] } type Note { n: Int }"
-        app = {"_id": "notes", "schema": types, "mappings": {"Query": {"notes": mapping}}}
-        file = self.directory.with_suffix(".json")
-        file.write_text(json.dumps(app))
-        options = [f"--set=/mclient/connection-string={self.uri}", f"--set=/graphql/db={self.db}"]
-        assert run("apps", "apply", str(file), *options).returncode == 0
-
-    @property
-    def stored(self) -> Stored:
-        """Everything, without the etags of apps, which every write renews."""
-        found = {name: list(self.mongo[self.db][name].find().sort("_id")) for name in COLLECTIONS}
-        for app in found["gql-apps"]:
-            app.pop("_etag", None)
-        return found
+from tests.process.transfer import Commands, Mongo
 
 
 @pytest.fixture
@@ -215,7 +150,8 @@ def test_apps_come_back_whatever_their_names_mean_to_a_file_system(commands: Com
     database = commands.mongo[commands.db]
     app = database["gql-apps"].find_one({"_id": "notes"})
     assert app is not None
-    names = ["..", ".", ".hidden", "../up", "a/b", "a%2Fb", "Notes", "node_modules", "ä" * 200]
+    odd = ["..", ".", ".hidden", "../up", "a/b", "A/b", "a%2Fb", "Notes", "node_modules", "ä" * 200]
+    names: list[Any] = [*odd, "5", 5, ObjectId(), Binary(b"\0\xff", 7)]
     for number, name in enumerate(names):
         address = {"_uris": [f"app{number}"], "descriptor": {"uri": f"app{number}"}}
         database["gql-apps"].insert_one({**app, "_id": name, **address})
@@ -224,7 +160,7 @@ def test_apps_come_back_whatever_their_names_mean_to_a_file_system(commands: Com
 
     commands.run("import")
 
-    assert set(database["gql-apps"].distinct("_id")) == {"notes", *names}
+    assert {one["_id"] for one in database["gql-apps"].find()} == {"notes", *names}
     directories = [one.name.casefold() for one in (commands.directory / "apps").iterdir()]
     assert len(set(directories)) == len(directories) == len(names) + 1
     assert not (commands.directory / "app.yml").exists()
@@ -284,11 +220,14 @@ def test_directories_that_cannot_be_had_are_told_in_one_line(commands: Commands)
 
 
 @pytest.mark.parametrize(
-    ("manifest", "told"), [(None, "is no export"), ({"format": 99}, "a format not known here")]
+    ("manifest", "told"),
+    [
+        (None, "is no export"),
+        ({"format": 99}, "a format that is not known here"),
+        ([1], "was written by something else"),
+    ],
 )
-def test_what_cannot_be_read_is_refused(
-    commands: Commands, manifest: dict[str, Any] | None, told: str
-) -> None:
+def test_what_cannot_be_read_is_refused(commands: Commands, manifest: Any, told: str) -> None:
     commands.directory.mkdir()
     if manifest is not None:
         (commands.directory / "export.json").write_text(json.dumps(manifest))

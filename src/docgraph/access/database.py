@@ -14,6 +14,7 @@ from docgraph.access.reading import describe_flaw, read_rule
 from docgraph.access.rule import Rule, Source
 from docgraph.access.rulebook import Ignored, RuleBook, RuleSet
 from docgraph.access.sections import DbAclAuthorizer as DbAclAuthorizerConfig
+from docgraph.codec import name_id
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Deadline, Document, Exchange
 from docgraph.exchange.errors import DefinitionError
@@ -127,9 +128,9 @@ class DbAclAuthorizer(Authorizer):
             read = read_rule(document, Source.DATABASE, knowledge)
             if isinstance(read, Rule):
                 rules.append(read)
-                self._reported.pop(str(document.get("_id")), None)
+                self._reported.pop(name_id(document.get("_id")), None)
             else:
-                self._report(str(document.get("_id")), describe_flaw(read[0]))
+                self._report(name_id(document.get("_id")), describe_flaw(read[0]))
                 ignored.append(Ignored(document, read))
         return RuleSet(rules, ignored)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from docgraph.exchange.errors import DocgraphError
 from docgraph.predicates import PredicateError
 from docgraph.store.guard.stages import Policy, check_filter
 from docgraph.store.names import check_namespace
-from docgraph.variables import REST, Flaw, Template, inspect_template
+from docgraph.variables import REST, Flaw, Template, UnknownOperator, inspect_template
 from docgraph.variables.template import Context
 
 __all__ = ["FILTERS", "Flaw", "Knowledge", "describe_flaw", "read_rule"]
@@ -53,7 +53,8 @@ def read_rule(
     if reader.flaws or predicate is None:
         return reader.flaws
     id = document.get("_id")
-    return Rule(id, source, roles, predicate, priority, conditions, position, document)
+    doubts = tuple(reader.doubts)
+    return Rule(id, source, roles, predicate, priority, conditions, position, document, doubts)
 
 
 def describe_flaw(flaw: Flaw, prefix: str = "") -> str:
@@ -65,6 +66,7 @@ def describe_flaw(flaw: Flaw, prefix: str = "") -> str:
 class _Reader:
     def __init__(self, knowledge: Knowledge) -> None:
         self.flaws: list[Flaw] = []
+        self.doubts: list[UnknownOperator] = []
         self._knowledge = knowledge
 
     def flaw(
@@ -100,7 +102,7 @@ class _Reader:
         if not isinstance(listed, list | tuple) or not listed or len(listed) > _MOST_ROLES:
             self.flaw(key, "must be a list of roles that is not empty")
             return frozenset()
-        if not all(isinstance(role, str) and role for role in listed):
+        if not all(type(role) is str and role for role in listed):  # code is no text
             self.flaw(key, "must hold texts only")
             return frozenset()
         return frozenset(listed)
@@ -215,6 +217,7 @@ class _Reader:
             self.flaw(f"{where}.{flaw.where}" if flaw.where else where, flaw.what, flaw.hint)
         for name in template.names:
             self._check_variable(name, where)
+        self.doubts += [replace(one, where=f"{where}.{one.where}") for one in template.unknown]
         return template
 
     def _mark(self, value: Any, where: str) -> Any:

@@ -13,8 +13,10 @@ from typing import Any, Final
 
 from docgraph.access.conditions import Conditions
 from docgraph.access.language import Predicate
+from docgraph.codec import name_id
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import Account
+from docgraph.variables import UnknownOperator
 
 __all__ = ["AUTHENTICATED", "UNAUTHENTICATED", "Rule", "Source", "roles_of"]
 
@@ -34,7 +36,8 @@ class Source(StrEnum):
 class Rule:
     """A rule, compiled; `position` is its place in the list of a file.
 
-    `document` is what it was read from, for those who show it.
+    `document` is what it was read from, for those who show it; `doubts` are operators in its
+    filters that only the database may know.
     """
 
     id: Any
@@ -45,10 +48,11 @@ class Rule:
     conditions: Conditions = field(default_factory=Conditions)
     position: int = 0
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    doubts: tuple[UnknownOperator, ...] = ()
     label: str = field(init=False)  # said once: every request that it admits names it
 
     def __post_init__(self) -> None:
-        name = f"permissions[{self.position}]" if self.id is None else str(self.id)
+        name = f"permissions[{self.position}]" if self.id is None else name_id(self.id)
         object.__setattr__(self, "label", f"{name} ({self.source})")
 
     def __str__(self) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from docgraph.access.database import AUTHORIZER, DbAclAuthorizer
+from docgraph.access.doubts import find_refused
 from docgraph.access.reading import describe_flaw, read_rule
 from docgraph.access.rule import Rule, Source
 from docgraph.access.rulebook import RuleBook
@@ -60,9 +61,12 @@ class PermissionChecker(_OnRules):
     priority: ClassVar[int] = 900
     wants_whole_documents: ClassVar[bool] = True
 
-    def __init__(self, config: PluginConfig, registry: PluginRegistry, acl_rules: RuleBook) -> None:
+    def __init__(
+        self, config: PluginConfig, registry: PluginRegistry, acl_rules: RuleBook, store: Store
+    ) -> None:
         super().__init__(config, registry)
         self._book = acl_rules
+        self._store = store
 
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
@@ -76,18 +80,21 @@ class PermissionChecker(_OnRules):
             )
         several = len(write.documents) > 1
         for index, document in enumerate(write.documents):
-            self._check(document, f"permissions[{index}]" if several else "")
+            await self._check(document, f"permissions[{index}]" if several else "")
         return write
 
-    def _check(self, document: Mapping[str, Any], prefix: str) -> None:
+    async def _check(self, document: Mapping[str, Any], prefix: str) -> None:
         read = read_rule(document, Source.DATABASE, self._book.knowledge)
-        if isinstance(read, Rule):
-            return
-        raise DefinitionError(
-            describe_flaw(read[0], prefix),
-            hint=read[0].hint,
-            details=[describe_flaw(flaw, prefix) for flaw in read],
-        )
+        if isinstance(read, Rule) and self._place is not None:
+            flaws = await find_refused(read, self._store, self._place)
+        else:
+            flaws = [] if isinstance(read, Rule) else read
+        if flaws:
+            raise DefinitionError(
+                describe_flaw(flaws[0], prefix),
+                hint=flaws[0].hint,
+                details=[describe_flaw(flaw, prefix) for flaw in flaws],
+            )
 
 
 class PermissionNotifier(_OnRules):

@@ -31,6 +31,7 @@ __all__ = [
     "PlainPasswords",
     "are_equal",
     "build_ha1",
+    "check_password",
     "encode_text",
     "hash_password",
     "open_lane",
@@ -151,13 +152,18 @@ def open_lane(blocking: Blocking) -> Lane:
 
 def hash_password(password: str, cost: int) -> str:
     """The bcrypt hash; takes long, for use in a thread or a command."""
+    return bcrypt.hashpw(check_password(password), bcrypt.gensalt(cost)).decode("ascii")
+
+
+def check_password(password: str) -> bytes:
+    """The password as it is hashed; raises `RequestError` for one that cannot be."""
     encoded = _check_new(password)
     if len(encoded) > MAX_BYTES:
         raise RequestError(
             f"the password is longer than {MAX_BYTES} bytes",
             hint="bcrypt does not look at the rest: choose a shorter one",
         )
-    return bcrypt.hashpw(encoded, bcrypt.gensalt(cost)).decode("ascii")
+    return encoded
 
 
 def are_equal(given: str, stored: str | None) -> bool:

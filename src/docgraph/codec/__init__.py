@@ -10,6 +10,7 @@ from docgraph.codec.escape import (
     to_stored,
     unescape_keys,
 )
+from docgraph.codec.naming import name_id
 from docgraph.codec.scalars import BadValue
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "escape_keys",
     "escape_path",
     "fragment",
+    "name_id",
     "to_json",
     "to_stored",
     "unescape_keys",

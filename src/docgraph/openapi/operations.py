@@ -130,10 +130,13 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], Operation]] = {
     (ResourceType.INDEX, "PUT"): Operation(
         "Make an index; it cannot be changed afterwards",
         {201: "IndexMade"},
-        ("writeConcern",),
+        ("If-None-Match", "writeConcern"),
         "Index",
+        (412,),
     ),
-    (ResourceType.INDEX, "DELETE"): Operation("Drop the index", _GONE, ("writeConcern",)),
+    (ResourceType.INDEX, "DELETE"): Operation(
+        "Drop the index", _GONE, ("If-None-Match", "writeConcern"), errors=(412,)
+    ),
     (ResourceType.AGGREGATION, "GET"): Operation(
         "Run the stored aggregation",
         {200: "Results"},

@@ -51,8 +51,8 @@ class Administration:
         *,
         exchange: Exchange,
         collection_id: bytes | None = None,
-    ) -> None:
-        """Make an index, in the collection of that id; the same one again is no mistake."""
+    ) -> bool:
+        """Make an index, in the collection of that id; False where the same one is there."""
         namespace = check_namespace(db, collection)
         check_filter(options, policy=self._store.policy, origin="index")
         hidden = self._store.guard.unnamed(db, collection, exchange.account)
@@ -61,7 +61,10 @@ class Administration:
         if exchange.permission is not None:
             check_index_under(exchange.permission, namespace, keys, options)
         index = {**options, "key": dict(keys), "name": name}
-        await self._run(db, {"createIndexes": collection, "indexes": [index]}, collection_id)
+        command = {"createIndexes": collection, "indexes": [index]}
+        reply = await self._run(db, command, collection_id)
+        before = reply.get("numIndexesBefore")  # not told by a router of shards
+        return before is None or before != reply.get("numIndexesAfter")
 
     async def drop_index(self, db: str, collection: str, name: str) -> None:
         """Remove an index; raises `NotFound` when there is none of that name."""
@@ -75,7 +78,9 @@ class Administration:
         check_database(db)
         await self._run(db, {"dropDatabase": 1})
 
-    async def _run(self, db: str, command: Document, collection_id: bytes | None = None) -> None:
+    async def _run(
+        self, db: str, command: Document, collection_id: bytes | None = None
+    ) -> Document:
         client = self._store.client
         if self._concern is not None:
             concern = choose_concern(self._concern, client.topology_description)
@@ -84,10 +89,11 @@ class Administration:
         database = client.get_database(db)
         seconds = self._commands.budget(Deadline.never())
 
-        async def run() -> None:
+        async def run() -> Document:
             async with pinned(client, collection_id) as session:
-                await database.command(dict(command), session=session)
+                return await database.command(dict(command), session=session)
 
         with Observed(db, command):
-            await self._commands.within(seconds, run, writing=True)
+            reply = await self._commands.within(seconds, run, writing=True)
         self._store.facts.forget()
+        return reply

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from docgraph.codec import EncodeError, JsonMode, to_json
 from docgraph.config.render import render_block
-from docgraph.exchange import Body, Exchange
+from docgraph.exchange import Account, Body, Exchange
 from docgraph.exchange.errors import BodyError, Forbidden, SecurityViolation
 from docgraph.graphql.apps.app import App
 from docgraph.graphql.apps.stored_definitions import build_entry, build_key, find_claims
@@ -159,19 +159,26 @@ class Answers:
             document: dict[str, Any] = to_json(explanation.to_document(), JsonMode.STANDARD)
             return document
         is_root = self.visits.is_root(exchange)
+        looked_as = None
+        if wanted.user is not None:
+            looked_as = await self.visits.choose_account(exchange, wanted)
+        roles = wanted.roles if looked_as is None else sorted(looked_as.roles)
         if wanted.draft is not None:
             app = await self.visits.compile(exchange, wanted.draft)
-            content = await self._cross(app, _choose_roles(app, wanted.roles))
         else:
             visit = await self.visits.enter(exchange, replace(wanted, roles=None, user=None))
             app = visit.app
             if not is_root:
                 return await self._cross_own(visit)
-            content = await self._cross(app, _choose_roles(app, wanted.roles))
+        content = await self._cross(app, _choose_roles(app, roles))
         if is_root:
             content["access"] = [
-                await self._describe_access(exchange, app, role) for role in content["roles"]
+                {"role": role, **await self._describe_access(exchange, app, _imagine(role))}
+                for role in content["roles"]
             ]
+        if looked_as is not None:
+            judged = await self._describe_access(exchange, app, looked_as)
+            content["user"] = {"name": looked_as.name, **judged}
         return content
 
     async def _cross_own(self, visit: Visit) -> dict[str, Any]:
@@ -180,12 +187,14 @@ class Answers:
         own = visit.app.visibility.all_roles.intersection(visit.exchange.roles)
         return await self._cross(visit.app, sorted(own), set(list_fields(view.schema)))
 
-    async def _describe_access(self, exchange: Exchange, app: App, role: str) -> dict[str, Any]:
-        """Whether somebody with just this role may query the app, and the rows that are left."""
-        decision = await self.visits.judge(exchange, app, None if role == NOBODY else role)
+    async def _describe_access(
+        self, exchange: Exchange, app: App, account: Account | None
+    ) -> dict[str, Any]:
+        """Whether this caller may query the app, and the rows that are left."""
+        decision = await self.visits.judge(exchange, app, account)
         if decision is None:
-            return {"role": role, "allowed": False}
-        content = {"role": role, "allowed": decision.allowed, "reason": decision.reason}
+            return {"allowed": False}
+        content = {"allowed": decision.allowed, "reason": decision.reason}
         filters = decision.permission.read_filters if decision.permission else {}
         return content | (
             {"readFilters": to_json(dict(filters), JsonMode.STANDARD)} if filters else {}
@@ -255,6 +264,11 @@ def _render_texts(draft: Draft) -> dict[str, str]:
         except EncodeError:
             continue  # a finding says so
     return texts
+
+
+def _imagine(role: str) -> Account | None:
+    """Somebody with just this role."""
+    return None if role == NOBODY else Account("somebody", (role,))
 
 
 def _choose_roles(app: App, roles: Sequence[str] | None) -> Sequence[str]:

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from docgraph.access.doubts import find_refused
 from docgraph.access.reading import FILTERS, Flaw, read_rule
 from docgraph.access.rule import Rule, Source
 from docgraph.access.rulebook import Ignored, RuleBook
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
-from docgraph.codec import EncodeError, JsonMode, decode, to_json
+from docgraph.codec import EncodeError, JsonMode, decode, name_id, to_json
 from docgraph.codec.roles_path import RolesPath
 from docgraph.config.node import Node
 from docgraph.exchange import Exchange, Resource, ResourceType
@@ -79,7 +80,7 @@ class Realm:
     async def rules(self, exchange: Exchange, wanted: Wanted) -> dict[str, Any]:
         """All rules in the order they are looked at; or what is wrong with the one that is sent."""
         if wanted.rule is not None:
-            return await run_blocking(self.lane, self._check, wanted.rule)
+            return await self._check(wanted.rule)
         if exchange.request.method not in ("GET", "HEAD"):
             raise BodyError("'rule' is missing", hint="give a rule as it would be stored")
         if not self.visits.is_root(exchange):
@@ -90,16 +91,27 @@ class Realm:
         ignored = await self.book.find_ignored()
         return await run_blocking(self.lane, _describe_rules, rules, ignored)
 
-    def _check(self, source: Mapping[str, Any]) -> dict[str, Any]:
+    async def _check(self, source: Mapping[str, Any]) -> dict[str, Any]:
         """The findings of a write; filters may be texts, and then have places in them."""
+        document, read = await run_blocking(self.lane, self._read, source)
+        if isinstance(read, Rule):
+            section = self.rules_section
+            place = (section.acl_db, section.acl_collection)
+            read = await find_refused(read, self.visits.store, place)
+        return await run_blocking(self.lane, _describe_check, document, read)
+
+    def _read(self, source: Mapping[str, Any]) -> tuple[dict[str, Any], Rule | list[Flaw]]:
         try:
             document: dict[str, Any] = build_bson(dict(source))
         except ValueError as error:
-            return {"valid": False, "errors": _describe_flaws([Flaw("", str(error))], {})}
-        read = read_rule(document, Source.DATABASE, self.book.knowledge)
-        if isinstance(read, Rule):
-            return {"valid": True, "errors": [], "rule": _render(_open_filters(document))}
-        return {"valid": False, "errors": _describe_flaws(read, document)}
+            return {}, [Flaw("", str(error))]
+        return document, read_rule(document, Source.DATABASE, self.book.knowledge)
+
+
+def _describe_check(document: dict[str, Any], flaws: Sequence[Flaw]) -> dict[str, Any]:
+    if flaws:
+        return {"valid": False, "errors": _describe_flaws(flaws, document)}
+    return {"valid": True, "errors": [], "rule": _render(_open_filters(document))}
 
 
 def _describe_rules(rules: Sequence[Rule], ignored: Sequence[Ignored]) -> dict[str, Any]:
@@ -124,7 +136,7 @@ def _describe_ignored(one: Ignored) -> dict[str, Any]:
     roles = document.get("roles", document.get("role"))
     listed = roles if isinstance(roles, list) else [roles]
     return {
-        "rule": f"{document.get('_id')} ({Source.DATABASE})",
+        "rule": f"{name_id(document.get('_id'))} ({Source.DATABASE})",
         "id": _render(document.get("_id")),
         "source": str(Source.DATABASE),
         "roles": [role for role in listed if isinstance(role, str)],

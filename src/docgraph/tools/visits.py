@@ -78,7 +78,7 @@ class Visits:
         """The app that is asked for, by the caller or by whom he looks as."""
         if wanted.draft is not None and wanted.app is not None:
             raise BodyError("'app' and 'definition' are given", hint="give one of them")
-        account = await self._choose_account(outer, wanted)
+        account = await self.choose_account(outer, wanted)
         if wanted.draft is not None:
             return await self._enter_draft(outer, wanted, wanted.draft, account)
         if wanted.app is None:
@@ -125,9 +125,8 @@ class Visits:
         if self.graphql.is_bound(exchange.account):
             raise OperationsOnly
 
-    async def judge(self, outer: Exchange, app: App, role: str | None) -> Decision | None:
-        """What becomes of a query of somebody with just this role, or of an unknown caller."""
-        account = None if role is None else Account("somebody", (role,))
+    async def judge(self, outer: Exchange, app: App, account: Account | None) -> Decision | None:
+        """What becomes of a query of this caller."""
         exchange = self._imagine(outer, app.definition.uri, None, account)
         return None if exchange is None else await self.imagination.judge(exchange)
 
@@ -155,7 +154,7 @@ class Visits:
             raise SecurityViolation("only the root role may try drafts here")
         await self.limits.check_draft(outer, draft.document)
 
-    async def _choose_account(self, outer: Exchange, wanted: Wanted) -> Account | None:
+    async def choose_account(self, outer: Exchange, wanted: Wanted) -> Account | None:
         """The caller, or whom he looks as, which only the root role may."""
         if not wanted.is_for_another:
             return outer.account

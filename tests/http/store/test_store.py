@@ -91,6 +91,19 @@ async def test_find_gives_filter_projection_sort_skip_and_limit(
     assert found == [{"_id": 48, "title": "post 48"}, {"_id": 47, "title": "post 47"}]
 
 
+async def test_a_document_that_looks_like_a_reference_is_a_document(
+    store: Store, database: str, mongo_client: Sync
+) -> None:
+    stored = {"_id": 1, "$ref": "users", "$id": "ann", "secret": 5}
+    mongo_client[database].odd.insert_one(stored)
+    store.guard.hide(database, "odd", "secret")
+
+    (found,) = await store.find(database, "odd", {}, limit=1, deadline=SOON)
+
+    assert type(found) is dict
+    assert found == {"_id": 1, "$ref": "users", "$id": "ann"}
+
+
 async def test_find_one_gives_a_document_or_none(store: Store, database: str, posts: str) -> None:
     assert await store.find_one(database, posts, {"_id": 3}, deadline=SOON) == {
         "_id": 3,

@@ -45,6 +45,10 @@ def test_role_may_stand_for_roles() -> None:
     assert rule.roles == {"user"}
 
 
+def test_a_rule_is_named_by_its_id_as_people_write_it() -> None:
+    assert str(read(_id={"app": "shop", "n": 1})) == '{"app":"shop","n":1} (database)'
+
+
 @pytest.mark.parametrize("extra", [{"_etag": 1}, {"description": "x"}, {"mongo": None}])
 def test_what_has_no_meaning_for_rules_is_left_alone(extra: Any) -> None:
     read(**extra)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from errno import ENOSPC
 from pathlib import Path
 from textwrap import indent
 from typing import Any
 
 import pytest
 
+from docgraph.cli.apps import changes
+from docgraph.cli.apps.changes import Change, Kind, find_collisions
 from docgraph.cli.apps.export import write_definition
 from docgraph.cli.apps.sources import find_definitions
 from docgraph.codec import decode
@@ -238,3 +241,31 @@ def test_what_is_no_definition_is_not_written(tmp_path: Path) -> None:
         write_definition({"_id": "x", "schema": 5}, tmp_path)
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_told_with_the_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(ENOSPC, "No space left on device")  # a write does not know its file
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+
+    with pytest.raises(StartupError, match=f"^{tmp_path}: No space left on device$"):
+        write_definition({"_id": "x", "schema": SCHEMA, "mappings": MAPPINGS}, tmp_path)
+
+
+def test_the_addresses_of_each_app_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+
+    def look(document: dict[str, Any]) -> set[str]:
+        looked.append(document["_id"])
+        return {document["_id"].rstrip("+")}
+
+    monkeypatch.setattr(changes, "claims_of", look)
+    stored = [{"_id": f"app{number}"} for number in range(100)]
+    found = [Change(one["_id"], Kind.SAME, one, one) for one in stored]
+    found.append(Change("app7+", Kind.NEW, {}, {"_id": "app7+"}))
+
+    assert list(find_collisions(found, prune=False)) == [("app7+", "app7")]
+    assert len(looked) == 201

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +15,7 @@ from docgraph.config import Sources
 from docgraph.exchange import Document, StartupError
 
 if TYPE_CHECKING:
-    from docgraph.access.reading import Knowledge
+    from docgraph.access.reading import Flaw, Knowledge
     from docgraph.access.rule import Rule
     from docgraph.access.rulebook import RuleBook
     from docgraph.cli.acl.rules import Rules
@@ -65,7 +65,8 @@ def add(sources: Sources, *, file: Path | None, replace: bool, **parts: Any) -> 
         await rules.add(documents, replace=replace)
         for one in documents:
             roles = one.get("roles") or [one["role"]]
-            notice(f"stored the rule {make_printable(str(one['_id']))} for {describe_roles(roles)}")
+            name = make_printable(_name(one))
+            notice(f"stored the rule {name} for {describe_roles(roles)}")
         await tell_served("rules", rules.versions)
 
     _run(sources, store)
@@ -131,19 +132,23 @@ def check(sources: Sources, predicate: str | None, file: Path | None, as_json: b
 
     Only the last needs a database. Exit code 1 when a rule cannot work, which then allows nothing.
     """
-    from docgraph.cli.acl.rules import build_knowledge, load_rules
+    from docgraph.cli.acl.rules import build_knowledge, load_rules, suspect
 
+    knowledge = build_knowledge(prepare_sources(sources))
     if predicate is not None and file is not None:
         raise click.UsageError("give a predicate or --file, not both")
+
+    async def check_stored(rules: Rules) -> list[dict[str, Any]]:
+        stored = await rules.read_all()
+        return [_judge(_name(one), await rules.find_flaws(one, knowledge)) for one in stored]
+
     if predicate is not None:
-        documents = {predicate: _imagine(predicate)}
+        rows = [_judge(predicate, suspect(_imagine(predicate), knowledge))]
     elif file is not None:
-        documents = {_name(one, place): one for place, one in enumerate(load_rules(file))}
+        found = enumerate(load_rules(file))
+        rows = [_judge(_name(one, place), suspect(one, knowledge)) for place, one in found]
     else:
-        stored = _run(sources, lambda rules: rules.read_all())
-        documents = {str(one["_id"]): one for one in stored}
-    knowledge = build_knowledge(prepare_sources(sources))
-    rows = [_check(name, one, knowledge) for name, one in documents.items()]
+        rows = _run(sources, check_stored)
     if as_json:
         print_table(rows, as_json=True)
     else:
@@ -208,7 +213,7 @@ async def _refuse_existing(rules: Rules, documents: list[Document]) -> None:
         found = await rules.find(str(one["_id"]))
         if found is not None and found["_id"] == one["_id"]:
             raise StartupError(
-                f"there is a rule {one['_id']!s} already",
+                f"there is a rule {_name(one)} already",
                 hint="--replace puts the new one in its place",
             )
 
@@ -218,18 +223,18 @@ def _imagine(predicate: str) -> Document:
     return {"roles": ["somebody"], "predicate": predicate}
 
 
-def _name(document: Document, place: int) -> str:
-    return str(document["_id"]) if "_id" in document else f"permissions[{place}]"
+def _name(document: Document, place: int = 0) -> str:
+    from docgraph.codec import name_id
+
+    return name_id(document["_id"]) if "_id" in document else f"permissions[{place}]"
 
 
 # --- what is printed ------------------------------------------------------------------------------
 
 
-def _check(name: str, document: Document, knowledge: Knowledge) -> dict[str, Any]:
+def _judge(name: str, flaws: Sequence[Flaw]) -> dict[str, Any]:
     from docgraph.access.reading import describe_flaw
-    from docgraph.cli.acl.rules import find_flaws
 
-    flaws = find_flaws(document, knowledge)
     errors = [{"what": describe_flaw(flaw), "hint": flaw.hint} for flaw in flaws]
     return {"rule": name, "valid": not flaws, "errors": errors}
 
@@ -252,7 +257,7 @@ def _summarise(document: Document, knowledge: Knowledge, as_json: bool) -> dict[
     listed = [str(one) for one in (roles if isinstance(roles, list) else [roles])]
     block = document.get("mongo")
     return {
-        "rule": str(document.get("_id")),
+        "rule": _name(document),
         "from": "database",
         "priority": document.get("priority"),
         "roles": listed if as_json else ", ".join(listed),

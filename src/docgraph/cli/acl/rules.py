@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from docgraph.access.database import AUTHORIZER
+from docgraph.access.doubts import doubt_all, find_refused
 from docgraph.access.reading import Flaw, Knowledge, read_rule
 from docgraph.access.rule import UNAUTHENTICATED, Rule, Source
 from docgraph.access.sections import DbAclAuthorizer
@@ -45,6 +46,7 @@ __all__ = [
     "load_rules",
     "quote_text",
     "require_authorizer",
+    "suspect",
 ]
 
 EVERYBODY = "everybody"
@@ -73,6 +75,12 @@ def find_flaws(document: Document, knowledge: Knowledge) -> Sequence[Flaw]:
     """Everything that is wrong with a rule; nothing where a server would take it."""
     read = read_rule(document, Source.DATABASE, knowledge)
     return () if isinstance(read, Rule) else read
+
+
+def suspect(document: Document, knowledge: Knowledge) -> Sequence[Flaw]:
+    """The same without a database: an operator that docgraph does not know is a mistake."""
+    read = read_rule(document, Source.DATABASE, knowledge)
+    return doubt_all(read) if isinstance(read, Rule) else read
 
 
 def load_rules(file: Path) -> list[Document]:
@@ -110,7 +118,8 @@ class Rules:
     def __init__(self, app: Docgraph, settings: DbAclAuthorizer) -> None:
         self.app = app
         self.versions = Versions(app.store, settings.acl_db, settings.acl_collection)
-        self._resource = Resource(ResourceType.COLLECTION, settings.acl_db, settings.acl_collection)
+        self._place = (settings.acl_db, settings.acl_collection)
+        self._resource = Resource(ResourceType.COLLECTION, *self._place)
 
     async def read_all(self) -> list[Document]:
         """Every stored rule; those with a higher priority first."""
@@ -144,6 +153,13 @@ class Rules:
         """Remove the rule with that `_id`; whether it was there."""
         result = await self._write(Write(WriteKind.DELETE, filter={"_id": id}))
         return bool(result.deleted)
+
+    async def find_flaws(self, document: Document, knowledge: Knowledge) -> Sequence[Flaw]:
+        """What is wrong with a rule; the database may know operators that docgraph does not."""
+        read = read_rule(document, Source.DATABASE, knowledge)
+        if not isinstance(read, Rule):
+            return read
+        return await find_refused(read, self.app.store, self._place)
 
     async def _read(self, read: Read) -> list[Document]:
         return await self.app.store.read(

@@ -54,12 +54,16 @@ def _key(document: Document) -> bytes:
 
 def find_collisions(changes: Sequence[Change], *, prune: bool) -> Iterator[tuple[str, str]]:
     """Apps that could not be stored, each with the app that is served at its address."""
-    others = [one.before for one in changes if one.before and not (prune and not one.after)]
+    holders: dict[str, list[str]] = {}
+    for change in changes:
+        if change.before and not (prune and not change.after):
+            for claim in claims_of(change.before):
+                holders.setdefault(claim, []).append(str(change.before["_id"]))
     for change in changes:
         claims = claims_of(change.after) if change.after else set()
-        for other in others:
-            if str(other["_id"]) != change.app and claims & claims_of(other):
-                yield change.app, str(other["_id"])
+        others = {other for claim in claims for other in holders.get(claim, ())}
+        for other in sorted(others - {change.app}):
+            yield change.app, other
 
 
 def claims_of(document: Document) -> set[str]:

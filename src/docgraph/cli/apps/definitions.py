@@ -12,6 +12,7 @@ from docgraph.cli.terminal import Colour, notice, paint, print_table
 from docgraph.exchange import Document, StartupError
 from docgraph.graphql.advise.findings import Report as Advised
 from docgraph.graphql.apps.questions import settle
+from docgraph.graphql.apps.stored_definitions import find_claims
 from docgraph.graphql.definition.check import Report, inspect_definition, require_id
 from docgraph.graphql.definition.definition import Finding, decode_definition
 from docgraph.graphql.sections import Graphql
@@ -23,6 +24,7 @@ from docgraph.variables import BUILT_IN
 
 __all__ = [
     "Checked",
+    "check_found",
     "check_paths",
     "check_stored",
     "find_variables",
@@ -61,7 +63,12 @@ def check_paths(prepared: Prepared, paths: Sequence[Path]) -> list[Checked]:
 
     What only a database knows is left open: see `settle_all` and `settle_alone`.
     """
-    return list(_find_collisions([_check(prepared, found) for found in read_paths(paths)]))
+    return check_found(prepared, read_paths(paths))
+
+
+def check_found(prepared: Prepared, found: Sequence[Found]) -> list[Checked]:
+    """The same for definitions that were read already."""
+    return list(_find_collisions([_check(prepared, one) for one in found]))
 
 
 def read_paths(paths: Sequence[Path]) -> list[Found]:
@@ -126,8 +133,8 @@ def _find_collisions(checked: Sequence[Checked]) -> Iterator[Checked]:
         if one.errors:
             yield one
             continue
-        claims = {decode_definition(one.document).uri, str(one.document["_id"])}
-        other = next((taken[claim] for claim in sorted(claims) if claim in taken), None)
+        claims = find_claims(one.document["_id"], decode_definition(one.document).uri)
+        other = next((taken[claim] for claim in claims if claim in taken), None)
         taken.update(dict.fromkeys(claims, one.name))
         if other is None:
             yield one

@@ -11,24 +11,32 @@ from docgraph.codec import JsonMode, to_json
 from docgraph.config.render import render_block
 from docgraph.exchange import Document, StartupError
 
-__all__ = ["write_definition"]
+__all__ = ["is_holdable", "write_definition"]
+
+
+def is_holdable(document: Document) -> bool:
+    """Whether it has the parts that stand in files of their own."""
+    schema, mappings = document.get("schema"), document.get(MAPPINGS)
+    return isinstance(schema, str) and isinstance(mappings, dict)
 
 
 def write_definition(document: Document, directory: Path) -> list[Path]:
     """Write the parts of a definition into a directory; files that are there keep their format."""
-    schema, mappings = document.get("schema"), document.get(MAPPINGS)
-    if not isinstance(schema, str) or not isinstance(mappings, dict):
+    if not is_holdable(document):
         raise StartupError(
-            "the stored definition is not one that files can hold",
+            f"the stored definition {document.get('_id')!s} is not one that files can hold",
             hint="`docgraph apps show` without --files prints it as it is",
         )
     rest = {key: value for key, value in document.items() if key not in ("schema", MAPPINGS)}
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / SCHEMA_FILE).write_bytes(schema.encode())
-        written = [_write_part(directory, MAPPINGS, mappings), _write_part(directory, APP, rest)]
+        (directory / SCHEMA_FILE).write_bytes(document["schema"].encode())
+        written = [
+            _write_part(directory, part, content)
+            for part, content in ((MAPPINGS, document[MAPPINGS]), (APP, rest))
+        ]
     except OSError as error:
-        raise StartupError(f"{error.filename}: {error.strerror}") from error
+        raise StartupError(f"{error.filename or directory}: {error.strerror}") from error
     return [directory / SCHEMA_FILE, *written]
 
 

@@ -38,7 +38,7 @@ def add_to_files(
             file.write_bytes(mappings.encode())
             notice(f"added to {file}")
     except OSError as error:
-        raise StartupError(f"{error.filename}: {error.strerror}") from error
+        raise StartupError(f"{error.filename or directory}: {error.strerror}") from error
     for name in merged.added:
         notice(f"new: {make_printable(name)}")
     if not merged.added:

@@ -18,6 +18,7 @@ from docgraph.exchange import (
     StartupError,
     Write,
     WriteKind,
+    WriteResult,
 )
 from docgraph.graphql.sections import Graphql
 
@@ -45,7 +46,7 @@ class Definitions:
             self._resource, read, deadline=Deadline.after_ms(_LIMIT_MS)
         )
 
-    async def write(self, write: Write) -> None:
+    async def write(self, write: Write) -> WriteResult:
         """Write in the name of the person at the terminal."""
         from docgraph.graphql.apps.history import AUTHOR
 
@@ -57,6 +58,7 @@ class Definitions:
             raise StartupError(
                 result.failures[0].message, hint="somebody else wrote at the same time"
             )
+        return result
 
     async def tell_served(self) -> None:
         """Wait until the instances that run serve what is stored now, or say which do not."""

@@ -13,10 +13,9 @@ from docgraph.config import Sources
 from docgraph.exchange import StartupError
 
 if TYPE_CHECKING:
-    from docgraph.cli.apps.definitions import Checked
     from docgraph.cli.transfer.files import Directory
-    from docgraph.cli.transfer.parts import Changes, Mover
-    from docgraph.server.app import Docgraph
+    from docgraph.cli.transfer.parts import Changes, Mover, Part
+    from docgraph.exchange import Document
 
 __all__ = ["export", "import_"]
 
@@ -41,7 +40,9 @@ def export(sources: Sources, directory: Path, yes: bool, databases: tuple[str, .
     """
     from docgraph.cli.transfer.files import Directory
     from docgraph.cli.transfer.parts import Mover
+    from docgraph.cli.transfer.writing import ODD_APPS
     from docgraph.cli.workbench import work_on
+    from docgraph.codec import name_id
 
     target = Directory(directory)
     if not target.is_free:
@@ -51,22 +52,34 @@ def export(sources: Sources, directory: Path, yes: bool, databases: tuple[str, .
             click.confirm(f"Write over the export in {directory}?", abort=True, err=True)
     prepared = prepare_sources(sources)
 
-    async def write_all(app: Docgraph) -> list[dict[str, object]]:
-        mover = Mover(app, prepared)
-        apps = await mover.read(mover.apps)
-        parts = [(part, await mover.read(part)) for part in await mover.list_parts(databases)]
-        target.begin()
-        for one in apps:
-            target.write_app(one)
+    apps, *parts = work_on(prepared, lambda app: _collect(Mover(app, prepared), databases))
+    with target.rewrite() as writer:
+        for one in apps[1]:
+            if not writer.write_app(one):
+                name = make_printable(name_id(one["_id"]))
+                notice(f"app {name}: files of its own cannot hold it: it is in {ODD_APPS}")
         for part, documents in parts:
             if documents:
-                target.write_documents(part.file, documents)
-        target.finish()
-        rows = [(mover.apps, apps), *parts]
-        return [{"part": part.name, "documents": len(found)} for part, found in rows if found]
-
-    rows = work_on(prepared, write_all)
+                writer.write_documents(part.file, documents)
+    rows = [{"part": part.name, "documents": len(found)} for part, found in (apps, *parts) if found]
     print_table(rows, as_json=False, if_empty="there is nothing to export")
+
+
+async def _collect(mover: Mover, databases: tuple[str, ...]) -> list[tuple[Part, list[Document]]]:
+    """Everything that there is, apps first; what could not be imported like this is named."""
+    from docgraph.cli.apps.stored import without_etag
+    from docgraph.cli.transfer.flaws import Flaws
+
+    apps = [without_etag(one) for one in await mover.read(mover.apps)]
+    parts = [(part, await mover.read(part)) for part in await mover.list_parts(databases)]
+    flaws = Flaws(mover)
+    found = [(mover.apps, apps), *parts]
+    named = [*await flaws.find_in_apps(apps), *await flaws.find(parts), *flaws.find_inexact(found)]
+    for one in named:
+        notice(make_printable(one))
+    if named:
+        notice("what is named above is exported as it is stored: an import would refuse it")
+    return found
 
 
 @click.command("import")
@@ -106,27 +119,26 @@ def import_(sources: Sources, directory: Path, dry_run: bool, yes: bool, keep: b
 
 async def _compare(mover: Mover, source: Directory) -> list[Changes]:
     """What would change; raises when something could not work here."""
-    from docgraph.cli.apps.definitions import check_paths, report, settle_all
+    from docgraph.cli.apps.definitions import report
     from docgraph.cli.apps.stored import without_etag
-    from docgraph.cli.transfer.files import APPS
-    from docgraph.graphql.sections import Graphql
+    from docgraph.cli.transfer.flaws import Flaws
 
+    for one in source.find_unknown():
+        notice(make_printable(one))
     wanted = [(part, source.read_documents(part.file)) for part in mover.list_exported(source)]
-    flaws = [flaw for part, documents in wanted for flaw in mover.find_flaws(part, documents)]
-    flaws += [flaw async for flaw in mover.find_schema_flaws(wanted)]
-    definitions: list[Checked] = []
-    if (source.path / APPS).is_dir():
-        checked = check_paths(mover.prepared, [source.path / APPS])
-        settings = mover.prepared.config.get(Graphql)
-        definitions = await settle_all(checked, mover.app.store, settings)
-        report([one for one in definitions if one.errors], as_json=False)
-        sound = [one.document for one in definitions if not one.errors]
-        flaws += [flaw async for flaw in mover.find_collisions(sound)]
-    for flaw in flaws:
+    flaws = Flaws(mover)
+    definitions = await flaws.check_apps(source.read_apps())
+    named = [*flaws.find_repeated(wanted), *await flaws.find(wanted)]
+    report([one for one in definitions if one.errors], as_json=False)
+    sound = [one.document for one in definitions if not one.errors]
+    named += [flaw async for flaw in mover.find_collisions(sound)]
+    for flaw in named:
         notice(make_printable(flaw))
-    if flaws or any(one.errors for one in definitions):
-        raise StartupError("nothing was stored", hint="mend what is named above")
-    apps = await mover.compare(mover.apps, [without_etag(one.document) for one in definitions])
+    if named or len(sound) < len(definitions):
+        raise StartupError(
+            "nothing was stored", hint="mend what is named above, or take it out of the export"
+        )
+    apps = await mover.compare(mover.apps, [without_etag(one) for one in sound])
     return [*[await mover.compare(*one) for one in wanted], apps]
 
 
@@ -148,19 +160,10 @@ async def _store(mover: Mover, found: list[Changes], *, overwrite: bool) -> None
     """Everything in the order of the list; definitions last, as `apps apply` stores them."""
     late = []
     for changes in found:
-        if changes.part == mover.apps:
-            await _store_apps(mover, changes, overwrite=overwrite)
-        else:
-            late += await mover.store(changes, overwrite=overwrite)
+        late += await mover.store(changes, overwrite=overwrite)
+        if changes.part == mover.apps and (changes.new or (changes.changed and overwrite)):
+            await mover.definitions.tell_served()
     for one in late:
         notice(f"left as it is, somebody else has written it meanwhile: {make_printable(one)}")
     if late:
         raise StartupError("not all of it was stored", hint="look at what is there, and try again")
-
-
-async def _store_apps(mover: Mover, changes: Changes, *, overwrite: bool) -> None:
-    differing = [document for _, document in changes.changed]
-    documents = (*changes.new, *(differing if overwrite else ()))
-    if documents:
-        await mover.definitions.store(documents, ())
-        await mover.definitions.tell_served()

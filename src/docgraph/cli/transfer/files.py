@@ -2,6 +2,7 @@
 
     export.json             the format, and which docgraph wrote it
     apps/<id>/              schema.graphql, mappings.yml, app.yml
+    apps.json               apps that such files cannot hold: not even a schema is in them, say
     users.json, rules.json  documents as they are stored, in extended JSON
     properties/<db>.json    what is said of a database and its collections: streams, aggregations, …
     schemas/<db>.json       the JSON schemas of a database
@@ -11,31 +12,26 @@ Passwords are hashes, and still nothing for others to read: the files are the ow
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
-import orjson
-
-from docgraph import __version__
-from docgraph.cli.apps.export import write_definition
-from docgraph.cli.apps.sources import is_looked_into
-from docgraph.codec import JsonMode, decode, to_json
+from docgraph.cli.apps.definitions import read_paths
+from docgraph.cli.apps.sources import Found
+from docgraph.cli.terminal import make_printable
+from docgraph.cli.transfer.swap import FORMER, NEW, replacing
+from docgraph.cli.transfer.writing import APPS, FORMAT, MANIFEST, ODD_APPS, REVISION, Writer
+from docgraph.codec import decode, name_id
 from docgraph.exchange import DocgraphError, Document, StartupError
 
-__all__ = ["APPS", "Directory"]
+__all__ = ["Directory"]
 
-FORMAT: Final = 1
-APPS: Final = "apps"
-_MANIFEST: Final = "export.json"
+_BY_DATABASE: Final = ("properties", "schemas")
 # What says that an export is whole goes first.
-_OWN: Final = (_MANIFEST, APPS, "users.json", "rules.json", "properties", "schemas")
-_LONGEST_NAME: Final = 200  # bytes; file systems have room for 255
+_OWN: Final = (MANIFEST, APPS, ODD_APPS, "users.json", "rules.json", *_BY_DATABASE)
+_KNOWN: Final = frozenset({"format", "revision", "docgraph"})
 
 
 class Directory:
@@ -43,103 +39,103 @@ class Directory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._taken: set[str] = set()
 
     @property
     def is_export(self) -> bool:
         """Whether somebody has exported into it."""
         with _telling(self.path):
-            return (self.path / _MANIFEST).is_file()
+            self._refuse_interrupted()
+            return (self.path / MANIFEST).is_file()
 
     @property
     def is_free(self) -> bool:
         """Whether there is nothing in it that would be lost or mixed up."""
         with _telling(self.path):
-            return not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir()))
+            if not self.path.exists():
+                return True
+            return self.path.is_dir() and all(one.name == NEW for one in self.path.iterdir())
 
-    def begin(self) -> None:
-        """Make the directory, for its owner alone, without what a former export has left."""
-        with _telling(self.path):
-            for name in _OWN if self.is_export else ():
-                path = self.path / name
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink(missing_ok=True)
-            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-
-    def finish(self) -> None:
-        """Say that the export is whole, and what wrote it."""
-        self._write(_MANIFEST, {"format": FORMAT, "docgraph": __version__})
+    @contextmanager
+    def rewrite(self) -> Iterator[Writer]:
+        """Write an export that takes the place of a former one when it is whole."""
+        with _telling(self.path), replacing(self.path, _OWN) as place:
+            writer = Writer(place)
+            yield writer
+            writer.finish()
 
     def check(self) -> None:
         """Raise `StartupError` unless this is an export that we can read."""
         if not self.is_export:
             raise StartupError(
-                f"{self.path} is no export: there is no {_MANIFEST} in it",
+                f"{self.path} is no export: there is no {MANIFEST} in it",
                 hint="`docgraph export DIR` makes one",
             )
-        said = self._read(_MANIFEST)
-        found = said.get("format") if isinstance(said, dict) else None
-        if not isinstance(found, int) or found > FORMAT:
-            version = said.get("docgraph") if isinstance(said, dict) else None
+        said = self._read_manifest()
+        found = said.get("format")
+        if not _is_number(found) or found != FORMAT:
+            writer = _name_writer(said)
             raise StartupError(
-                f"{self.path} was written by docgraph {version}, in a format not known here",
-                hint="use a docgraph that is at least as new",
+                f"{self.path} was written by {writer}, in a format that is not known here",
+                hint=f"format {FORMAT} is: import it with {writer} or a later version, or export "
+                "again with this one",
             )
 
-    def write_documents(self, name: str, documents: Sequence[Document]) -> None:
-        """Documents as they are stored."""
-        self._write(name, [to_json(one, JsonMode.EXTENDED) for one in documents])
+    def find_unknown(self) -> Iterator[str]:
+        """What an import leaves out: a newer docgraph wrote it, or it is something else."""
+        said = self._read_manifest()
+        if _is_number(said.get("revision")) and said["revision"] > REVISION:
+            yield f"{self.path} was written by {_name_writer(said)}, which knows more"
+        for name in sorted(said.keys() - _KNOWN):
+            yield f"{self.path / MANIFEST}: {name} is not known here"
+        with _telling(self.path):
+            found = [one for one in self.path.iterdir() if one.name not in _OWN]
+            for kind in filter(lambda kind: (self.path / kind).is_dir(), _BY_DATABASE):
+                found += [one for one in (self.path / kind).iterdir() if one.suffix != ".json"]
+        for one in sorted(found):
+            if not one.name.startswith("."):
+                yield f"{one}: not imported: it is not known here"
 
     def read_documents(self, name: str) -> list[Document]:
-        """The same; none where there is no such file."""
-        if not (self.path / name).is_file():
-            return []
+        """Documents as they were stored; none where there is no such file."""
+        with _telling(self.path / name):
+            if not (self.path / name).is_file():
+                return []
         found = self._read(name)
-        if not isinstance(found, list) or not all(
-            isinstance(one, dict) and "_id" in one for one in found
-        ):
-            raise StartupError(f"{self.path / name} is no list of documents with an _id")
+        if not isinstance(found, list):
+            raise StartupError(f"{self.path / name} is no list of documents")
+        for place, one in enumerate(found):
+            if not isinstance(one, dict) or "_id" not in one:
+                raise StartupError(f"{self.path / name}: [{place}] is no document with an _id")
         return found
 
-    def write_app(self, document: Document) -> None:
-        """A definition in files of its own."""
-        self._make_part(APPS)
-        write_definition(document, self.path / APPS / self._name_app(str(document["_id"])))
-
-    def _name_app(self, id: str) -> str:
-        """A name of its own, which every file system takes and an import looks into."""
-        name = quote(id, safe=" ")
-        if not is_looked_into(name):
-            name = f"%{ord(name[0]):02X}{name[1:]}"
-        if len(name) > _LONGEST_NAME:
-            name = f"{name[:_LONGEST_NAME]}~{sha256(id.encode()).hexdigest()[:16]}"
-        free, number = name, 1
-        while free.casefold() in self._taken:
-            number += 1
-            free = f"{name}~{number}"
-        self._taken.add(free.casefold())
-        return free
-
-    def _make_part(self, name: str) -> None:
-        with _telling(self.path / name):
-            (self.path / name).mkdir(exist_ok=True, mode=0o700)
+    def read_apps(self) -> list[Found]:
+        """Every definition, or why it cannot be read."""
+        apps, odd = self.path / APPS, self.path / ODD_APPS
+        with _telling(apps):
+            has_files = apps.is_dir() and any(apps.iterdir())
+        found = read_paths([apps]) if has_files else []
+        for one in self.read_documents(ODD_APPS):
+            found.append(Found(f"{odd}, {make_printable(name_id(one['_id']))}", one))
+        return found
 
     def list_databases(self, kind: str) -> Iterator[str]:
         """The databases that there is a file of this kind for."""
-        for file in sorted((self.path / kind).glob("*.json")):
+        with _telling(self.path / kind):
+            files = sorted((self.path / kind).glob("*.json"))
+        for file in files:
             yield unquote(file.stem)
 
-    def _write(self, name: str, content: Any) -> None:
-        path = self.path / name
-        if path.parent != self.path:
-            self._make_part(path.parent.name)
-        with _telling(path):
-            # A file or a link that somebody has put there meanwhile is not written to.
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(file, "wb") as stream:
-                stream.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+    def _read_manifest(self) -> Document:
+        said = self._read(MANIFEST)
+        return said if isinstance(said, dict) else {}
+
+    def _refuse_interrupted(self) -> None:
+        former = self.path / FORMER
+        if former.exists():
+            raise StartupError(
+                f"{self.path}: somebody was killed while a new export took the place of this one",
+                hint=f"its files are in {former}: move them back, or remove that directory",
+            )
 
     def _read(self, name: str) -> Any:
         path = self.path / name
@@ -148,6 +144,15 @@ class Directory:
                 return decode(path.read_bytes())
         except DocgraphError as error:
             raise StartupError(f"{path}: {error.message}") from error
+
+
+def _name_writer(said: Document) -> str:
+    version = said.get("docgraph")
+    return f"docgraph {make_printable(version)}" if isinstance(version, str) else "something else"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 @contextmanager

@@ -15,35 +15,34 @@ from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticators.database import REALM
 from docgraph.auth.authenticators.sections import BCRYPT_HASH, DbRealmAuthenticator
 from docgraph.auth.passwords import Hashed
-from docgraph.cli.acl.rules import build_knowledge, find_flaws
 from docgraph.cli.apps.changes import find_collisions
-from docgraph.cli.apps.stored import Definitions
-from docgraph.codec import JsonMode, as_meant, as_written, encode, to_stored
+from docgraph.cli.apps.stored import Definitions, without_etag
+from docgraph.cli.terminal import make_printable, notice
+from docgraph.codec import JsonMode, encode, name_id
+from docgraph.codec.equality import Key, equality_key
 from docgraph.exchange import (
     Deadline,
-    DocgraphError,
     Document,
     Resource,
     ResourceType,
     StartupError,
     Write,
     WriteKind,
+    WriteResult,
 )
 from docgraph.exchange.errors import Conflict, DefinitionError
+from docgraph.graphql.apps.cache_plugins import ensure_index
+from docgraph.graphql.definition.changes import is_same
 from docgraph.graphql.sections import Graphql
-from docgraph.rest.bodies.properties import check_properties
-from docgraph.rest.schemas.store import Schemas, address_of, identify
-from docgraph.store import Policy
 from docgraph.store.catalog import Catalog
 from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
-from docgraph.store.sections import AggregationSecurity
 
 if TYPE_CHECKING:
     from docgraph.cli.transfer.files import Directory
     from docgraph.server.app import Docgraph
     from docgraph.server.prepare import Prepared
 
-__all__ = ["Changes", "Mover", "Part"]
+__all__ = ["Changes", "Mover", "Part", "identify"]
 
 PROPERTIES: Final = "properties"
 SCHEMAS: Final = "schemas"
@@ -98,7 +97,11 @@ class Mover:
 
     async def list_parts(self, databases: Sequence[str] = ()) -> list[Part]:
         """Everything that there is to export, besides the apps; of these databases, or of all."""
-        names = databases or await self._catalog.list_databases(Deadline.after_ms(_LIMIT_MS))
+        there = await self._catalog.list_databases(Deadline.after_ms(_LIMIT_MS))
+        names = databases or there
+        for name in names:
+            if name not in there:
+                notice(f"there is no database {make_printable(name)}")
         described = [self.describe(kind, db) for kind in (SCHEMAS, PROPERTIES) for db in names]
         return [self.users, self.rules, *described]
 
@@ -129,66 +132,22 @@ class Mover:
 
     async def compare(self, part: Part, wanted: Sequence[Document]) -> Changes:
         """What importing these documents would change."""
-        stored = {_identify(one): one for one in await self.read(part)}
+        stored = {identify(one): one for one in await self.read(part)}
         changes = Changes(part)
         for document in wanted:
-            there = stored.get(_identify(document))
+            there = stored.get(identify(document))
             if there is None:
                 changes.new.append(document)
-            elif _plain(there) == _plain(document):
+            elif self._is_same(part, there, document):
                 changes.same += 1
             else:
                 changes.changed.append((there, document))
         return changes
 
-    def find_flaws(self, part: Part, documents: Sequence[Document]) -> Iterator[str]:
-        """What could not be stored, or would not work, one line each."""
-        seen: set[bytes] = set()
-        for one in documents:
-            if _identify(one) in seen:
-                yield f"{part.name}, {one['_id']}: stands there more than once"
-            seen.add(_identify(one))
-        if part == self.users:
-            yield from self._find_user_flaws(documents)
-        elif part == self.rules:
-            knowledge = build_knowledge(self.prepared)
-            for one in documents:
-                for flaw in find_flaws(one, knowledge):
-                    yield f"rule {one['_id']}: {flaw.what}"
-        elif part.collection == METADATA_STORE:
-            policy = Policy.from_section(self.prepared.config.get(AggregationSecurity))
-            for one in documents:
-                of_collection = one["_id"] != METADATA_STORE
-                try:
-                    check_properties(
-                        as_written(one), db=part.db, policy=policy, of_collection=of_collection
-                    )
-                except DocgraphError as error:
-                    yield f"{part.name}, {one['_id']}: {error.message}"
-
-    def _find_user_flaws(self, documents: Sequence[Document]) -> Iterator[str]:
-        if documents and not self._realm.enabled:
-            yield f"there are users, and {REALM} is off: set /{REALM}/enabled to true"
-        for one in documents:
-            if not isinstance(one.get(self._realm.prop_password), str | None):
-                yield f"user {one['_id']}: the password must be text"
-
-    async def find_schema_flaws(
-        self, wanted: Sequence[tuple[Part, Sequence[Document]]]
-    ) -> AsyncIterator[str]:
-        """JSON schemas that could not be stored, not even with those beside them, one line each."""
-        found = [
-            (part, as_meant(to_stored(as_written(one))))
-            for part, documents in wanted
-            for one in (documents if part.collection == SCHEMA_STORE else ())
-        ]
-        coming = {address_of(part.db, one["_id"]): one for part, one in found}
-        schemas = Schemas(self.app.store, self.app.plugins.values["generations"], ttl=0)
-        for part, one in found:
-            try:
-                await schemas.compile(identify(one, part.db), coming)
-            except DocgraphError as error:
-                yield f"{part.name}, {one['_id']}: {error.message}"
+    def _is_same(self, part: Part, there: Document, document: Document) -> bool:
+        if part == self.apps:  # files have the parts of an app in an order of their own
+            return is_same(without_etag(there), document)
+        return _without_etag(there) == _without_etag(document)
 
     async def find_collisions(self, definitions: Sequence[Document]) -> AsyncIterator[str]:
         """Definitions that could not be stored beside those that are, one line each."""
@@ -201,17 +160,36 @@ class Mover:
         part = changes.part
         if part.collection == METADATA_STORE:
             await self._make_collections(part.db, changes.new)
+        elif part == self.apps:
+            await ensure_index(self.app.store, self.prepared.config.get(Graphql))
         writes = [
             Write(WriteKind.INSERT, (self._prepare(part, document),)) for document in changes.new
         ]
-        for there, document in changes.changed if overwrite else ():
+        late: list[str] = []
+        changed = await self._find_untouched(changes, late) if overwrite else []
+        for there, document in changed:
             filter_ = {"_id": there["_id"], _ETAG: there.get(_ETAG)}
             prepared = self._prepare(part, document)
             writes.append(Write(WriteKind.REPLACE, (prepared,), filter=filter_))
-        late: list[str] = []
         while writes:
             writes = await self._write_some(part, writes, late)
         return late
+
+    async def _find_untouched(
+        self, changes: Changes, late: list[str]
+    ) -> list[tuple[Document, Document]]:
+        """Those that are as they were compared: not all who write renew the etag."""
+        if not changes.changed:
+            return []
+        stored = {identify(one): one for one in await self.read(changes.part)}
+        untouched = []
+        for there, document in changes.changed:
+            now = stored.get(identify(there))
+            if now is not None and _exactly(now) == _exactly(there):
+                untouched.append((there, document))
+            else:
+                late.append(_name(changes.part, there))
+        return untouched
 
     async def _write_some(self, part: Part, writes: list[Write], late: list[str]) -> list[Write]:
         """What could not be written yet: a JSON schema may refer to one that comes after it."""
@@ -228,18 +206,26 @@ class Mover:
 
     async def _attempt(self, part: Part, write: Write) -> list[str]:
         (document,) = write.documents
+        try:
+            result = await self._write(part, write)
+        except Conflict as error:
+            return [f"{_name(part, document)} ({error.message})"]
+        if (result.inserted or result.matched) and not result.failures:
+            if part == self.apps:
+                notice(f"stored {make_printable(name_id(document['_id']))}")
+            return []
+        return [_name(part, document)]
+
+    async def _write(self, part: Part, write: Write) -> WriteResult:
+        if part == self.apps:
+            return await self.definitions.write(write)
         type_ = ResourceType.COLLECTION
         if part.collection == METADATA_STORE:
             type_ = ResourceType.METADATA
-        resource = Resource(type_, part.db, part.collection, document["_id"])
-        try:
-            result = await self.app.store.write(
-                resource, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
-            )
-        except Conflict:
-            return [f"{part.name}: {document['_id']}"]
-        is_done = (result.inserted or result.matched) and not result.failures
-        return [] if is_done else [f"{part.name}: {document['_id']}"]
+        resource = Resource(type_, part.db, part.collection, write.documents[0]["_id"])
+        return await self.app.store.write(
+            resource, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
+        )
 
     async def _make_collections(self, db: str, documents: Sequence[Document]) -> None:
         """Properties belong to a collection: one that is not there is made, and stays empty."""
@@ -263,10 +249,19 @@ class Mover:
         return {**document, self._realm.prop_password: Hashed(password)}
 
 
-def _identify(document: Document) -> bytes:
-    return encode(document["_id"], JsonMode.EXTENDED)
+def identify(document: Document) -> Key:
+    """The id of a document, by which the database knows it."""
+    return equality_key(document["_id"])
 
 
-def _plain(document: Document) -> bytes:
+def _name(part: Part, document: Document) -> str:
+    return f"{part.name}: {name_id(document['_id'])}"
+
+
+def _exactly(document: Document) -> bytes:
+    return encode(document, JsonMode.EXTENDED)
+
+
+def _without_etag(document: Document) -> bytes:
     """A document without its etag, which says when it was written and not what it is."""
-    return encode({key: one for key, one in document.items() if key != _ETAG}, JsonMode.EXTENDED)
+    return _exactly({key: one for key, one in document.items() if key != _ETAG})

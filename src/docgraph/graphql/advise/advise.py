@@ -6,7 +6,7 @@ Time is one budget for everything. What there was no time for, or no right to, i
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from docgraph.graphql.advise.accesses import Access, find_accesses, find_paths
 from docgraph.graphql.advise.data import compare_relations, compare_types, find_unseen, is_unseen
 from docgraph.graphql.advise.declared import Holding
 from docgraph.graphql.advise.exposure import find_secrets, find_unlimited
-from docgraph.graphql.advise.findings import Advice, Report, Weight
+from docgraph.graphql.advise.findings import Advice, NewIndex, Report, Weight
 from docgraph.graphql.advise.indexes import combine, find_idle, note_refusal
 from docgraph.graphql.advise.look import Look, Place, look_at
 from docgraph.graphql.advise.questions import Question, find_questions
@@ -218,12 +218,24 @@ class _Adviser:
                 self._add([_note_problem(look, error.message)])
                 continue
             except DocgraphError as error:
-                self._add([note_refusal(one, error.message)])
+                self._add_refusal(*note_refusal(one, error.message))
                 continue
             if found is not None and told.isdisjoint(_name_finding(found)):
                 told.update(_name_finding(found))
                 unserved.append(found)
         return unserved
+
+    def _add_refusal(self, advice: Advice, index: NewIndex | None) -> None:
+        self._add([advice])
+        if index is None:
+            return
+        indexes = self.report.indexes
+        same = next((one for one in indexes if one.command == index.command), None)
+        if same is None:
+            indexes.append(index)
+        else:
+            serves = dict.fromkeys((*same.serves, *index.serves))
+            indexes[indexes.index(same)] = replace(same, serves=tuple(serves))
 
     # --- what is declared -------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ class NewIndex:
 
     db: str
     collection: str
-    keys: tuple[tuple[str, int], ...]
+    keys: tuple[tuple[str, int | str], ...]
     serves: tuple[str, ...]
     command: str
     replaces: tuple[str, ...] = ()  # indexes that nobody needs when it is there

@@ -9,7 +9,7 @@ from typing import Final
 from docgraph.graphql.advise.findings import Advice, NewIndex, Weight
 from docgraph.graphql.advise.look import Look, Place
 from docgraph.graphql.advise.questions import Question
-from docgraph.graphql.advise.serving import FEW, Unserved, find_special_index
+from docgraph.graphql.advise.serving import FEW, UNKNOWN, Unserved, find_special_index
 from docgraph.graphql.advise.wants import Keys, Want, is_beginning, merge_wants
 from docgraph.graphql.execute.foresee import render_command
 from docgraph.store.driver.planning import NamedIndex, Use
@@ -40,8 +40,8 @@ def combine(unserved: Sequence[Unserved], looks: Mapping[Place, Look]) -> Combin
         here = _simplify([_leave_out_there(one, looks[place]) for one in here], looks[place])
         serious = [one for one in here if one.weight is not Weight.NOTE]
         found = list(_build_indexes(serious, looks[place]))
-        indexes += found
-        planned = [index.keys for index in found]
+        indexes += [index for _, index in found]
+        planned = [keys for keys, _ in found]
         advice += [_describe(one, looks[place], planned) for one in serious]
         notes = [one for one in here if one.weight is Weight.NOTE]
         advice += _describe_notes(_leave_out_served(notes, planned), looks[place])
@@ -83,7 +83,7 @@ def _find_leading(want: Want, leading: Sequence[Want], *, is_optional: bool) -> 
     return min(fewer, key=lambda one: (one.length, sorted(one.equal)), default=None)
 
 
-def _build_indexes(serious: Sequence[Unserved], look: Look) -> Iterator[NewIndex]:
+def _build_indexes(serious: Sequence[Unserved], look: Look) -> Iterator[tuple[Keys, NewIndex]]:
     there = {one.index.keys for one in look.indexes}
     for keys, wants in merge_wants([want for one in serious for want in one.wants]):
         if keys in there:
@@ -99,7 +99,7 @@ def _build_indexes(serious: Sequence[Unserved], look: Look) -> Iterator[NewIndex
             if one.name != _ID and not one.constrains and is_beginning(one.index, keys)
         ]
         command = render_command(look.place, dict(keys))
-        yield NewIndex(*look.place, keys, tuple(places), command, tuple(replaced))
+        yield keys, NewIndex(*look.place, keys, tuple(places), command, tuple(replaced))
 
 
 def _leave_out_served(notes: Sequence[Unserved], planned: Sequence[Keys]) -> list[Unserved]:
@@ -177,18 +177,26 @@ def _advise(one: Unserved, hint: str, extra: Mapping[str, object]) -> Advice:
     )
 
 
-def note_refusal(question: Question, reason: str) -> Advice:
+def note_refusal(question: Question, reason: str) -> tuple[Advice, NewIndex | None]:
     """A query that the database does not take; without a special index it never will."""
     special = find_special_index(question.filter)
-    return Advice(
+    command = "" if special is None else render_command(question.place, special)
+    # What text is looked for in, only its author knows.
+    is_known = special is not None and UNKNOWN not in special
+    advice = Advice(
         Weight.NOTE if special is None else Weight.WARNING,
         "query-refused",
         f"the database refuses its query{question.condition}: {reason}",
         question.access.app_id,
         question.where,
-        "" if special is None else f"it needs an index: {render_command(question.place, special)}",
+        f"it needs an index: {command}" if command else "",
         ".".join(question.place),
+        {"createIndex": [command]} if is_known else {},
     )
+    if special is None or not is_known:
+        return advice, None
+    serves = f"{question.access.app_id}: {question.where}{question.condition}"
+    return advice, NewIndex(*question.place, tuple(special.items()), (serves,), command)
 
 
 def find_idle(

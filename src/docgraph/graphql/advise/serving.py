@@ -22,7 +22,7 @@ from docgraph.store.driver.planning import Planning
 from docgraph.store.explain import QueryPlan
 from docgraph.store.order import find_obstacle, order_ties, pinned_paths
 
-__all__ = ["FEW", "MANY", "Serving", "Unserved", "find_special_index"]
+__all__ = ["FEW", "MANY", "UNKNOWN", "Serving", "Unserved", "find_special_index"]
 
 FEW: Final = 1_000  # documents that are gone through in no time
 MANY: Final = 100_000  # documents that nobody should go through to find a few
@@ -30,6 +30,7 @@ _SORTED: Final = 10_000  # documents that an index leads to and that are sorted 
 _LARGE_SHARE: Final = 0.2  # of the documents: an index leads to too many of them to help
 _WASTE: Final = 10  # documents that are looked at for one that matches
 _SPECIAL: Final = {"$text": "text", "$near": "2dsphere", "$nearSphere": "2dsphere"}
+UNKNOWN: Final = "<property>"
 _EXPLAIN_MS: Final = 2_000
 _TRY_MS: Final = 1_000
 
@@ -156,14 +157,15 @@ class Serving:
         return Unserved(question, _weigh(question, look, wants), "wasteful-index", text, wants)
 
 
-def find_special_index(filter_: Any, path: str = "<property>") -> dict[str, str] | None:
+def find_special_index(filter_: Any, path: str = UNKNOWN) -> dict[str, str] | None:
     """The keys of the index without which the database does not find such documents at all."""
     if isinstance(filter_, list):
         found = (find_special_index(one) for one in filter_)
         return next((keys for keys in found if keys is not None), None)
     for key, value in filter_.items() if isinstance(filter_, Mapping) else ():
         if key in _SPECIAL:
-            return {path: _SPECIAL[key]}
+            is_flat = key == "$near" and isinstance(value, list)  # a point on a plane
+            return {path: "2d" if is_flat else _SPECIAL[key]}
         keys = find_special_index(value, path if key.startswith("$") else key)
         if keys is not None:
             return keys

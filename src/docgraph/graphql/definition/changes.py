@@ -14,7 +14,7 @@ from docgraph.config.render import render_block
 from docgraph.exchange import Document
 from docgraph.graphql.definition.compare import Effect, Severity, compare_definitions
 
-__all__ = ["Change", "Kind", "find_change"]
+__all__ = ["Change", "Kind", "find_change", "is_same"]
 
 _PARTS = ("schema", "mappings")
 _AROUND = 2  # lines that are shown around a difference
@@ -100,10 +100,15 @@ def find_change(
     name = str(after["_id"])
     if not before:
         return Change(name, Kind.NEW, before, after)
-    if _parts_of(before) == _parts_of(after):
+    if is_same(before, after):
         return Change(name, Kind.SAME, before, after)
     effects = compare_definitions(before, after, json_mode)
     return Change(name, Kind.CHANGED, before, after, tuple(effects), labels)
+
+
+def is_same(before: Document, after: Document) -> bool:
+    """Whether two definitions say the same."""
+    return _parts_of(before) == _parts_of(after)
 
 
 def _parts_of(document: Document) -> dict[str, str]:

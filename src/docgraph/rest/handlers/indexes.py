@@ -16,6 +16,7 @@ from docgraph.exchange.errors import (
 )
 from docgraph.rest.bodies.bodies import read_object
 from docgraph.rest.call import Call, Handlers
+from docgraph.rest.writes.etags import find_exclusion
 from docgraph.store.administration import Administration
 
 __all__ = ["HANDLERS", "read_index"]
@@ -79,8 +80,10 @@ async def _put(call: Call) -> Answer:
         raise RequestError("index name cannot start with _")
     await call.require_collection()
     keys, options = read_index(await read_object(call.request))
+    if await _is_unwanted(call):
+        return Body(412)
     try:
-        await _administration(call).create_index(
+        is_made = await _administration(call).create_index(
             call.db,
             call.collection,
             name,
@@ -93,7 +96,22 @@ async def _put(call: Call) -> Answer:
         if type(error) not in (StoreError, StoreRejected, Conflict, QueryError):
             raise
         raise RequestError(f"error creating the index: {error.message}", hint=error.hint) from error
-    return Body(201)
+    # Somebody else may have made it since we looked.
+    return Body(201 if is_made or not _wants_none(call) else 412)
+
+
+def _wants_none(call: Call) -> bool:
+    """Whether the request is for the case that there is no such index: `If-None-Match: *`."""
+    condition = find_exclusion(call.request.headers)
+    return condition is not None and condition.excludes(None)
+
+
+async def _is_unwanted(call: Call) -> bool:
+    if not _wants_none(call):
+        return False
+    administration = _administration(call)
+    found = await administration.list_indexes(call.db, call.collection, call.exchange.deadline)
+    return any(index["name"] == call.resource.id for index in found)
 
 
 def read_index(body: Mapping[str, Any]) -> tuple[Document, Document]:
@@ -121,6 +139,8 @@ async def _delete(call: Call) -> Answer:
     if name.startswith("_"):
         raise DefaultIndex(f"{name} is a default index and cannot be deleted")
     await call.require_collection()
+    if await _is_unwanted(call):
+        return Body(412)
     try:
         await _administration(call).drop_index(call.db, call.collection, name)
     except NotFound:

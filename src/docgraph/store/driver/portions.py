@@ -12,7 +12,9 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Final
+from typing import Any, Final
+
+from bson import DBRef
 
 from docgraph.exchange.data import Document
 from docgraph.store.driver.salvage import ResultReader, find_end, size_of
@@ -74,6 +76,8 @@ class Batch:
 
 async def hand_over(batch: Batch | list[Document], take: Take | None) -> list[Document]:
     """The documents of a batch; none of them where `take` has got them."""
+    if isinstance(batch, list):
+        batch = _undo_references(batch)
     if take is None:
         return batch if isinstance(batch, list) else batch.decode()
     if isinstance(batch, list):
@@ -81,6 +85,13 @@ async def hand_over(batch: Batch | list[Document], take: Take | None) -> list[Do
     else:
         await batch.hand_over(take)
     return []
+
+
+def _undo_references(batch: list[Any]) -> list[Document]:
+    """Inside an answer, a document with `$ref` and `$id` is read as a reference; it is none."""
+    if DBRef not in map(type, batch):
+        return batch
+    return [dict(one.as_doc()) if isinstance(one, DBRef) else one for one in batch]
 
 
 def take_apart(answer: memoryview) -> tuple[bytes | memoryview, list[memoryview]]:

@@ -1,0 +1,169 @@
+"""What of an export could not be stored, or would not work, one line each.
+
+An import stores nothing as long as there is any. An export has it all the same, and says so: a
+backup does not lose what cannot be read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from docgraph.access.sections import DbAclAuthorizer
+from docgraph.auth.authenticators.database import REALM, DatabaseRealm
+from docgraph.auth.authenticators.record import find_value
+from docgraph.auth.authenticators.sections import BCRYPT_HASH, DbRealmAuthenticator
+from docgraph.auth.passwords import check_password
+from docgraph.cli.acl.rules import Rules, build_knowledge
+from docgraph.cli.apps.definitions import Checked, check_found, settle_all
+from docgraph.cli.apps.sources import Found
+from docgraph.cli.transfer.parts import Part, identify
+from docgraph.codec import JsonMode, as_meant, as_written, decode, encode, name_id, to_stored
+from docgraph.exchange import DocgraphError, Document
+from docgraph.graphql.sections import Graphql
+from docgraph.rest.bodies.properties import check_properties
+from docgraph.rest.schemas.store import Schemas, address_of
+from docgraph.rest.schemas.store import identify as identify_schema
+from docgraph.store import Policy
+from docgraph.store.driver.salvage import is_readable
+from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
+from docgraph.store.sections import AggregationSecurity
+
+if TYPE_CHECKING:
+    from docgraph.cli.transfer.parts import Mover
+
+__all__ = ["Flaws"]
+
+Parts = Sequence[tuple[Part, Sequence[Document]]]
+
+
+class Flaws:
+    """Looks at what is moved with the eyes of a server with this configuration."""
+
+    def __init__(self, mover: Mover) -> None:
+        self._mover = mover
+        self._app, self._prepared = mover.app, mover.prepared
+        self._realm = self._prepared.config.get(DbRealmAuthenticator)
+
+    async def find(self, parts: Parts) -> list[str]:
+        """In everything besides apps."""
+        found: list[str] = []
+        for part, documents in parts:
+            if part == self._mover.users:
+                found += [flaw async for flaw in self._find_in_users(documents)]
+            elif part == self._mover.rules:
+                found += [flaw async for flaw in self._find_in_rules(documents)]
+            elif part.collection == METADATA_STORE:
+                found += self._find_in_properties(part, documents)
+        return [*found, *[flaw async for flaw in self._find_in_schemas(parts)]]
+
+    async def find_in_apps(self, documents: Sequence[Document]) -> list[str]:
+        """In definitions as they are stored."""
+        found = [Found(f"app {name_id(one['_id'])}", one) for one in documents]
+        checked = await self.check_apps(found)
+        return [f"{one.name}: {error}" for one in checked for error in one.errors]
+
+    async def check_apps(self, found: Sequence[Found]) -> list[Checked]:
+        """Definitions, each with what is wrong with it here."""
+        # In a thread: the driver has its own work to do meanwhile.
+        checked = await asyncio.to_thread(check_found, self._prepared, found)
+        return await settle_all(checked, self._app.store, self._prepared.config.get(Graphql))
+
+    def find_repeated(self, parts: Parts) -> Iterator[str]:
+        """Documents with the same id, of which one would take the place of the other."""
+        for part, documents in parts:
+            seen = set()
+            for one in documents:
+                if identify(one) in seen:
+                    yield f"{part.name}, {name_id(one['_id'])}: stands there more than once"
+                seen.add(identify(one))
+
+    def find_inexact(self, parts: Parts) -> Iterator[str]:
+        """Documents that do not come back from their file as they are stored."""
+        for part, documents in parts:
+            for one in documents:
+                if not is_readable(one):
+                    what = "holds values that cannot be read, and stand there as their bytes"
+                elif not _comes_back(one):
+                    what = "holds what extended JSON takes for something else"
+                else:
+                    continue
+                yield f"{part.name}, {name_id(one['_id'])}: {what}: mongodump moves it exactly"
+
+    async def _find_in_users(self, documents: Sequence[Document]) -> AsyncIterator[str]:
+        if documents and not self._realm.enabled:
+            yield f"there are users, and {REALM} is off: set /{REALM}/enabled to true"
+        for one in documents:
+            password = one.get(self._realm.prop_password)
+            if not isinstance(password, str | None):
+                flaw: str | None = "the password must be text"
+            else:
+                flaw = None if password is None else await self._find_in_password(one, password)
+            if flaw is not None:
+                yield f"user {name_id(one['_id'])}: {flaw}"
+
+    async def _find_in_password(self, user: Document, password: str) -> str | None:
+        """What the server that hashes it would refuse it for."""
+        is_hash = BCRYPT_HASH.fullmatch(password) is not None
+        if not self._realm.bcrypt_hashed_password:
+            return _HASH_AS_PASSWORD if is_hash else None
+        realm = self._app.plugins.find(REALM)
+        if is_hash or not isinstance(realm, DatabaseRealm):
+            return None
+        try:
+            check_password(password)
+            if realm.strength is not None:
+                name = find_value(user, self._realm.prop_id)
+                await realm.strength.check(password, words=[name] if isinstance(name, str) else [])
+        except DocgraphError as error:
+            return f"{error.message}: {error.hint}" if error.hint else error.message
+        return None
+
+    async def _find_in_rules(self, documents: Sequence[Document]) -> AsyncIterator[str]:
+        knowledge = build_knowledge(self._prepared)
+        rules = Rules(self._app, self._prepared.config.get(DbAclAuthorizer))
+        for one in documents:
+            for flaw in await rules.find_flaws(one, knowledge):
+                yield f"rule {name_id(one['_id'])}: {flaw.where} {flaw.what}"
+
+    def _find_in_properties(self, part: Part, documents: Sequence[Document]) -> Iterator[str]:
+        policy = Policy.from_section(self._prepared.config.get(AggregationSecurity))
+        for one in documents:
+            of_collection = one["_id"] != METADATA_STORE
+            try:
+                check_properties(
+                    as_written(one), db=part.db, policy=policy, of_collection=of_collection
+                )
+            except DocgraphError as error:
+                yield f"{part.name}, {name_id(one['_id'])}: {error.message}"
+
+    async def _find_in_schemas(self, parts: Parts) -> AsyncIterator[str]:
+        """JSON schemas that could not be stored, not even with those beside them."""
+        found = [
+            (part, as_meant(to_stored(as_written(one))))
+            for part, documents in parts
+            for one in (documents if part.collection == SCHEMA_STORE else ())
+        ]
+        coming = {address_of(part.db, one["_id"]): one for part, one in found}
+        schemas = Schemas(self._app.store, self._app.plugins.values["generations"], ttl=0)
+        for part, one in found:
+            try:
+                await schemas.compile(identify_schema(one, part.db), coming)
+            except DocgraphError as error:
+                yield f"{part.name}, {name_id(one['_id'])}: {error.message}"
+
+
+_HASH_AS_PASSWORD = (
+    "the password is a hash, and would be taken for the password itself: "
+    f"set /{REALM}/bcrypt-hashed-password to true"
+)
+
+
+def _comes_back(document: Document) -> bool:
+    written = encode(document, JsonMode.EXTENDED)
+    try:
+        read = decode(written)
+        return isinstance(read, dict) and encode(read, JsonMode.EXTENDED) == written
+    except DocgraphError:
+        return False

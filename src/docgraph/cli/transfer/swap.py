@@ -1,0 +1,71 @@
+"""A new export takes the place of the former one when it is whole, and not before.
+
+It is written into a directory inside the target, which may be a repository or a mount with other
+things in it, and its entries are then renamed into place: what is renamed can be renamed back.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+__all__ = ["FORMER", "NEW", "replacing"]
+
+NEW: Final = ".export-new"
+FORMER: Final = ".export-former"
+_OWNER_ONLY: Final = 0o700
+
+
+@contextmanager
+def replacing(directory: Path, names: Sequence[str]) -> Iterator[Path]:
+    """Where to write the entries with these `names`; they get into place when all went well.
+
+    The first of the names is what says that an export is whole.
+    """
+    is_new = not directory.exists()
+    directory.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
+    new = directory / NEW
+    try:
+        _remove(new)  # of somebody who was killed
+        new.mkdir(mode=_OWNER_ONLY)
+        yield new
+        _swap(directory, names)
+    except BaseException:
+        _remove(new)
+        if is_new:
+            with suppress(OSError):  # somebody else has put something there
+                directory.rmdir()
+        raise
+    _remove(new)
+
+
+def _swap(directory: Path, names: Sequence[str]) -> None:
+    new, former = directory / NEW, directory / FORMER
+    former.mkdir(mode=_OWNER_ONLY)
+    moves = [(directory / name, former / name) for name in names]
+    moves += [(new / name, directory / name) for name in reversed(names)]
+    moves.append((former, new / FORMER))  # with that it is nothing but waste
+    tried: list[tuple[Path, Path]] = []
+    try:
+        for source, target in moves:
+            if os.path.lexists(source):
+                tried.append((source, target))
+                os.rename(source, target)
+    except BaseException:
+        for source, target in reversed(tried):
+            if not os.path.lexists(source):
+                os.rename(target, source)
+        former.rmdir()
+        raise
+
+
+def _remove(path: Path) -> None:
+    """Remove what is there; a link, and not what it leads to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
