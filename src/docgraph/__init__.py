@@ -75,7 +75,7 @@ if TYPE_CHECKING:
         UpgradeRequired,
         UrlTooLong,
     )
-    from docgraph.exchange.exchange import Admission
+    from docgraph.exchange.exchange import Admission, Transaction
     from docgraph.plugins.kinds import (
         ABSENT,
         Absent,
@@ -173,6 +173,7 @@ __all__ = [
     "TimeLimitExceeded",
     "TokenManager",
     "TooManyRequests",
+    "Transaction",
     "Unauthenticated",
     "UnsupportedMediaType",
     "Upgrade",

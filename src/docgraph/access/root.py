@@ -123,6 +123,7 @@ class RootRoleGuard(DataInterceptor):
             deadline=exchange.deadline,
             comment={"request": exchange.id},
             consistency=_PRIMARY,
+            transaction=exchange.transaction,
         )
 
     def _refuse(self, exchange: Exchange, reason: str) -> SecurityViolation:

@@ -133,6 +133,7 @@ class Write:
     the connection. `applied` are the operators that made `documents` out of what was stored, where
     they were applied in memory: the database does not see them, interceptors do. `collection_id` is
     the collection that was checked, so that the write cannot get into another one of that name.
+    `warnings` are what an interceptor has to tell of the write; they get into its result.
     """
 
     kind: WriteKind
@@ -146,6 +147,7 @@ class Write:
     concern: WriteConcern | None = None
     applied: Document | None = None
     collection_id: bytes | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

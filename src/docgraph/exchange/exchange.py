@@ -13,7 +13,7 @@ from docgraph.exchange.parsed import Parsed
 from docgraph.exchange.request import Request
 from docgraph.exchange.response import Answer
 
-__all__ = ["Admission", "Exchange", "Permission"]
+__all__ = ["Admission", "Exchange", "Permission", "Transaction", "transaction_of"]
 
 _NO_DEADLINE = Deadline()
 
@@ -47,12 +47,42 @@ class Admission(Protocol):
         """The same request, judged as if it came now; raises what would refuse it."""
         ...
 
+    async def admit_entry(self, exchange: Exchange) -> Answer | None:
+        """Judge a request of a batch; raises what refuses it. An answer takes the service's place.
+
+        Its caller is that of the batch.
+        """
+        ...
+
+    async def serve_entry(self, exchange: Exchange) -> Answer:
+        """The answer of the service to an admitted request of a batch; raises why there is none."""
+        ...
+
+    async def finish_entry(self, exchange: Exchange) -> Answer | None:
+        """The answer of a request of a batch as interceptors leave it."""
+        ...
+
+
+class Transaction(Protocol):
+    """Reads and writes that count together or not at all; the store makes and understands it.
+
+    `kept` is for what is too expensive to be made anew when the transaction is tried again.
+    """
+
+    kept: dict[Any, Any]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be used; after a failure what is read is what is stored."""
+        ...
+
 
 @dataclass(slots=True)
 class Exchange:
     """Stages return values; the pipeline puts them here. `attributes` belong to plugins.
 
-    `is_renewal`: the request was admitted before, and is only judged again.
+    `is_renewal`: the request was admitted before, and is only judged again. `is_entry`: it came in
+    a batch, whose caller is its caller; `transaction` is then what it reads and writes in.
     """
 
     request: Request
@@ -71,8 +101,16 @@ class Exchange:
     attributes: dict[str, Any] = field(default_factory=dict)
     admission: Admission | None = None
     is_renewal: bool = False
+    is_entry: bool = False
+    transaction: Transaction | None = None
+    entries: int = 0  # how many requests a batch holds
 
     @property
     def roles(self) -> tuple[str, ...]:
         """The caller's roles; an anonymous caller has none."""
         return self.account.roles if self.account else ()
+
+
+def transaction_of(exchange: Exchange | None) -> Transaction | None:
+    """What reads that belong to the exchange are made in, where there is something."""
+    return None if exchange is None else exchange.transaction

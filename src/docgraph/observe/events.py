@@ -101,6 +101,7 @@ class RequestFinished(Event, frozen=True):
     service: str = ""
     app: str = ""
     operation: str = ""  # the stored operation of the app
+    entries: int = 0  # requests of a batch
     error: str = ""
     aborted: bool = False  # the client was gone before the answer was out
     endless: bool = False  # the answer was a stream, which lasts for as long as its client likes

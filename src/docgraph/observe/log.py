@@ -137,6 +137,8 @@ def _request_fields(event: RequestFinished, now: float, limit: int) -> dict[str,
         fields["app"] = app
     if event.operation:
         fields["operation"] = event.operation
+    if event.entries:
+        fields["entries"] = event.entries
     if event.error:
         fields["error"] = event.error
     if event.aborted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
@@ -164,20 +164,30 @@ class Call:
         return await self.write_at(self.resource, write)
 
     async def write_at(self, resource: Resource, write: Write) -> WriteResult:
-        """Write elsewhere. A write has no time limit of its own: half of one would be useless."""
+        """Write elsewhere.
+
+        A write has no time limit of its own, as half of one would be useless; of a transaction
+        nothing is left when its time is up.
+        """
         write = replace(write, collection_id=self.find_id(resource))
         concern = self.parameters.write_concern
         if concern is not None:
             write = replace(write, concern=concern)
+        deadline = self.exchange.deadline
         return await self.context.store.write(
             resource,
             write,
-            deadline=self.exchange.deadline.without_end(),
+            deadline=deadline if self.exchange.transaction else deadline.without_end(),
             exchange=self.exchange,
         )
 
     def turn(self, collection: str, id: Any) -> AbstractAsyncContextManager[None]:
-        """Inside, no other request of this worker is about to replace that document."""
+        """Inside, no other request of this worker is about to replace that document.
+
+        A transaction takes none: who has the turn may be waiting for the transaction itself.
+        """
+        if self.exchange.transaction is not None:
+            return nullcontext()
         return self.context.turns.take((self.db, collection, encode(id, JsonMode.EXTENDED)))
 
     async def count(self, filter: Mapping[str, Any]) -> int:

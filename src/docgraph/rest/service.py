@@ -88,6 +88,7 @@ class MongoService(Service):
     description: ClassVar[str] = "the REST API for databases, collections and documents"
     uri: ClassVar[str] = "/"
     methods: ClassVar[tuple[str, ...]] = _METHODS
+    takes_entries: ClassVar[bool] = True  # of a batch
     Config = Mongo
 
     def __init__(  # noqa: PLR0913 - the providers and sections
@@ -187,6 +188,8 @@ class MongoService(Service):
         except CollectionGone:
             gone = call.find_id(call.resource)
             self._context.catalog.forget(call.db, call.collection, gone)
+            if call.exchange.transaction is not None:
+                raise  # nothing of it can go on; all of it begins anew
         return await handler(replace(call, checked={}))
 
     def _find_path(self, service: Service) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from docgraph.runtime import Blocking, Instance, Tasks, watch_loop
 from docgraph.runtime.sections import Core, Cors
 from docgraph.server.bounds import Bounds
 from docgraph.server.content import parse_content
+from docgraph.server.interception import Interception
 from docgraph.server.needed_rights import find_needed_rights
 from docgraph.server.pages.front import FrontPage
 from docgraph.server.pipeline import Pipeline
@@ -154,7 +155,7 @@ class Docgraph:
             Routes(routes, self._build_front(routes, authenticator)),
             authenticator,
             Authorization(self.plugins.of_kind(Kind.AUTHORIZER)),
-            interceptors,
+            Interception(interceptors),
             parse_content,
             Pages(self._prepared.config.get(Cors).allow_origins),
             bounds,

@@ -75,6 +75,7 @@ from docgraph.rest.schemas.checks import (
 )
 from docgraph.rest.service import MongoService
 from docgraph.rest.writes.collection_notifier import CollectionNotifier
+from docgraph.server.batch.service import BatchService
 from docgraph.server.services.apps import VisibleApps
 from docgraph.server.services.health import DatabaseProbe
 from docgraph.server.services.metrics import MetricsService
@@ -165,6 +166,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     ConsoleService,
     # documents, and what happens to them
     MongoService,
+    BatchService,
     EventStreamsProvider,
     CollectionNotifier,
     CollectionsUpdater,

@@ -10,8 +10,6 @@ the request as its service has parsed it. Stage 8 is `respond.py`; it sees error
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, DocgraphError, Exchange
@@ -20,10 +18,10 @@ from docgraph.exchange.pages import Pages
 from docgraph.exchange.request import Parser
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
-from docgraph.plugins.kinds import Interceptor, Point
-from docgraph.server.answers import check_answer
+from docgraph.plugins.kinds import Point
 from docgraph.server.bounds import Bounds
-from docgraph.server.routes import Route, Routes
+from docgraph.server.interception import Interception
+from docgraph.server.routes import Route, Routes, require_entries
 from docgraph.server.serve import parse, render, serve
 
 __all__ = ["Pipeline"]
@@ -37,7 +35,7 @@ class Pipeline:
         routes: Routes,
         authenticator: Authenticator,
         authorization: Authorization,
-        interceptors: Mapping[Point, Sequence[Interceptor]],
+        interception: Interception,
         parser: Parser,
         pages: Pages,
         bounds: Bounds,
@@ -46,7 +44,7 @@ class Pipeline:
         self._routes = routes
         self._authenticator = authenticator
         self._authorization = authorization
-        self._interceptors = interceptors
+        self._interception = interception
         self._parser = parser
         self._pages = pages
 
@@ -66,21 +64,23 @@ class Pipeline:
         return answer
 
     async def _walk(self, exchange: Exchange, route: Route | None) -> Answer:
-        self._prepare(exchange, route)
-        early = await self._intercept(Point.BEFORE_AUTH, exchange)
-        if early is not None:
-            return early
-        await self._examine(exchange, route)
-        early = await self._intercept(Point.AFTER_AUTH, exchange)
+        early = await self._descend(exchange, route)
         if early is not None:
             return early
         try:
             exchange.answer = await serve(exchange, route)
         except (Exception, SystemExit) as error:
             exchange.answer = render(error, exchange, route, self._authenticator)
-        if not self._interceptors[Point.RESPONSE]:
-            return exchange.answer
-        return await self._intercept(Point.RESPONSE, exchange) or exchange.answer
+        return await self._interception.run(Point.RESPONSE, exchange) or exchange.answer
+
+    async def _descend(self, exchange: Exchange, route: Route | None) -> Answer | None:
+        """Stages 2 to 5; an answer where an interceptor has one."""
+        self._prepare(exchange, route)
+        early = await self._interception.run(Point.BEFORE_AUTH, exchange)
+        if early is not None:
+            return early
+        await self._examine(exchange, route)
+        return await self._interception.run(Point.AFTER_AUTH, exchange)
 
     async def readmit(self, exchange: Exchange) -> Exchange:
         """The same request, judged as if it came now; raises what would refuse it."""
@@ -89,6 +89,18 @@ class Pipeline:
         self._prepare(again, route)
         await self._examine(again, route)
         return again
+
+    async def admit_entry(self, exchange: Exchange) -> Answer | None:
+        """A request of a batch, whose caller is known, up to its service; None: go on to that."""
+        return await self._descend(exchange, require_entries(self._routes.find(exchange.request)))
+
+    async def serve_entry(self, exchange: Exchange) -> Answer:
+        """Its answer; raises why there is none."""
+        return await serve(exchange, self._routes.find(exchange.request))
+
+    async def finish_entry(self, exchange: Exchange) -> Answer | None:
+        """Its answer as interceptors leave it."""
+        return await self._interception.run(Point.RESPONSE, exchange)
 
     async def _examine(self, exchange: Exchange, route: Route | None) -> None:
         """Stages 2 to 4, in which nothing is answered yet."""
@@ -99,17 +111,18 @@ class Pipeline:
             await self._admit(exchange, secured=route is None or route.secured)
 
     def _prepare(self, exchange: Exchange, route: Route | None) -> None:
-        exchange.request.parser = self._parser
         exchange.request.pages = self._pages
+        exchange.admission = self
         if route is not None:
             exchange.service = route.service.name
             exchange.request.body_limit = route.service.max_body_size
-        exchange.deadline = self._bounds.find_deadline(exchange, route)
-        exchange.admission = self
+        if not exchange.is_entry:  # those have the time, and the reading, of their batch
+            exchange.request.parser = self._parser
+            exchange.deadline = self._bounds.find_deadline(exchange, route)
 
     async def _identify(self, exchange: Exchange) -> None:
         """Stage 2: who is calling."""
-        if exchange.request.method == "OPTIONS":
+        if exchange.request.method == "OPTIONS" or exchange.is_entry:
             return
         authentication = await self._authenticator.authenticate(exchange)
         exchange.account = exchange.request.account = authentication.account
@@ -133,17 +146,5 @@ class Pipeline:
 
     async def _refuse(self, exchange: Exchange, error: DocgraphError) -> None:
         if not exchange.is_renewal:  # a session that has ended is no failed login
-            await self._intercept(Point.AFTER_FAILED_AUTH, exchange)
+            await self._interception.run(Point.AFTER_FAILED_AUTH, exchange)
         raise error
-
-    async def _intercept(self, point: Point, exchange: Exchange) -> Answer | None:
-        for interceptor in self._interceptors[point]:
-            if interceptor.resolve(exchange):
-                answer = await interceptor.handle(exchange)
-                if answer is not None:
-                    exchange.answer = check_answer(answer, interceptor)
-                    if point is not Point.RESPONSE:
-                        return answer
-                elif point is Point.RESPONSE:
-                    check_answer(exchange.answer, interceptor)  # it may have changed that one
-        return exchange.answer if point is Point.RESPONSE else None

@@ -80,7 +80,8 @@ def render(
 ) -> Body:
     """Any error as an answer, in the shape of the service that was asked."""
     if isinstance(error, Unauthenticated) and not error.headers:
-        error = authenticator.challenge(exchange)
+        fields, error = error.fields, authenticator.challenge(exchange)
+        error.fields = fields
     if isinstance(error, DocgraphError):
         _report(error, exchange)
     else:

@@ -6,15 +6,12 @@ guards, the command with its deadline and limit, errors. None of them can be lef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
-from docgraph.exchange.data import Consistency, Document, Read, Resource, Write, WriteResult
+from docgraph.exchange.data import Consistency, Document, Read, Resource
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import DocgraphError
-from docgraph.exchange.exchange import Exchange
-from docgraph.observe import emit
-from docgraph.observe.events import UnattendedFailed
+from docgraph.exchange.exchange import Exchange, Transaction, transaction_of
 from docgraph.runtime.tasks import Outage
 from docgraph.runtime.units import Units
 from docgraph.store.clock import DatabaseClock
@@ -39,22 +36,19 @@ from docgraph.store.guard.rows import (
     strip_before,
 )
 from docgraph.store.guard.stages import Policy, check_filter, check_pipeline
-from docgraph.store.guard.writes import check_write
-from docgraph.store.indexes import ensure_index
 from docgraph.store.intercept import Interceptors
 from docgraph.store.names import check_namespace, place_of
 from docgraph.store.order import Order, find_in_order
+from docgraph.store.transactions.transaction import fetch_in, is_usable
+from docgraph.store.transactions.writing import Writing
 from docgraph.store.watching import Watching
-from docgraph.store.write import await_server, check_shape, execute, may_be_written
 
 __all__ = ["Store"]
-
-T = TypeVar("T")
 
 _SETTLE_SECONDS: Final = 5.0
 
 
-class Store(Watching):
+class Store(Watching, Writing):
     """The operations on the database; one per process."""
 
     def __init__(
@@ -150,13 +144,13 @@ class Store(Watching):
         consistency: Consistency | None = None,
         complete: bool = False,
         take: Take | None = None,
+        transaction: Transaction | None = None,
     ) -> list[Document]:
         """The documents that match, at most `limit`; with `complete`, ties have an order, too.
 
         With `take`, that gets them, in portions where they are many, and none are returned.
         """
-        namespace = check_namespace(db, collection)
-        shield = self._shield(rows, reveal)
+        namespace, shield = check_namespace(db, collection), self._shield(rows, reveal)
         order = Order(read_sort(sort), hint)
         check_filter(filter, policy=self.policy)
         if projection:
@@ -170,7 +164,7 @@ class Store(Watching):
         async def send(order: Order, take: Take | None) -> list[Document]:
             options = {"projection": projection, **order._asdict(), "comment": comment}
             command = build_find(collection, filter, limit=limit, skip=skip, options=options)
-            return await self._commands.fetch(db, command, deadline, consistency, take=take)
+            return await self._fetch(db, command, deadline, consistency, take, transaction)
 
         if complete and order.sort:
             facts = None if hidden else self.facts  # the order of an index could tell of them
@@ -181,6 +175,19 @@ class Store(Watching):
         if hidden:
             strip(documents, hidden)
         return documents
+
+    async def _fetch(
+        self,
+        db: str,
+        command: Document,
+        deadline: Deadline,
+        consistency: Consistency | None,
+        take: Take | None,
+        transaction: Transaction | None,
+    ) -> list[Document]:
+        if is_usable(transaction):
+            return await fetch_in(transaction, self._commands, db, command, deadline, take)
+        return await self._commands.fetch(db, command, deadline, consistency, take=take)
 
     async def explain(
         self,
@@ -215,6 +222,7 @@ class Store(Watching):
         rows: Rows | None = None,
         reveal: Iterable[Key] = (),
         consistency: Consistency | None = None,
+        transaction: Transaction | None = None,
     ) -> Document | None:
         """The first document that matches, or None."""
         documents = await self.find(
@@ -229,6 +237,7 @@ class Store(Watching):
             rows=rows,
             reveal=reveal,
             consistency=consistency,
+            transaction=transaction,
         )
         return documents[0] if documents else None
 
@@ -276,6 +285,7 @@ class Store(Watching):
         rows: Rows | None = None,
         reveal: Iterable[Key] = (),
         consistency: Consistency | None = None,
+        transaction: Transaction | None = None,
     ) -> int:
         """How many documents match; counting stops at `limit`."""
         namespace = check_namespace(db, collection)
@@ -285,10 +295,10 @@ class Store(Watching):
             check_filter_paths(filter, hidden)
         filter = shield.restrict(namespace, filter)
         command = build_count(collection, filter, limit=limit, comment=comment)
-        results = await self._commands.fetch(db, command, deadline, consistency)
+        results = await self._fetch(db, command, deadline, consistency, None, transaction)
         return int(results[0]["n"]) if results else 0
 
-    async def read(
+    async def read(  # noqa: PLR0913 - the parts of a read
         self,
         resource: Resource,
         read: Read,
@@ -297,6 +307,7 @@ class Store(Watching):
         exchange: Exchange | None = None,
         rows: Rows | None = None,
         take: Take | None = None,
+        transaction: Transaction | None = None,
     ) -> list[Document]:
         """The documents of a resource, with the data interceptors around it; see `find`."""
         db, collection = place_of(resource)
@@ -317,6 +328,7 @@ class Store(Watching):
             consistency=read.consistency,
             complete=True,
             take=take_portion,
+            transaction=transaction or transaction_of(exchange),
         )
         if take_portion is not None:
             return documents
@@ -344,6 +356,7 @@ class Store(Watching):
             comment={"request": exchange.id} if exchange else None,
             rows=rows,
             consistency=read.consistency,
+            transaction=transaction_of(exchange),
         )
 
     async def rehearse_read(
@@ -351,98 +364,3 @@ class Store(Watching):
     ) -> None:
         """Raise what an interceptor would refuse `read` with; nothing is read."""
         await self.interceptors.before_read(exchange, resource, read)
-
-    # --- writing ----------------------------------------------------------------------------------
-
-    async def write(
-        self,
-        resource: Resource,
-        write: Write,
-        *,
-        deadline: Deadline,
-        exchange: Exchange | None = None,
-        majority: bool = False,
-        reveal: Iterable[Key] = (),
-    ) -> WriteResult:
-        """Run a write, with the data interceptors around it.
-
-        Until the command is sent, a caller who is cancelled leaves nothing behind. From then on it
-        and the interceptors behind it are one unit, which nobody's leaving cuts in half. After
-        `OutcomeUnknown` callers, and interceptors with `hears_uncertain`, expect it to be done.
-        """
-        write = await self._admit(resource, write, exchange, reveal)
-        await await_server(self._commands, deadline)
-        name = f"{write.kind} {resource.db}.{resource.collection}"
-        return await self.finish(
-            name, lambda: self._commit(resource, write, deadline, exchange, majority)
-        )
-
-    async def finish(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Await steps that belong together; they are done to the end if the caller is cancelled.
-
-        For callers that commit something and then must publish it, or do the other half.
-        """
-        return await self._units.run(name, work)
-
-    async def _commit(
-        self,
-        resource: Resource,
-        write: Write,
-        deadline: Deadline,
-        exchange: Exchange | None,
-        majority: bool,
-    ) -> WriteResult:
-        db, collection = place_of(resource)
-        try:
-            result = await execute(
-                self._commands, db, collection, write, deadline=deadline, majority=majority
-            )
-        except DocgraphError as error:
-            if may_be_written(error, write):
-                await self._notify_uncertain(resource, write, exchange)
-            raise
-        return await self.interceptors.after_write(exchange, resource, write, result)
-
-    async def _notify_uncertain(
-        self, resource: Resource, write: Write, exchange: Exchange | None
-    ) -> None:
-        uncertain = WriteResult(uncertain=True)
-        try:
-            await self.interceptors.after_write(exchange, resource, write, uncertain)
-        except Exception as error:  # the caller is told of the write itself
-            emit(UnattendedFailed(f"after {write.kind} {resource.db}.{resource.collection}", error))
-
-    async def rehearse(
-        self, resource: Resource, write: Write, *, exchange: Exchange | None = None
-    ) -> None:
-        """Raise what `write` would refuse it with; nothing is written."""
-        await self._admit(resource, write, exchange)
-
-    async def _admit(
-        self,
-        resource: Resource,
-        write: Write,
-        exchange: Exchange | None,
-        reveal: Iterable[Key] = (),
-    ) -> Write:
-        """The write as the interceptors leave it, and checked."""
-        write = await self.interceptors.before_write(exchange, resource, write)
-        check_shape(write)
-        db, collection = place_of(resource)
-        hidden = self.guard.shield(None, reveal).hidden.get(check_namespace(db, collection), ())
-        check_write(write, db=db, policy=self.policy, hidden=hidden)
-        return write
-
-    async def ensure_index(
-        self,
-        db: str,
-        collection: str,
-        keys: Mapping[str, Any],
-        *,
-        deadline: Deadline,
-        create: bool = True,
-        **options: Any,
-    ) -> None:
-        """Make an index that is needed; without `create`, only where the collection exists."""
-        namespace = (db, collection)
-        await ensure_index(self._commands, namespace, keys, options, deadline, create=create)

@@ -17,7 +17,7 @@ import asyncio
 import math
 import os
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -29,6 +29,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed
 from docgraph.runtime import Instance
 from docgraph.runtime.clock import elapsed
+from docgraph.runtime.gathering import gather
 from docgraph.store.mounts import VERSION_STORE
 from docgraph.store.store import Store
 
@@ -76,6 +77,9 @@ class Versions:
 
     async def announce(self) -> None:
         """Raise the version, after a write. A failure is told: the write itself is done."""
+        await gather((Versions, self._db, self._collection), (), self._raise)
+
+    async def _raise(self, _: Collection[str] = ()) -> None:
         try:
             await self._update(pipeline=({"$set": {"version": _NEXT}},), upsert=True)
         except DocgraphError as error:

@@ -36,14 +36,28 @@ from docgraph.exchange.data import (
     WriteResult,
 )
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import DocgraphError, Forbidden, OutcomeUnknown, QueryError
+from docgraph.exchange.errors import (
+    DocgraphError,
+    Forbidden,
+    NotSupported,
+    OutcomeUnknown,
+    QueryError,
+)
 from docgraph.store.driver.command import Commands, Observed
 from docgraph.store.driver.concerns import MAJORITY, choose_concern
 from docgraph.store.driver.errors import explain, find_unconfirmed, is_collection_gone
 from docgraph.store.driver.pinned import pinned
 from docgraph.store.driver.salvage import is_readable, is_readable_name
+from docgraph.store.transactions.transaction import OpenTransaction
 
-__all__ = ["await_server", "check_shape", "execute", "may_be_written", "updates_of"]
+__all__ = [
+    "await_server",
+    "check_shape",
+    "execute",
+    "execute_in",
+    "may_be_written",
+    "updates_of",
+]
 
 Session = AsyncClientSession | None
 
@@ -60,6 +74,33 @@ async def await_server(commands: Commands, deadline: Deadline) -> None:
     if not commands.has_server(writing=True):
         await commands.ping(commands.budget(deadline), deadline, writing=True)
     await commands.await_connection()
+
+
+async def execute_in(
+    transaction: OpenTransaction,
+    commands: Commands,
+    db: str,
+    collection: str,
+    write: Write,
+    *,
+    deadline: Deadline,
+) -> WriteResult:
+    """Run the write as a part of the transaction, which a failure of it ends."""
+    runner = _RUNNERS[write.kind]
+    if runner in (_create, _drop):
+        raise NotSupported(f"a collection cannot be {write.kind}d in a transaction")
+    seconds = commands.budget(deadline)
+    target = commands.client.get_database(db).get_collection(collection)
+
+    async def run() -> WriteResult:
+        with pymongo.timeout(seconds), transaction.pin.to(write.collection_id):
+            return await runner(target, write, transaction.session)
+
+    with Observed(db, {str(write.kind): collection}), transaction.watched():
+        result = await commands.within(seconds, run, deadline, writing=True)
+    if result.failures:
+        transaction.end()
+    return result
 
 
 async def execute(
@@ -245,7 +286,9 @@ async def _update(target: AsyncCollection[Document], write: Write, session: Sess
 
 async def _delete(target: AsyncCollection[Document], write: Write, session: Session) -> WriteResult:
     run = target.delete_many if write.many else target.delete_one
-    result = await run(write.filter)
+    # Outside of a transaction it goes by the name alone: a delete makes no collection anew.
+    in_transaction = session is not None and session.in_transaction
+    result = await run(write.filter, session=session if in_transaction else None)
     return WriteResult(deleted=result.deleted_count)
 
 

@@ -1,4 +1,4 @@
-"""Change streams of a server that is no replica set (42)."""
+"""Change streams and transactions of a server that is no replica set (42)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pymongo import MongoClient
 
 from docgraph.embedded import node as embedded
 from docgraph.embedded.binary import MongodOptions, build_command
@@ -16,7 +17,9 @@ from docgraph.exchange import Deadline
 from docgraph.exchange.errors import NotSupported
 from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
+from tests.http.batches import entry
 from tests.http.driver import settle
+from tests.http.rest_harness import serving
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +55,19 @@ async def standalone(standalone_uri: str) -> AsyncIterator[Store]:
     yield store
     await settle(store.client)
     await store.close()
+
+
+async def test_a_standalone_says_what_batches_need(standalone_uri: str) -> None:
+    client: MongoClient[Any] = MongoClient(standalone_uri, serverMonitoringMode="poll")
+    with client:
+        async with serving(client, standalone_uri) as api:
+            reply = await api.post("/_batch", [entry("POST", "/things", {"_id": 1})])
+
+            assert (reply.status, reply.json["code"]) == (501, "not-supported")
+            assert reply.json["hint"] == (
+                "turn the server into a replica set; one of a single member is enough"
+            )
+            assert api.things.count_documents({}) == 0
 
 
 async def test_a_standalone_says_what_change_streams_need(standalone: Store) -> None:

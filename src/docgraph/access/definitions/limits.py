@@ -158,7 +158,7 @@ class DefinitionLimits(DataInterceptor):
         collection = str(document.get("_id")).removeprefix(f"{METADATA_STORE}.")
         if document.get("_id") != metadata_id(collection):
             return  # of the database: nothing in it is run
-        stored = await self._find(db, METADATA_STORE, document["_id"])
+        stored = await self._find((db, METADATA_STORE), document["_id"], exchange)
         for property in _PIPELINES:
             before = stored.get(property)
             for place, entry in _new_entries(property, document.get(property), before):
@@ -233,7 +233,8 @@ class DefinitionLimits(DataInterceptor):
     # --- GraphQL apps -----------------------------------------------------------------------------
 
     async def _check_app(self, exchange: Exchange, document: Document) -> None:
-        stored = await self._find(self._graphql.db, self._graphql.collection, document.get("_id"))
+        own = (self._graphql.db, self._graphql.collection)
+        stored = await self._find(own, document.get("_id"), exchange)
         if _shows_no_more(document, stored):
             return
         judged: set[tuple[str, Namespace]] = set()
@@ -297,14 +298,14 @@ class DefinitionLimits(DataInterceptor):
         hidden = self._store.guard.shield().hidden
         return tuple(path for one in namespaces for path in hidden.get(namespace_of(*one), ()))
 
-    async def _find(self, db: str, collection: str, id: Any) -> Document:
+    async def _find(self, place: Namespace, id: Any, exchange: Exchange) -> Document:
         found = await self._store.find_one(
-            db,
-            collection,
+            *place,
             {"_id": {"$eq": id}},
             deadline=Deadline.after_ms(_LOOK_MS),
             consistency=_PRIMARY,
             reveal=(self._key,),
+            transaction=exchange.transaction,
         )
         return as_meant(found or {})
 

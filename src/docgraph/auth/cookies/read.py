@@ -106,7 +106,7 @@ class CookieClearer(Interceptor):
 
     def resolve(self, exchange: Exchange) -> bool:
         """Only where the handler has refused one."""
-        return _REJECTED in exchange.attributes
+        return _REJECTED in exchange.attributes and not exchange.is_entry
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Goes on in any case."""

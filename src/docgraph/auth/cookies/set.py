@@ -70,7 +70,8 @@ class CookieSetter(Interceptor):
 
     def resolve(self, exchange: Exchange) -> bool:
         """Known callers who ask for it."""
-        return exchange.account is not None and wants_cookie(exchange)
+        is_known = exchange.account is not None and not exchange.is_entry
+        return is_known and wants_cookie(exchange)
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Adds the cookie to the answer, or why there is none."""

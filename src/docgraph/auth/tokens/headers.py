@@ -148,7 +148,8 @@ class TokenHeaders(Interceptor):
 
     def resolve(self, exchange: Exchange) -> bool:
         """Every known caller; OPTIONS has none."""
-        return self._manager is not None and exchange.account is not None
+        is_known = self._manager is not None and exchange.account is not None
+        return is_known and not exchange.is_entry  # the batch itself is told
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Goes on in any case."""

@@ -35,9 +35,11 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import RequestError
+from docgraph.exchange.exchange import transaction_of
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Generations
+from docgraph.runtime.gathering import gather
 from docgraph.store import Store
 from docgraph.store.versions import Versions
 
@@ -126,7 +128,8 @@ class PasswordHasher(_OnUsers):
         for one in found:
             await self._check_strength(one, several)
         # One after the other: a write of many users must not take the lane from those who log in.
-        stored = [await self._prepare(one) for one in found]
+        kept = _kept_of(exchange)
+        stored = [await self._prepare(one, kept) for one in found]
         return put_passwords(write, found, stored, names)
 
     async def _check_strength(self, one: NewPassword, several: bool) -> None:
@@ -135,12 +138,15 @@ class PasswordHasher(_OnUsers):
             words = [one.user] if one.user else []
             await self.realm.strength.check(one.text, words=words, place=place)
 
-    async def _prepare(self, one: NewPassword) -> Document:
+    async def _prepare(self, one: NewPassword, kept: dict[Any, Any]) -> Document:
         """What is stored in the place of a password."""
         names = self.names
         stored: Document = {names.password: None}
         if one.text is not None:
-            stored[names.password] = await self.realm.passwords.prepare(one.text)
+            key = (self.name, one.user, one.text)
+            if key not in kept:
+                kept[key] = await self.realm.passwords.prepare(one.text)
+            stored[names.password] = kept[key]
         if names.ha1 is not None:
             stored[names.ha1] = self._build_ha1(one)
         return stored
@@ -183,10 +189,12 @@ class AffectedUsers(_OnUsers):
         """The write as it is."""
         _affected.set(())
         if self._wanted and ends_sessions(write, self.names):
-            _affected.set(await self._find_names(affected_users(write)))
+            _affected.set(await self._find_names(affected_users(write), exchange))
         return write
 
-    async def _find_names(self, filter: Mapping[str, Any]) -> tuple[str, ...] | None:
+    async def _find_names(
+        self, filter: Mapping[str, Any], exchange: Exchange | None
+    ) -> tuple[str, ...] | None:
         section = self.realm.config
         documents = await self._store.find(
             section.users_db,
@@ -195,6 +203,7 @@ class AffectedUsers(_OnUsers):
             projection={section.prop_id: 1},
             limit=_MOST_AFFECTED + 1,
             deadline=Deadline.after_ms(_LOOK_MS),
+            transaction=transaction_of(exchange),
         )
         if len(documents) > _MOST_AFFECTED:
             return None
@@ -236,7 +245,7 @@ class UserChangeNotifier(_OnUsers):
         if write.kind is WriteKind.DROP or (users is None and _has_effect(result)):
             await self._revocations.stamp_everyone()
         elif users and _has_effect(result):
-            await self._revocations.stamp_many(users)
+            await gather(self, users, self._revocations.stamp_many)
         return result
 
 
@@ -257,6 +266,12 @@ class PasswordStripper(_OnUsers):
             {key: value for key, value in document.items() if key not in secret}
             for document in documents
         ]
+
+
+def _kept_of(exchange: Exchange | None) -> dict[Any, Any]:
+    """Where hashes are kept for a transaction that is tried again: each takes a good while."""
+    transaction = transaction_of(exchange)
+    return {} if transaction is None else transaction.kept
 
 
 def _has_effect(result: WriteResult) -> bool:

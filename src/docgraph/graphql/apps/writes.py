@@ -7,7 +7,7 @@ only makes the message better.
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -27,6 +27,7 @@ from docgraph.exchange import (
     WriteResult,
 )
 from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
+from docgraph.exchange.exchange import Transaction, transaction_of
 from docgraph.graphql.apps.drafts import Drafts
 from docgraph.graphql.apps.stored_definitions import find_claims
 from docgraph.graphql.definition.check import Finding
@@ -43,9 +44,6 @@ __all__ = ["URIS", "DefinitionChecker", "DefinitionNotifier", "DefinitionReader"
 
 URIS = "_uris"
 _LOOK_MS = 5_000
-
-# About the definitions of the write that is being made, from its check to its answer.
-_warnings: ContextVar[tuple[str, ...]] = ContextVar("warnings", default=())
 
 
 class OnDefinitions(DataInterceptor):
@@ -85,7 +83,6 @@ class DefinitionChecker(OnDefinitions):
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
         """All documents or none; an update in place could not be checked before it happened."""
-        _warnings.set(())
         if write.kind is WriteKind.DELETE:
             return write
         if write.kind is WriteKind.UPDATE:
@@ -94,18 +91,21 @@ class DefinitionChecker(OnDefinitions):
                 hint="write the whole definition",
             )
         checked: list[Document] = []
+        warnings: list[str] = []
         taken: set[str] = set()
+        transaction = transaction_of(exchange)
         for index, document in enumerate(write.documents):
             place = f" in document at index position {index}" if len(write.documents) > 1 else ""
-            prepared = await self._check({"_id": ObjectId(), **document}, place)
-            await self._refuse_collision(prepared, taken, place)
+            prepared, doubts = await self._check({"_id": ObjectId(), **document}, place)
+            await self._refuse_collision(prepared, taken, place, transaction)
+            warnings += map(_show, doubts)
             taken.update(prepared[URIS])
             checked.append(prepared)
         if write.kind is WriteKind.INSERT:
-            await self._refuse_existing([one["_id"] for one in checked])
-        return replace(write, documents=tuple(checked))
+            await self._refuse_existing([one["_id"] for one in checked], transaction)
+        return replace(write, documents=tuple(checked), warnings=(*write.warnings, *warnings))
 
-    async def _check(self, document: Document, place: str) -> Document:
+    async def _check(self, document: Document, place: str) -> tuple[Document, Sequence[Finding]]:
         written = {key: value for key, value in document.items() if key != URIS}
         inspection = await self._drafts.inspect(written)
         report = await self._drafts.settle(inspection.report)
@@ -116,13 +116,14 @@ class DefinitionChecker(OnDefinitions):
                 hint=report.errors[0].hint,
                 details=[f"{one.where}: {one.what}" for one in report.errors],
             )
-        _warnings.set((*_warnings.get(), *map(_show, report.warnings)))
         stored = to_stored(written)
         stored.setdefault("_etag", ObjectId())
         stored[URIS] = find_claims(document["_id"], decode_definition(stored).uri)
-        return stored
+        return stored, report.warnings
 
-    async def _refuse_collision(self, document: Document, taken: set[str], place: str) -> None:
+    async def _refuse_collision(
+        self, document: Document, taken: set[str], place: str, transaction: Transaction | None
+    ) -> None:
         """Look for others with one of these claims, also those written without our array."""
         claims = document[URIS]
         written = [spelling for one in claims for spelling in spell_uri(one)]
@@ -131,20 +132,21 @@ class DefinitionChecker(OnDefinitions):
             {"_id": {"$in": claims}},
             {"descriptor.uri": {"$in": written}},
         ]
-        found = await self._look({"$or": claimed, "_id": {"$ne": document["_id"]}})
+        filter = {"$or": claimed, "_id": {"$ne": document["_id"]}}
+        found = await self._look(filter, transaction)
         if found or taken.intersection(claims):
             raise Conflict(
                 f"URI collision{place}: another GraphQL app is already accessible at /{claims[-1]}",
                 hint="choose another `_id` or `descriptor.uri`",
             )
 
-    async def _refuse_existing(self, ids: list[Any]) -> None:
+    async def _refuse_existing(self, ids: list[Any], transaction: Transaction | None) -> None:
         """Before the first of several documents is inserted: all or nothing (decision 4)."""
-        found = await self._look({"_id": {"$in": ids}})
+        found = await self._look({"_id": {"$in": ids}}, transaction)
         if found:
             raise Conflict(f"there is a GraphQL app {found[0]['_id']!s} already")
 
-    async def _look(self, filter: Document) -> list[Document]:
+    async def _look(self, filter: Document, transaction: Transaction | None) -> list[Document]:
         return await self._store.find(
             self.settings.db,
             self.settings.collection,
@@ -153,6 +155,7 @@ class DefinitionChecker(OnDefinitions):
             limit=1,
             deadline=Deadline.after_ms(_LOOK_MS),
             reveal=(self._key,),
+            transaction=transaction,
         )
 
 
@@ -171,7 +174,7 @@ def _hide_ours(store: Store, graphql: Graphql) -> Key:
 
 
 class DefinitionNotifier(OnDefinitions):
-    """Makes a committed write known to every worker and instance, and gives its warnings back."""
+    """Makes a committed write known to every worker and instance."""
 
     name: ClassVar[str] = "graphAppDefinitionTeller"
     description: ClassVar[str] = "makes written app definitions known to all workers"
@@ -191,12 +194,10 @@ class DefinitionNotifier(OnDefinitions):
     async def after_write(
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
-        """The result with the warnings of what was written."""
+        """The result as it is."""
         self._generations.bump("apps")
         await self._versions.announce()
-        warnings = _warnings.get()
-        _warnings.set(())
-        return replace(result, warnings=(*result.warnings, *warnings))
+        return result
 
 
 class DefinitionReader(OnDefinitions):

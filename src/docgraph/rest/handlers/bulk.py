@@ -164,6 +164,7 @@ async def _find_missing(
         limit=len(ids),
         deadline=call.exchange.deadline,
         consistency=call.consistency,
+        transaction=call.exchange.transaction,
     )
     return frozenset(map(key_of, ids)) - {key_of(one["_id"]) for one in found}
 

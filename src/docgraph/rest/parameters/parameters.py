@@ -231,7 +231,10 @@ def _read_mode(values: list[str], settings: Mongo) -> dict[str, Any]:
 
 def _refuse_session(values: list[str], settings: Mongo) -> dict[str, Any]:
     # To ignore them would let a caller believe in a transaction that there is not.
-    raise NotSupported("sessions and transactions are not supported")
+    raise NotSupported(
+        "sessions and transactions are not supported",
+        hint="POST /_batch carries out several requests in one transaction",
+    )
 
 
 def _read_representation(values: list[str], settings: Mongo) -> dict[str, Any]:

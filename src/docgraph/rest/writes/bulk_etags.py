@@ -62,6 +62,7 @@ async def find_stale(
         deadline=call.exchange.deadline,
         rows=call.rows,
         consistency=call.consistency,
+        transaction=call.exchange.transaction,
     )
     stored = {key_of(one["_id"]): one.get(ETAG) for one in found}
     stale: dict[int, WriteFailure] = {}

@@ -129,5 +129,8 @@ async def _read(call: Call, target: Target) -> Document | None:
         limit=1,
         consistency=call.consistency,
     )
-    found = await call.context.store.read(call.resource, read, deadline=call.exchange.deadline)
+    exchange = call.exchange
+    found = await call.context.store.read(
+        call.resource, read, deadline=exchange.deadline, transaction=exchange.transaction
+    )
     return found[0] if found else None

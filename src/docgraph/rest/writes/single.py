@@ -176,6 +176,16 @@ async def explain_collision(call: Call, target: Target, conflict: Conflict) -> A
         raise conflict from None
 
 
+async def _foresee_collision(call: Call, target: Target) -> Answer | None:
+    """Why an insertion will collide, in a transaction, where nothing can be asked afterwards."""
+    if call.exchange.transaction is None or target.condition is None:
+        return None
+    try:
+        return await explain_miss(call, target)
+    except NotFound:
+        return None
+
+
 async def announce(call: Call, id: Any, etag: ObjectId, result: WriteResult) -> Answer:
     """The answer to a write that succeeded: empty, unless there is something to tell."""
     created = bool(result.inserted or result.upserted)
@@ -199,11 +209,13 @@ async def _create(call: Call, body: Document) -> Answer:
     etag = ObjectId()
     document = {**prepare_document(body), ETAG: etag}
     id = document["_id"]
+    target = Target(id, find_exclusion(call.request.headers))
     await rehearse_representation(call, id)
+    if (refusal := await _foresee_collision(call, target)) is not None:
+        return refusal
     try:
         result = await call.write(Write(WriteKind.INSERT, (document,)))
     except Conflict as conflict:
-        target = Target(id, find_exclusion(call.request.headers))
         return await explain_collision(call, target, conflict)
     return await announce(call, id, etag, result)
 
@@ -222,6 +234,8 @@ async def _replace(call: Call, body: Document, target: Target) -> Answer:
 
 async def _run(call: Call, write: Write, target: Target, etag: ObjectId) -> Answer:
     await rehearse_representation(call, target.id)
+    if write.upsert and (refusal := await _foresee_collision(call, target)) is not None:
+        return refusal
     try:
         result = await call.write(write)
     except Conflict as conflict:

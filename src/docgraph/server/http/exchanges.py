@@ -321,6 +321,7 @@ class Exchanges:
                 service=exchange.service,
                 app=exchange.app,
                 operation=exchange.operation,
+                entries=exchange.entries,
                 error=call.error or exchange.error,
                 aborted=call.is_aborted,
                 endless=call.is_stream,

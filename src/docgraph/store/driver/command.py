@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 from bson.errors import InvalidBSON
 from bson.raw_bson import RawBSONDocument
 from pymongo import ReadPreference
+from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
 from pymongo.asynchronous.server import Server
@@ -341,23 +342,32 @@ class Commands:
             try:
                 if self._fast_path is not None:
                     return await self._fast_path.read(database.name, command, preference)
-                return await self._send_by_driver(database, command, preference), None
+                return await self.send_by_driver(database, command, preference), None
             except (AutoReconnect, OperationFailure) as error:
                 if tries == 0 or not _is_worth_another_try(error):
                     raise
 
-    async def _send_by_driver(
-        self, database: AsyncDatabase[Document], command: Document, preference: _ServerMode
+    async def send_by_driver(
+        self,
+        database: AsyncDatabase[Document],
+        command: Document,
+        preference: _ServerMode,
+        session: AsyncClientSession | None = None,
     ) -> Document:
+        """The answer by the driver's own way, which alone knows sessions."""
         try:
             return await database.command(
                 dict(command),  # the driver adds to it
                 read_preference=preference,
                 codec_options=self._options,
+                session=session,
             )
         except InvalidBSON:
             raw: Any = await database.command(
-                dict(command), read_preference=preference, codec_options=self._raw_options
+                dict(command),
+                read_preference=preference,
+                codec_options=self._raw_options,
+                session=session,
             )
             reply: Document = decode_reply(raw.raw, self._options, database.name, command)
             return reply

@@ -251,6 +251,9 @@ _RULES: dict[int, _Rule] = {
     251: _TRANSACTION,  # NoSuchTransaction
     256: _TRANSACTION,  # TransactionCommitted
     260: _RESUME,  # InvalidResumeToken
+    263: _Rule(  # OperationNotSupportedInTransaction
+        StoreRejected, "the database does not do this in a transaction", "send the request alone"
+    ),
     262: _TIME,  # ExceededTimeLimit
     276: _INTERRUPTED,  # IndexBuildAborted
     279: _INTERRUPTED,  # ClientDisconnect

@@ -13,8 +13,8 @@ without it goes by the name.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from pymongo.asynchronous.mongo_client import AsyncMongoClient
 
 from docgraph.exchange.data import Document
 
-__all__ = ["FoundCollection", "find_collection", "pinned"]
+__all__ = ["FoundCollection", "Pin", "find_collection", "pinned"]
 
 _COLLECTION_ID: Final = "collectionUUID"
 _SINCE_WIRE_VERSION: Final = 17  # MongoDB 6.0
@@ -55,19 +55,37 @@ async def pinned(
     if collection_id is None or not _is_possible(client):
         yield None
         return
-    identity = Binary(collection_id, UUID_SUBTYPE)
     async with client.start_session(causal_consistency=False) as session:
+        with Pin(client, session).to(collection_id):
+            yield session
+
+
+class Pin:
+    """Makes the commands of a session name a collection, for as long as they are about one."""
+
+    def __init__(self, client: AsyncMongoClient[Document], session: AsyncClientSession) -> None:
+        self._identity: Binary | None = None
+        if not _is_possible(client):
+            return
         apply = getattr(session, _HOOK)
 
         def apply_identity(
             command: Document, is_retryable: bool, preference: Any, connection: Any
         ) -> None:
             apply(command, is_retryable, preference, connection)
-            if connection.max_wire_version >= _SINCE_WIRE_VERSION:
-                command[_COLLECTION_ID] = identity
+            if self._identity is not None and connection.max_wire_version >= _SINCE_WIRE_VERSION:
+                command[_COLLECTION_ID] = self._identity
 
         setattr(session, _HOOK, apply_identity)
-        yield session
+
+    @contextmanager
+    def to(self, collection_id: bytes | None) -> Iterator[None]:
+        """Around the commands that are for that collection only; None: for any."""
+        self._identity = None if collection_id is None else Binary(collection_id, UUID_SUBTYPE)
+        try:
+            yield
+        finally:
+            self._identity = None
 
 
 def _is_possible(client: AsyncMongoClient[Document]) -> bool:

@@ -1,0 +1,1 @@
+"""`POST /_batch`: requests for documents that are carried out in one transaction."""

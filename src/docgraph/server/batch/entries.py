@@ -1,0 +1,157 @@
+"""The entries of a batch: what each of them says, checked, and the request that it stands for.
+
+An entry says what a request line, a few headers and a body would say. Who is calling, from where
+and by which host, is said by the batch alone: the headers that an entry may have are a short list,
+since any other could be one that a rule, a plugin or a proxy believes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from docgraph.codec import JsonMode, encode
+from docgraph.exchange import Exchange, Headers, Request
+from docgraph.exchange.errors import BodyTooLarge, DocgraphError, RequestError
+from docgraph.server.batch.failures import Place, at
+
+__all__ = ["MOST_ENTRIES", "Entry", "build_exchange", "read_entries"]
+
+MOST_ENTRIES: Final = 1000
+
+_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
+_KEYS: Final = ("method", "path", "body", "headers")
+_JSON: Final = "application/json"
+_OWN_HEADERS: Final = ("content-type", "if-match", "if-none-match", "prefer")
+# What is said of the batch is not said of its entries: its framing, its body, its conditions, its
+# answer, and by which credentials its caller was found.
+_OF_BATCH: Final = re.compile(
+    rb"content-.*|transfer-encoding|te|trailer|expect|connection|keep-alive|upgrade|if-.*|range"
+    rb"|prefer|accept|accept-encoding|authorization|cookie|proxy-authorization"
+)
+_TARGET: Final = re.compile(r"/[!\"$-~]*")  # printable ASCII, without a fragment
+_FIELD: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_LONGEST_TARGET: Final = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One request of a batch, as it was written; `body` counts with `has_body` only."""
+
+    place: Place
+    headers: Mapping[str, str]
+    body: Any = None
+    has_body: bool = False
+
+
+def read_entries(content: Any) -> list[Entry]:
+    """The entries, in order; 400 with the place of what cannot be one, 413 for too many."""
+    if not isinstance(content, list):
+        raise RequestError(
+            "a batch is an array of entries",
+            hint='send [{"method": "PUT", "path": "/things/1", "body": {…}}, …]',
+        )
+    if not content:
+        raise RequestError("the batch has no entries")
+    if len(content) > MOST_ENTRIES:
+        raise BodyTooLarge(
+            f"the batch has {len(content)} entries, {MOST_ENTRIES} are allowed",
+            hint="send several batches; each of them is a transaction of its own",
+        )
+    return [_read_entry(index, one) for index, one in enumerate(content)]
+
+
+def _read_entry(index: int, entry: Any) -> Entry:
+    try:
+        if type(entry) is not dict:
+            raise RequestError("it is not an object", hint=f"its keys are {', '.join(_KEYS)}")
+        unknown = next((key for key in entry if key not in _KEYS), None)
+        if unknown is not None:
+            raise RequestError(f"unknown key '{unknown}'", hint=f"its keys are {', '.join(_KEYS)}")
+        place = Place(index, _read_method(entry), _read_path(entry))
+        headers = _read_headers(entry.get("headers", {}))
+    except DocgraphError as error:
+        raise at(error, Place(index)) from None
+    return Entry(place, headers, entry.get("body"), "body" in entry)
+
+
+def _read_method(entry: Mapping[str, Any]) -> str:
+    method = entry.get("method")
+    if method not in _METHODS:
+        raise RequestError("'method' is none that a batch takes", hint=", ".join(_METHODS))
+    return str(method)
+
+
+def _read_path(entry: Mapping[str, Any]) -> str:
+    path = entry.get("path")
+    if not isinstance(path, str):
+        raise RequestError("'path' is not a text")
+    if len(path) > _LONGEST_TARGET:
+        raise RequestError(f"'path' is longer than {_LONGEST_TARGET} characters")
+    if not _TARGET.fullmatch(path):
+        raise RequestError(
+            "'path' is not a path as in the first line of a request",
+            hint="it begins with '/', is percent-encoded, and may have a query string",
+        )
+    return path
+
+
+def _read_headers(headers: Any) -> Mapping[str, str]:
+    if type(headers) is not dict:
+        raise RequestError("'headers' is not an object")
+    read: dict[str, str] = {}
+    for name, value in headers.items():
+        key = name.lower()
+        if key not in _OWN_HEADERS:
+            raise RequestError(
+                f"the header '{name}' is not for an entry",
+                hint=f"an entry takes {', '.join(_OWN_HEADERS)}; others are those of the batch",
+            )
+        if key in read:
+            raise RequestError(f"the header '{name}' stands there twice")
+        if not isinstance(value, str) or not _FIELD.fullmatch(value):
+            raise RequestError(f"the header '{name}' is not a text that a header can have")
+        read[key] = value
+    if not read.get("content-type", _JSON).strip().lower().startswith(_JSON):
+        raise RequestError(f"the body of an entry is {_JSON}")
+    return read
+
+
+def build_exchange(entry: Entry, outer: Exchange) -> Exchange:
+    """The request of an entry, by the caller of the batch and within its time."""
+    path, _, query = entry.place.path.encode("ascii").partition(b"?")
+    batch = outer.request
+
+    async def read(limit: int) -> bytes:
+        """For bounds, and for plugins: everybody else gets the value itself."""
+        return encode(entry.body, JsonMode.STANDARD) if entry.has_body else b""
+
+    request = Request(
+        entry.place.method,
+        path,
+        query_string=query,
+        headers=_build_headers(entry, batch.headers),
+        body=read,
+        connection=batch.connection,
+    )
+    request.max_parameters = batch.max_parameters
+    # The body was parsed with the batch: nobody reads it a second time.
+    request.parser = (lambda _, __: entry.body) if entry.has_body else batch.parser
+    request.account = outer.account
+    return Exchange(
+        request,
+        outer.id,
+        started=outer.started,
+        deadline=outer.deadline,
+        account=outer.account,
+        attributes=dict(outer.attributes),
+        is_entry=True,
+    )
+
+
+def _build_headers(entry: Entry, batch: Headers) -> Headers:
+    kept = [(name, value) for name, value in batch.raw if not _OF_BATCH.fullmatch(name)]
+    own = {"content-type": _JSON, **entry.headers} if entry.has_body else entry.headers
+    return Headers([*kept, *((name.encode(), one.encode("latin-1")) for name, one in own.items())])

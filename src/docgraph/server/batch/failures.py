@@ -1,0 +1,115 @@
+"""Why a batch was not carried out: the error of one entry, with its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from docgraph.exchange import Answer, Body, DocgraphError, Document
+from docgraph.exchange.errors import (
+    BodyTooLarge,
+    Conflict,
+    Forbidden,
+    InternalError,
+    NotFound,
+    NotSupported,
+    PreconditionFailed,
+    RequestError,
+    TooManyRequests,
+    Unauthenticated,
+    UnsupportedMediaType,
+)
+
+__all__ = ["ENTRY", "Place", "at", "find_failure"]
+
+ENTRY: Final = "entry"
+_BULK_FAILED: Final = 207
+_FAILED: Final = 400
+_SERVER_ERROR: Final = 500
+_KINDS: Final[dict[int, type[DocgraphError]]] = {
+    one.status: one
+    for one in (
+        RequestError,
+        Unauthenticated,
+        Forbidden,
+        NotFound,
+        Conflict,
+        PreconditionFailed,
+        BodyTooLarge,
+        UnsupportedMediaType,
+        TooManyRequests,
+        NotSupported,
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which entry, and what it asks for as far as that can be read."""
+
+    index: int
+    method: str = ""
+    path: str = ""
+
+    def __str__(self) -> str:
+        request = f" ({self.method} {self.path.partition('?')[0]})" if self.method else ""
+        return f"entry {self.index}{request}"
+
+
+def at(error: DocgraphError, place: Place) -> DocgraphError:
+    """The same error, with the entry that it is about."""
+    told: Document = {"index": place.index}
+    if place.method:
+        told |= {"method": place.method, "path": place.path}
+    error.message = f"{place}: {_say(error)}"
+    error.fields = {**error.fields, ENTRY: told}
+    return error
+
+
+def _say(error: DocgraphError) -> str:
+    """Why a rule refuses a request is told to nobody."""
+    match error:
+        case Unauthenticated():
+            return "the caller is not known"
+        case Forbidden():
+            return "the caller may not do this"
+        case _:
+            return error.message
+
+
+def find_failure(answer: Answer) -> DocgraphError | None:
+    """What an answer means for the batch; None: the entry is done."""
+    if not isinstance(answer, Body):
+        return NotSupported("its answer cannot be a part of another one")
+    if answer.status == _BULK_FAILED:
+        return _find_bulk_failure(answer)
+    if answer.status < _FAILED:
+        return None
+    if answer.status == PreconditionFailed.status:
+        return PreconditionFailed("the ETag does not fit", headers=answer.headers)
+    return _build(answer.status, "it was refused", _parse(answer), answer.headers)
+
+
+def _find_bulk_failure(answer: Body) -> DocgraphError:
+    """Of several documents some were not written; the first of them says why."""
+    details = _parse(answer)
+    failed = details.get("errors") if isinstance(details, dict) else None
+    first: Document = failed[0] if failed else {}
+    message = f"document at index {first.get('index')}: {first.get('message')}"
+    return _build(int(first.get("httpStatus", _FAILED)), message, failed, [])
+
+
+def _build(
+    status: int, message: str, details: Any, headers: list[tuple[str, str]]
+) -> DocgraphError:
+    usual = InternalError if status >= _SERVER_ERROR else RequestError
+    return _KINDS.get(status, usual)(message, details=details, headers=headers)
+
+
+def _parse(answer: Body) -> Any:
+    try:
+        return orjson.loads(answer.content)
+    except orjson.JSONDecodeError:
+        return None

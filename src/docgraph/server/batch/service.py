@@ -1,0 +1,252 @@
+"""`POST /_batch`: entries are read, then judged one by one, then carried out in one transaction.
+
+Each entry is a request of its own. It goes the way of any request: the interceptors of plugins, the
+one reading by its service, vetoers and allowers, the handler with its checks and hashing. All that
+is refused without looking at documents is refused before the first of them is written. What follows
+writes (revocations, news for other workers) follows the commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import orjson
+
+from docgraph.access.definitions.imagined import combine
+from docgraph.codec import JsonMode
+from docgraph.codec.documents import parse_large
+from docgraph.codec.form_data import refuse_forgery
+from docgraph.exchange import (
+    Answer,
+    Body,
+    DataRequest,
+    DocgraphError,
+    Document,
+    Exchange,
+    ResourceType,
+)
+from docgraph.exchange.errors import (
+    AnswerTooLarge,
+    BodyError,
+    RequestError,
+    UnsupportedMediaType,
+)
+from docgraph.exchange.exchange import Admission, Transaction
+from docgraph.plugins.kinds import Service
+from docgraph.rest.parameters.parameters import Parameters
+from docgraph.rest.sections import Mongo
+from docgraph.runtime import Blocking
+from docgraph.server.batch.entries import Entry, build_exchange, read_entries
+from docgraph.server.batch.failures import ENTRY, Place, at, find_failure
+from docgraph.server.batch.sections import Batch
+from docgraph.server.respond import phrase_of
+from docgraph.store import Store
+
+__all__ = ["BatchService"]
+
+_JSON: Final = "application/json"
+_AT_A_TIME: Final = 25  # entries before others have their turn
+_MOST_BYTES: Final = 32 * 1024 * 1024  # of the answers together
+_TAKEN: Final = frozenset(
+    {
+        *((ResourceType.DOCUMENT, method) for method in ("GET", "PUT", "PATCH", "DELETE")),
+        (ResourceType.COLLECTION, "POST"),
+        (ResourceType.BULK, "PATCH"),
+        (ResourceType.BULK, "DELETE"),
+    }
+)
+
+
+@dataclass(slots=True)
+class _Part:
+    """An entry that was admitted; `early` is the answer of a plugin in the place of its own."""
+
+    place: Place
+    exchange: Exchange
+    early: Answer | None = None
+
+
+class BatchService(Service):
+    """Carries out several requests for documents, all of them or none."""
+
+    name: ClassVar[str] = "batch"
+    description: ClassVar[str] = "carries out requests for documents in one transaction"
+    part_of: ClassVar[str] = "mongo"
+    uri: ClassVar[str] = "/_batch"
+    exact: ClassVar[bool] = True
+    methods: ClassVar[tuple[str, ...]] = ("POST",)
+    Config = Batch
+
+    def __init__(self, config: Batch, mongo: Mongo, store: Store, blocking: Blocking) -> None:
+        self.config = config
+        self._time_limit = config.time_limit
+        self.max_body_size = mongo.max_body_size
+        self._store = store
+        self._lane = blocking.lane("bodies")
+
+    def time_limit_ms(self, exchange: Exchange) -> int:
+        """The transaction is over by then, or undone."""
+        return self._time_limit
+
+    def render_error(self, error: DocgraphError) -> Body | None:
+        """The general shape, with the entry, also for what has no body elsewhere."""
+        if ENTRY not in error.fields:
+            return None
+        content: Document = {
+            "http status code": error.status,
+            "http status description": phrase_of(error.status),
+            "message": error.message,
+            "code": error.code,
+            **error.fields,
+        }
+        for name in ("hint", "details"):
+            if (value := getattr(error, name)) is not None:
+                content[name] = value
+        headers = list(error.headers)
+        return Body(error.status, orjson.dumps(content, default=str), _JSON, headers)
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        """The answers of all entries, in their order; or why nothing was done."""
+        entries = await self._read(exchange)
+        exchange.entries = len(entries)
+        await self._store.check_transactions(exchange.deadline)
+        admission = exchange.admission
+        assert admission is not None  # noqa: S101 - the pipeline is it
+        parts: list[_Part] = []
+        for entry in entries:
+            await _let_others(entry.place)
+            parts.append(await _admit(entry, exchange, admission))
+
+        async def carry_out(transaction: Transaction) -> list[Body]:
+            return await _carry_out(parts, transaction, admission)
+
+        answers = await self._store.transact(carry_out, deadline=exchange.deadline)
+        for index, part in enumerate(parts):
+            answers[index] = await _see_off(part, answers[index], admission)
+        return Body(200, _render(answers), _JSON)
+
+    async def _read(self, exchange: Exchange) -> list[Entry]:
+        """The body as the REST API reads those of single requests."""
+        request = exchange.request
+        content_type = request.content_type
+        if not content_type:
+            refuse_forgery(request)
+        elif content_type != _JSON:
+            raise UnsupportedMediaType(f"Content-Type must be {_JSON}")
+        await parse_large(request, self._lane)
+        try:
+            return read_entries(await request.get_content())
+        except BodyError as error:
+            raise BodyError(f"Invalid JSON. {error.message}", hint=error.hint) from None
+
+
+async def _let_others(place: Place) -> None:
+    if place.index % _AT_A_TIME == 0:
+        await asyncio.sleep(0)
+
+
+# --- before anything is written -------------------------------------------------------------------
+
+
+async def _admit(entry: Entry, outer: Exchange, admission: Admission) -> _Part:
+    """The entry as a request that may be carried out; raises what refuses it."""
+    try:
+        exchange = build_exchange(entry, outer)
+        early = await admission.admit_entry(exchange)
+        if early is None:
+            _check(exchange)
+            exchange.permission = combine(outer.permission, exchange.permission)
+    except DocgraphError as error:
+        raise at(error, entry.place) from error.__cause__
+    return _Part(entry.place, exchange, early)
+
+
+def _check(exchange: Exchange) -> None:
+    """Refuse what is no request for documents, and what it asks for that a transaction has not."""
+    parsed = exchange.parsed
+    assert isinstance(parsed, DataRequest)  # noqa: S101 - it is for the REST API
+    if parsed.refusal is not None:
+        raise parsed.refusal
+    resource, parameters = parsed.resource, parsed.parameters
+    if resource is not None and (resource.type, exchange.request.method) not in _TAKEN:
+        raise RequestError(
+            "a batch takes requests for documents only",
+            hint="GET, PUT, PATCH, DELETE of a document, POST to a collection, PATCH and DELETE "
+            "with a filter",
+        )
+    if not isinstance(parameters, Parameters):
+        return
+    if parameters.consistency is not None or parameters.write_concern is not None:
+        raise RequestError(
+            "readPreference, readConcern and writeConcern are not for an entry",
+            hint="a batch reads one snapshot, and is confirmed by the majority",
+        )
+    if parameters.json_mode is JsonMode.SHELL:
+        raise RequestError("jsonMode=shell is not for an entry: its answer would be no JSON")
+
+
+# --- in the transaction ---------------------------------------------------------------------------
+
+
+async def _carry_out(
+    parts: Sequence[_Part], transaction: Transaction, admission: Admission
+) -> list[Body]:
+    """The answers of all entries; the first that fails is raised, and undoes the others."""
+    answers: list[Body] = []
+    size = 0
+    for part in parts:
+        await _let_others(part.place)
+        part.exchange.transaction = transaction
+        try:
+            answer = part.early
+            if answer is None:
+                answer = await admission.serve_entry(part.exchange)
+            answers.append(_require_done(answer))
+            size += len(answers[-1].content)
+            if size > _MOST_BYTES:
+                raise AnswerTooLarge(f"the answers exceed {_MOST_BYTES >> 20} MiB")
+        except DocgraphError as error:
+            raise at(error, part.place) from error.__cause__
+    return answers
+
+
+def _require_done(answer: Answer) -> Body:
+    failure = find_failure(answer)
+    if failure is not None:
+        raise failure
+    assert isinstance(answer, Body)  # noqa: S101 - there is no failure
+    return answer
+
+
+# --- afterwards -----------------------------------------------------------------------------------
+
+
+async def _see_off(part: _Part, answer: Body, admission: Admission) -> Body:
+    """The answer as the plugins leave it that see answers."""
+    part.exchange.answer = answer
+    changed = answer if part.early else await admission.finish_entry(part.exchange)
+    if isinstance(changed, Body):
+        changed.headers.extend(part.exchange.headers)
+        return changed
+    raise TypeError("the answer of an entry was replaced by one that is no Body")
+
+
+def _render(answers: Sequence[Body]) -> bytes:
+    return b"[" + b",".join(map(_render_answer, answers)) + b"]"
+
+
+def _render_answer(answer: Body) -> bytes:
+    headers: dict[str, str] = {}
+    if answer.media_type is not None:
+        headers["Content-Type"] = answer.media_type
+    for name, value in answer.headers:
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    content: dict[str, object] = {"status": answer.status, "headers": headers}
+    if answer.content:
+        is_json = answer.media_type == _JSON
+        text = bytes(answer.content)
+        content["body"] = orjson.Fragment(text) if is_json else text.decode("utf-8", "replace")
+    return orjson.dumps(content)

@@ -1,0 +1,31 @@
+"""Runs the interceptors of a point, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from docgraph.exchange import Answer, Exchange
+from docgraph.plugins.kinds import Interceptor, Point
+from docgraph.server.answers import check_answer
+
+__all__ = ["Interception"]
+
+
+class Interception:
+    """The interceptors by their points."""
+
+    def __init__(self, interceptors: Mapping[Point, Sequence[Interceptor]]) -> None:
+        self._interceptors = interceptors
+
+    async def run(self, point: Point, exchange: Exchange) -> Answer | None:
+        """The answer that ends the walk down, if there is one; at `response` the one to be sent."""
+        for interceptor in self._interceptors[point]:
+            if interceptor.resolve(exchange):
+                answer = await interceptor.handle(exchange)
+                if answer is not None:
+                    exchange.answer = check_answer(answer, interceptor)
+                    if point is not Point.RESPONSE:
+                        return answer
+                elif point is Point.RESPONSE:
+                    check_answer(exchange.answer, interceptor)  # it may have changed that one
+        return exchange.answer if point is Point.RESPONSE else None

@@ -1,0 +1,1 @@
+"""Writes, and transactions, in which several of them count together."""

@@ -1,0 +1,216 @@
+"""Reads and writes that count together or not at all.
+
+A transaction sees the database as it was at its first command, and what it has written itself. Any
+command that fails ends it: nothing of it is stored then, and what is read afterwards, to find words
+for the failure, is read as by everybody. Where the database says that the same transaction may well
+succeed when it is tried again (`TryAgain`), `Writing.transact` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import Context, copy_context
+from dataclasses import dataclass
+from typing import Any, Final, TypeGuard
+
+import pymongo
+from pymongo import ReadPreference
+from pymongo.asynchronous.client_session import AsyncClientSession
+from pymongo.errors import PyMongoError
+from pymongo.read_concern import ReadConcern
+from pymongo.server_type import SERVER_TYPE
+
+from docgraph.exchange.data import Document, Resource, Write, WriteResult
+from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.errors import (
+    AnswerTooLarge,
+    DocgraphError,
+    NotSupported,
+    OutcomeUnknown,
+    TimeLimitExceeded,
+)
+from docgraph.exchange.exchange import Exchange, Transaction
+from docgraph.store.driver.client import Client
+from docgraph.store.driver.command import Commands, Observed
+from docgraph.store.driver.concerns import MAJORITY
+from docgraph.store.driver.errors import DRIVER_ERRORS, CollectionGone
+from docgraph.store.driver.pinned import Pin
+from docgraph.store.driver.portions import Take, hand_over
+
+__all__ = [
+    "Done",
+    "OpenTransaction",
+    "TryAgain",
+    "check_transactions",
+    "commit",
+    "fetch_in",
+    "is_usable",
+    "open_transaction",
+]
+
+_TRANSIENT: Final = "TransientTransactionError"  # the labels are those of the database
+_UNKNOWN: Final = "UnknownTransactionCommitResult"
+_ABORT_SECONDS: Final = 5.0
+_COMMIT_SECONDS: Final = 10.0
+_COMMITS: Final = 3
+
+
+class TryAgain(DocgraphError):
+    """The database has undone the transaction, and may do it when it is tried again."""
+
+    status, code = 409, "conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A write that those who follow writes hear of when it counts, as if they heard of it now."""
+
+    resource: Resource
+    write: Write
+    result: WriteResult
+    exchange: Exchange | None
+    context: Context
+
+
+class OpenTransaction(Transaction):
+    """A transaction that is under way."""
+
+    def __init__(self, client: Client, session: AsyncClientSession, kept: dict[Any, Any]) -> None:
+        self.session = session
+        self.pin = Pin(client, session)
+        self.kept = kept
+        self.done: list[Done] = []
+        self.is_concluding = False  # what ends it is a unit of its own, whoever began it
+        self._has_failed = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing of it has failed."""
+        return not self._has_failed
+
+    def end(self) -> None:
+        """Something of it has failed: nothing of it will be stored."""
+        self._has_failed = True
+
+    def note(
+        self, resource: Resource, write: Write, result: WriteResult, exchange: Exchange | None
+    ) -> None:
+        """Remember a write, with what its interceptors have noted in the context."""
+        self.done.append(Done(resource, write, result, exchange, copy_context()))
+
+    async def close(self) -> None:
+        """Undo what is not committed, and give the session back."""
+        if self.session.in_transaction:
+            # What is not told is undone by the server in a while.
+            with suppress(TimeoutError, *DRIVER_ERRORS), pymongo.timeout(_ABORT_SECONDS):
+                await self.session.abort_transaction()
+        await self.session.end_session()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Around a command of it: a failure is the end of the transaction."""
+        if not self.is_open:
+            raise TryAgain("the transaction is over")
+        try:
+            yield
+        except DocgraphError as error:
+            self.end()
+            if isinstance(error, CollectionGone):
+                raise
+            if _has_label(error, _TRANSIENT):
+                raise TryAgain(error.message, hint=error.hint) from error.__cause__
+            raise
+
+
+def is_usable(transaction: Transaction | None) -> TypeGuard[OpenTransaction]:
+    """Whether reads are to be made in it."""
+    return isinstance(transaction, OpenTransaction) and transaction.is_open
+
+
+def check_transactions(client: Client) -> None:
+    """501 where the database is known to have none."""
+    known = client.topology_description.server_descriptions().values()
+    if any(one.server_type == SERVER_TYPE.Standalone for one in known):
+        raise NotSupported(
+            "transactions need a replica set or a sharded cluster",
+            hint="turn the server into a replica set; one of a single member is enough",
+        )
+
+
+@asynccontextmanager
+async def open_transaction(client: Client, kept: dict[Any, Any]) -> AsyncIterator[OpenTransaction]:
+    """A transaction; it is undone when this is left, unless it is concluding."""
+    transaction = OpenTransaction(client, client.start_session(causal_consistency=False), kept)
+    try:
+        await transaction.session.start_transaction(
+            read_concern=ReadConcern("snapshot"),
+            write_concern=pymongo.WriteConcern(MAJORITY),
+            read_preference=ReadPreference.PRIMARY,
+        )
+        yield transaction
+    finally:
+        if not transaction.is_concluding:
+            await transaction.close()
+
+
+async def fetch_in(
+    transaction: OpenTransaction,
+    commands: Commands,
+    db: str,
+    command: Document,
+    deadline: Deadline,
+    take: Take | None = None,
+) -> list[Document]:
+    """The documents of `find` or `aggregate` as the transaction sees them; of one batch only.
+
+    With `take`, that gets them, and none are returned.
+    """
+    seconds = commands.budget(deadline)
+    if seconds is not None:
+        command["maxTimeMS"] = max(1, int(seconds * 1000))
+    database, session = commands.client.get_database(db), transaction.session
+
+    async def read() -> Document:
+        primary = ReadPreference.PRIMARY
+        return await commands.send_by_driver(database, command, primary, session)
+
+    with Observed(db, command), transaction.watched():
+        reply = await commands.within(seconds, read, deadline, writing=True)
+    cursor: Document = reply["cursor"]
+    if cursor["id"]:
+        raise AnswerTooLarge("the answer exceeds 16 MiB")
+    return await hand_over(cursor["firstBatch"], take)
+
+
+async def commit(transaction: OpenTransaction, commands: Commands) -> None:
+    """Make it count; `OutcomeUnknown` where the database does not tell whether it does."""
+    cause: BaseException | None = None
+    for _ in range(_COMMITS):
+        try:
+            with Observed("admin", {"commitTransaction": 1}):
+                await commands.within(_COMMIT_SECONDS, _commit_of(transaction), writing=True)
+            return
+        except DocgraphError as error:
+            cause = error.__cause__
+            if _has_label(error, _TRANSIENT):
+                raise TryAgain(error.message, hint=error.hint) from cause
+            if not (_has_label(error, _UNKNOWN) or isinstance(error, TimeLimitExceeded)):
+                raise
+    raise OutcomeUnknown(
+        "the database did not tell the outcome: all of it may be done, or nothing",
+        hint="read what you have written before you write it again",
+    ) from cause
+
+
+def _commit_of(transaction: OpenTransaction) -> Callable[[], Any]:
+    async def run() -> None:
+        with pymongo.timeout(_COMMIT_SECONDS):
+            await transaction.session.commit_transaction()
+
+    return run
+
+
+def _has_label(error: DocgraphError, label: str) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, PyMongoError) and cause.has_error_label(label)

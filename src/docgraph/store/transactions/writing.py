@@ -1,0 +1,249 @@
+"""The part of the store that writes: one write, or several in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from docgraph.exchange.data import Resource, Write, WriteResult
+from docgraph.exchange.deadline import Deadline
+from docgraph.exchange.errors import Conflict, DocgraphError, OutcomeUnknown
+from docgraph.exchange.exchange import Exchange, Transaction, transaction_of
+from docgraph.observe import emit
+from docgraph.observe.events import UnattendedFailed
+from docgraph.runtime.gathering import Gathering
+from docgraph.runtime.units import Units
+from docgraph.store.driver.client import Client
+from docgraph.store.driver.command import Commands
+from docgraph.store.driver.errors import CollectionGone
+from docgraph.store.guard.rows import Guard, Key
+from docgraph.store.guard.stages import Policy
+from docgraph.store.guard.writes import check_write
+from docgraph.store.indexes import ensure_index
+from docgraph.store.intercept import Interceptors
+from docgraph.store.names import check_namespace, place_of
+from docgraph.store.transactions.transaction import (
+    Done,
+    OpenTransaction,
+    TryAgain,
+    check_transactions,
+    commit,
+    open_transaction,
+)
+from docgraph.store.write import await_server, check_shape, execute, execute_in, may_be_written
+
+__all__ = ["Writing"]
+
+T = TypeVar("T")
+
+_TRIES: Final = 8
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.5  # seconds
+
+
+class Writing:
+    """The operations that write."""
+
+    client: Client
+    policy: Policy
+    guard: Guard
+    interceptors: Interceptors
+    _commands: Commands
+    _units: Units
+
+    async def write(
+        self,
+        resource: Resource,
+        write: Write,
+        *,
+        deadline: Deadline,
+        exchange: Exchange | None = None,
+        majority: bool = False,
+        reveal: Iterable[Key] = (),
+    ) -> WriteResult:
+        """Run a write, with the data interceptors around it.
+
+        Until the command is sent, a caller who is cancelled leaves nothing behind. From then on it
+        and the interceptors behind it are one unit, which nobody's leaving cuts in half. After
+        `OutcomeUnknown` callers, and interceptors with `hears_uncertain`, expect it to be done. In
+        the transaction of the exchange, those behind it hear of it when that is committed.
+        """
+        write = await self._admit(resource, write, exchange, reveal)
+        transaction = transaction_of(exchange)
+        if isinstance(transaction, OpenTransaction):
+            return await self._write_in(transaction, resource, write, deadline, exchange)
+        await await_server(self._commands, deadline)
+        name = f"{write.kind} {resource.db}.{resource.collection}"
+        return await self.finish(
+            name, lambda: self._commit(resource, write, deadline, exchange, majority)
+        )
+
+    async def finish(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Await steps that belong together; they are done to the end if the caller is cancelled.
+
+        For callers that commit something and then must publish it, or do the other half.
+        """
+        return await self._units.run(name, work)
+
+    async def _commit(
+        self,
+        resource: Resource,
+        write: Write,
+        deadline: Deadline,
+        exchange: Exchange | None,
+        majority: bool,
+    ) -> WriteResult:
+        db, collection = place_of(resource)
+        try:
+            result = await execute(
+                self._commands, db, collection, write, deadline=deadline, majority=majority
+            )
+        except DocgraphError as error:
+            if may_be_written(error, write):
+                await self._notify_uncertain(resource, write, exchange)
+            raise
+        return await self.interceptors.after_write(
+            exchange, resource, write, _with_warnings(result, write)
+        )
+
+    async def _notify_uncertain(
+        self, resource: Resource, write: Write, exchange: Exchange | None
+    ) -> None:
+        uncertain = WriteResult(uncertain=True)
+        try:
+            await self.interceptors.after_write(exchange, resource, write, uncertain)
+        except Exception as error:  # the caller is told of the write itself
+            emit(UnattendedFailed(f"after {write.kind} {resource.db}.{resource.collection}", error))
+
+    async def rehearse(
+        self, resource: Resource, write: Write, *, exchange: Exchange | None = None
+    ) -> None:
+        """Raise what `write` would refuse it with; nothing is written."""
+        await self._admit(resource, write, exchange)
+
+    async def _admit(
+        self,
+        resource: Resource,
+        write: Write,
+        exchange: Exchange | None,
+        reveal: Iterable[Key] = (),
+    ) -> Write:
+        """The write as the interceptors leave it, and checked."""
+        write = await self.interceptors.before_write(exchange, resource, write)
+        check_shape(write)
+        db, collection = place_of(resource)
+        hidden = self.guard.shield(None, reveal).hidden.get(check_namespace(db, collection), ())
+        check_write(write, db=db, policy=self.policy, hidden=hidden)
+        return write
+
+    async def ensure_index(
+        self,
+        db: str,
+        collection: str,
+        keys: Mapping[str, Any],
+        *,
+        deadline: Deadline,
+        create: bool = True,
+        **options: Any,
+    ) -> None:
+        """Make an index that is needed; without `create`, only where the collection exists."""
+        namespace = (db, collection)
+        await ensure_index(self._commands, namespace, keys, options, deadline, create=create)
+
+    # --- transactions -----------------------------------------------------------------------------
+
+    async def check_transactions(self, deadline: Deadline) -> None:
+        """501 where the database has none."""
+        await await_server(self._commands, deadline)
+        check_transactions(self.client)
+
+    async def transact(
+        self, work: Callable[[Transaction], Awaitable[T]], *, deadline: Deadline
+    ) -> T:
+        """What `work` returns, with its reads and writes in one transaction; an error undoes it.
+
+        It is tried again, a few times and within the deadline, when the database has undone it for
+        another one. The commit and what follows the writes are one unit, like a single write.
+        """
+        await self.check_transactions(deadline)
+        kept: dict[Any, Any] = {}
+        pause = _FIRST_PAUSE
+        last: DocgraphError = TryAgain("")
+        for number in range(_TRIES):
+            if number:
+                deadline.remaining()  # raises when there is no time left
+                await asyncio.sleep(random.uniform(0, pause))  # noqa: S311 - to get out of step
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            async with open_transaction(self.client, kept) as transaction:
+                try:
+                    outcome = await work(transaction)
+                    if transaction.is_open:
+                        await self.finish("transaction", partial(self._conclude, transaction))
+                        return outcome
+                except (TryAgain, CollectionGone) as error:
+                    last = error
+        raise Conflict(
+            last.message or "write conflict with another operation",
+            hint="try again",
+            fields=last.fields,
+        ) from last.__cause__
+
+    async def _write_in(
+        self,
+        transaction: OpenTransaction,
+        resource: Resource,
+        write: Write,
+        deadline: Deadline,
+        exchange: Exchange | None,
+    ) -> WriteResult:
+        place = place_of(resource)
+        result = await execute_in(transaction, self._commands, *place, write, deadline=deadline)
+        result = _with_warnings(result, write)
+        transaction.note(resource, write, result, exchange)
+        return result
+
+    async def _conclude(self, transaction: OpenTransaction) -> None:
+        """Commit, and let those hear of the writes who follow them; the caller may be gone."""
+        transaction.is_concluding = True
+        try:
+            await commit(transaction, self._commands)
+        except OutcomeUnknown:
+            await self._tell(transaction.done, uncertain=True)
+            raise
+        finally:
+            transaction.end()
+            await transaction.close()
+        await self._tell(transaction.done)
+
+    async def _tell(self, done: Iterable[Done], *, uncertain: bool = False) -> None:
+        """Each write in the context that it was made in; what is the same for many, once."""
+        gathering = Gathering()
+        first: Exception | None = None
+        for one in done:
+            gathering.enter(one.context)
+            if one.exchange is not None:
+                one.exchange.transaction = None  # what they write is written now
+            result = WriteResult(uncertain=True) if uncertain else one.result
+            follow = self.interceptors.after_write(one.exchange, one.resource, one.write, result)
+            try:
+                await asyncio.create_task(follow, context=one.context)
+            except Exception as error:  # the others are told nevertheless, then it is raised
+                first = first or error
+        try:
+            await gathering.finish()
+        except Exception as error:
+            first = first or error
+        if first is None:
+            return
+        if not uncertain:
+            raise first
+        emit(UnattendedFailed("after a transaction", first))  # the caller is told of that itself
+
+
+def _with_warnings(result: WriteResult, write: Write) -> WriteResult:
+    if not write.warnings:
+        return result
+    return replace(result, warnings=(*result.warnings, *write.warnings))
