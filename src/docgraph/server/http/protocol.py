@@ -170,6 +170,7 @@ class HttpProtocol(asyncio.Protocol):
             self._incoming = Incoming(
                 self, self._state.bodies, head.length, expects_continue=head.expects_continue
             )
+        keep_alive = keep_alive and not self._state.is_leaving
         call = self._last = Call(self, head, headers, self._incoming, keep_alive=keep_alive)
         if self._active is None and self.is_writable:
             self._start(call)

@@ -2,7 +2,7 @@
 
     start: sockets → protocols → ready  every quarter of a second: sweep
                                         when it is quiet: give memory back
-    stop:  accept nothing new → finish what was accepted, within a bound → cut the rest
+    stop:  say so, and serve for the delay → accept nothing new → finish what was accepted, within a bound → cut the rest
 
 The connections themselves are in `server/http`.
 """
@@ -14,6 +14,7 @@ import gc
 import signal
 import ssl
 from collections.abc import Callable, MutableSequence, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -106,8 +107,8 @@ class HttpServer:
 
     @property
     def grace(self) -> float:
-        """Seconds that accepted requests have to finish."""
-        return self._limits.stop_time
+        """Seconds that requests have to finish, from the request to stop on."""
+        return self._limits.longest_stop
 
     async def start(self, listeners: Sequence[Listener]) -> None:
         """Listen; raises `StartupError` for TLS files that cannot be used."""
@@ -132,6 +133,17 @@ class HttpServer:
             "ssl_handshake_timeout": min(self._limits.header_time, 60.0),
             "ssl_shutdown_timeout": _TLS_SHUTDOWN_SECONDS,
         }
+
+    async def await_departure(self, at_once: asyncio.Event) -> None:
+        """Serve for the delay of the stop: whoever sends requests here has time to notice it.
+
+        Every answer closes its connection, so that none of them is idle at the end of the delay
+        with a request already on its way.
+        """
+        self._state.is_leaving = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.stop_delay):
+                await at_once.wait()
 
     async def stop(self, at_once: asyncio.Event) -> None:
         """Finish what was accepted, unless it takes too long or `at_once` is set."""
@@ -189,6 +201,7 @@ async def serve_process(
                 await server.start(listeners)
                 if await _unless_stopped(_announce(application, on_ready), stop):
                     await stop.gentle.wait()
+                    await server.await_departure(stop.at_once)
             finally:
                 await server.stop(stop.at_once)
     finally:
