@@ -2,7 +2,7 @@
 
     start: sockets → protocols → ready  every quarter of a second: sweep
                                         when it is quiet: give memory back
-    stop:  say so, and serve for the delay → accept nothing new → finish what was accepted, within a bound → cut the rest
+    stop:  say so, serve for the delay → accept nothing new → finish the rest, within a bound → cut
 
 The connections themselves are in `server/http`.
 """
