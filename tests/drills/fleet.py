@@ -20,11 +20,13 @@ from pathlib import Path
 
 from tests.drills.server import DrillServer, serving, wait_until
 
-__all__ = ["SOURCES", "Fleet", "Instance", "copy_as_next_version", "read_version"]
+__all__ = ["SOURCES", "Fleet", "Instance", "copy_as_next_version", "has_delay", "read_version"]
 
 _ROOT = Path(__file__).parent.parent.parent
 _DEPLOY = _ROOT / "deploy/haproxy"
 _STARTED = re.compile(r'"event":"server-started".*"version":"([^"]+)"')
+# Versions before the documented configuration took no WebSockets from a proxy that they trusted.
+_BEHIND_US = {"core__trusted_proxies": '["127.0.0.1"]'}
 SOURCES = _ROOT / "src"
 
 
@@ -48,6 +50,7 @@ def read_version(sources: Path) -> str:
 def copy_as_next_version(directory: Path) -> Path:
     """These sources once more, under the number of the version that comes next."""
     copy = directory / "next" / "src"
+    shutil.copytree(_DEPLOY, copy.parent / "deploy/haproxy")
     shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("static*"))
     module = copy / "docgraph/__init__.py"
     text, count = re.subn(
@@ -58,6 +61,20 @@ def copy_as_next_version(directory: Path) -> Path:
     assert count == 1
     module.write_text(text)
     return copy
+
+
+def has_delay(sources: Path) -> bool:
+    """Whether that version can say that it stops before it does."""
+    return (sources.parent / "deploy/haproxy/docgraph.yml").is_file()
+
+
+def _find_config(sources: Path, directory: Path) -> Path:
+    """The documented configuration of that version; of one that has none, what it has in common."""
+    if has_delay(sources):
+        return sources.parent / "deploy/haproxy/docgraph.yml"
+    config = directory / "earlier.yml"
+    config.write_text("rndTokenManager: {enabled: false}\njwtTokenManager: {enabled: true}\n")
+    return config
 
 
 class Instance:
@@ -84,8 +101,9 @@ class Instance:
             serving(
                 place,
                 before=("env", f"PYTHONPATH={sources}"),
-                config=_DEPLOY / "docgraph.yml",
+                config=_find_config(sources, self._directory),
                 **self._options,
+                **(_BEHIND_US if has_delay(sources) else {}),
             )
         )
         log = self.server.log
