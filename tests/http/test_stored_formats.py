@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def add_members(stored: dict[str, list[Document]]) -> dict[str, list[Document]]:
     params=[(version, is_newer) for version in VERSIONS for is_newer in (False, True)],
     ids=lambda param: f"{param[0]}{'-and-newer' if param[1] else ''}",
 )
-def service(request: Any, mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
+def service(request: Any, mongo_client: Mongo, mongo_uri: str) -> Iterator[Service]:
     version, is_newer = request.param
     stored = read_stored(version)
     put_back(mongo_client, add_members(stored) if is_newer else stored)
