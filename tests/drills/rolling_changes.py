@@ -50,7 +50,7 @@ class Made(NamedTuple):
 
 
 class Changes:
-    """Changes one thing after the other, and notes how long each took to be in force."""
+    """Changes things of three kinds, again and again, and notes when each was in force."""
 
     def __init__(self, fleet: Fleet, admin: str) -> None:
         self.made: list[Made] = []
@@ -59,17 +59,20 @@ class Changes:
         self._admin = {"Authorization": admin}
         self._chance = random.Random(19)
         self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        kinds = (self._change_definition, self._change_rule, self._end_login)
+        self._threads = [threading.Thread(target=self._run, args=(kind,)) for kind in kinds]
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
         """As long as the block lasts."""
-        self._thread.start()
+        for one in self._threads:
+            one.start()
         try:
             yield
         finally:
             self._is_over.set()
-            self._thread.join()
+            for one in self._threads:
+                one.join()
 
     def describe(self) -> str:
         told = []
@@ -78,14 +81,12 @@ class Changes:
             told.append(f"{len(times)} of a {kind} after {max(times):.2f} s")
         return f"changes in force everywhere at the latest: {', '.join(told)}"
 
-    def _run(self) -> None:
-        kinds = (self._change_definition, self._change_rule, self._end_login)
+    def _run(self, change: Callable[[int], None]) -> None:
         try:
             for number in itertools.count(1):
-                for change in kinds:
-                    if self._is_over.wait(_PAUSE):
-                        return
-                    change(number)
+                if self._is_over.wait(_PAUSE):
+                    return
+                change(number)
         except Exception as error:  # told by the drill, which runs in another thread
             self.failures.append(repr(error))
 

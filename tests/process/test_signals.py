@@ -70,6 +70,23 @@ def test_new_connections_are_refused_while_stopping(workers: int, tmp_path: Path
         assert wire.read().status == 200
 
 
+def test_requests_that_were_sent_before_the_stop_are_answered() -> None:
+    with run_server(PATIENT) as server, ExitStack() as all:
+        kept = [all.enter_context(server.connect()) for _ in range(5)]
+        for wire in kept:
+            assert wire.get("/hold?until=/").status == 200
+        server.process.send_signal(signal.SIGSTOP)  # so that all of it is there at once
+        wires = [*kept, *(all.enter_context(server.connect()) for _ in range(10))]
+        for wire in wires:
+            wire.send(request("GET", "/hold?until=/"))
+        server.process.send_signal(signal.SIGTERM)
+        server.process.send_signal(signal.SIGCONT)
+
+        answers = [wire.read() for wire in wires]
+        assert [one.status for one in answers] == [200] * 15
+        assert server.process.wait(60) == 0
+
+
 @BOTH
 def test_a_server_with_a_delay_says_that_it_stops_and_serves_on(workers: int) -> None:
     delayed = {"connection-options": {"shutdown-delay-ms": 600_000}}
