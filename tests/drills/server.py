@@ -59,13 +59,13 @@ class DrillServer:
 
 @contextmanager
 def serving(
-    directory: Path, *, before: Sequence[str] = (), **options: str
+    directory: Path, *, before: Sequence[str] = (), config: Path | None = None, **options: str
 ) -> Iterator[DrillServer]:
     """A server; `mclient__connection_string` names the option of a section.
 
-    `before` is a command that runs what follows it.
+    `before` is a command that runs what follows it; with a `config` it is not open to everybody.
     """
-    chosen = dict(_OPEN)
+    chosen = dict(_OPEN) if config is None else {}
     for name, value in options.items():
         chosen["/" + name.replace("__", "/").replace("_", "-")] = value
     log = directory / "server.log"
@@ -75,6 +75,7 @@ def serving(
             [
                 *before,
                 *(sys.executable, "-m", "docgraph", "serve"),
+                *(() if config is None else ("--config", str(config))),
                 *(f"--set={path}={value}" for path, value in chosen.items()),
             ],
             cwd=directory,

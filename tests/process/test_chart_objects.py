@@ -179,7 +179,9 @@ def test_a_budget_that_keeps_nodes_from_being_emptied_is_warned_of(
 
 def test_a_pod_has_the_time_to_answer_what_it_has_accepted(helm: str) -> None:
     longer = "config.connection-options.shutdown-timeout-ms=90500"
-    for options, seconds in (((), 25), (("--set", longer, "--set", "preStopSeconds=20"), 121)):
+    delayed = "config.connection-options.shutdown-delay-ms=3000"
+    all_set = ("--set", longer, "--set", delayed, "--set", "preStopSeconds=20")
+    for options, seconds in (((), 25), (all_set, 124)):
         pod = template(helm, *SECRETS, *options)["Deployment"]["spec"]["template"]["spec"]
         assert pod["terminationGracePeriodSeconds"] == seconds
 

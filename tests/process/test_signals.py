@@ -12,7 +12,7 @@ import psutil
 import pytest
 from wsproto.events import CloseConnection
 
-from tests.process.harness import Server, eventually, request, run_server, start
+from tests.process.harness import Response, Server, eventually, request, run_server, start
 
 BOTH = pytest.mark.parametrize("workers", [1, 2], ids=["one-worker", "two-workers"])
 # Whoever waits for requests waits longer than any test.
@@ -68,6 +68,52 @@ def test_new_connections_are_refused_while_stopping(workers: int, tmp_path: Path
 
         released.touch()
         assert wire.read().status == 200
+
+
+def test_requests_that_were_sent_before_the_stop_are_answered() -> None:
+    with run_server(PATIENT) as server, ExitStack() as all:
+        kept = [all.enter_context(server.connect()) for _ in range(5)]
+        for wire in kept:
+            assert wire.get("/hold?until=/").status == 200
+        server.process.send_signal(signal.SIGSTOP)  # so that all of it is there at once
+        wires = [*kept, *(all.enter_context(server.connect()) for _ in range(10))]
+        for wire in wires:
+            wire.send(request("GET", "/hold?until=/"))
+        server.process.send_signal(signal.SIGTERM)
+        server.process.send_signal(signal.SIGCONT)
+
+        answers = [wire.read() for wire in wires]
+        assert [one.status for one in answers] == [200] * 15
+        assert server.process.wait(60) == 0
+
+
+@BOTH
+def test_a_server_with_a_delay_says_that_it_stops_and_serves_on(workers: int) -> None:
+    delayed = {"connection-options": {"shutdown-delay-ms": 600_000}}
+    with run_server(delayed, workers=workers) as server, server.connect() as idle:
+        assert idle.get("/hold?until=/")["connection"] is None
+        server.process.send_signal(signal.SIGTERM)
+        probe = eventually(lambda: _describe_health(server) == "stopping" and _probe(server))
+        assert probe.status == 503
+
+        # None is idle when the listeners close, with a request of a proxy on its way.
+        last = idle.get("/hold?until=/")
+        assert (last.status, last["connection"]) == (200, "close")
+        with server.connect() as fresh:
+            last = fresh.get("/hold?until=/")
+        assert (last.status, last["connection"]) == (200, "close")
+
+        server.process.send_signal(signal.SIGTERM)  # the second one does not wait
+        assert server.process.wait(60) == 0
+
+
+def _probe(server: Server) -> Response:
+    with server.connect() as wire:
+        return wire.get("/health/db")
+
+
+def _describe_health(server: Server) -> str:
+    return str(_probe(server).json["description"])
 
 
 def _refuses(server: Server) -> bool:

@@ -3,7 +3,7 @@
 Decision 44: after a committed write the worker bumps the counter of what it changed; each request
 compares an integer, and reads again what is behind it only when it has moved. `disk` is moved by
 the parent: it is odd while the disk of the embedded MongoDB is full. `ready` is, too: it is no
-longer 0 when it was said that the instance is.
+longer 0 when it was said that the instance is. So is `stopping`, when it was asked to stop.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from docgraph.runtime.shared import SharedFile, create_shared
 
 __all__ = ["NAMES", "Generation", "Generations", "create_generations"]
 
-Generation = Literal["apps", "users", "rules", "tokens", "logins", "collections", "disk", "ready"]
+Generation = Literal[
+    "apps", "users", "rules", "tokens", "logins", "collections", "disk", "ready", "stopping"
+]
 NAMES: tuple[Generation, ...] = get_args(Generation)
 
 _COUNTER_BYTES = 8

@@ -12,6 +12,9 @@ __all__ = ["TrustedProxies"]
 
 Address = tuple[str, int]
 
+# Some proxies name WebSockets by their own schemes; which protocol it is, the handshake says.
+_SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
+
 
 class TrustedProxies:
     """The addresses and networks whose word counts."""
@@ -30,8 +33,8 @@ class TrustedProxies:
         if not self._networks or peer is None or not self._is_trusted(peer[0]):
             return peer, scheme
         claimed = headers.get_list("x-forwarded-proto")
-        if claimed and claimed[-1].strip().lower() in ("http", "https"):
-            scheme = claimed[-1].strip().lower()
+        if claimed:
+            scheme = _SCHEMES.get(claimed[-1].strip().lower(), scheme)
         return self._find_caller(headers) or peer, scheme
 
     def find_host(self, peer: Address | None, headers: Headers) -> str | None:

@@ -161,6 +161,15 @@ class ConnectionOptions(Section, frozen=True):
             "that is read for longest is given up"
         ),
     ] = 268_435_456
+    shutdown_delay_ms: Annotated[
+        int,
+        Meta(
+            description="time for which a server that is asked to stop still takes requests, while "
+            "`/health/db` is 503: a proxy that asks there sends them elsewhere meanwhile",
+            ge=0,
+            le=600_000,
+        ),
+    ] = 0
     shutdown_timeout_ms: Annotated[
         Milliseconds, Meta(description="time that accepted requests have to finish on shutdown")
     ] = 10_000

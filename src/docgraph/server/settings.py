@@ -41,6 +41,7 @@ class Limits:
     body_time: float
     idle_time: float
     write_time: float
+    stop_delay: float
     stop_time: float
     connections: int
     in_flight: int
@@ -68,6 +69,7 @@ class Limits:
             body_time=_seconds(options.body_timeout_ms),
             idle_time=_seconds(options.keep_alive_timeout_ms),
             write_time=_seconds(options.write_timeout_ms),
+            stop_delay=options.shutdown_delay_ms / 1000,
             stop_time=options.shutdown_timeout_ms / 1000,
             connections=options.max_connections,
             in_flight=ceil(options.max_requests_in_flight / workers),
@@ -79,6 +81,11 @@ class Limits:
             uploads_size_per_address=ceil(options.max_uploads_size_per_address / workers),
             unread_size=ceil(options.max_unread_size / workers),
         )
+
+    @property
+    def longest_stop(self) -> float:
+        """From the request to stop until the last request has to be over."""
+        return self.stop_delay + self.stop_time
 
     @property
     def body_grace(self) -> float:

@@ -27,9 +27,9 @@ def generations(path: Path) -> Iterator[Generations]:
 def test_all_counters_begin_at_nothing(generations: Generations) -> None:
     """Decision 44."""
     assert {name: generations.read(name) for name in NAMES} == dict.fromkeys(NAMES, 0)
-    assert {"apps", "users", "rules", "tokens", "logins", "collections", "disk", "ready"} == set(
-        NAMES
-    )
+    assert len(NAMES) == len(set(NAMES))
+    assert {"apps", "users", "rules", "tokens", "logins", "collections"} <= set(NAMES)
+    assert {"disk", "ready", "stopping"} <= set(NAMES)
 
 
 def test_a_bump_moves_one_counter_for_everybody(path: Path, generations: Generations) -> None:

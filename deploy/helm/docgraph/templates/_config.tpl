@@ -31,7 +31,8 @@
 {{/* From the order to stop to the end: proxies turn away, requests are answered, and a moment. */}}
 {{- define "docgraph.gracePeriod" -}}
 {{- $stopping := include "docgraph.seconds" (dict "root" . "section" "connection-options" "option" "shutdown-timeout-ms" "default" "10000") -}}
-{{- add .Values.preStopSeconds $stopping 10 -}}
+{{- $delay := include "docgraph.seconds" (dict "root" . "section" "connection-options" "option" "shutdown-delay-ms" "default" "0") -}}
+{{- add .Values.preStopSeconds $delay $stopping 10 -}}
 {{- end -}}
 
 {{/* The probe gives up a second after docgraph itself does. */}}

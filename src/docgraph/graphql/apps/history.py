@@ -110,16 +110,19 @@ def find_author(exchange: Exchange | None) -> str:
 
 
 def digest_definition(document: Document) -> str:
-    """The same for two definitions that differ in nothing but what docgraph adds."""
-    return _digest(_render(document))
+    """The same for two definitions that differ in nothing but what docgraph adds; "" for none.
+
+    A newer version may add more: instances of both versions would record in turn what the other
+    one has not seen.
+    """
+    if not document:
+        return ""
+    meant = {name: value for name, value in document.items() if name == "_id" or name[:1] != "_"}
+    return hashlib.blake2b(_render(meant), digest_size=16).hexdigest()
 
 
 def _render(document: Document) -> bytes:
     return encode({k: v for k, v in document.items() if k not in _OURS}, JsonMode.EXTENDED)
-
-
-def _digest(text: bytes) -> str:
-    return hashlib.blake2b(text, digest_size=16).hexdigest() if text else ""
 
 
 class History:
@@ -177,14 +180,13 @@ class History:
             is_known = by != DATABASE
             if is_known and (stored is not None if etags is None else etag not in etags):
                 return head
-            text = b"" if stored is None else _render(stored)
             if head is None and stored is None:
                 return None
-            if head is not None and head.digest == _digest(text):
+            if head is not None and head.digest == digest_definition(stored or {}):
                 if is_known and head.by == DATABASE and head.etag == etag:
                     await self._sign(head, by)
                 return head
-            version = self._build(key, id, head, by, etag, text)
+            version = self._build(key, id, head, by, stored)
             if await self._insert(version):
                 return version
         return None
@@ -214,8 +216,9 @@ class History:
         )
 
     def _build(
-        self, key: str, id: Any, head: Version | None, by: str, etag: str | None, text: bytes
+        self, key: str, id: Any, head: Version | None, by: str, stored: Document | None
     ) -> Version:
+        text = b"" if stored is None else _render(stored)
         was_there = head is not None and not head.is_deletion
         change = Happened.CHANGED if was_there else Happened.CREATED
         is_kept = 0 < len(text) <= min(_LARGEST, self._settings.history_size)
@@ -226,8 +229,8 @@ class History:
             at=datetime.fromtimestamp(self._store.clock(), UTC),
             by=by,
             change=change if text else Happened.DELETED,
-            digest=_digest(text),
-            etag=etag,
+            digest=digest_definition(stored or {}),
+            etag=None if stored is None else _text(stored.get("_etag")),
             size=max(len(text) if is_kept else 0, _LEAST_SIZE),
             text=text.decode() if is_kept else None,
         )

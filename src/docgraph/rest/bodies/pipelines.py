@@ -8,7 +8,7 @@ it is run, and is 422 when it cannot work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -37,6 +37,7 @@ __all__ = [
     "in_stages",
     "inspect_aggregations",
     "inspect_entries",
+    "inspect_keys",
     "inspect_stages",
 ]
 
@@ -150,9 +151,14 @@ def _inspect_options(entry: Document, place: str) -> Iterator[Flaw]:
         yield Flaw(f"{place}.allowDiskUse", "must be true or false")
     if not _is_known_type(entry.get("type", "pipeline")):
         yield Flaw(f"{place}.type", "unknown query type", "the only type is 'pipeline'")
+    yield from inspect_keys(entry, _KEYS, place)
+
+
+def inspect_keys(entry: Document, known: Sequence[str], place: str) -> Iterator[Flaw]:
+    """The keys that nobody knows; one that begins with `_` may be of a newer version."""
     for key in entry:
-        if key not in _KEYS:
-            yield Flaw(f"{place}.{key}", "is not known", f"known are {', '.join(_KEYS)}")
+        if key not in known and not (key.startswith("_") and key[1:].isidentifier()):
+            yield Flaw(f"{place}.{key}", "is not known", f"known are {', '.join(known)}")
 
 
 def inspect_stages(

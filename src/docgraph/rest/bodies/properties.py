@@ -18,7 +18,7 @@ from docgraph.codec import as_meant
 from docgraph.codec import to_stored as escape
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DefinitionError, NotSupported
-from docgraph.rest.bodies.pipelines import inspect_aggregations
+from docgraph.rest.bodies.pipelines import inspect_aggregations, inspect_keys
 from docgraph.rest.bodies.streams import inspect_streams
 from docgraph.store import Policy
 from docgraph.variables import Flaw
@@ -109,9 +109,7 @@ def _inspect_schema(value: Any) -> Iterator[Flaw]:
         return
     if value.get("schemaId") is None:
         yield Flaw("jsonSchema", "missing property schemaId")
+    yield from inspect_keys(value, _SCHEMA_KEYS, "jsonSchema")
     for key, given in value.items():
-        if key not in _SCHEMA_KEYS:
-            known = ", ".join(_SCHEMA_KEYS)
-            yield Flaw(f"jsonSchema.{key}", "is not known", f"known are {known}")
-        elif key in _SHAPES and not _SHAPES[key][0](given):
+        if key in _SHAPES and not _SHAPES[key][0](given):
             yield Flaw(f"jsonSchema.{key}", _SHAPES[key][1])

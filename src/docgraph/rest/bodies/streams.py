@@ -15,7 +15,12 @@ from typing import Any, ClassVar, Final
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DefinitionError
-from docgraph.rest.bodies.pipelines import in_stages, inspect_entries, inspect_stages
+from docgraph.rest.bodies.pipelines import (
+    in_stages,
+    inspect_entries,
+    inspect_keys,
+    inspect_stages,
+)
 from docgraph.store import Policy
 from docgraph.store.guard.stages import STREAM_STAGES
 from docgraph.variables import REST, Flaw, Template, TemplateError, compile_template
@@ -90,9 +95,7 @@ def inspect_streams(entries: Any, *, db: str, policy: Policy) -> Iterator[Flaw]:
     """Every mistake in the value of `streams`, with its place."""
 
     def inspect(entry: Document, place: str) -> Iterator[Flaw]:
-        for key in entry:
-            if key not in _KEYS:
-                yield Flaw(f"{place}.{key}", "is not known", f"known are {', '.join(_KEYS)}")
+        yield from inspect_keys(entry, _KEYS, place)
         stages = entry.get("stages")
         yield from inspect_stages(stages, place, db, policy, allowed=STREAM_STAGES)
         yield from _inspect_identity(stages, f"{place}.stages")

@@ -168,12 +168,11 @@ class Exchanges:
         known = call.wire.connection
         if not self._proxies and not call.is_handshake and call.request.version == "1.1":
             return known
-        scheme = _SOCKET_SCHEMES[known.scheme] if call.is_handshake else known.scheme
-        client, scheme = self._proxies.resolve(known.client, scheme, headers)
+        client, scheme = self._proxies.resolve(known.client, known.scheme, headers)
         return replace(
             known,
             client=client,
-            scheme=scheme,
+            scheme=_SOCKET_SCHEMES[scheme] if call.is_handshake else scheme,
             http_version=call.request.version,
             host=self._proxies.find_host(known.client, headers),
         )

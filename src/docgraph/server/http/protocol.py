@@ -29,6 +29,7 @@ from docgraph.server.respond import Head
 __all__ = ["HttpProtocol"]
 
 _LINGER = 2.0  # seconds that a refused client has to read its answer
+_LAST_WORDS = 0.25  # seconds in which a request that was on its way is read when the server stops
 
 
 class HttpProtocol(asyncio.Protocol):
@@ -170,6 +171,7 @@ class HttpProtocol(asyncio.Protocol):
             self._incoming = Incoming(
                 self, self._state.bodies, head.length, expects_continue=head.expects_continue
             )
+        keep_alive = keep_alive and not self._state.is_leaving
         call = self._last = Call(self, head, headers, self._incoming, keep_alive=keep_alive)
         if self._active is None and self.is_writable:
             self._start(call)
@@ -373,9 +375,11 @@ class HttpProtocol(asyncio.Protocol):
                 self.transport.close()
 
     def shutdown(self) -> None:
-        """Finish what was accepted, then close."""
-        if not self._is_busy or (self._active is not None and self._active.is_endless):
+        """Finish what was accepted, then close; what has been sent by now is read first."""
+        if self._active is not None and self._active.is_endless:
             self.transport.close()
+        elif not self._is_busy:
+            self._expires = min(self._expires, self._loop.time() + _LAST_WORDS)
         elif self._last is not None:
             self._last.keep_alive = False
 

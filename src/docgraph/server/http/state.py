@@ -54,6 +54,7 @@ class ProcessState:
         self.unread = Unread(limits.unread_size)
         self.connections: set[OpenConnection] = set()
         self.date = b""
+        self.is_leaving = False  # asked to stop: no connection stays open behind its answer
         self._counts = counts
         self._worker = worker
         self.set_date()

@@ -23,6 +23,7 @@ from docgraph.observe.events import (
     DatabaseRefused,
     RightsGranted,
     RightsMissing,
+    ServerStopping,
     WorkerLost,
 )
 from docgraph.observe.log import Log, open_log
@@ -64,7 +65,7 @@ def host(
     forking = WorkerForker(workers) if workers > 1 else nullcontext()
     settings = ServerSettings.from_sections(prepared.config.sections)
     manager = ServiceManager.take_from(os.environ)
-    ending = Ending(settings.limits.stop_time)
+    ending = Ending(settings.limits.longest_stop)
     with forking as forker, create_instance() as instance:
         if forker is not None:
             metrics.prepare_multiprocess(instance.metrics_directory)
@@ -72,6 +73,7 @@ def host(
             observing(prepared),
             ending.watching(),
             manager.hearing_of_stop(),
+            marking_stop(instance),
             sharing_disk_state(instance) as on_disk_full,
             marking_ready(instance, telling(manager, on_ready)) as say_ready,
             open_database(prepared, say, ending, on_disk_full) as address,
@@ -145,6 +147,22 @@ def marking_ready(
     try:
         yield say_and_mark
     finally:
+        generations.close()
+
+
+@contextmanager
+def marking_stop(instance: Instance) -> Iterator[None]:
+    """Lets all workers know when the instance was asked to stop."""
+    generations = instance.open_generations()
+
+    def mark(event: Event) -> None:
+        generations.bump("stopping")
+
+    subscribe(mark, wants=lambda kind: kind is ServerStopping)
+    try:
+        yield
+    finally:
+        unsubscribe(mark)
         generations.close()
 
 

@@ -2,7 +2,7 @@
 
     start: sockets → protocols → ready  every quarter of a second: sweep
                                         when it is quiet: give memory back
-    stop:  accept nothing new → finish what was accepted, within a bound → cut the rest
+    stop:  say so, serve for the delay → accept nothing new → finish the rest, within a bound → cut
 
 The connections themselves are in `server/http`.
 """
@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
+import socket
 import ssl
 from collections.abc import Callable, MutableSequence, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,7 +25,7 @@ from docgraph.runtime import Blocking, cancel_until_over, run_blocking
 from docgraph.runtime.memory import MemoryKeeper
 from docgraph.server.http.exchanges import Application
 from docgraph.server.http.protocol import HttpProtocol
-from docgraph.server.http.state import build_state
+from docgraph.server.http.state import OpenConnection, build_state
 from docgraph.server.process.sockets import BACKLOG, Listener, raise_descriptor_limit
 from docgraph.server.process.tls import build_context
 from docgraph.server.settings import ServerSettings
@@ -30,6 +33,7 @@ from docgraph.server.settings import ServerSettings
 __all__ = ["HttpServer", "Stop", "serve_process"]
 
 _SWEEP = 0.25
+_LOOK = 0.02
 _TLS_SHUTDOWN_SECONDS = 5.0
 _COMPRESSION_THREADS = 2
 _CLOSE_SECONDS = 0.6  # beyond the grace, for giving everything back
@@ -101,26 +105,26 @@ class HttpServer:
             lambda: self._state.exchanges.started, self._blocking.lane("memory", 1)
         )
         self._on_sweep = on_sweep
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[tuple[Listener, asyncio.Server]] = []
+        self._late: list[asyncio.Task[Any]] = []  # connections that nobody had accepted yet
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def grace(self) -> float:
-        """Seconds that accepted requests have to finish."""
-        return self._limits.stop_time
+        """Seconds that requests have to finish, from the request to stop on."""
+        return self._limits.longest_stop
 
     async def start(self, listeners: Sequence[Listener]) -> None:
         """Listen; raises `StartupError` for TLS files that cannot be used."""
         loop = asyncio.get_running_loop()
         for listener in listeners:
-            self._servers.append(
-                await loop.create_server(
-                    partial(HttpProtocol, self._state, loop),
-                    sock=listener.socket,
-                    backlog=BACKLOG,  # it listens anew, and 100 is its own choice
-                    **self._tls_options(listener),
-                )
+            server = await loop.create_server(
+                partial(HttpProtocol, self._state, loop),
+                sock=listener.socket,
+                backlog=BACKLOG,  # it listens anew, and 100 is its own choice
+                **self._tls_options(listener),
             )
+            self._servers.append((listener, server))
         self._tasks = [loop.create_task(self._tick()), loop.create_task(self._memory.run())]
 
     def _tls_options(self, listener: Listener) -> dict[str, Any]:
@@ -133,29 +137,71 @@ class HttpServer:
             "ssl_shutdown_timeout": _TLS_SHUTDOWN_SECONDS,
         }
 
+    async def await_departure(self, at_once: asyncio.Event) -> None:
+        """Serve for the delay of the stop: whoever sends requests here has time to notice it.
+
+        Every answer closes its connection, so that none of them is idle at the end of the delay
+        with a request already on its way.
+        """
+        self._state.is_leaving = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.stop_delay):
+                await at_once.wait()
+
     async def stop(self, at_once: asyncio.Event) -> None:
         """Finish what was accepted, unless it takes too long or `at_once` is set."""
-        for server in self._servers:
-            server.close()
-        for connection in tuple(self._state.connections):
-            connection.shutdown()
+        self._state.is_leaving = True
+        for listener, server in self._servers:
+            self._close(listener, server)
         waiting = asyncio.ensure_future(at_once.wait())
         try:
             async with asyncio.timeout(self._limits.stop_time):
-                while (
-                    self._state.connections or self._state.exchanges.tasks
-                ) and not waiting.done():
-                    await asyncio.wait((waiting,), timeout=0.02)
+                await self._finish(waiting)
         except TimeoutError:
             pass  # the bound is reached
         finally:
             await cancel_until_over([waiting])
             await self._cut()
 
+    def _close(self, listener: Listener, server: asyncio.Server) -> None:
+        """Listen no longer; who was let in by the system, and may have sent, is accepted first."""
+        loop = asyncio.get_running_loop()
+        with socket.socket(fileno=os.dup(listener.socket.fileno())) as queue:
+            queue.setblocking(False)
+            server.close()
+            while True:
+                try:
+                    connection, _ = queue.accept()
+                except OSError:  # there are no more, or no descriptors for them
+                    return
+                connection.setblocking(False)
+                accepting = loop.connect_accepted_socket(
+                    partial(HttpProtocol, self._state, loop),
+                    connection,
+                    **self._tls_options(listener),
+                )
+                self._late.append(loop.create_task(accepting))
+
+    async def _finish(self, stopping: asyncio.Future[Any]) -> None:
+        """Wait until every connection has ended; each is told once."""
+        loop = asyncio.get_running_loop()
+        told: set[OpenConnection] = set()
+        while True:
+            for connection in self._state.connections - told:
+                connection.shutdown()
+                told.add(connection)
+            self._state.sweep(loop.time())
+            is_late = not all(one.done() for one in self._late)
+            is_busy = self._state.connections or self._state.exchanges.tasks or is_late
+            if stopping.done() or not is_busy:
+                return
+            await asyncio.wait((stopping,), timeout=_LOOK)
+
     async def _cut(self) -> None:
         """Do not wait any longer: aborting a connection ends its request."""
         for connection in tuple(self._state.connections):
             connection.transport.abort()
+        await cancel_until_over(self._late, grace=_CUT_SECONDS)
         await cancel_until_over(tuple(self._state.exchanges.tasks), grace=_CUT_SECONDS)
         await cancel_until_over(self._tasks)
         await self._blocking.close(grace=_CUT_SECONDS)
@@ -189,6 +235,7 @@ async def serve_process(
                 await server.start(listeners)
                 if await _unless_stopped(_announce(application, on_ready), stop):
                     await stop.gentle.wait()
+                    await server.await_departure(stop.at_once)
             finally:
                 await server.stop(stop.at_once)
     finally:

@@ -234,7 +234,7 @@ class Supervisor:
         for listener in self._listeners:
             listener.socket.close()
         self._signal_all(signal.SIGTERM)
-        bound = self._settings.connection_options.shutdown_timeout_ms / 1000 + _STOP_MARGIN
+        bound = self._settings.limits.longest_stop + _STOP_MARGIN
         deadline = time.monotonic() + bound
         while running := self._running():
             if len(self._signals) > 1 or time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""`GET /health/db`: whether the database answers, and how fast."""
+"""`GET /health/db`: whether the database answers, how fast, and whether we are to be asked."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ class DatabaseProbe(Service):
         self._store = store
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """200 with the latency, 504 for no answer in time, 503 for any other failure."""
+        """200 with the latency, 504 for no answer in time, 503 for other failures and a stop."""
         started = time.perf_counter()
+        if self._generations.read("stopping"):
+            return _report(503, "error", "stopping", started)
         try:
             await self._store.ping(timeout=self._timeout, db=self._db)
         except TimeLimitExceeded:

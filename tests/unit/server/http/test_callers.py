@@ -88,6 +88,7 @@ def test_the_caller_is_the_right_most_hop_that_is_not_a_trusted_proxy(
 
 def test_the_scheme_is_believed_from_a_trusted_proxy_only() -> None:
     assert _resolve(["10.0.0.1"], "10.0.0.1", proto="https")[1] == "https"
+    assert _resolve(["10.0.0.1"], "10.0.0.1", proto="wss")[1] == "https"  # what it is, not how
     assert _resolve(["10.0.0.1"], "10.0.0.1", proto="gopher")[1] == "http"
     assert _resolve(["10.0.0.1"], "10.0.0.2", proto="https")[1] == "http"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ from wsproto.events import (
 
 from docgraph.exchange import Answer, Body, Exchange, Socket, Takeover, Upgrade
 from docgraph.observe.events import RequestFinished
+from docgraph.runtime.sections import Core
 from docgraph.server.http.state import build_state
 from docgraph.server.http.websocket import MAX_MESSAGE, PING_INTERVAL, PING_TIMEOUT
 from docgraph.server.settings import ServerSettings
@@ -35,8 +36,8 @@ pytestmark = pytest.mark.anyio
 class Client:
     """The client's side of a WebSocket in memory."""
 
-    def __init__(self, handler: Handler) -> None:
-        self.peer = Peer(build_state(App(handler), ServerSettings()))
+    def __init__(self, handler: Handler, settings: ServerSettings | None = None) -> None:
+        self.peer = Peer(build_state(App(handler), settings or ServerSettings()))
         self._frames = WSConnection(ConnectionType.CLIENT)
         self._read = 0
 
@@ -52,11 +53,12 @@ class Client:
     def send(self, *events: Event) -> None:
         self.peer.send(b"".join(self._frames.send(event) for event in events))
 
-    def shake_hands(self, more: bytes = b"") -> None:
-        self.peer.send(self._frames.send(Request(host="test", target="/ws")) + more)
+    def shake_hands(self, more: bytes = b"", headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        request = Request(host="test", target="/ws", extra_headers=[*headers])
+        self.peer.send(self._frames.send(request) + more)
 
-    async def open(self) -> AcceptConnection:
-        self.shake_hands()
+    async def open(self, *headers: tuple[bytes, bytes]) -> AcceptConnection:
+        self.shake_hands(headers=headers)
         accepted = await self.read()
         assert isinstance(accepted, AcceptConnection)
         return accepted
@@ -91,6 +93,24 @@ async def _echo(socket: Socket) -> None:
 
 async def _refuse(exchange: Exchange) -> Answer:
     return Body(401, headers=[("WWW-Authenticate", "Basic")])
+
+
+@pytest.mark.parametrize(
+    ("claimed", "scheme"), [(b"http", "ws"), (b"https", "wss"), (b"ws", "ws"), (b"wss", "wss")]
+)
+async def test_a_websocket_behind_a_proxy_is_one_whatever_the_proxy_calls_it(
+    claimed: bytes, scheme: str
+) -> None:
+    seen = []
+
+    async def answer(exchange: Exchange) -> Answer:
+        seen.append(exchange.request.connection.scheme)
+        return Upgrade(_echo)
+
+    trusting = ServerSettings(core=Core(trusted_proxies=["127.0.0.1"]))
+    await Client(answer, trusting).open((b"X-Forwarded-Proto", claimed))
+
+    assert seen == [scheme]
 
 
 async def test_a_websocket_is_accepted_and_handed_to_its_handler() -> None:
