@@ -14,14 +14,16 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Final
 
+from docgraph import __version__
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Exchange
 from docgraph.exchange.pages import Pages
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.service import build_desk
-from docgraph.observe import emit
+from docgraph.observe import emit, otel
 from docgraph.observe.events import ConfigWarning, PluginLoaded
+from docgraph.observe.sections import Otel
 from docgraph.plugins import PluginSet, assemble, is_enabled
 from docgraph.plugins.kinds import Initializer, Interceptor, Kind, Point
 from docgraph.rest.sections import Mongo
@@ -60,6 +62,7 @@ class Docgraph:
     async def startup(self) -> None:
         """Make ready to answer; a database that is away does not keep us from it."""
         try:
+            self._open_traces()
             await self.open()
             self._pipeline = self._build_pipeline()
             self._emit_loaded()
@@ -71,6 +74,13 @@ class Docgraph:
             self._tried.append(tried)
             self._tasks.start(name, partial(self._initialize, initializer, tried))
         self._tasks.start("event-loop", watch_loop)
+
+    def _open_traces(self) -> None:
+        """Last to be closed: the spans of all that happens before are sent."""
+        options = self._prepared.config.get(Otel)
+        if otel.is_wanted(options) and options.traces:
+            traces = otel.load("traces").Traces(options, self._instance.secret("otel"), __version__)
+            self._stack.push_async_callback(traces.close)
 
     async def contact_database(self) -> str:
         """Return when the first request will find everything there, or it is known why not.

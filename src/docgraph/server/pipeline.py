@@ -103,6 +103,7 @@ class Pipeline:
         exchange.request.pages = self._pages
         if route is not None:
             exchange.service = route.service.name
+            exchange.route = route.prefix
             exchange.request.body_limit = route.service.max_body_size
         exchange.deadline = self._bounds.find_deadline(exchange, route)
         exchange.admission = self
