@@ -62,7 +62,7 @@ class Docgraph:
     async def startup(self) -> None:
         """Make ready to answer; a database that is away does not keep us from it."""
         try:
-            self._open_traces()
+            await self._open_traces()
             await self.open()
             self._pipeline = self._build_pipeline()
             self._emit_loaded()
@@ -75,11 +75,12 @@ class Docgraph:
             self._tasks.start(name, partial(self._initialize, initializer, tried))
         self._tasks.start("event-loop", watch_loop)
 
-    def _open_traces(self) -> None:
+    async def _open_traces(self) -> None:
         """Last to be closed: the spans of all that happens before are sent."""
-        options = self._prepared.config.get(Otel)
+        options, instance = self._prepared.config.get(Otel), self._instance.secret("otel")
         if otel.is_wanted(options) and options.traces:
-            traces = otel.load("traces").Traces(options, self._instance.secret("otel"), __version__)
+            # Its libraries are many files, and wait for threads of their own.
+            traces = await asyncio.to_thread(_build_traces, options, instance)
             self._stack.push_async_callback(traces.close)
 
     async def contact_database(self) -> str:
@@ -205,3 +206,7 @@ class Docgraph:
         for one in self._prepared.found:
             if is_enabled(one, self._prepared.config.sections):
                 emit(PluginLoaded(one.name, one.plugin.kind, one.origin))
+
+
+def _build_traces(options: Otel, instance: bytes) -> Any:
+    return otel.load("traces").Traces(options, instance, __version__)
