@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from docgraph.observe.events import CollectorFound, CollectorLost, RequestFinished
 from tests.collector import CLIENT, ERROR, REMOTE, SERVER, Collector, Span, collecting
 from tests.http.harness import (
     Document,
@@ -19,11 +18,11 @@ from tests.http.harness import (
     eventually,
     failing,
     identity,
-    listening,
 )
 from tests.http.hosts import module_application
-from tests.http.rest_harness import Api, serving
+from tests.http.rest_harness import Api
 from tests.http.stream_harness import listen
+from tests.http.trace_harness import new_trace, tracing
 
 pytestmark = pytest.mark.anyio
 
@@ -34,21 +33,6 @@ type Book { title: String author: Author }
 type Author { name: String }
 """
 ASK = "query Shelf($t: String) { books(title: $t) { title author { name } } }"
-# Rules are read from the database now and then, by whichever request comes.
-QUIET: Document = {"dbAclAuthorizer": {"enabled": False}, "logging": {"slow-operation-ms": 0}}
-
-
-@asynccontextmanager
-async def tracing(
-    mongo: Mongo, uri: str, address: str, *settings: Document, **otel: Any
-) -> AsyncIterator[Api]:
-    """An application that sends its spans at once to a collector at that address."""
-    own: Document = {"otel": {"enabled": True, "endpoint": address, **otel}}
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
-        environment.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "2")
-        async with serving(mongo, uri, own, QUIET, *settings) as api:
-            yield api
 
 
 class Traced:
@@ -78,10 +62,6 @@ class Traced:
 
     async def find(self, trace: str) -> list[Span]:
         return await eventually(lambda: self.collector.of(trace))
-
-
-def new_trace() -> str:
-    return secrets.token_hex(16)
 
 
 def split(spans: list[Span]) -> tuple[Span, list[Span]]:
@@ -325,71 +305,3 @@ async def test_a_caller_who_does_not_record_is_not_recorded(traced: Traced) -> N
     await traced.ask()  # whatever came before it has been sent
 
     assert all(one.trace != trace for one in traced.collector.spans)
-
-
-# --- options --------------------------------------------------------------------------------------
-
-
-async def test_callers_who_are_not_trusted_begin_no_trace_and_none_is_recorded_by_a_ratio_of_0(
-    mongo_client: Mongo, mongo_uri: str
-) -> None:
-    trace = new_trace()
-    headers = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
-    with collecting() as collector, listening(RequestFinished) as finished:
-        suspicious: Document = {"trust-incoming": False, "sample-ratio": 0}
-        async with tracing(mongo_client, mongo_uri, collector.address, **suspicious) as api:
-            await api.send("GET", "/things", headers=headers)
-
-    assert finished[-1].trace is not None
-    assert finished[-1].trace.id != trace
-    assert collector.spans == []
-
-
-async def test_what_waits_is_sent_before_the_end(mongo_client: Mongo, mongo_uri: str) -> None:
-    trace = new_trace()
-    with collecting() as collector:
-        named = {"service-name": "books", "headers": {"authorization": "Bearer s3cret"}}
-        async with tracing(mongo_client, mongo_uri, collector.address, **named) as api:
-            headers = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
-            await api.send("GET", "/things", headers=headers)
-
-    assert collector.of(trace)[0].resource["service.name"] == "books"
-    assert collector.headers[0]["authorization"] == "Bearer s3cret"
-
-
-async def test_a_collector_that_is_away_is_told_of_once_and_when_it_is_back(
-    mongo_client: Mongo, mongo_uri: str
-) -> None:
-    with collecting() as collector, listening(CollectorLost) as lost:
-        collector.status = 400  # refuses, and is not asked again
-        with listening(CollectorFound) as found:
-            async with tracing(mongo_client, mongo_uri, collector.address) as api:
-                for _ in range(3):
-                    assert (await api.send("GET", "/things")).status == 200
-                    await eventually(lambda: lost)
-                collector.status = 200
-                await api.send("GET", "/things")
-                await eventually(lambda: found or not collector.spans)
-                await api.send("GET", "/things")
-                await eventually(lambda: found)
-
-    assert [(one.signal, one.endpoint) for one in lost] == [
-        ("traces", f"{collector.address}/v1/traces")
-    ]
-    assert "400" in lost[0].reason
-    assert [one.signal for one in found] == ["traces"]
-    assert collector.spans
-
-
-async def test_nobody_waits_for_a_collector_that_is_not_there(
-    mongo_client: Mongo, mongo_uri: str
-) -> None:
-    async with tracing(mongo_client, mongo_uri, "http://127.0.0.1:9") as api:
-        with listening(CollectorLost) as lost:
-            for _ in range(20):
-                assert (await api.send("GET", "/things")).status == 200
-            await eventually(lambda: lost)
-            assert (await api.send("GET", "/things")).status == 200
-
-    assert len(lost) == 1
-    assert "refused" in lost[0].reason
