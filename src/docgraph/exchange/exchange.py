@@ -90,6 +90,7 @@ class Exchange:
     started: float = field(default_factory=time.perf_counter)
     deadline: Deadline = _NO_DEADLINE
     service: str = ""
+    route: tuple[str, ...] | None = None  # the segments that the service is bound to
     app: str = ""  # the GraphQL app, where one was asked
     operation: str = ""  # the stored operation of the app, where one was named
     error: str = ""  # the code of the error that became the answer

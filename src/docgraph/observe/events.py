@@ -9,6 +9,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from docgraph.observe.command_events import (  # noqa: F401 - part of the list
+    CommandFinished,
+    QueryFailed,
+    SlowOperation,
+)
 from docgraph.observe.event import Event, Level
 from docgraph.observe.stream_events import (  # noqa: F401 - part of the list
     StreamClient,
@@ -16,6 +21,12 @@ from docgraph.observe.stream_events import (  # noqa: F401 - part of the list
     StreamFailed,
     StreamTold,
 )
+from docgraph.observe.trace_events import (  # noqa: F401 - part of the list
+    CollectorFound,
+    CollectorLost,
+    StreamBegun,
+)
+from docgraph.observe.tracing import RequestTrace
 
 # --- server and workers ---------------------------------------------------------------------------
 
@@ -105,6 +116,7 @@ class RequestFinished(Event, frozen=True):
     error: str = ""
     aborted: bool = False  # the client was gone before the answer was out
     endless: bool = False  # the answer was a stream, which lasts for as long as its client likes
+    trace: RequestTrace | None = None
 
 
 class RequestRefused(Event, frozen=True):
@@ -131,52 +143,6 @@ class RequestFailed(Event, frozen=True):
 
 
 # --- database -------------------------------------------------------------------------------------
-
-
-class CommandFinished(Event, frozen=True):
-    """One database command; `app`, `operation` and `field` say which part of a query sent it."""
-
-    level: ClassVar[Level] = Level.DEBUG
-    command: str
-    db: str
-    collection: str
-    duration: float  # seconds
-    ok: bool
-    request_id: str = ""
-    app: str = ""
-    operation: str = ""
-    field: str = ""
-    error: str = ""  # the stable code of the error, never the database's text
-
-
-class QueryFailed(Event, frozen=True):
-    """The database's own words about a query that it did not answer; the caller was told `id`."""
-
-    level: ClassVar[Level] = Level.WARNING
-    id: str
-    request_id: str
-    code: str  # of the error that the caller was told instead
-    reason: str
-    app: str = ""
-    field: str = ""
-
-
-class SlowOperation(Event, frozen=True):
-    """A GraphQL operation took longer than `logging.slow-operation-ms`; names and counts only.
-
-    `plan` are its commands by field, the slowest first.
-    """
-
-    level: ClassVar[Level] = Level.WARNING
-    request_id: str
-    app: str
-    operation: str
-    duration: float  # seconds
-    commands: int
-    documents: int
-    plan: tuple[str, ...]
-    account: str = ""
-    error: str = ""  # the stable code of the error that ended it
 
 
 class ToolCalled(Event, frozen=True):

@@ -27,11 +27,13 @@ from docgraph.observe.exclusion import Exclusion
 from docgraph.observe.faults import render_error, render_traceback
 from docgraph.observe.sections import Logging
 from docgraph.observe.text import are_plain, clean_text
+from docgraph.observe.tracing import current
 from docgraph.observe.writer import Writer
 
 __all__ = ["Log", "open_log"]
 
 STDERR = 2
+_OF_TRACES = ("place", "trace")
 MAX_ITEMS = 20  # of a list in a field
 _METHODS = {
     Level.DEBUG: "debug",
@@ -87,7 +89,10 @@ class Log:
             if self._options.requests and not self._excluded.covers(event.path):
                 self._writer.put(partial(self._render_request, event, time()))
         elif self._options.requests or not isinstance(event, RequestRefused):
-            self._methods[event.level](event.name, **_fields(event))
+            fields = _fields(event)
+            if (trace := current.get()) is not None:
+                fields["trace_id"] = trace.id
+            self._methods[event.level](event.name, **fields)
 
     def _is_shown(self, kind: type[Event]) -> bool:
         is_wanted = kind.level is not Level.SILENT and kind not in self._besides
@@ -145,6 +150,8 @@ def _request_fields(event: RequestFinished, now: float, limit: int) -> dict[str,
         fields["aborted"] = True
     if event.endless:
         fields["endless"] = True
+    if event.trace is not None:
+        fields["trace_id"] = event.trace.id
     return fields
 
 
@@ -157,6 +164,8 @@ def _fields(event: Event) -> dict[str, Any]:
             fields["duration_ms"] = round(value * 1000, 3)
         elif name == "event":  # the name of the line itself is called so
             fields["about"] = value
+        elif name in _OF_TRACES:
+            pass  # every line of a request has the id of its trace
         elif value not in ("", None, ()):
             fields[name] = value
     return fields

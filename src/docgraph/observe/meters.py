@@ -21,16 +21,17 @@ from prometheus_client import (
     generate_latest,
 )
 from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from docgraph.observe import events, stream_events
+from docgraph.observe import command_events, events, stream_events
 from docgraph.observe.bus import subscribe, unsubscribe
 from docgraph.observe.event import Event
+from docgraph.observe.methods import METHODS
 from docgraph.observe.tallies import Labels, Tallies, Tally
 
 __all__ = ["METRICS", "Meters", "mark_process_dead"]
 
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 MAX_CHILDREN = 1000  # combinations of labels of one metric
 BULK = 100  # requests that are added up together: many at a time cost less each
@@ -268,6 +269,11 @@ class Meters:
         self._flush()
         return generate_latest(self._registry)
 
+    def collect(self) -> Iterator[Family]:
+        """All metrics, as families of samples. With several processes this reads their files."""
+        self._flush()
+        return iter(self._registry.collect())
+
     def close(self) -> None:
         """Stop counting."""
         unsubscribe(self.count)
@@ -280,7 +286,7 @@ class Meters:
             events.RequestFinished: self._count_request,
             events.RequestRefused: self._counter("docgraph_http_refused_total", "status"),
             events.RequestFailed: self._counter("docgraph_http_failures_total", "service"),
-            events.CommandFinished: self._count_command,
+            command_events.CommandFinished: self._count_command,
             events.DatabaseLost: lambda event: self._metrics["docgraph_database_up"].set(0),
             events.DatabaseRefused: lambda event: self._metrics["docgraph_database_up"].set(0),
             events.DatabaseFound: lambda event: self._metrics["docgraph_database_up"].set(1),
@@ -352,7 +358,7 @@ class Meters:
         counted.of(*names, str(event.status)).inc()
         self._rare["docgraph_graphql_operation_duration_seconds"].of(*names).observe(event.duration)
 
-    def _count_command(self, event: events.CommandFinished) -> None:
+    def _count_command(self, event: command_events.CommandFinished) -> None:
         labels = (event.command, "true" if event.ok else "false")
         self._commands.add(labels, event.duration)
         if self._shared:

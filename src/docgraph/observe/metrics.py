@@ -12,15 +12,19 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric as Family
+
     from docgraph.observe.meters import Meters
 
 __all__ = [
     "CONTENT_TYPE",
     "close_metrics",
+    "collect",
     "forget_process",
     "join_multiprocess",
     "open_metrics",
@@ -73,6 +77,11 @@ def forget_process(pid: int) -> None:
         from docgraph.observe.meters import mark_process_dead
 
         mark_process_dead(pid)  # type: ignore[no-untyped-call]
+
+
+def collect() -> Iterator[Family]:
+    """All metrics as they are now; nothing before `open_metrics`. As slow as `render`."""
+    return iter(()) if _meters is None else _meters.collect()
 
 
 def render() -> bytes:

@@ -1,14 +1,25 @@
-"""What the log is asked for: `logging`."""
+"""What the log is asked for (`logging`), and what is told to a collector (`otel`)."""
 
 from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
+import msgspec
 from msgspec import Meta
 
-from docgraph.config.section import Milliseconds, Section, Size
+from docgraph.config.section import Milliseconds, Name, Section, Size
 
-__all__ = ["Logging"]
+__all__ = ["Logging", "Otel"]
+
+CollectorAddress = Annotated[
+    str,
+    Meta(
+        pattern=r"^https?://[^\s/?#]+(/[^\s?#]*)?\Z",
+        extra={"form": "an address that begins with 'http://' or 'https://'"},
+    ),
+]
+
+Interval = Annotated[int, Meta(ge=100, le=86_400_000, extra={"unit": "ms"})]
 
 
 class Logging(Section, frozen=True):
@@ -47,3 +58,62 @@ class Logging(Section, frozen=True):
     max_field_size: Annotated[
         Size, Meta(description="longest value in a log line; the rest is cut")
     ] = 1024
+
+
+class Otel(Section, frozen=True):
+    """Traces and metrics by OTLP over HTTP to a collector of OpenTelemetry; needs the extra `otel`.
+
+    What is not set here is read of the standard variables of the environment (`OTEL_…`).
+    """
+
+    section_name: ClassVar[str] = "otel"
+    enabled: Annotated[bool, Meta(description="whether anything is sent to a collector")] = False
+    endpoint: Annotated[
+        CollectorAddress | None,
+        Meta(
+            description="base address of the collector, to which `/v1/traces` and `/v1/metrics` "
+            "are added; else `OTEL_EXPORTER_OTLP_ENDPOINT`, else `http://localhost:4318`"
+        ),
+    ] = None
+    headers: Annotated[
+        dict[str, str],
+        Meta(
+            description="headers of every message to the collector, such as `authorization`; "
+            "else `OTEL_EXPORTER_OTLP_HEADERS`",
+            extra={"secret": True},
+        ),
+    ] = msgspec.field(default_factory=dict)
+    service_name: Annotated[
+        Name | None,
+        Meta(
+            description="`service.name` of everything that is sent; else `OTEL_SERVICE_NAME`, "
+            "else `docgraph`"
+        ),
+    ] = None
+    traces: Annotated[
+        bool, Meta(description="one span for each request and for each command to the database")
+    ] = True
+    metrics: Annotated[bool, Meta(description="the numbers of `/metrics`")] = True
+    sample_ratio: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="share of the traces that are recorded, of those that begin here; a trace "
+            "that a caller has begun is recorded if the caller says so (`traceparent`)",
+        ),
+    ] = 1.0
+    trust_incoming: Annotated[
+        bool,
+        Meta(
+            description="continue the traces of callers; else each request begins its own, and "
+            "no caller decides whether it is recorded"
+        ),
+    ] = True
+    interval_ms: Annotated[
+        Interval | None,
+        Meta(
+            description="time between two messages of metrics; else "
+            "`OTEL_METRIC_EXPORT_INTERVAL`, else one minute"
+        ),
+    ] = None

@@ -14,14 +14,16 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Final
 
+from docgraph import __version__
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Exchange
 from docgraph.exchange.pages import Pages
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.service import build_desk
-from docgraph.observe import emit
+from docgraph.observe import emit, otel
 from docgraph.observe.events import ConfigWarning, PluginLoaded
+from docgraph.observe.sections import Otel
 from docgraph.plugins import PluginSet, assemble, is_enabled
 from docgraph.plugins.kinds import Initializer, Interceptor, Kind, Point
 from docgraph.rest.sections import Mongo
@@ -61,6 +63,7 @@ class Docgraph:
     async def startup(self) -> None:
         """Make ready to answer; a database that is away does not keep us from it."""
         try:
+            await self._open_traces()
             await self.open()
             self._pipeline = self._build_pipeline()
             self._emit_loaded()
@@ -72,6 +75,14 @@ class Docgraph:
             self._tried.append(tried)
             self._tasks.start(name, partial(self._initialize, initializer, tried))
         self._tasks.start("event-loop", watch_loop)
+
+    async def _open_traces(self) -> None:
+        """Last to be closed: the spans of all that happens before are sent."""
+        options, instance = self._prepared.config.get(Otel), self._instance.secret("otel")
+        if otel.is_wanted(options) and options.traces:
+            # Its libraries are many files, and wait for threads of their own.
+            traces = await asyncio.to_thread(_build_traces, options, instance)
+            self._stack.push_async_callback(traces.close)
 
     async def contact_database(self) -> str:
         """Return when the first request will find everything there, or it is known why not.
@@ -196,3 +207,7 @@ class Docgraph:
         for one in self._prepared.found:
             if is_enabled(one, self._prepared.config.sections):
                 emit(PluginLoaded(one.name, one.plugin.kind, one.origin))
+
+
+def _build_traces(options: Otel, instance: bytes) -> Any:
+    return otel.load("traces").Traces(options, instance, __version__)

@@ -32,7 +32,7 @@ from docgraph.console.sections import Console
 from docgraph.events.sections import Events
 from docgraph.graphql.sections import GraphAppsInitializer, GraphAppsUpdater, Graphql
 from docgraph.mcp.sections import Mcp
-from docgraph.observe.sections import Logging
+from docgraph.observe.sections import Logging, Otel
 from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.rest.sections import Mongo
 from docgraph.runtime.sections import Core, Cors
@@ -51,6 +51,7 @@ _IN_ORDER: Final[tuple[type[Section], ...]] = (
     ConnectionOptions,
     Cors,
     Logging,
+    Otel,
     MClient,
     Mongo,
     Batch,

@@ -115,6 +115,7 @@ class Pipeline:
         exchange.admission = self
         if route is not None:
             exchange.service = route.service.name
+            exchange.route = route.prefix
             exchange.request.body_limit = route.service.max_body_size
         if not exchange.is_entry:  # those have the time, and the reading, of their batch
             exchange.request.parser = self._parser

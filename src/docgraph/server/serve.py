@@ -15,7 +15,8 @@ from docgraph.exchange.errors import (
     Unauthenticated,
 )
 from docgraph.observe import emit
-from docgraph.observe.events import QueryFailed, RequestFailed
+from docgraph.observe.command_events import QueryFailed
+from docgraph.observe.events import RequestFailed
 from docgraph.observe.faults import render_cause
 from docgraph.plugins.kinds import Service
 from docgraph.server.answers import check_answer

@@ -12,8 +12,9 @@ from docgraph.exchange.data import Document, WriteConcern
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import NotFound
 from docgraph.exchange.exchange import Exchange
-from docgraph.store.driver.command import Commands, Observed
+from docgraph.store.driver.command import Commands
 from docgraph.store.driver.concerns import choose_concern
+from docgraph.store.driver.observed import Observed
 from docgraph.store.driver.pinned import pinned
 from docgraph.store.guard.indexing import check_index, check_index_under
 from docgraph.store.guard.stages import check_filter

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from docgraph.exchange.data import Consistency, Document
@@ -24,8 +25,9 @@ from docgraph.exchange.errors import (
     TimeLimitExceeded,
 )
 from docgraph.runtime import Generations
-from docgraph.store.driver.command import Commands, Observed
+from docgraph.store.driver.command import Commands
 from docgraph.store.driver.concerns import choose_preference
+from docgraph.store.driver.observed import Observed
 from docgraph.store.driver.pinned import FoundCollection, find_collection
 from docgraph.store.driver.portions import Take
 from docgraph.store.mounts import is_reserved_collection, is_reserved_database
@@ -72,7 +74,7 @@ class Catalog:
             return known[1]
         check_namespace(db, collection)
         found = await self._run(
-            db, "listCollections", lambda: find_collection(self._client, *key), deadline
+            db, "listCollections", partial(find_collection, self._client, *key), deadline
         )
         if found is None:
             self._known.pop(key, None)
@@ -130,11 +132,12 @@ class Catalog:
         return await self._run(db, "listCollections", database.list_collection_names, deadline)
 
     async def _run(
-        self, db: str, command: str, work: Callable[[], Awaitable[T]], deadline: Deadline
+        self, db: str, command: str, work: Callable[..., Awaitable[T]], deadline: Deadline
     ) -> T:
         seconds = self._commands.budget(deadline)
-        with Observed(db, {command: ""}):
-            return await self._commands.within(seconds, work, deadline)
+        with Observed(db, {command: ""}) as seen:
+            send = partial(work, comment=seen.comment)
+            return await self._commands.within(seconds, send, deadline)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,9 @@ from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError, Overloaded, StoreUnavailable, TimeLimitExceeded
 from docgraph.runtime.cache import LoadingCache, close_all
-from docgraph.store.driver.command import Commands, Observed
+from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import unreachable
+from docgraph.store.driver.observed import Observed
 from docgraph.store.explain import read_plan
 from docgraph.store.names import check_namespace
 
@@ -128,9 +129,12 @@ class Facts:
         database = self._commands.client.get_database(db)
         seconds = self._commands.budget(Deadline.after_ms(_PATIENCE_MS))
         try:
-            with Observed(db, {"listCollections": ""}):
+            with Observed(db, {"listCollections": ""}) as seen:
                 names = await self._commands.within(
-                    seconds, lambda: database.list_collection_names(filter={"name": collection})
+                    seconds,
+                    lambda: database.list_collection_names(
+                        filter={"name": collection}, comment=seen.comment
+                    ),
                 )
         except DocgraphError:
             return None

@@ -9,8 +9,9 @@ from typing import Any
 from pymongo import IndexModel
 
 from docgraph.exchange.deadline import Deadline
-from docgraph.store.driver.command import Commands, Observed
+from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import CollectionGone
+from docgraph.store.driver.observed import Observed
 from docgraph.store.driver.pinned import find_collection, pinned
 from docgraph.store.names import check_namespace
 
@@ -33,9 +34,10 @@ async def ensure_index(
     if create:
         await _create(commands, namespace, index, deadline)
         return
-    with Observed(db, {"listCollections": ""}):
+    with Observed(db, {"listCollections": ""}) as seen:
         found = await commands.within(
-            commands.budget(deadline), lambda: find_collection(commands.client, db, collection)
+            commands.budget(deadline),
+            lambda: find_collection(commands.client, db, collection, seen.comment),
         )
     if found is None:
         return
@@ -55,7 +57,7 @@ async def _create(
 
     async def run() -> None:
         async with pinned(commands.client, collection_id) as session:
-            await target.create_indexes([index], session=session)
+            await target.create_indexes([index], session=session, comment=seen.comment)
 
-    with Observed(db, {"createIndexes": collection}):
+    with Observed(db, {"createIndexes": collection}) as seen:
         await commands.within(commands.budget(deadline), run, writing=True)

@@ -17,7 +17,8 @@ from docgraph.exchange.errors import (
     TimeLimitExceeded,
 )
 from docgraph.store.driver.client import Client
-from docgraph.store.driver.command import Commands, Observed
+from docgraph.store.driver.command import Commands
+from docgraph.store.driver.observed import Observed
 from docgraph.store.guard.event_ids import check_ids_unread
 from docgraph.store.guard.events import admit_found, guard_database, hide_in_events
 from docgraph.store.guard.rows import Guard, Key, Rows, Shield
@@ -157,10 +158,12 @@ class Watching:
         database = self.client.get_database(db)
 
         async def read() -> Sequence[Mapping[str, Any]]:
-            cursor = await database.list_collections(filter={"name": collection})
+            cursor = await database.list_collections(
+                filter={"name": collection}, comment=seen.comment
+            )
             return await cursor.to_list()
 
-        with Observed(db, {"listCollections": ""}):
+        with Observed(db, {"listCollections": ""}) as seen:
             seconds = self._commands.budget(deadline)
             found = await self._commands.within(seconds, read, deadline)
         if not found:

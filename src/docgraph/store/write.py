@@ -43,9 +43,10 @@ from docgraph.exchange.errors import (
     OutcomeUnknown,
     QueryError,
 )
-from docgraph.store.driver.command import Commands, Observed
+from docgraph.store.driver.command import Commands
 from docgraph.store.driver.concerns import MAJORITY, choose_concern
 from docgraph.store.driver.errors import explain, find_unconfirmed, is_collection_gone
+from docgraph.store.driver.observed import Observed
 from docgraph.store.driver.pinned import pinned
 from docgraph.store.driver.salvage import is_readable, is_readable_name
 from docgraph.store.transactions.transaction import OpenTransaction
@@ -60,6 +61,7 @@ __all__ = [
 ]
 
 Session = AsyncClientSession | None
+Comment = Document | None
 
 _MAJORITY = WriteConcern(MAJORITY)
 _EXISTS = 48  # NamespaceExists
@@ -94,9 +96,9 @@ async def execute_in(
 
     async def run() -> WriteResult:
         with pymongo.timeout(seconds), transaction.pin.to(write.collection_id):
-            return await runner(target, write, transaction.session)
+            return await runner(target, write, transaction.session, seen.comment)
 
-    with Observed(db, {str(write.kind): collection}), transaction.watched():
+    with Observed(db, {str(write.kind): collection}) as seen, transaction.watched():
         result = await commands.within(seconds, run, deadline, writing=True)
     if result.failures:
         transaction.end()
@@ -120,9 +122,9 @@ async def execute(
         # Writes have no option for the time on the server; the driver derives it from this.
         with pymongo.timeout(seconds):
             async with pinned(commands.client, write.collection_id) as session:
-                return await _RUNNERS[write.kind](target, write, session)
+                return await _RUNNERS[write.kind](target, write, session, seen.comment)
 
-    with Observed(db, {str(write.kind): collection}):
+    with Observed(db, {str(write.kind): collection}) as seen:
         try:
             return await commands.within(seconds, run, deadline, writing=True)
         except DocgraphError as error:
@@ -197,14 +199,16 @@ def _check_identified(documents: Sequence[Document]) -> None:
         raise QueryError("each of several replacements needs an _id")
 
 
-async def _insert(target: AsyncCollection[Document], write: Write, session: Session) -> WriteResult:
+async def _insert(
+    target: AsyncCollection[Document], write: Write, session: Session, comment: Comment
+) -> WriteResult:
     documents = [_with_id(document) for document in write.documents]
     ids = [document["_id"] for document in documents]
     if len(documents) == 1 and write.ordered:
-        await target.insert_one(documents[0], session=session)
+        await target.insert_one(documents[0], session=session, comment=comment)
         return WriteResult(inserted=tuple(ids))
     try:
-        await target.insert_many(documents, ordered=write.ordered, session=session)
+        await target.insert_many(documents, ordered=write.ordered, session=session, comment=comment)
     except BulkWriteError as error:
         failures = _failures(error)
         done = _done(ids, failures, write.ordered)
@@ -213,16 +217,19 @@ async def _insert(target: AsyncCollection[Document], write: Write, session: Sess
 
 
 async def _replace(
-    target: AsyncCollection[Document], write: Write, session: Session
+    target: AsyncCollection[Document], write: Write, session: Session, comment: Comment
 ) -> WriteResult:
     if len(write.documents) > 1 or not write.ordered:
-        return await _replace_many(target, write, session)
+        return await _replace_many(target, write, session, comment)
     (document,) = write.documents
     filter = _find_replaced(document, write)
     if kept := _find_kept(document, write.applied or {}):
         pipeline = _keep(document, kept)
-        return _changed(await target.update_one(filter, pipeline, session=session))
-    result = await target.replace_one(filter, document, upsert=write.upsert, session=session)
+        result = await target.update_one(filter, pipeline, session=session, comment=comment)
+        return _changed(result)
+    result = await target.replace_one(
+        filter, document, upsert=write.upsert, session=session, comment=comment
+    )
     return _changed(result)
 
 
@@ -264,39 +271,57 @@ def _find_replaced(document: Document, write: Write) -> Mapping[str, Any]:
 
 
 async def _replace_many(
-    target: AsyncCollection[Document], write: Write, session: Session
+    target: AsyncCollection[Document], write: Write, session: Session, comment: Comment
 ) -> WriteResult:
     requests = [
         ReplaceOne(_find_replaced(document, write), document, write.upsert)
         for document in write.documents
     ]
     try:
-        done = await target.bulk_write(requests, ordered=write.ordered, session=session)
+        done = await target.bulk_write(
+            requests, ordered=write.ordered, session=session, comment=comment
+        )
     except BulkWriteError as error:
         result = _bulk_result(error.details, _failures(error))
         return replace(result, warnings=_find_warnings(error))
     return _bulk_result(done.bulk_api_result, ())
 
 
-async def _update(target: AsyncCollection[Document], write: Write, session: Session) -> WriteResult:
+async def _update(
+    target: AsyncCollection[Document], write: Write, session: Session, comment: Comment
+) -> WriteResult:
     run = target.update_many if write.many else target.update_one
-    result = await run(write.filter, updates_of(write) or {}, upsert=write.upsert, session=session)
+    result = await run(
+        write.filter,
+        updates_of(write) or {},
+        upsert=write.upsert,
+        session=session,
+        comment=comment,
+    )
     return _changed(result)
 
 
-async def _delete(target: AsyncCollection[Document], write: Write, session: Session) -> WriteResult:
+async def _delete(
+    target: AsyncCollection[Document], write: Write, session: Session, comment: Comment
+) -> WriteResult:
     run = target.delete_many if write.many else target.delete_one
     # Outside of a transaction it goes by the name alone: a delete makes no collection anew.
     in_transaction = session is not None and session.in_transaction
-    result = await run(write.filter, session=session if in_transaction else None)
+    result = await run(write.filter, session=session if in_transaction else None, comment=comment)
     return WriteResult(deleted=result.deleted_count)
 
 
-async def _create(target: AsyncCollection[Document], write: Write, session: Session) -> WriteResult:
+async def _create(
+    target: AsyncCollection[Document], write: Write, session: Session, comment: Comment
+) -> WriteResult:
     """Make the collection; one that is there already is left as it is."""
+    options: dict[str, Any] = {"comment": comment} if comment else {}
     try:
         await target.database.create_collection(
-            target.name, check_exists=False, write_concern=target.write_concern
+            target.name,
+            check_exists=False,
+            write_concern=target.write_concern,
+            **options,
         )
     except OperationFailure as error:
         if error.code != _EXISTS:
@@ -305,8 +330,10 @@ async def _create(target: AsyncCollection[Document], write: Write, session: Sess
     return WriteResult(inserted=(target.name,))
 
 
-async def _drop(target: AsyncCollection[Document], write: Write, session: Session) -> WriteResult:
-    await target.drop()
+async def _drop(
+    target: AsyncCollection[Document], write: Write, session: Session, comment: Comment
+) -> WriteResult:
+    await target.drop(comment=comment)
     return WriteResult(deleted=1)
 
 

@@ -13,6 +13,7 @@ from docgraph.config import Section, decode, show, template
 from docgraph.config.options import walk_options
 from docgraph.config.render import render_value
 from docgraph.graphql.sections import Graphql
+from docgraph.observe.sections import Otel
 from docgraph.runtime.sections import Cors
 from docgraph.server.builtin_sections import SECTIONS
 from docgraph.server.sections import HttpListener
@@ -25,6 +26,19 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "configuration.md"
 def show_text(directory: Path, text: str, sections: dict[str, type[Section]], *sets: str) -> str:
     tree = load_text(directory, text, settings=sets)
     return show(tree, decode(tree, sections))
+
+
+def test_every_value_of_a_secret_mapping_is_masked(tmp_path: Path) -> None:
+    text = """\
+otel:
+  endpoint: https://ada:lovelace@collector:4318
+  headers: {authorization: Bearer xyz, tenant: books}
+"""
+
+    shown = show_text(tmp_path, text, {"otel": Otel})
+
+    assert 'endpoint: "https://ada:********@collector:4318"' in shown
+    assert 'headers: {authorization: "********", tenant: "********"}' in shown
 
 
 def test_show_of_a_small_file(tmp_path: Path) -> None:

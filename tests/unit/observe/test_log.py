@@ -28,6 +28,7 @@ from docgraph.observe.events import (
 )
 from docgraph.observe.log import Log, open_log
 from docgraph.observe.sections import Logging
+from docgraph.observe.tracing import Place, RequestTrace
 
 
 class Session:
@@ -401,5 +402,8 @@ def _example(kind: type[Event]) -> Event:
         "int | None": 1,
         "float | None": 0.5,
         "str | None": None,
+        "Place | None": Place(1, 2),
+        "RequestTrace | None": RequestTrace(Place(1, 2)),
+        "RequestTrace": RequestTrace(Place(1, 2)),
     }
     return kind(**{name: values[kind.__annotations__[name]] for name in kind.__struct_fields__})

@@ -9,7 +9,12 @@ from docgraph.observe.events import EVENTS
 from docgraph.observe.meters import METRICS, SECONDS
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
-RENAMED = {"duration": "duration_ms", "event": "about"}
+RENAMED = {
+    "duration": "duration_ms",
+    "event": "about",
+    "place": "trace_id",
+    "trace": "trace_id",
+}
 
 
 def _read_rows(page: str, first_heading: str) -> dict[str, list[str]]:

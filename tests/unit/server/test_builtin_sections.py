@@ -49,6 +49,17 @@ TABLES: dict[str, dict[str, Any]] = {
         "queue": 256,
     },
     "cors": {"allow-origins": []},
+    "otel": {
+        "enabled": False,
+        "endpoint": None,
+        "headers": {},
+        "service-name": None,
+        "traces": True,
+        "metrics": True,
+        "sample-ratio": 1.0,
+        "trust-incoming": True,
+        "interval-ms": None,
+    },
     "mclient": {
         "connection-string": None,
         "command-ceiling-ms": 300_000,

@@ -13,7 +13,7 @@ from docgraph.exchange import Exchange
 from docgraph.exchange.errors import StoreError
 from docgraph.graphql.errors import Errors, GraphqlError
 from docgraph.observe import emit
-from docgraph.observe.events import QueryFailed
+from docgraph.observe.command_events import QueryFailed
 from docgraph.observe.faults import render_cause
 
 __all__ = ["report_causes", "report_failure"]

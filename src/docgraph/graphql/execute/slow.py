@@ -10,7 +10,7 @@ from docgraph.exchange import DocgraphError
 from docgraph.graphql.execute.result import CommandRecord
 from docgraph.graphql.execute.run import Run
 from docgraph.observe import emit
-from docgraph.observe.events import SlowOperation
+from docgraph.observe.command_events import SlowOperation
 
 __all__ = ["report_if_slow"]
 

@@ -36,6 +36,7 @@ from docgraph.graphql.http.shape import render_error, render_result
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.observe.sections import Logging
+from docgraph.observe.tracing import current
 from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry
@@ -259,6 +260,8 @@ class GraphqlService(Service):
         answers: Answers | None,
     ) -> Ran:
         plan, kept = await self._find(app, request, exchange)
+        if (trace := current.get()) is not None:
+            trace.operation = plan.comment["operation"]
         result = await execute(
             plan,
             store=self._store,

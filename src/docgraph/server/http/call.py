@@ -7,10 +7,11 @@ which order calls are answered, and when the connection ends, is the connection'
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
 from docgraph.exchange import Connection, Headers, Socket
+from docgraph.observe.tracing import RequestTrace
 from docgraph.server.http.framing import RequestHead
 from docgraph.server.http.incoming import Incoming
 from docgraph.server.respond import Head, phrase_of
@@ -72,6 +73,8 @@ class Call:
     is_aborted = False  # the client was gone before the response was out
     is_answered = False
     is_endless = False
+    trace: RequestTrace | None = None
+    on_stream: Callable[[], None] | None = None  # when the response turns out to be one
     _is_bodiless = False  # whatever content there is, the response has none
     _chunked = False
     _left: int | None = None  # bytes of content that are still due
@@ -154,6 +157,8 @@ class Call:
         """Accept the handshake of a WebSocket."""
         self.status = _SWITCHING
         self.is_answered = True
+        if self.on_stream is not None:
+            self.on_stream()
         return self.wire.open_socket(self, head)
 
     def _start(self, head: Head) -> list[bytes]:
@@ -161,6 +166,8 @@ class Call:
             raise RuntimeError("a request has one response")
         self.status = head.status
         self.is_endless = head.is_endless
+        if self.is_endless and self.on_stream is not None:
+            self.on_stream()
         incoming, request = self.incoming, self.request
         if incoming is not None and not incoming.is_complete:
             self.keep_alive = self.keep_alive and incoming.is_drainable

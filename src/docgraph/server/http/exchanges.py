@@ -38,6 +38,8 @@ from docgraph.observe.events import (
     RequestFinished,
     RequestStarted,
 )
+from docgraph.observe.trace_events import StreamBegun
+from docgraph.observe.tracing import RequestTrace, tracing
 from docgraph.runtime import Gate
 from docgraph.server.compress import SMALLEST, check_accepts_compression
 from docgraph.server.http.bridge import Bridge
@@ -47,6 +49,7 @@ from docgraph.server.http.trace import RequestIds
 from docgraph.server.proxies import TrustedProxies
 from docgraph.server.refusals import render_refusal
 from docgraph.server.respond import Responder
+from docgraph.server.route_templates import describe_route
 from docgraph.server.settings import ServerSettings
 
 __all__ = ["Application", "Exchanges"]
@@ -118,6 +121,8 @@ class Exchanges:
     async def _run(self, call: Call) -> None:
         id, trace = self._ids.trace(call.headers.raw)
         exchange, flaw = self._open(call, id)
+        if tracing.sampler is not None:
+            self._begin_trace(call, exchange)
         emit(RequestStarted(id))
         try:
             if flaw is None:
@@ -138,6 +143,22 @@ class Exchanges:
             self._finish(exchange, call)
             call.close()
             self.tasks.discard(call.task)
+
+    # --- traces -----------------------------------------------------------------------------------
+
+    def _begin_trace(self, call: Call, exchange: Exchange) -> None:
+        connection = exchange.request.connection
+        trace = call.trace = tracing.begin(call.headers.raw)
+        trace.scheme, trace.http_version = connection.scheme, connection.http_version
+        call.on_stream = partial(self._begin_stream, call, exchange, trace)
+
+    def _begin_stream(self, call: Call, exchange: Exchange, trace: RequestTrace) -> None:
+        """A stream lasts for hours, and its span is that of the answer that began it."""
+        trace.route = describe_route(exchange)
+        seconds = perf_counter() - exchange.started
+        method, service = exchange.request.method, exchange.service
+        emit(StreamBegun(exchange.id, method, call.status, seconds, service, trace))
+        trace.is_over = True
 
     # --- in ---------------------------------------------------------------------------------------
 
@@ -306,7 +327,9 @@ class Exchanges:
 
     def _finish(self, exchange: Exchange, call: Call) -> None:
         request, account = exchange.request, exchange.account
-        client = request.connection.client
+        client, trace = request.connection.client, call.trace
+        if trace is not None:
+            trace.route, trace.is_over = describe_route(exchange), True
         emit(
             RequestFinished(
                 request_id=exchange.id,
@@ -324,5 +347,6 @@ class Exchanges:
                 error=call.error or exchange.error,
                 aborted=call.is_aborted,
                 endless=call.is_stream,
+                trace=trace,
             )
         )

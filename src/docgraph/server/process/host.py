@@ -16,7 +16,7 @@ from docgraph import __version__
 from docgraph.config import Tree
 from docgraph.embedded.keeper import Keeper
 from docgraph.embedded.mongo import EmbeddedMongo
-from docgraph.observe import Event, leaving_out, metrics, subscribe, unsubscribe
+from docgraph.observe import Event, leaving_out, metrics, otel, subscribe, unsubscribe
 from docgraph.observe.events import (
     DatabaseFound,
     DatabaseLost,
@@ -27,7 +27,7 @@ from docgraph.observe.events import (
     WorkerLost,
 )
 from docgraph.observe.log import Log, open_log
-from docgraph.observe.sections import Logging
+from docgraph.observe.sections import Logging, Otel
 from docgraph.runtime import Instance, create_instance
 from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
@@ -72,6 +72,7 @@ def host(
         with (
             observing(prepared),
             ending.watching(),
+            sending_metrics(prepared, instance),
             manager.hearing_of_stop(),
             marking_stop(instance),
             sharing_disk_state(instance) as on_disk_full,
@@ -199,6 +200,20 @@ def observing(prepared: Prepared) -> Iterator[None]:
         unsubscribe(_forget_lost_worker)
         metrics.close_metrics()
         log.close()
+
+
+@contextmanager
+def sending_metrics(prepared: Prepared, instance: Instance) -> Iterator[None]:
+    """Send the numbers of all processes of the instance to a collector, where that is wanted."""
+    options = prepared.config.get(Otel)
+    if not otel.is_wanted(options) or not options.metrics:
+        yield
+        return
+    sender = otel.load("metrics").MetricsSender(options, instance.secret("otel"), __version__)
+    try:
+        yield
+    finally:
+        sender.close()
 
 
 def _forget_lost_worker(event: Event) -> None:

@@ -6,7 +6,7 @@ connection open. So it is asked to (`killOp`), for the commands that carry the i
 their comment. That takes no rights: everybody may list and end operations of their own, and those
 of other users are not listed.
 
-Writes have no such comment, and are never ended.
+Comments of writes have no such id: they are never ended.
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ message.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -42,8 +41,6 @@ from pymongo.read_preferences import _ServerMode
 from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import AnswerTooLarge, DocgraphError, TimeLimitExceeded
-from docgraph.observe import emit
-from docgraph.observe.events import CommandFinished
 from docgraph.store.driver.abandoned import AbandonedReads
 from docgraph.store.driver.concerns import choose_preference
 from docgraph.store.driver.errors import (
@@ -57,11 +54,12 @@ from docgraph.store.driver.errors import (
 )
 from docgraph.store.driver.fast_path import FastPath, has_free_connection
 from docgraph.store.driver.long_answers import read_again, read_on
+from docgraph.store.driver.observed import Observed
 from docgraph.store.driver.portions import Take, hand_over
 from docgraph.store.driver.salvage import decode_reply
 from docgraph.store.driver.waiting import Waits
 
-__all__ = ["Commands", "Observed"]
+__all__ = ["Commands"]
 
 T = TypeVar("T")
 
@@ -89,23 +87,6 @@ _WORTH_ANOTHER_TRY = frozenset(
         13436,  # NotPrimaryOrSecondary
     }
 )
-
-
-class Observed:
-    """Around a command: says afterwards how it went."""
-
-    __slots__ = ("_command", "_db", "_started")
-
-    def __init__(self, db: str, command: Document) -> None:
-        self._db = db
-        self._command = command
-        self._started = time.perf_counter()
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        emit(_finished(self._db, self._command, time.perf_counter() - self._started, error))
 
 
 class Commands:
@@ -151,7 +132,7 @@ class Commands:
 
         With `take`, that gets them in portions, and none are returned.
         """
-        with Observed(db, command):
+        with Observed(db, command) as seen:
             seconds = self.budget(deadline)
             if seconds is not None:
                 command["maxTimeMS"] = max(1, int(seconds * 1000))
@@ -161,6 +142,8 @@ class Commands:
             if consistency is not None:
                 preference = self._apply(consistency, command)
             database = self._database(db)
+            if take is not None and seen.comment is not None:
+                take = seen.counting(take)
             read = partial(self._read, database, command, preference, one_batch, take)
             try:
                 if (
@@ -168,8 +151,12 @@ class Commands:
                     and seconds != self._ceiling
                     and self._knows_server(preference)
                 ):
-                    return await self._under(deadline, read, preference)
-                return await self.within(seconds, read, deadline, preference=preference)
+                    documents = await self._under(deadline, read, preference)
+                else:
+                    documents = await self.within(seconds, read, deadline, preference=preference)
+                if take is None:
+                    seen.documents = len(documents)
+                return documents
             except (asyncio.CancelledError, TimeLimitExceeded) as error:
                 if not isinstance(error.__cause__, OperationFailure):  # the server ended it itself
                     self._abandoned.add(command, preference)
@@ -302,7 +289,9 @@ class Commands:
         if seconds is not None:
             explain["maxTimeMS"] = max(1, int(seconds * 1000))
         preference = self._read_preference
-        with Observed(db, {"explain": next(iter(command.values()))}):
+        with Observed(db, {"explain": next(iter(command.values()))}) as seen:
+            if seen.comment is not None:
+                explain["comment"] = seen.comment
             reply, _ = await self.within(
                 seconds,
                 lambda: self._send(self._database(db), explain, preference),
@@ -405,28 +394,3 @@ def _is_close(timeout: asyncio.Timeout) -> bool:
     """Whether the time of the server is over and at most the grace is left."""
     end = timeout.when()
     return end is not None and end - asyncio.get_running_loop().time() < 2 * _GRACE
-
-
-def _finished(
-    db: str, command: Document, duration: float, error: BaseException | None
-) -> CommandFinished:
-    name, collection = next(iter(command.items()))
-    comment = command.get("comment")
-    origin: Mapping[str, Any] = comment if type(comment) is dict else {}
-    return CommandFinished(
-        name,
-        db,
-        str(collection),
-        duration,
-        error is None,
-        str(origin.get("request", "")),
-        str(origin.get("app", "")),
-        str(origin.get("operation", "")),
-        str(origin.get("field", "")),
-        "" if error is None else _code_of(error),
-    )
-
-
-def _code_of(error: BaseException) -> str:
-    """What `within` lets through is an error of docgraph, or the cancellation of the caller."""
-    return error.code if isinstance(error, DocgraphError) else "cancelled"

@@ -39,10 +39,10 @@ class FoundCollection:
 
 
 async def find_collection(
-    client: AsyncMongoClient[Document], db: str, name: str
+    client: AsyncMongoClient[Document], db: str, name: str, comment: Document | None = None
 ) -> FoundCollection | None:
     """The collection, or the view, of that name; None when there is none."""
-    cursor = await client.get_database(db).list_collections(filter={"name": name})
+    cursor = await client.get_database(db).list_collections(filter={"name": name}, comment=comment)
     found = await cursor.to_list()
     return FoundCollection(found[0].get("info", {}).get("uuid")) if found else None
 

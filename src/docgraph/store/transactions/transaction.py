@@ -32,9 +32,10 @@ from docgraph.exchange.errors import (
 )
 from docgraph.exchange.exchange import Exchange, Transaction
 from docgraph.store.driver.client import Client
-from docgraph.store.driver.command import Commands, Observed
+from docgraph.store.driver.command import Commands
 from docgraph.store.driver.concerns import MAJORITY
 from docgraph.store.driver.errors import DRIVER_ERRORS, CollectionGone
+from docgraph.store.driver.observed import Observed
 from docgraph.store.driver.pinned import Pin
 from docgraph.store.driver.portions import Take, hand_over
 

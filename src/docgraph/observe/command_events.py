@@ -1,0 +1,58 @@
+"""The part of the closed list of events (`events.py`) that is about commands to the database."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from docgraph.observe.event import Event, Level
+from docgraph.observe.tracing import Place
+
+__all__ = ["CommandFinished", "QueryFailed", "SlowOperation"]
+
+
+class CommandFinished(Event, frozen=True):
+    """One database command; `app`, `operation` and `field` say which part of a query sent it."""
+
+    level: ClassVar[Level] = Level.DEBUG
+    command: str
+    db: str
+    collection: str
+    duration: float  # seconds
+    ok: bool
+    request_id: str = ""
+    app: str = ""
+    operation: str = ""
+    field: str = ""
+    error: str = ""  # the stable code of the error, never the database's text
+    documents: int | None = None  # that were read, where all of them are here
+    place: Place | None = None  # in the trace of the request
+
+
+class QueryFailed(Event, frozen=True):
+    """The database's own words about a query that it did not answer; the caller was told `id`."""
+
+    level: ClassVar[Level] = Level.WARNING
+    id: str
+    request_id: str
+    code: str  # of the error that the caller was told instead
+    reason: str
+    app: str = ""
+    field: str = ""
+
+
+class SlowOperation(Event, frozen=True):
+    """A GraphQL operation took longer than `logging.slow-operation-ms`; names and counts only.
+
+    `plan` are its commands by field, the slowest first.
+    """
+
+    level: ClassVar[Level] = Level.WARNING
+    request_id: str
+    app: str
+    operation: str
+    duration: float  # seconds
+    commands: int
+    documents: int
+    plan: tuple[str, ...]
+    account: str = ""
+    error: str = ""  # the stable code of the error that ended it

@@ -1,0 +1,103 @@
+"""The collector as it is configured, and whether it takes what it is sent.
+
+Libraries log each failed attempt; here that is one event when the collector is lost and one when
+it is found again. What it did not take is dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Final
+from uuid import UUID
+
+from opentelemetry.sdk.resources import (
+    SERVICE_INSTANCE_ID,
+    SERVICE_NAME,
+    SERVICE_VERSION,
+    OTELResourceDetector,
+    Resource,
+)
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from docgraph.config.secrets import mask_connection_string
+from docgraph.observe.bus import emit
+from docgraph.observe.sections import Otel
+from docgraph.observe.trace_events import CollectorFound, CollectorLost
+
+__all__ = ["CLOSE_SECONDS", "Contact", "build_resource", "build_scope", "find_address"]
+
+CLOSE_SECONDS: Final = 2.0  # that the end of the process waits for what was not sent yet
+_DEFAULT: Final = "http://localhost:4318"
+_BASE: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
+_LIBRARY: Final = logging.getLogger("opentelemetry")
+
+
+def find_address(options: Otel, signal: str) -> str:
+    """Where `traces` or `metrics` are sent: our options, else the variables of the standard."""
+    if options.endpoint is None:
+        given = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT", "").strip()
+        if given:
+            return given
+    base = options.endpoint or os.environ.get(_BASE, "").strip() or _DEFAULT
+    return f"{base.rstrip('/')}/v1/{signal}"
+
+
+def build_resource(options: Otel, instance: bytes, version: str) -> Resource:
+    """Who speaks: the same for all processes of an instance, which share 16 bytes or more."""
+    given = OTELResourceDetector().detect().attributes
+    own = {
+        SERVICE_NAME: "docgraph",
+        SERVICE_VERSION: version,
+        SERVICE_INSTANCE_ID: str(UUID(bytes=instance[:16], version=4)),
+    }
+    attributes = {name: text for name, text in own.items() if name not in given}
+    if options.service_name is not None:
+        attributes[SERVICE_NAME] = options.service_name
+    return Resource.create(attributes)
+
+
+def build_scope(resource: Resource) -> InstrumentationScope:
+    """What of the speaker has made a span or a number: all of them are ours."""
+    return InstrumentationScope("docgraph", str(resource.attributes[SERVICE_VERSION]))
+
+
+class Contact(logging.Handler):
+    """Hears what the library says of one `signal`, and tells when things change."""
+
+    def __init__(self, signal: str, address: str) -> None:
+        super().__init__(logging.WARNING)
+        self._signal = signal
+        self._address = mask_connection_string(address)
+        self._remark = ""
+        self._dropped = 0
+        _LIBRARY.addHandler(self)
+        _LIBRARY.propagate = False  # its texts are not lines of our log
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the last message was not taken."""
+        return self._dropped > 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the first thing that is said of a message that cannot be sent."""
+        # The logger is that of the exporter: `….metric_exporter`, `….trace_exporter`.
+        if not self._remark and f".{self._signal.removesuffix('s')}_exporter" in record.name:
+            self._remark = record.getMessage()
+
+    def note(self, *, is_taken: bool) -> None:
+        """The collector took a message, or it was dropped."""
+        if is_taken and self._dropped:
+            emit(CollectorFound(self._signal, self._address, self._dropped))
+            self._dropped = 0
+        elif not is_taken:
+            self._dropped += 1
+            if self._dropped == 1:
+                emit(CollectorLost(self._signal, self._address, self._remark or "unknown"))
+        self._remark = ""
+
+    def close(self) -> None:
+        """Hear no more."""
+        _LIBRARY.removeHandler(self)
+        _LIBRARY.propagate = not _LIBRARY.handlers
+        super().close()

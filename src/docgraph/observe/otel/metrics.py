@@ -1,0 +1,67 @@
+"""Sends the metrics of the whole instance every now and then, from one of its processes."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Final
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.sdk.metrics.export import MetricExportResult
+
+from docgraph.observe import metrics
+from docgraph.observe.bus import emit
+from docgraph.observe.events import BackgroundFailed
+from docgraph.observe.otel.collector import CLOSE_SECONDS, Contact, build_resource, find_address
+from docgraph.observe.otel.numbers import convert
+from docgraph.observe.sections import Otel
+
+__all__ = ["MetricsSender"]
+
+_INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
+_DEFAULT_MS: Final = 60_000
+
+
+class MetricsSender:
+    """A thread that sends until it is closed, and then once more."""
+
+    def __init__(self, options: Otel, instance: bytes, version: str) -> None:
+        address = find_address(options, "metrics")
+        self._contact = Contact("metrics", address)
+        self._exporter = OTLPMetricExporter(endpoint=address, headers=options.headers or None)
+        self._resource = build_resource(options, instance, version)
+        self._seconds = _find_interval(options) / 1000
+        self._started = time.time_ns()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="otel-metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Send the last numbers, unless the collector is away; for a bounded time."""
+        self._over.set()
+        self._thread.join(CLOSE_SECONDS)
+        self._exporter.shutdown()
+        self._contact.close()
+
+    def _run(self) -> None:
+        while not self._over.wait(self._seconds):
+            self._send()
+        if not self._contact.is_lost:
+            self._send()
+
+    def _send(self) -> None:
+        try:
+            span = (self._started, time.time_ns())
+            result = self._exporter.export(convert(metrics.collect(), self._resource, span))
+        except Exception as error:  # a thread that ends would send nothing more
+            emit(BackgroundFailed("otel-metrics", error, retry_seconds=self._seconds))
+        else:
+            self._contact.note(is_taken=result is MetricExportResult.SUCCESS)
+
+
+def _find_interval(options: Otel) -> int:
+    if options.interval_ms is not None:
+        return options.interval_ms
+    given = os.environ.get(_INTERVAL, "").strip()
+    return int(given) if given.isdecimal() and int(given) else _DEFAULT_MS

@@ -1,0 +1,167 @@
+"""Events as spans: a request is one, a command to the database is one under it. Never a value.
+
+A span is made when its event comes, of the time that the event says it took: while something
+happens nothing is kept of it but its ids. Names are those of the semantic conventions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
+
+from docgraph.observe.bus import subscribe, unsubscribe
+from docgraph.observe.command_events import CommandFinished
+from docgraph.observe.event import Event
+from docgraph.observe.events import RequestFinished
+from docgraph.observe.methods import METHODS
+from docgraph.observe.otel.collector import build_scope
+from docgraph.observe.trace_events import StreamBegun
+from docgraph.observe.tracing import Place, RequestTrace
+
+__all__ = ["Spans"]
+
+_OTHER_METHOD: Final = "_OTHER"
+_FIRST_SERVER_ERROR: Final = 500
+_CLIENT_GONE: Final = 499  # was never sent
+_UNSET: Final = Status(StatusCode.UNSET)
+_ERROR: Final = Status(StatusCode.ERROR)  # without a text: those of databases have values
+_FLAGS: Final = (TraceFlags(TraceFlags.DEFAULT), TraceFlags(TraceFlags.SAMPLED))
+
+Attributes = Mapping[str, str | int | bool]
+
+
+class Spans:
+    """Listens to events that stand in a trace, and hands their spans to a processor."""
+
+    def __init__(self, processor: SpanProcessor, resource: Resource) -> None:
+        self._processor = processor
+        self._resource = resource
+        self._scope = build_scope(resource)
+        self._makers: dict[type[Event], Callable[[Any], None]] = {
+            RequestFinished: self._finish_request,
+            StreamBegun: self._begin_stream,
+            CommandFinished: self._finish_command,
+        }
+        subscribe(self.hear, wants=self._makers.__contains__)
+
+    def hear(self, event: Event) -> None:
+        """Make the span of one event."""
+        self._makers[type(event)](event)
+
+    def close(self) -> None:
+        """Listen no more."""
+        unsubscribe(self.hear)
+
+    def _finish_request(self, event: RequestFinished) -> None:
+        trace = event.trace
+        if trace is None or not trace.place.is_sampled or event.endless:
+            return
+        facts: dict[str, str | int | bool] = {}
+        if event.app:
+            facts["docgraph.app"] = event.app
+        if trace.operation:
+            facts["graphql.operation.name"] = trace.operation
+            facts["graphql.operation.type"] = "query"
+        if event.error:
+            facts["docgraph.error"] = event.error
+        if event.aborted:
+            facts["docgraph.aborted"] = True
+        if event.status >= _FIRST_SERVER_ERROR:
+            facts["error.type"] = event.error or str(event.status)
+        self._add_request(event, trace, facts)
+
+    def _begin_stream(self, event: StreamBegun) -> None:
+        if event.trace.place.is_sampled:
+            self._add_request(event, event.trace, {"docgraph.stream": True})
+
+    def _add_request(
+        self, event: RequestFinished | StreamBegun, trace: RequestTrace, facts: Attributes
+    ) -> None:
+        is_known = event.method in METHODS
+        attributes: dict[str, str | int | bool] = {
+            "http.request.method": event.method if is_known else _OTHER_METHOD,
+            "url.scheme": trace.scheme,
+            "network.protocol.version": trace.http_version,
+        }
+        if event.status != _CLIENT_GONE:
+            attributes["http.response.status_code"] = event.status
+        if trace.route:
+            attributes["http.route"] = trace.route
+        if event.service:
+            attributes["docgraph.service"] = event.service
+        name = event.method if is_known else "HTTP"
+        self._add(
+            f"{name} {trace.route}" if trace.route else name,
+            SpanKind.SERVER,
+            trace.place,
+            event.duration,
+            {**attributes, **facts},
+            has_failed=event.status >= _FIRST_SERVER_ERROR,
+        )
+
+    def _finish_command(self, event: CommandFinished) -> None:
+        place = event.place
+        if place is None or not place.is_sampled:
+            return
+        attributes: dict[str, str | int | bool] = {
+            "db.system.name": "mongodb",
+            "db.namespace": event.db,
+            "db.operation.name": event.command,
+        }
+        if event.collection:
+            attributes["db.collection.name"] = event.collection
+        if event.documents is not None:
+            attributes["db.response.returned_rows"] = event.documents
+        if event.app:
+            attributes["docgraph.app"] = event.app
+        if event.operation:
+            attributes["graphql.operation.name"] = event.operation
+        if event.field:
+            attributes["docgraph.field"] = event.field
+        if event.error:
+            attributes["error.type"] = event.error
+        name = f"{event.command} {event.collection}" if event.collection else event.command
+        self._add(name, SpanKind.CLIENT, place, event.duration, attributes, has_failed=not event.ok)
+
+    def _add(
+        self,
+        name: str,
+        kind: SpanKind,
+        place: Place,
+        duration: float,
+        attributes: Attributes,
+        *,
+        has_failed: bool,
+    ) -> None:
+        end = time.time_ns()
+        context, parent = _describe(place)
+        self._processor.on_end(
+            ReadableSpan(
+                name,
+                context,
+                parent,
+                self._resource,
+                attributes,
+                kind=kind,
+                status=_ERROR if has_failed else _UNSET,
+                start_time=end - int(duration * 1e9),
+                end_time=end,
+                instrumentation_scope=self._scope,
+            )
+        )
+
+
+def _describe(place: Place) -> tuple[SpanContext, SpanContext | None]:
+    """A span and the one above it, if there is one, in the words of the library."""
+    flags = _FLAGS[place.is_sampled]
+    state = TraceState.from_header([place.state]) if place.state else None
+    context = SpanContext(place.trace_id, place.span_id, False, flags, state)
+    if not place.parent_id:
+        return context, None
+    is_remote = place.has_remote_parent
+    return context, SpanContext(place.trace_id, place.parent_id, is_remote, flags, state)

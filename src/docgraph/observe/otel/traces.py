@@ -1,0 +1,87 @@
+"""Traces of one process: which are recorded, and how their spans get to the collector.
+
+Spans wait in a bounded queue for the thread of the library that sends them; where they come faster
+than they are taken, the oldest are dropped. No request ever waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Final
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+from docgraph.observe.otel.collector import CLOSE_SECONDS, Contact, build_resource, find_address
+from docgraph.observe.otel.spans import Spans
+from docgraph.observe.sections import Otel
+from docgraph.observe.tracing import Sampler, tracing
+
+__all__ = ["Traces"]
+
+_LOOK_SECONDS: Final = 0.01
+_LOW_HALF: Final = 1 << 64  # ids are random there, whoever made them
+
+
+class Traces:
+    """Gives every request a trace until it is closed."""
+
+    def __init__(self, options: Otel, instance: bytes, version: str) -> None:
+        address = find_address(options, "traces")
+        self._contact = Contact("traces", address)
+        exporter = OTLPSpanExporter(endpoint=address, headers=options.headers or None)
+        self._exporter = _Exporter(exporter, self._contact)
+        self._processor = BatchSpanProcessor(self._exporter)
+        self._spans = Spans(self._processor, build_resource(options, instance, version))
+        tracing.trusts_callers = options.trust_incoming
+        tracing.sampler = _build_sampler(options.sample_ratio)
+
+    async def close(self) -> None:
+        """Send what waits to be sent, for a bounded time; to be cancelled where there is none."""
+        tracing.sampler = None
+        self._spans.close()
+        if self._contact.is_lost:
+            self._exporter.shutdown()  # what waits is lost, too
+        # Not one of the executor's threads: the end of the process waits for those.
+        thread = threading.Thread(target=self._processor.shutdown, name="otel-close", daemon=True)
+        thread.start()
+        end = asyncio.get_running_loop().time() + CLOSE_SECONDS
+        try:
+            while thread.is_alive() and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110
+                await asyncio.sleep(_LOOK_SECONDS)
+        finally:
+            self._exporter.shutdown()
+            self._contact.close()
+
+
+def _build_sampler(ratio: float) -> Sampler:
+    """By the number of the trace, so that whoever has the same ratio decides the same."""
+    bound = round(ratio * _LOW_HALF)
+    return lambda trace_id: trace_id % _LOW_HALF < bound
+
+
+class _Exporter(SpanExporter):
+    """Sends spans, and tells whether that is possible; after the end nothing is tried again."""
+
+    def __init__(self, exporter: OTLPSpanExporter, contact: Contact) -> None:
+        self._exporter = exporter
+        self._contact = contact
+        self._is_over = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """One message."""
+        if self._is_over:
+            return SpanExportResult.FAILURE
+        result = self._exporter.export(spans)
+        if not self._is_over:
+            self._contact.note(is_taken=result is SpanExportResult.SUCCESS)
+        return result
+
+    def shutdown(self) -> None:
+        """Break off what is being tried."""
+        if not self._is_over:
+            self._is_over = True
+            self._exporter.shutdown()  # type: ignore[no-untyped-call]

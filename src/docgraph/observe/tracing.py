@@ -1,0 +1,151 @@
+"""Which trace the work at hand belongs to, after W3C Trace Context: no library, and no span.
+
+Spans are made of the events `RequestFinished` and `CommandFinished` (`otel/spans.py`), which say
+where they stand in a trace. A request has a `RequestTrace` while it is worked on, and everything
+done for it finds that in `current`, in whatever task; nothing has one while tracing is off.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+__all__ = [
+    "Place",
+    "RequestTrace",
+    "Sampler",
+    "Tracing",
+    "current",
+    "find_command_place",
+    "tracing",
+]
+
+Sampler = Callable[[int], bool]
+
+_PARENT: Final = re.compile(
+    rb"(?P<version>[0-9a-f]{2})-(?P<trace>[0-9a-f]{32})-(?P<parent>[0-9a-f]{16})"
+    rb"-(?P<flags>[0-9a-f]{2})(?P<rest>-.*)?"
+)
+_UNKNOWN_VERSION: Final = b"ff"
+_SAMPLED: Final = 1
+# One member: a key, and a value without commas and equals signs.
+_MEMBER: Final = re.compile(
+    rb"[a-z0-9][a-z0-9_\-*/]{0,255}(?:@[a-z][a-z0-9_\-*/]{0,13})?=[\x21-\x2b\x2d-\x3c\x3e-\x7e]{1,256}"
+)
+_MOST_MEMBERS: Final = 32
+_LONGEST_STATE: Final = 512
+
+
+class Place(NamedTuple):
+    """Where a span stands: its ids, whether it is recorded, and what other tracers pass on."""
+
+    trace_id: int
+    span_id: int
+    parent_id: int = 0  # 0: the first span of its trace
+    is_sampled: bool = False
+    state: str = ""
+    has_remote_parent: bool = False
+
+    @property
+    def traceparent(self) -> str:
+        """What tells the next one down of this span."""
+        return f"00-{self.trace_id:032x}-{self.span_id:016x}-{self.is_sampled:02x}"
+
+    def below(self) -> Place:
+        """The place of a new span under this one."""
+        return Place(self.trace_id, _new_id(64), self.span_id, self.is_sampled, self.state)
+
+
+@dataclass(slots=True)
+class RequestTrace:
+    """The place of a request, and what only its span tells of it.
+
+    Once it `is_over`, what was begun for it and goes on (a change stream) belongs to no trace.
+    """
+
+    place: Place
+    scheme: str = ""
+    http_version: str = ""
+    route: str = ""  # a template: no id and no name of a path is in it
+    operation: str = ""  # the name of the GraphQL operation, as the caller wrote it
+    is_over: bool = False
+
+    @property
+    def id(self) -> str:
+        """The id of the trace, as people search for it."""
+        return f"{self.place.trace_id:032x}"
+
+
+current: Final = ContextVar[RequestTrace | None]("trace", default=None)
+
+
+class Tracing:
+    """Whether requests have traces, and which of those that begin here are recorded."""
+
+    def __init__(self) -> None:
+        self.sampler: Sampler | None = None  # None: there are no traces
+        self.trusts_callers = True
+
+    def begin(self, headers: Iterable[tuple[bytes, bytes]]) -> RequestTrace:
+        """The trace of a request with these headers, from now on that of the task that calls."""
+        place = _read_caller(headers) if self.trusts_callers else None
+        if place is None:
+            trace_id = _new_id(128)
+            is_sampled = self.sampler is not None and self.sampler(trace_id)
+            place = Place(trace_id, _new_id(64), is_sampled=is_sampled)
+        trace = RequestTrace(place)
+        current.set(trace)
+        return trace
+
+
+tracing: Final = Tracing()  # of this process, as those who listen to its events are
+
+
+def find_command_place() -> Place | None:
+    """The place of a new command to the database; None where it is for no request in a trace."""
+    trace = current.get()
+    return None if trace is None or trace.is_over else trace.place.below()
+
+
+def _read_caller(headers: Iterable[tuple[bytes, bytes]]) -> Place | None:
+    """A new place under the caller's; one that says nothing, or nothing right, has no say."""
+    parents, states = [], []
+    for name, value in headers:
+        if name == b"traceparent":
+            parents.append(value)
+        elif name == b"tracestate":
+            states.append(value)
+    if len(parents) != 1:
+        return None
+    found = _PARENT.fullmatch(parents[0].strip(b" \t"))
+    if found is None or found["version"] == _UNKNOWN_VERSION:
+        return None
+    if found["version"] == b"00" and found["rest"] is not None:
+        return None
+    trace_id, parent_id = int(found["trace"], 16), int(found["parent"], 16)
+    if not trace_id or not parent_id:
+        return None
+    is_sampled = bool(int(found["flags"], 16) & _SAMPLED)
+    return Place(trace_id, _new_id(64), parent_id, is_sampled, _read_state(states), True)
+
+
+def _read_state(values: list[bytes]) -> str:
+    """What other tracers have noted, if it is all well-formed; it is not ours to understand."""
+    if not values:
+        return ""
+    members = [one.strip(b" \t") for one in b",".join(values).split(b",")]
+    members = [one for one in members if one]
+    keys = {one.partition(b"=")[0] for one in members}
+    text = b",".join(members)
+    if len(members) > _MOST_MEMBERS or len(keys) < len(members) or len(text) > _LONGEST_STATE:
+        return ""
+    return text.decode("ascii") if all(map(_MEMBER.fullmatch, members)) else ""
+
+
+def _new_id(bits: int) -> int:
+    """A number that is not 0, which would mean that there is none."""
+    return random.getrandbits(bits) or 1

@@ -1,0 +1,86 @@
+"""Every command to the database is told of: its time, its outcome, its place in a trace."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Self
+
+from docgraph.exchange.data import Document
+from docgraph.exchange.errors import DocgraphError
+from docgraph.observe import emit
+from docgraph.observe.command_events import CommandFinished
+from docgraph.observe.tracing import Place, find_command_place
+from docgraph.store.driver.portions import Take
+
+__all__ = ["Observed"]
+
+
+class Observed:
+    """Around a command: says afterwards how it went.
+
+    In a trace, the comment of the command says so: a command that is sent by a method of the driver
+    has to be given this `comment`, which is None elsewhere. Who reads says how many `documents`.
+    """
+
+    __slots__ = ("_command", "_db", "_place", "_started", "documents")
+
+    def __init__(self, db: str, command: Document) -> None:
+        self._db = db
+        self._command = command
+        self._place = place = find_command_place()
+        if place is not None:
+            command["comment"] = {**command.get("comment", {}), "traceparent": place.traceparent}
+        self.documents: int | None = None
+        self._started = time.perf_counter()
+
+    @property
+    def comment(self) -> Document | None:
+        """The comment of the command."""
+        return self._command.get("comment")
+
+    def counting(self, take: Take) -> Take:
+        """The same `take`; what it gets are the documents."""
+
+        async def count(documents: list[Document]) -> None:
+            self.documents = (self.documents or 0) + len(documents)
+            await take(documents)
+
+        return count
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        duration = time.perf_counter() - self._started
+        emit(_finished(self._db, self._command, duration, error, (self.documents, self._place)))
+
+
+def _finished(
+    db: str,
+    command: Document,
+    duration: float,
+    error: BaseException | None,
+    seen: tuple[int | None, Place | None],
+) -> CommandFinished:
+    name, collection = next(iter(command.items()))
+    comment = command.get("comment")
+    origin: Mapping[str, Any] = comment if type(comment) is dict else {}
+    return CommandFinished(
+        name,
+        db,
+        str(collection),
+        duration,
+        error is None,
+        str(origin.get("request", "")),
+        str(origin.get("app", "")),
+        str(origin.get("operation", "")),
+        str(origin.get("field", "")),
+        "" if error is None else _code_of(error),
+        *seen,
+    )
+
+
+def _code_of(error: BaseException) -> str:
+    """What `within` lets through is an error of docgraph, or the cancellation of the caller."""
+    return error.code if isinstance(error, DocgraphError) else "cancelled"
