@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from docgraph.observe.event import Event, Level
+from docgraph.observe.limit_events import CallersLimited, RequestLimited  # noqa: F401 - part too
 from docgraph.observe.stream_events import (  # noqa: F401 - part of the list
     StreamClient,
     StreamCursors,

@@ -29,6 +29,8 @@ from docgraph.runtime import Blocking, Instance, Tasks, watch_loop
 from docgraph.runtime.sections import Core, Cors
 from docgraph.server.bounds import Bounds
 from docgraph.server.content import parse_content
+from docgraph.server.limits.limiter import Limiter
+from docgraph.server.limits.sections import CallerLimits
 from docgraph.server.needed_rights import find_needed_rights
 from docgraph.server.pages.front import FrontPage
 from docgraph.server.pipeline import Pipeline
@@ -158,7 +160,18 @@ class Docgraph:
             parse_content,
             Pages(self._prepared.config.get(Cors).allow_origins),
             bounds,
+            self._open_limiter(),
         )
+
+    def _open_limiter(self) -> Limiter | None:
+        """The limits for callers, where there are any."""
+        config = self._prepared.config
+        options = config.get(CallerLimits)
+        if not options.enabled:
+            return None
+        limiter = Limiter.open(options, self._instance, config.get(Core).workers)
+        self._stack.callback(limiter.close)
+        return limiter
 
     def _build_front(self, routes: Sequence[Route], authenticator: Authenticator) -> Route | None:
         """The front page, unless a plugin has one of its own."""

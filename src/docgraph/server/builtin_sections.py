@@ -36,6 +36,7 @@ from docgraph.observe.sections import Logging
 from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.rest.sections import Mongo
 from docgraph.runtime.sections import Core, Cors
+from docgraph.server.limits.sections import CallerLimits
 from docgraph.server.sections import ConnectionOptions, HttpListener, HttpsListener
 from docgraph.server.services.sections import DatabaseProbe, Metrics, Ping, VisibleApps
 from docgraph.store.sections import AggregationSecurity, MClient
@@ -80,6 +81,7 @@ _IN_ORDER: Final[tuple[type[Section], ...]] = (
     AuthCookieRemover,
     Roles,
     BruteForceAttackGuard,
+    CallerLimits,
     DbAclAuthorizer,
     FileAclAuthorizer,
     FullAuthorizer,

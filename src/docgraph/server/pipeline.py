@@ -3,6 +3,7 @@
     1 route   2 authenticate   3 parse   4 authorize   5 interceptors   6 service   7 interceptors
     8 respond
 
+Limits for callers, where there are any, are asked before stage 2 by address, and after it by user.
 An unknown caller learns nothing before stage 4: only callers with the permission see whether a
 path, a method or an app exists (decision 21), and what of their request cannot be read. Rules judge
 the request as its service has parsed it. Stage 8 is `respond.py`; it sees errors as well.
@@ -11,6 +12,7 @@ the request as its service has parsed it. Stage 8 is `respond.py`; it sees error
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
@@ -21,8 +23,9 @@ from docgraph.exchange.request import Parser
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Interceptor, Point
-from docgraph.server.answers import check_answer
 from docgraph.server.bounds import Bounds
+from docgraph.server.intercept import intercept
+from docgraph.server.limits.limiter import Limiter
 from docgraph.server.routes import Route, Routes
 from docgraph.server.serve import parse, render, serve
 
@@ -41,19 +44,22 @@ class Pipeline:
         parser: Parser,
         pages: Pages,
         bounds: Bounds,
+        limiter: Limiter | None = None,
     ) -> None:
+        self._limiter = limiter
         self._bounds = bounds
         self._routes = routes
         self._authenticator = authenticator
         self._authorization = authorization
         self._interceptors = interceptors
+        self._intercept = partial(intercept, interceptors)
         self._parser = parser
         self._pages = pages
 
     def is_probe(self, exchange: Exchange) -> bool:
         """Whether the service that is asked says how the server is."""
         route = self._routes.find(exchange.request)
-        return route is not None and getattr(route.service, "is_probe", False)
+        return route is not None and route.is_probe
 
     async def answer(self, exchange: Exchange) -> Answer:
         """The answer, whatever happens on the way."""
@@ -62,11 +68,16 @@ class Pipeline:
             answer = await self._walk(exchange, route)
         except (Exception, SystemExit) as error:  # `sys.exit` of a plugin would end the server
             answer = render(error, exchange, route, self._authenticator)
+        finally:
+            if exchange.visit is not None:
+                exchange.visit.end(exchange)
         answer.headers.extend(exchange.headers)
         return answer
 
     async def _walk(self, exchange: Exchange, route: Route | None) -> Answer:
         self._prepare(exchange, route)
+        if self._limiter is not None:
+            self._limiter.receive(exchange, route)
         early = await self._intercept(Point.BEFORE_AUTH, exchange)
         if early is not None:
             return early
@@ -95,6 +106,8 @@ class Pipeline:
         with self._bounds.examining(exchange):
             with self._bounds.asking_who(route):
                 await self._identify(exchange)
+            if exchange.visit is not None:
+                exchange.visit.identify(exchange.account)
             exchange.parsed = parse(exchange, route)
             await self._admit(exchange, secured=route is None or route.secured)
 
@@ -135,15 +148,3 @@ class Pipeline:
         if not exchange.is_renewal:  # a session that has ended is no failed login
             await self._intercept(Point.AFTER_FAILED_AUTH, exchange)
         raise error
-
-    async def _intercept(self, point: Point, exchange: Exchange) -> Answer | None:
-        for interceptor in self._interceptors[point]:
-            if interceptor.resolve(exchange):
-                answer = await interceptor.handle(exchange)
-                if answer is not None:
-                    exchange.answer = check_answer(answer, interceptor)
-                    if point is not Point.RESPONSE:
-                        return answer
-                elif point is Point.RESPONSE:
-                    check_answer(exchange.answer, interceptor)  # it may have changed that one
-        return exchange.answer if point is Point.RESPONSE else None
