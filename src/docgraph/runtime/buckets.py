@@ -37,7 +37,6 @@ _ROW: Final = struct.Struct(f"<{ROW_SLOTS}Q{2 * ROW_SLOTS}d")  # tags (0: free),
 _TAG: Final = struct.Struct("<Q")
 _STATE: Final = struct.Struct("<dd")
 _PLACE: Final = struct.Struct("<H")
-_SLOTS: Final = ROWS * ROW_SLOTS
 _TRIFLE: Final = 1e-9  # of a request: what floating point numbers may have lost
 
 
@@ -81,34 +80,40 @@ class _Found:
 class _Table:
     """The slots of one quota: rows of buckets, then the places of each slot by worker."""
 
-    def __init__(self, memory: memoryview, start: int, quota: Quota, workers: int) -> None:
+    def __init__(
+        self, memory: memoryview, start: int, quota: Quota, workers: int, rows: int
+    ) -> None:
         self.quota = quota
         self._memory = memory
         self._start = start
-        self._places = start + ROWS * _ROW.size
+        self._rows = rows
+        self._places = start + rows * _ROW.size
         self._counts = struct.Struct(f"<{workers}H")
 
     @staticmethod
-    def measure(quota: Quota, workers: int) -> int:
+    def measure(quota: Quota, workers: int, rows: int) -> int:
         """How many bytes it takes."""
-        places = 0 if quota.places is None else _SLOTS * workers * _PLACE.size
-        return ROWS * _ROW.size + places
+        places = 0 if quota.places is None else rows * ROW_SLOTS * workers * _PLACE.size
+        return rows * _ROW.size + places
 
     def find(self, digest: bytes, now: float) -> _Found:
         """The slot of a key, else the one that it takes over when it is written."""
-        row = int.from_bytes(digest[:8], "little") % ROWS
+        row = int.from_bytes(digest[:8], "little") % self._rows
         tag = int.from_bytes(digest[8:], "little") or 1
         values = _ROW.unpack_from(self._memory, self._start + row * _ROW.size)
-        first = row * ROW_SLOTS
-        for number in range(ROW_SLOTS):
-            if values[number] == tag:
-                slot = first + number
-                return _Found(slot, tag, self._fill(values, number, now), self.count_places(slot))
-        victim = min(
-            range(ROW_SLOTS),
-            key=lambda one: (self.count_places(first + one) > 0, -self._fill(values, one, now)),
-        )
-        return _Found(first + victim, tag, self.quota.burst, 0)
+        tags, first = values[:ROW_SLOTS], row * ROW_SLOTS
+        if tag in tags:
+            number = tags.index(tag)
+            slot = first + number
+            return _Found(slot, tag, self._fill(values, number, now), self.count_places(slot))
+        if 0 in tags:
+            number = tags.index(0)
+        else:
+            number = max(
+                range(ROW_SLOTS),
+                key=lambda one: (not self.count_places(first + one), self._fill(values, one, now)),
+            )
+        return _Found(first + number, tag, self.quota.burst, 0)
 
     def is_of(self, found: _Found) -> bool:
         """Whether the slot is the key's own already."""
@@ -146,10 +151,10 @@ class _Table:
         """The requests of a worker are gone with it."""
         if self.quota.places is None:
             return
+        slots, step = self._rows * ROW_SLOTS, self._counts.size
         for byte in range(_PLACE.size):
             first = self._places + worker * _PLACE.size + byte
-            column = slice(first, first + (_SLOTS - 1) * self._counts.size + 1, self._counts.size)
-            self._memory[column] = bytes(_SLOTS)
+            self._memory[first : first + (slots - 1) * step + 1 : step] = bytes(slots)
 
     @property
     def _workers(self) -> int:
@@ -162,9 +167,9 @@ class _Table:
         return self._places + slot * self._counts.size
 
     def _fill(self, values: tuple[float, ...], number: int, now: float) -> float:
-        """What is in the bucket of a slot by now; an empty slot is a full bucket."""
+        """What is in the bucket of a slot by now."""
         rate, burst = self.quota.rate, float(self.quota.burst)
-        if rate is None or not values[number]:
+        if rate is None:
             return burst
         level, written = values[ROW_SLOTS + 2 * number : ROW_SLOTS + 2 * number + 2]
         # A clock that was set back gives nothing, and takes nothing.
@@ -174,7 +179,7 @@ class _Table:
 class Buckets:
     """The tables of an instance, as one process sees them; `close` when done."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - where it is, what it holds, who asks, and when
         self,
         directory: Path,
         secret: bytes,
@@ -182,9 +187,11 @@ class Buckets:
         workers: int,
         worker: int,
         clock: Callable[[], float] = elapsed,
+        *,
+        rows: int = ROWS,
     ) -> None:
         columns = workers + 1  # the parent, where it serves alone, is number 0
-        sizes = [_Table.measure(quota, columns) for quota in quotas]
+        sizes = [_Table.measure(quota, columns, rows) for quota in quotas]
         path = directory / _PURPOSE
         make_once(path, lambda fresh: create_shared(fresh, sum(sizes)))
         self._file = SharedFile(path)
@@ -194,12 +201,16 @@ class Buckets:
         self._clock = clock
         self._is_open = True
         self._tables = [
-            _Table(self._memory, sum(sizes[:number]), quota, columns)
+            _Table(self._memory, sum(sizes[:number]), quota, columns, rows)
             for number, quota in enumerate(quotas)
         ]
-        with self._file.locked():
-            self._presence = Presence(directory, _PURPOSE, worker)
-            self._forget_worker(worker)
+        try:
+            with self._file.locked():
+                self._presence = Presence(directory, _PURPOSE, worker)
+                self._forget_worker(worker)
+        except BaseException:
+            self._release()
+            raise
 
     def take(self, claims: Sequence[Claim]) -> list[Share]:
         """Count a request under all of these, or under none when one of them refuses it."""
@@ -235,8 +246,7 @@ class Buckets:
             with self._file.locked():
                 self._forget_worker(self._worker)
             self._presence.close()
-            self._memory.release()
-            self._file.close()
+            self._release()
 
     def _judge(self, claim: Claim, found: _Found) -> Share:
         """What the caller would have after this request."""
@@ -269,6 +279,10 @@ class Buckets:
     def _forget_worker(self, worker: int) -> None:
         for table in self._tables:
             table.empty_places(worker)
+
+    def _release(self) -> None:
+        self._memory.release()
+        self._file.close()
 
     def _hash(self, key: str) -> bytes:
         return hashlib.blake2b(key.encode(), key=self._secret, digest_size=16).digest()

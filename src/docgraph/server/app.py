@@ -63,7 +63,7 @@ class Docgraph:
         """Make ready to answer; a database that is away does not keep us from it."""
         try:
             await self.open()
-            self._pipeline = self._build_pipeline()
+            self._pipeline = self._build_pipeline(await self._open_limiter())
             self._emit_loaded()
         except BaseException:
             await self.shutdown()
@@ -143,7 +143,7 @@ class Docgraph:
         self.store.interceptors.install(self.plugins.of_kind(Kind.DATA_INTERCEPTOR))
         await self.plugins.start()
 
-    def _build_pipeline(self) -> Pipeline:
+    def _build_pipeline(self, limiter: Limiter | None) -> Pipeline:
         services = self.plugins.of_kind(Kind.SERVICE)
         interceptors: dict[Point, list[Interceptor]] = {point: [] for point in Point}
         for one in self.plugins.of_kind(Kind.INTERCEPTOR):
@@ -160,16 +160,17 @@ class Docgraph:
             parse_content,
             Pages(self._prepared.config.get(Cors).allow_origins),
             bounds,
-            self._open_limiter(),
+            limiter,
         )
 
-    def _open_limiter(self) -> Limiter | None:
+    async def _open_limiter(self) -> Limiter | None:
         """The limits for callers, where there are any."""
         config = self._prepared.config
         options = config.get(CallerLimits)
         if not options.enabled:
             return None
-        limiter = Limiter.open(options, self._instance, config.get(Core).workers)
+        workers = config.get(Core).workers
+        limiter = await asyncio.to_thread(Limiter.open, options, self._instance, workers)
         self._stack.callback(limiter.close)
         return limiter
 

@@ -42,22 +42,16 @@ class CallerLimit(Section, frozen=True):
         ),
     ] = None
     requests_per_second: Annotated[
-        float | None,
-        Meta(description="requests of one count; null: no limit", ge=0.001, le=100_000),
+        Annotated[float, Meta(ge=0.001, le=100_000)] | None,
+        Meta(description="requests of one count; null: no limit"),
     ] = None
     burst: Annotated[
-        int | None,
-        Meta(
-            description="requests that may come at once after a pause; null: those of one second",
-            ge=1,
-            le=1_000_000,
-        ),
+        Annotated[int, Meta(ge=1, le=1_000_000)] | None,
+        Meta(description="requests that may come at once after a pause; null: those of a second"),
     ] = None
     concurrent: Annotated[
-        int | None,
-        Meta(
-            description="requests of one count worked on at a time; null: no limit", ge=1, le=10_000
-        ),
+        Annotated[int, Meta(ge=1, le=10_000)] | None,
+        Meta(description="requests of one count worked on at a time; null: no limit"),
     ] = None
 
     @property
