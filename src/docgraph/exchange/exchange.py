@@ -13,7 +13,7 @@ from docgraph.exchange.parsed import Parsed
 from docgraph.exchange.request import Request
 from docgraph.exchange.response import Answer
 
-__all__ = ["Admission", "Exchange", "Permission", "Visit"]
+__all__ = ["Admission", "Exchange", "Permission"]
 
 _NO_DEADLINE = Deadline()
 
@@ -48,16 +48,6 @@ class Admission(Protocol):
         ...
 
 
-class Visit(Protocol):
-    """What limits for callers count of a request, from its arrival to its answer."""
-
-    def identify(self, account: Account | None) -> None:
-        """Count it by its caller; raises `TooManyRequests`."""
-
-    def end(self, exchange: Exchange) -> None:
-        """Give back what it holds, whatever has become of it, and say what is left."""
-
-
 @dataclass(slots=True)
 class Exchange:
     """Stages return values; the pipeline puts them here. `attributes` belong to plugins.
@@ -80,7 +70,6 @@ class Exchange:
     headers: list[tuple[str, str]] = field(default_factory=list)
     attributes: dict[str, Any] = field(default_factory=dict)
     admission: Admission | None = None
-    visit: Visit | None = None  # where callers are limited
     is_renewal: bool = False
 
     @property

@@ -25,7 +25,7 @@ from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Interceptor, Point
 from docgraph.server.bounds import Bounds
 from docgraph.server.intercept import intercept
-from docgraph.server.limits.limiter import Limiter
+from docgraph.server.limits.limiter import Limiter, Visit
 from docgraph.server.routes import Route, Routes
 from docgraph.server.serve import parse, render, serve
 
@@ -53,8 +53,7 @@ class Pipeline:
         self._authorization = authorization
         self._interceptors = interceptors
         self._intercept = partial(intercept, interceptors)
-        self._parser = parser
-        self._pages = pages
+        self._parser, self._pages = parser, pages
 
     def is_probe(self, exchange: Exchange) -> bool:
         """Whether the service that is asked says how the server is."""
@@ -64,24 +63,25 @@ class Pipeline:
     async def answer(self, exchange: Exchange) -> Answer:
         """The answer, whatever happens on the way."""
         route = self._routes.find(exchange.request)
+        visit = None if self._limiter is None else self._limiter.open_visit(exchange, route)
         try:
-            answer = await self._walk(exchange, route)
+            answer = await self._walk(exchange, route, visit)
         except (Exception, SystemExit) as error:  # `sys.exit` of a plugin would end the server
             answer = render(error, exchange, route, self._authenticator)
         finally:
-            if exchange.visit is not None:
-                exchange.visit.end(exchange)
+            if visit is not None:
+                visit.end(exchange)
         answer.headers.extend(exchange.headers)
         return answer
 
-    async def _walk(self, exchange: Exchange, route: Route | None) -> Answer:
+    async def _walk(self, exchange: Exchange, route: Route | None, visit: Visit | None) -> Answer:
         self._prepare(exchange, route)
-        if self._limiter is not None:
-            self._limiter.receive(exchange, route)
+        if visit is not None:
+            visit.arrive()
         early = await self._intercept(Point.BEFORE_AUTH, exchange)
         if early is not None:
             return early
-        await self._examine(exchange, route)
+        await self._examine(exchange, route, visit)
         early = await self._intercept(Point.AFTER_AUTH, exchange)
         if early is not None:
             return early
@@ -98,16 +98,16 @@ class Pipeline:
         again = Exchange(exchange.request, exchange.id, is_renewal=True)
         route = self._routes.find(exchange.request)
         self._prepare(again, route)
-        await self._examine(again, route)
+        await self._examine(again, route, None)
         return again
 
-    async def _examine(self, exchange: Exchange, route: Route | None) -> None:
+    async def _examine(self, exchange: Exchange, route: Route | None, visit: Visit | None) -> None:
         """Stages 2 to 4, in which nothing is answered yet."""
         with self._bounds.examining(exchange):
             with self._bounds.asking_who(route):
                 await self._identify(exchange)
-            if exchange.visit is not None:
-                exchange.visit.identify(exchange.account)
+            if visit is not None:
+                visit.identify(exchange.account)
             exchange.parsed = parse(exchange, route)
             await self._admit(exchange, secured=route is None or route.secured)
 

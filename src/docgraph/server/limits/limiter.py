@@ -22,7 +22,7 @@ from docgraph.server.limits.limit import Limit, round_up
 from docgraph.server.limits.sections import CallerLimits
 from docgraph.server.routes import Route
 
-__all__ = ["Limiter"]
+__all__ = ["Limiter", "Visit"]
 
 _SILENCE: Final = 10.0  # seconds between two lines of the log about one limit
 
@@ -53,22 +53,20 @@ class Limiter:
         """Give back what is open."""
         self.buckets.close()
 
-    def receive(self, exchange: Exchange, route: Route | None) -> None:
-        """Count a request by its address; raises `TooManyRequests`.
+    def open_visit(self, exchange: Exchange, route: Route | None) -> Visit | None:
+        """What is going to be counted of a request; None for one that is not limited.
 
-        Whoever asks how the server is, or what a page may do, is not limited: a browser tells
-        nobody why a preflight was refused, and either costs little more than a refusal.
+        Whoever asks how the server is, or what a page may do, is not: a browser tells nobody why a
+        preflight was refused, and either costs little more than a refusal.
         """
         if exchange.request.method == "OPTIONS" or (route is not None and route.is_probe):
-            return
+            return None
         client = exchange.request.connection.client
-        address = _group_address(client[0]) if client else ""
-        exchange.visit = visit = _Visit(self, address)
-        visit.ask(self.for_everybody, None)
+        return Visit(self, _group_address(client[0]) if client else "")
 
 
-class _Visit:
-    """What is counted of one request."""
+class Visit:
+    """What is counted of one request; it has to `end`, whatever becomes of the request."""
 
     __slots__ = ("_address", "_answers", "_held", "_limiter")
 
@@ -78,11 +76,15 @@ class _Visit:
         self._answers: list[tuple[Limit, Share]] = []
         self._held: list[Claim] = []
 
+    def arrive(self) -> None:
+        """Count it by its address; raises `TooManyRequests`."""
+        self._ask(self._limiter.for_everybody, None)
+
     def identify(self, account: Account | None) -> None:
         """Count it by its user and roles, now that they are known; raises `TooManyRequests`."""
-        self.ask(self._limiter.for_callers, account)
+        self._ask(self._limiter.for_callers, account)
 
-    def ask(self, limits: Sequence[Limit], account: Account | None) -> None:
+    def _ask(self, limits: Sequence[Limit], account: Account | None) -> None:
         """Count it by all of these that are about the caller."""
         asked, claims = [], []
         for limit in limits:

@@ -7,12 +7,12 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from msgspec import Meta
 
-from docgraph.access.rule import UNAUTHENTICATED
 from docgraph.config.section import Name, Section, View
 from docgraph.exchange.errors import Problem
 
 __all__ = ["CallerLimit", "CallerLimits"]
 
+_UNKNOWN_CALLER: Final = "$unauthenticated"
 _PLACES_SUFFIX: Final = "-concurrent"
 
 
@@ -71,7 +71,7 @@ class CallerLimit(Section, frozen=True):
             )
         if self.per == "role" and self.role is None:
             return "/per", "it does not say which role", "set 'role'"
-        if self.per == "user" and self.role == UNAUTHENTICATED:
+        if self.per == "user" and self.role == _UNKNOWN_CALLER:
             return "/per", "unknown callers are no users", "count them by address: 'per: address'"
         return None
 

@@ -14,7 +14,7 @@ from docgraph.exchange.errors import TooManyRequests
 from docgraph.observe.limit_events import CallersLimited, RequestLimited
 from docgraph.runtime import Buckets
 from docgraph.server.limits.limit import Limit, round_up
-from docgraph.server.limits.limiter import Limiter
+from docgraph.server.limits.limiter import Limiter, Visit
 from docgraph.server.limits.sections import CallerLimit
 from tests.http.harness import listening
 
@@ -104,11 +104,18 @@ def limiter(tmp_path: Path, clock: Clock) -> Iterator[Limiter]:
     buckets.close()
 
 
-def arrive(limiter: Limiter, client: str = "192.0.2.1") -> Exchange:
-    connection = Connection(client=(client, 1), server=("127.0.0.1", 80))
+def come(limiter: Limiter) -> tuple[Visit, Exchange]:
+    connection = Connection(client=("192.0.2.1", 1), server=("127.0.0.1", 80))
     exchange = Exchange(Request("GET", b"/", connection=connection), "1")
-    limiter.receive(exchange, None)
-    return exchange
+    visit = limiter.open_visit(exchange, None)
+    assert visit is not None
+    return visit, exchange
+
+
+def arrive(limiter: Limiter) -> tuple[Visit, Exchange]:
+    visit, exchange = come(limiter)
+    visit.arrive()
+    return visit, exchange
 
 
 def test_the_log_hears_of_a_flood_once_and_then_how_many_it_were(
@@ -129,20 +136,16 @@ def test_the_log_hears_of_a_flood_once_and_then_how_many_it_were(
 
 
 def test_a_visit_that_was_refused_gives_nothing_back(limiter: Limiter, clock: Clock) -> None:
-    first = arrive(limiter)
+    first, exchange = arrive(limiter)
     clock.now += 5
-    second = Exchange(
-        Request("GET", b"/", connection=Connection(client=("192.0.2.1", 2), server=None)), "2"
-    )
+    second, refused = come(limiter)
     with pytest.raises(TooManyRequests):
-        limiter.receive(second, None)
-    assert second.visit is not None
-    second.visit.end(second)
+        second.arrive()
+    second.end(refused)
 
     with pytest.raises(TooManyRequests):
         arrive(limiter)
-    assert first.visit is not None
-    first.visit.end(first)
+    first.end(exchange)
     arrive(limiter)
 
 
@@ -151,14 +154,11 @@ def test_the_role_of_a_request_in_flight_may_change(tmp_path: Path, clock: Clock
     limit = build(role="editor", concurrent=1, burst=10)
     buckets = Buckets(tmp_path, b"k" * 32, [limit.quota], 1, 0, clock, rows=8)
     limiter = Limiter([limit], buckets, clock)
-    exchange = arrive(limiter)
-    assert exchange.visit is not None
-    exchange.visit.identify(ADA)
+    visit, exchange = arrive(limiter)
+    visit.identify(ADA)
     exchange.account = Account("ada", ("reader",), kind="database")
 
-    exchange.visit.end(exchange)
+    visit.end(exchange)
 
-    again = arrive(limiter)
-    assert again.visit is not None
-    again.visit.identify(ADA)
+    arrive(limiter)[0].identify(ADA)
     buckets.close()
