@@ -55,8 +55,6 @@ SETTINGS: Document = {
             {"userid": name, "password": "secret", "roles": roles} for name, roles in ROLES.items()
         ],
     },
-    "rndTokenManager": {"enabled": False},
-    "tokenBasicAuthMechanism": {"enabled": False},
     "bruteForceAttackGuard": {"enabled": False},
     "mongo": {"enabled": False},
 }
@@ -159,6 +157,15 @@ async def test_a_user_has_one_share_wherever_he_is(get: Get, address: str) -> No
 
     assert [reply.status for reply in replies] == [200] * 4 + [429] * 2
     assert (await get(user="bob")).status == 200
+
+
+async def test_a_user_is_one_however_he_logs_in(get: Get) -> None:
+    first = await get(user="ada")
+    token = first.headers["auth-token"]
+
+    statuses = [(await get(user="ada", password=one)).status for one in (token, "secret") * 2]
+
+    assert statuses == [200, 200, 200, 429]
 
 
 async def test_an_address_has_one_share_whoever_calls(get: Get) -> None:
@@ -347,8 +354,7 @@ def count_places(service: Service, address: str) -> int:
     """How many requests of an address hold a place."""
     buckets = service.app._pipeline._limiter.buckets  # type: ignore[union-attr]
     table = buckets._tables[0]
-    found = table.find(buckets._hash(address), 0.0)
-    return table.count_places(found.slot) if table.is_of(found) else 0
+    return table.find(buckets._hash(address), 0.0).held
 
 
 async def test_a_client_that_leaves_gives_its_place_back(

@@ -21,6 +21,7 @@ import hashlib
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -37,6 +38,7 @@ _ROW: Final = struct.Struct(f"<{ROW_SLOTS}Q{2 * ROW_SLOTS}d")  # tags (0: free),
 _TAG: Final = struct.Struct("<Q")
 _STATE: Final = struct.Struct("<dd")
 _PLACE: Final = struct.Struct("<H")
+_KNOWN: Final = 4096  # keys whose hash a process remembers
 _TRIFLE: Final = 1e-9  # of a request: what floating point numbers may have lost
 
 
@@ -59,22 +61,29 @@ class Claim:
 
 @dataclass(slots=True)
 class Share:
-    """What a caller has of a quota, and what keeps the request out, if something does."""
+    """What a caller has of a quota after this request, and what keeps it out, if anything does.
 
-    left: int  # requests that could follow at once
-    places_left: int
-    seconds: float  # until the bucket is full; for `refused_by` "rate" until the next request
+    `left` requests could follow at once, `places_left` of them at a time. In `seconds` the bucket
+    is full; where it is `refused_by` the "rate", it holds the next request by then.
+    """
+
+    slot: _Slot
+    left: int = 0
+    places_left: int = 0
+    seconds: float = 0.0
     refused_by: Literal["", "rate", "concurrent"] = ""
 
 
 @dataclass(slots=True)
-class _Found:
-    """A slot of a table, which may still be another caller's."""
+class _Slot:
+    """A slot of a table: the key's own already, or the one that it takes over."""
 
-    slot: int
+    table: _Table
+    number: int
     tag: int
     level: float
     held: int
+    is_own: bool
 
 
 class _Table:
@@ -96,16 +105,15 @@ class _Table:
         places = 0 if quota.places is None else rows * ROW_SLOTS * workers * _PLACE.size
         return rows * _ROW.size + places
 
-    def find(self, digest: bytes, now: float) -> _Found:
+    def find(self, hashed: tuple[int, int], now: float) -> _Slot:
         """The slot of a key, else the one that it takes over when it is written."""
-        row = int.from_bytes(digest[:8], "little") % self._rows
-        tag = int.from_bytes(digest[8:], "little") or 1
+        tag, row = hashed[0], hashed[1] % self._rows
         values = _ROW.unpack_from(self._memory, self._start + row * _ROW.size)
         tags, first = values[:ROW_SLOTS], row * ROW_SLOTS
         if tag in tags:
             number = tags.index(tag)
-            slot = first + number
-            return _Found(slot, tag, self._fill(values, number, now), self.count_places(slot))
+            level, held = self._fill(values, number, now), self.count_places(first + number)
+            return _Slot(self, first + number, tag, level, held, is_own=True)
         if 0 in tags:
             number = tags.index(0)
         else:
@@ -113,37 +121,37 @@ class _Table:
                 range(ROW_SLOTS),
                 key=lambda one: (not self.count_places(first + one), self._fill(values, one, now)),
             )
-        return _Found(first + number, tag, self.quota.burst, 0)
+        return _Slot(self, first + number, tag, self.quota.burst, 0, is_own=False)
 
-    def is_of(self, found: _Found) -> bool:
-        """Whether the slot is the key's own already."""
-        offset = self._offset_of_row(found.slot) + found.slot % ROW_SLOTS * _TAG.size
-        return bool(_TAG.unpack_from(self._memory, offset)[0] == found.tag)
-
-    def write(self, found: _Found, now: float) -> None:
+    def write(self, slot: _Slot, now: float) -> None:
         """Make the slot the key's, with this level."""
-        row, number = self._offset_of_row(found.slot), found.slot % ROW_SLOTS
-        if self.quota.places is not None and not self.is_of(found):
-            self._counts.pack_into(
-                self._memory, self._offset_of_places(found.slot), *(0,) * self._workers
-            )
+        row, number = self._offset_of_row(slot.number), slot.number % ROW_SLOTS
         state = row + ROW_SLOTS * _TAG.size + number * _STATE.size
-        _STATE.pack_into(self._memory, state, found.level, now)
-        _TAG.pack_into(self._memory, row + number * _TAG.size, found.tag)
+        _STATE.pack_into(self._memory, state, slot.level, now)
+        if not slot.is_own:
+            _TAG.pack_into(self._memory, row + number * _TAG.size, slot.tag)
+            if self.quota.places is not None:
+                places = self._offset_of_places(slot.number)
+                self._memory[places : places + self._counts.size] = bytes(self._counts.size)
 
-    def count_places(self, slot: int) -> int:
+    def is_still_of(self, slot: _Slot) -> bool:
+        """Whether nobody has taken over the slot of a key in the meantime."""
+        offset = self._offset_of_row(slot.number) + slot.number % ROW_SLOTS * _TAG.size
+        return bool(_TAG.unpack_from(self._memory, offset)[0] == slot.tag)
+
+    def count_places(self, number: int) -> int:
         """How many requests hold a place, in all workers."""
-        return sum(self.places_by_worker(slot))
+        return sum(self.places_by_worker(number))
 
-    def places_by_worker(self, slot: int) -> tuple[int, ...]:
+    def places_by_worker(self, number: int) -> tuple[int, ...]:
         """The same for each worker."""
         if self.quota.places is None:
             return ()
-        return self._counts.unpack_from(self._memory, self._offset_of_places(slot))
+        return self._counts.unpack_from(self._memory, self._offset_of_places(number))
 
-    def change_places(self, slot: int, worker: int, by: int) -> None:
+    def change_places(self, number: int, worker: int, by: int) -> None:
         """A request of a worker has come, or gone."""
-        offset = self._offset_of_places(slot) + worker * _PLACE.size
+        offset = self._offset_of_places(number) + worker * _PLACE.size
         held = _PLACE.unpack_from(self._memory, offset)[0] + by
         _PLACE.pack_into(self._memory, offset, max(0, held))
 
@@ -156,24 +164,20 @@ class _Table:
             first = self._places + worker * _PLACE.size + byte
             self._memory[first : first + (slots - 1) * step + 1 : step] = bytes(slots)
 
-    @property
-    def _workers(self) -> int:
-        return self._counts.size // _PLACE.size
+    def _offset_of_row(self, number: int) -> int:
+        return self._start + number // ROW_SLOTS * _ROW.size
 
-    def _offset_of_row(self, slot: int) -> int:
-        return self._start + slot // ROW_SLOTS * _ROW.size
-
-    def _offset_of_places(self, slot: int) -> int:
-        return self._places + slot * self._counts.size
+    def _offset_of_places(self, number: int) -> int:
+        return self._places + number * self._counts.size
 
     def _fill(self, values: tuple[float, ...], number: int, now: float) -> float:
         """What is in the bucket of a slot by now."""
-        rate, burst = self.quota.rate, float(self.quota.burst)
+        rate, burst = self.quota.rate, self.quota.burst
         if rate is None:
             return burst
         level, written = values[ROW_SLOTS + 2 * number : ROW_SLOTS + 2 * number + 2]
         # A clock that was set back gives nothing, and takes nothing.
-        return min(burst, level + max(0.0, now - written) * rate)
+        return level if now <= written else min(burst, level + (now - written) * rate)
 
 
 class Buckets:
@@ -196,9 +200,9 @@ class Buckets:
         make_once(path, lambda fresh: create_shared(fresh, sum(sizes)))
         self._file = SharedFile(path)
         self._memory = memoryview(self._file.memory)
-        self._secret = secret
         self._worker = worker
         self._clock = clock
+        self._hash = lru_cache(maxsize=_KNOWN)(partial(_hash_key, secret))
         self._is_open = True
         self._tables = [
             _Table(self._memory, sum(sizes[:number]), quota, columns, rows)
@@ -214,30 +218,24 @@ class Buckets:
 
     def take(self, claims: Sequence[Claim]) -> list[Share]:
         """Count a request under all of these, or under none when one of them refuses it."""
-        digests = [self._hash(claim.key) for claim in claims]
+        hashed = [(self._tables[one.quota], self._hash(one.key)) for one in claims]
         with self._file.locked():
             now = self._clock()
-            found = [
-                self._tables[claim.quota].find(digest, now)
-                for claim, digest in zip(claims, digests, strict=True)
-            ]
-            shares = [self._judge(*one) for one in zip(claims, found, strict=True)]
+            shares = [self._judge(table.find(key, now)) for table, key in hashed]
             if not any(share.refused_by for share in shares):
-                for claim, one in zip(claims, found, strict=True):
-                    self._enter(self._tables[claim.quota], one, now)
+                for share in shares:
+                    self._enter(share.slot, now)
         return shares
 
-    def give_back(self, claims: Sequence[Claim]) -> None:
+    def give_back(self, shares: Sequence[Share]) -> None:
         """The request is over: give back the places that it holds by these."""
         if not self._is_open:
             return
-        digests = [self._hash(claim.key) for claim in claims]
         with self._file.locked():
-            for claim, digest in zip(claims, digests, strict=True):
-                table = self._tables[claim.quota]
-                found = table.find(digest, 0.0)  # for its slot: the time does not matter
-                if table.is_of(found):
-                    table.change_places(found.slot, self._worker, -1)
+            for share in shares:
+                slot = share.slot
+                if slot.table.is_still_of(slot):
+                    slot.table.change_places(slot.number, self._worker, -1)
 
     def close(self) -> None:
         """Give back the memory, and what this worker holds; the rest stays for the others."""
@@ -248,33 +246,36 @@ class Buckets:
             self._presence.close()
             self._release()
 
-    def _judge(self, claim: Claim, found: _Found) -> Share:
+    def _judge(self, slot: _Slot) -> Share:
         """What the caller would have after this request."""
-        table = self._tables[claim.quota]
-        rate, places = table.quota.rate, table.quota.places
-        if rate is not None and found.level < 1 - _TRIFLE:
-            return Share(0, 0, (1 - found.level) / rate, "rate")
-        if places is not None and found.held >= places:
-            self._forget_dead(table, found.slot)
-            found.held = table.count_places(found.slot)
-            if found.held >= places:
-                return Share(0, 0, 0.0, "concurrent")
-        level = found.level - 1 + _TRIFLE
-        seconds = 0.0 if rate is None else max(0.0, table.quota.burst - level) / rate
-        return Share(int(level), 0 if places is None else places - found.held - 1, seconds)
+        quota = slot.table.quota
+        rate, places, level = quota.rate, quota.places, slot.level
+        if rate is not None and level < 1 - _TRIFLE:
+            return Share(slot, seconds=(1 - level) / rate, refused_by="rate")
+        places_left = 0
+        if places is not None:
+            if slot.held >= places:
+                self._forget_dead(slot)
+            if slot.held >= places:
+                return Share(slot, refused_by="concurrent")
+            places_left = places - slot.held - 1
+        seconds = 0.0 if rate is None else (quota.burst - level + 1) / rate
+        return Share(slot, int(level - 1 + _TRIFLE), places_left, seconds)
 
-    def _enter(self, table: _Table, found: _Found, now: float) -> None:
-        if table.quota.rate is not None:
-            found.level = max(0.0, found.level - 1)
-        table.write(found, now)
-        if table.quota.places is not None:
-            table.change_places(found.slot, self._worker, 1)
+    def _enter(self, slot: _Slot, now: float) -> None:
+        quota = slot.table.quota
+        if quota.rate is not None:
+            slot.level = max(0.0, slot.level - 1)
+        slot.table.write(slot, now)
+        if quota.places is not None:
+            slot.table.change_places(slot.number, self._worker, 1)
 
-    def _forget_dead(self, table: _Table, slot: int) -> None:
+    def _forget_dead(self, slot: _Slot) -> None:
         """Give back the places of workers that are gone."""
-        for worker, held in enumerate(table.places_by_worker(slot)):
+        for worker, held in enumerate(slot.table.places_by_worker(slot.number)):
             if held and worker != self._worker and not self._presence.is_alive(worker):
                 self._forget_worker(worker)
+        slot.held = slot.table.count_places(slot.number)
 
     def _forget_worker(self, worker: int) -> None:
         for table in self._tables:
@@ -284,5 +285,8 @@ class Buckets:
         self._memory.release()
         self._file.close()
 
-    def _hash(self, key: str) -> bytes:
-        return hashlib.blake2b(key.encode(), key=self._secret, digest_size=16).digest()
+
+def _hash_key(secret: bytes, key: str) -> tuple[int, int]:
+    """The tag of a key, never 0, and a number that its row is chosen by."""
+    digest = hashlib.blake2b(key.encode(), key=secret, digest_size=16).digest()
+    return int.from_bytes(digest[:8], "little") or 1, int.from_bytes(digest[8:], "little")

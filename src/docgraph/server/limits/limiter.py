@@ -74,7 +74,7 @@ class Visit:
         self._limiter = limiter
         self._address = address
         self._answers: list[tuple[Limit, Share]] = []
-        self._held: list[Claim] = []
+        self._held: list[Share] = []
 
     def arrive(self) -> None:
         """Count it by its address; raises `TooManyRequests`."""
@@ -100,11 +100,7 @@ class Visit:
         refused = [one for one in answers if one[1].refused_by]
         if refused:
             raise self._refuse(*max(refused, key=lambda one: one[1].seconds), account)
-        self._held += [
-            claim
-            for limit, claim in zip(asked, claims, strict=True)
-            if limit.quota.places is not None
-        ]
+        self._held += [share for limit, share in answers if limit.quota.places is not None]
 
     def end(self, exchange: Exchange) -> None:
         """Give back what it holds, and tell the caller what is left."""
