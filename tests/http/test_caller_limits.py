@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from docgraph.exchange import Answer, Body, Exchange, Takeover
+from docgraph.exchange import Answer, Body, Exchange, Socket, Stream, Takeover, Upgrade
 from docgraph.observe.limit_events import CallersLimited, RequestLimited
 from docgraph.plugins.kinds import Service as PluginService
 from docgraph.server.builtin import BUILTIN
@@ -78,6 +78,10 @@ class Slow(PluginService):
             raise RuntimeError("a fault")
         if way == "takeover":
             return Takeover(_answer_for_another)
+        if way == "stream":
+            return Stream(_tell(), media_type="text/event-stream")
+        if way == "socket":
+            return Upgrade(_talk)
         await _wait()
         return Body(200, b"at last", "text/plain")
 
@@ -88,6 +92,15 @@ async def _wait() -> None:
         await Slow.go_on.wait()
     finally:
         Slow.inside -= 1
+
+
+async def _tell() -> AsyncIterator[bytes]:
+    await _wait()
+    yield b"data: told\n\n"
+
+
+async def _talk(socket: Socket) -> None:
+    await _wait()
 
 
 async def _answer_for_another(scope: Any, receive: Any, send: Any) -> None:
@@ -377,21 +390,59 @@ async def test_whatever_becomes_of_a_request_its_place_is_given_back(
     assert count_places(limited, address) == 0
 
 
-async def test_a_takeover_holds_no_place_while_it_answers(limited: Service, address: str) -> None:
-    async def work() -> None:
-        state = limited.client._transport.state  # type: ignore[attr-defined]
-        peer = Peer(state)
-        peer.send(build_request("GET", "/slow?way=takeover", x_forwarded_for=address))
+HANDSHAKE = {
+    "connection": "Upgrade",
+    "upgrade": "websocket",
+    "sec_websocket_version": "13",
+    "sec_websocket_key": "AAAAAAAAAAAAAAAAAAAAAA==",
+}
+
+
+@pytest.mark.parametrize("way", ["takeover", "stream", "socket"])
+async def test_what_goes_on_for_long_counts_as_a_request_and_holds_no_place(
+    limited: Service, get: Get, address: str, way: str
+) -> None:
+    async def work() -> bytes:
+        peer = Peer(limited.client._transport.state)  # type: ignore[attr-defined]
+        headers = HANDSHAKE if way == "socket" else {}
+        path = f"/slow?way={way}"
+        peer.send(build_request("GET", path, x_forwarded_for=address, **headers))
         await eventually(lambda: Slow.inside == 1)
         assert count_places(limited, address) == 0
         Slow.go_on.set()
-        response = await peer.read()
+        await eventually(lambda: Slow.inside == 0 and b"\r\n\r\n" in peer.transport.output)
         Slow.go_on.clear()
         peer.leave()
-        assert response.body == b"taken over"
-        assert response["ratelimit"] == '"guests";r=1;t=1'
+        return bytes(peer.transport.output)
 
-    await limited.there(work())
+    assert b'RateLimit: "guests";r=1;t=1\r\n' in await limited.there(work())
+    assert [(await get()).status for _ in range(2)] == [200, 429]
+
+
+async def test_a_handshake_over_the_limit_is_refused(limited: Service, address: str) -> None:
+    async def work() -> list[int]:
+        statuses = []
+        for _ in range(3):
+            peer = Peer(limited.client._transport.state)  # type: ignore[attr-defined]
+            path = "/slow?way=fault"
+            peer.send(build_request("GET", path, x_forwarded_for=address, **HANDSHAKE))
+            statuses.append((await peer.read()).status)
+            peer.leave()
+        return statuses
+
+    assert await limited.there(work()) == [500, 500, 429]
+
+
+async def test_a_browser_gets_a_page_and_an_app_its_own_shape(get: Get) -> None:
+    for _ in range(2):
+        await get("/graphql/none")
+    refused = await get("/graphql/none")
+    page = await get("/graphql/none", headers={"accept": "text/html"})
+
+    assert refused.status == page.status == 429
+    assert refused.json["errors"][0]["extensions"]["code"] == "too-many-requests"
+    assert page.headers["content-type"].startswith("text/html")
+    assert page.headers["retry-after"] == "1"
 
 
 async def test_a_slow_upload_holds_the_place_of_its_own_caller(

@@ -194,6 +194,8 @@ class Buckets:
         *,
         rows: int = ROWS,
     ) -> None:
+        if worker > workers:
+            raise ValueError(f"worker {worker} of {workers}")
         columns = workers + 1  # the parent, where it serves alone, is number 0
         sizes = [_Table.measure(quota, columns, rows) for quota in quotas]
         path = directory / _PURPOSE

@@ -179,6 +179,11 @@ def test_the_same_worker_twice_is_a_mistake(open_buckets: Open) -> None:
         open_buckets(PLACES, worker=1)
 
 
+def test_a_worker_that_nobody_counts_on_is_a_mistake(open_buckets: Open) -> None:
+    with pytest.raises(ValueError, match="worker 3 of 2"):
+        open_buckets(PLACES, worker=3)
+
+
 def test_what_is_given_back_after_the_end_is_nothing(open_buckets: Open) -> None:
     buckets = open_buckets(PLACES)
     held = buckets.take([ADA])
