@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from docgraph.runtime.clock import elapsed
 from docgraph.runtime.presence import Presence
@@ -51,8 +51,7 @@ class Quota:
     places: int | None  # requests at a time
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """One more request of a caller (`key`) under the quota of this number."""
 
     quota: int
@@ -109,19 +108,24 @@ class _Table:
         """The slot of a key, else the one that it takes over when it is written."""
         tag, row = hashed[0], hashed[1] % self._rows
         values = _ROW.unpack_from(self._memory, self._start + row * _ROW.size)
-        tags, first = values[:ROW_SLOTS], row * ROW_SLOTS
-        if tag in tags:
-            number = tags.index(tag)
-            level, held = self._fill(values, number, now), self.count_places(first + number)
-            return _Slot(self, first + number, tag, level, held, is_own=True)
-        if 0 in tags:
-            number = tags.index(0)
-        else:
-            number = max(
-                range(ROW_SLOTS),
-                key=lambda one: (not self.count_places(first + one), self._fill(values, one, now)),
-            )
-        return _Slot(self, first + number, tag, self.quota.burst, 0, is_own=False)
+        first = row * ROW_SLOTS
+        try:
+            number = values.index(tag, 0, ROW_SLOTS)
+        except ValueError:
+            number = self._choose_victim(values, first, now)
+            return _Slot(self, first + number, tag, self.quota.burst, 0, is_own=False)
+        held = 0 if self.quota.places is None else self.count_places(first + number)
+        level = self._fill(values, number, now)
+        return _Slot(self, first + number, tag, level, held, is_own=True)
+
+    def _choose_victim(self, values: tuple[float, ...], first: int, now: float) -> int:
+        """A free slot, else that of the fullest bucket without a place."""
+        if 0 in values[:ROW_SLOTS]:
+            return values.index(0)
+        return max(
+            range(ROW_SLOTS),
+            key=lambda one: (not self.count_places(first + one), self._fill(values, one, now)),
+        )
 
     def write(self, slot: _Slot, now: float) -> None:
         """Make the slot the key's, with this level."""
@@ -175,9 +179,11 @@ class _Table:
         rate, burst = self.quota.rate, self.quota.burst
         if rate is None:
             return burst
-        level, written = values[ROW_SLOTS + 2 * number : ROW_SLOTS + 2 * number + 2]
+        level, written = values[ROW_SLOTS + 2 * number], values[ROW_SLOTS + 2 * number + 1]
         # A clock that was set back gives nothing, and takes nothing.
-        return level if now <= written else min(burst, level + (now - written) * rate)
+        if now > written:
+            level += (now - written) * rate
+        return level if level < burst else burst
 
 
 class Buckets:
@@ -224,9 +230,11 @@ class Buckets:
         with self._file.locked():
             now = self._clock()
             shares = [self._judge(table.find(key, now)) for table, key in hashed]
-            if not any(share.refused_by for share in shares):
-                for share in shares:
-                    self._enter(share.slot, now)
+            for share in shares:
+                if share.refused_by:
+                    return shares
+            for share in shares:
+                self._enter(share.slot, now)
         return shares
 
     def give_back(self, shares: Sequence[Share]) -> None:

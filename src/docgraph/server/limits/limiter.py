@@ -141,7 +141,7 @@ class _Refusals:
 
 def _render_fields(answers: Sequence[tuple[Limit, Share]]) -> list[tuple[str, str]]:
     """All policies, and what is left of the one that refuses, or else of the tightest."""
-    limit, share = min(answers, key=_rank)
+    limit, share = answers[0] if len(answers) == 1 else min(answers, key=_rank)
     return [
         ("RateLimit-Policy", ", ".join(one.policy for one, _ in answers)),
         ("RateLimit", limit.render_share(share)),
