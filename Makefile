@@ -11,7 +11,7 @@ TESTERS ?= 3
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run console console-check chat test test-fast test-pythons conformance drill drill-long drill-bare drill-container drill-browser drill-slow-upload check dist dist-check format docs bench bench-rivals clean
+.PHONY: help setup run console console-check chat test test-fast test-pythons conformance drill drill-long drill-bare drill-container drill-browser drill-slow-upload check chart-check dist dist-check format docs bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -148,8 +148,11 @@ dist: $(VENV)/.run $(VENV)/.dist ## build the packages in dist: wheel, source, a
 	@rm -rf dist
 	@$(BIN)/python tools/dist.py $(ARGS)
 
+chart-check: $(VENV)/.dev ## render the Helm chart, and hold it against Kubernetes (helm, or Go to build it)
+	@$(BIN)/python -m tools.chart $(ARGS)
+
 dist-check: dist ## install the wheel in a clean environment, and run it from an empty directory
 	@$(BIN)/python tools/dist_check.py $(ARGS)
 
 clean: ## remove what the targets above made (the data directory stays)
-	@rm -rf $(VENV) .venv-*/ build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/rivals/*/node_modules tests/conformance/*/node_modules console/node_modules src/docgraph/console/static*
+	@rm -rf $(VENV) .venv-*/ .tools build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/rivals/*/node_modules tests/conformance/*/node_modules console/node_modules src/docgraph/console/static*

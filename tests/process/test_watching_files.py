@@ -153,12 +153,16 @@ def test_prometheus_can_read_the_alerts_and_the_queries_of_the_dashboard(tmp_pat
     panels = tmp_path / "panels.yml"
     panels.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": queries}]}))
 
-    done = subprocess.run(
-        ["promtool", "check", "rules", str(RULES), str(panels)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    run_promtool("check", "rules", str(RULES), str(panels))
 
+
+def test_alerts_come_for_what_happens_and_not_for_what_was_counted_before() -> None:
+    require("promtool")
+    run_promtool("test", "rules", str(ROOT / "tests/process/alerts.yml"))
+
+
+def run_promtool(*arguments: str) -> None:
+    done = subprocess.run(
+        ["promtool", *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shutil
 from pathlib import Path
@@ -16,6 +17,7 @@ _PACKAGE = Path(__file__).parents[1]
 _CHECKOUT = _PACKAGE.parents[1]
 _MARKUP = re.compile(r"`|\]\([^)]*\)|\[")
 _END = re.compile(r"[:.](?:\s|$)")
+_LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)#]+)[^)]*\)")
 _LEFT = shutil.ignore_patterns("__pycache__", "node_modules")
 
 
@@ -36,7 +38,25 @@ def examples(name: str | None, directory: Path | None) -> None:
     if target.exists():
         raise StartupError(f"{target} exists", hint="name another directory")
     shutil.copytree(known[name], target, ignore=_LEFT)
+    for page in target.rglob("*.md"):
+        _cut_links(page, target)
     click.echo(f"{target}")
+
+
+def _cut_links(page: Path, root: Path) -> None:
+    """What leads out of the example leads nowhere in a copy: such pages are only named."""
+    place = page.parent.relative_to(root).as_posix()
+
+    def cut(link: re.Match[str]) -> str:
+        text, address = link.groups()
+        path = posixpath.normpath(posixpath.join(place, address))
+        if not path.startswith("../"):
+            return link[0]
+        named = path.replace("../", "")
+        return text if text == named else f"{text} (`{named}`)"
+
+    text = page.read_text(encoding="utf-8")
+    page.write_text(_LINK.sub(cut, text), encoding="utf-8")
 
 
 def _find_examples() -> dict[str, Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -32,6 +33,18 @@ def test_an_example_is_copied_into_a_new_directory(tmp_path: Path) -> None:
     assert (target / "plugins/chat.py").read_bytes() == (
         ROOT / "examples/chat/plugins/chat.py"
     ).read_bytes()
+
+
+def test_a_copy_has_no_links_that_lead_out_of_it(tmp_path: Path) -> None:
+    for path in [*ROOT.glob("examples/*/README.md"), ROOT / "deploy/README.md"]:
+        target = tmp_path / path.parent.name
+        assert run(path.parent.name, str(target))[0] == 0
+        for page in target.rglob("*.md"):
+            for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+                assert (page.parent / link).resolve().is_relative_to(target), (page, link)
+    told = (tmp_path / "deploy/README.md").read_text()
+    assert "watch it (`docs/how-to/watch-it.md`)" in told
+    assert "](systemd/docgraph.service)" in told
 
 
 def test_nothing_that_exists_is_written_over(tmp_path: Path) -> None:

@@ -81,17 +81,37 @@ def test_a_watchdog_that_is_meant_for_another_process_is_left_alone() -> None:
         assert manager.watchdog.seconds_left == left
 
 
-def test_a_manager_that_is_gone_stands_in_the_log(tmp_path: Path) -> None:
+def test_a_manager_that_is_gone_stands_in_the_log_once(tmp_path: Path) -> None:
     events: list[Event] = []
     subscribe(events.append, wants=lambda kind: kind is NotifyFailed)
     try:
-        ServiceManager(str(tmp_path / "gone")).tell_ready("here")
+        manager = ServiceManager(str(tmp_path / "gone"))
+        for _ in range(2):
+            manager.tell_ready("here")
+            manager.tell("WATCHDOG=1")
     finally:
         unsubscribe(events.append)
 
-    (failed,) = events
-    assert isinstance(failed, NotifyFailed)
-    assert failed.state == "READY=1"
+    failed = [one for one in events if isinstance(one, NotifyFailed)]
+    assert [one.state for one in failed] == ["READY=1", "WATCHDOG=1"]
+    assert [one.error.__traceback__ for one in failed] == [None, None]
+
+
+def test_a_manager_that_goes_twice_stands_in_the_log_twice(tmp_path: Path) -> None:
+    events: list[Event] = []
+    path = tmp_path / "socket"
+    manager = ServiceManager(str(path))
+    subscribe(events.append, wants=lambda kind: kind is NotifyFailed)
+    try:
+        manager.tell("WATCHDOG=1")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            channel.bind(str(path))
+            manager.tell("WATCHDOG=1")
+        manager.tell("WATCHDOG=1")
+    finally:
+        unsubscribe(events.append)
+
+    assert len(events) == 2
 
 
 def test_a_message_arrives_as_one_datagram(tmp_path: Path) -> None:

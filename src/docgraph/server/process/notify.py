@@ -29,6 +29,7 @@ class ServiceManager:
     def __init__(self, address: str = "", watchdog_seconds: float = 0.0) -> None:
         # A name that begins with @ is of the abstract kind, which begins with a zero byte.
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
+        self._untold: set[str] = set()
         self.watchdog = Watchdog(lambda: self.tell("WATCHDOG=1"), watchdog_seconds)
 
     @classmethod
@@ -39,15 +40,24 @@ class ServiceManager:
         return cls(address, int(microseconds) / 1_000_000 if is_meant else 0.0)
 
     def tell(self, *assignments: str) -> None:
-        """Send one message; a manager that cannot be told stands in the log, and is no error."""
+        """Send one message; a manager that cannot be told stands in the log, and is no error.
+
+        The watchdog tries on: the log has a state once, until the manager hears of it again.
+        """
         if not self._address:
             return
+        state = assignments[0]
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
                 channel.settimeout(_PATIENCE)
                 channel.sendto("\n".join(assignments).encode(), self._address)
         except OSError as error:
-            emit(NotifyFailed(assignments[0], error))
+            if state not in self._untold:
+                # Without its way, which is always the one above.
+                emit(NotifyFailed(state, error.with_traceback(None)))
+            self._untold.add(state)
+        else:
+            self._untold.discard(state)
 
     def tell_ready(self, status: str) -> None:
         """We serve; `status` is what people read in `systemctl status`."""

@@ -1,0 +1,306 @@
+"""What the Helm chart renders: docgraph runs with it, and values that cannot work are refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import ssl
+import subprocess
+import sys
+import threading
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+import pytest
+import trustme
+import yaml
+from tools.chart import CHART, read_objects
+from tools.containerfile import CONTAINERFILE, read_stages
+from tools.helm import find_helm, run_helm
+
+from tests.process import commands
+from tests.process.harness import Server, Wire, request
+from tests.programs import HANGS_SECONDS
+
+SECRETS = ["--set", "connectionString.secretName=docgraph"]
+CHOSEN = sorted((CHART / "ci").glob("*.yaml"))
+PASSWORD = "a;b"
+HASH = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
+USER = json.dumps({"_id": "root", "password": HASH, "roles": ["admin"]})
+Objects = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def helm() -> str:
+    found = find_helm()
+    if found is None:
+        pytest.skip("needs a program that is not installed: helm (make chart-check)")
+    return found
+
+
+def template(helm: str, *options: str, name: str = "docgraph") -> Objects:
+    """The objects by their kinds."""
+    done = run_helm(helm, "template", name, str(CHART), *options)
+    assert done.returncode == 0, done.stderr
+    return {one["kind"]: one for one in read_objects(done.stdout)}
+
+
+def refuse(helm: str, *options: str) -> str:
+    done: subprocess.CompletedProcess[str] = run_helm(
+        helm, "template", "docgraph", str(CHART), *options
+    )
+    assert done.returncode != 0
+    return done.stderr
+
+
+def container_of(objects: Objects) -> dict[str, Any]:
+    (own,) = objects["Deployment"]["spec"]["template"]["spec"]["containers"]
+    return dict(own)
+
+
+class Pod:
+    """What a kubelet would make of the Deployment: its files below a directory, its variables."""
+
+    def __init__(self, objects: Objects, secrets: dict[str, str], directory: Path) -> None:
+        self.container = container_of(objects)
+        self.directory = directory
+        for name, text in objects["ConfigMap"]["data"].items():
+            self.write(f"/etc/docgraph/{name}", text)
+        self.config = yaml.safe_load(objects["ConfigMap"]["data"]["docgraph.yml"])
+        (port,) = self.container["ports"]
+        self.listener = f"{port['name']}-listener"
+        assert self.config[self.listener]["port"] == port["containerPort"]
+        self.environment: dict[str, str] = {}
+        for one in self.container["env"]:
+            self.environment[one["name"]] = self._read_variable(one, secrets)
+
+    def write(self, path: str, text: str) -> Path:
+        """A file of a volume; what names it in the configuration is led to it."""
+        place = self.directory / path.removeprefix("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text.replace(": /etc/", f": {self.directory}/etc/"))
+        return place
+
+    def _read_variable(self, one: dict[str, Any], secrets: dict[str, str]) -> str:
+        if "valueFrom" in one:
+            return secrets[one["valueFrom"]["secretKeyRef"]["key"]]
+        value = re.sub(r"\$\((\w+)\)", lambda name: self.environment[name[1]], one["value"])
+        return re.sub(r"^/etc/", f"{self.directory}/etc/", value)
+
+    @contextmanager
+    def run(self) -> Iterator[Server]:
+        """The container's process, until it is stopped as a kubelet stops it."""
+        assert "command" not in self.container
+        assert read_stages(CONTAINERFILE.read_text())["docgraph"].last("ENTRYPOINT").words == [
+            "docgraph"
+        ]
+        # Only here others have the port, too.
+        free = f"; /{self.listener}/port -> 0"
+        overrides = {"DOCGRAPH_OVERRIDES": self.environment["DOCGRAPH_OVERRIDES"] + free}
+        environment = {**self.environment, **overrides}
+        process = commands.start(
+            *self.container["args"], cwd=self.directory, environment=environment
+        )
+        errors: list[str] = []
+        reader = threading.Thread(target=lambda: errors.extend(process.stderr), daemon=True)
+        reader.start()
+        with process:
+            line = process.stdout.readline()
+            assert line.startswith("docgraph ready "), (line, errors)
+            yield Server(process, [word for word in line.split() if word.startswith("http")])
+            process.terminate()
+            assert process.wait(HANGS_SECONDS) == 0
+            reader.join()
+
+    def ask(self, server: Server, probe: str, context: ssl.SSLContext | None = None) -> int:
+        """The status of a probe, at its port."""
+        check = self.container[probe]["httpGet"]
+        assert check["port"] == self.container["ports"][0]["name"]
+        assert check["scheme"] == server.urls[0].split(":")[0].upper()
+        with connect(server, context) as wire:
+            return wire.get(check["path"]).status
+
+
+def connect(server: Server, context: ssl.SSLContext | None) -> Wire:
+    return server.connect() if context is None else server.connect_tls(context)
+
+
+def write_values(tmp_path: Path, database: str) -> list[str]:
+    """Options for databases that are of this test alone."""
+    sections = {"graphql": "db", "dbRealmAuthenticator": "users-db", "dbAclAuthorizer": "acl-db"}
+    config = {section: {option: database} for section, option in sections.items()}
+    config["mongo"] = {"mongo-mounts": [{"what": f"/{database}", "where": "/"}]}  # type: ignore[dict-item]
+    values = {"config": config, "listenAddress": "127.0.0.1"}
+    path = tmp_path / "own.yaml"
+    path.write_text(yaml.safe_dump(values))
+    return ["-f", str(path)]
+
+
+def test_docgraph_starts_with_what_the_least_values_render_and_answers_the_probes(
+    helm: str, tmp_path: Path, mongo_uri: str, database: str
+) -> None:
+    objects = template(
+        helm, "-f", str(CHART / "ci/minimal.yaml"), *write_values(tmp_path, database)
+    )
+    pod = Pod(objects, {"connection-string": mongo_uri}, tmp_path)
+
+    with pod.run() as server:
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            assert pod.ask(server, probe) == 200, probe
+        assert run_test_pod(objects, server) == "200"
+
+
+def run_test_pod(objects: Objects, server: Server) -> str:
+    """What the pod of `helm test` prints, when it asks this server instead of the Service."""
+    (container,) = objects["Pod"]["spec"]["containers"]
+    assert container["command"] == ["python3", "-c"]
+    script, address = container["args"]
+    service = objects["Service"]["metadata"]["name"]
+    asked = address.replace(f"http://{service}:80", server.urls[0])
+    done = subprocess.run(
+        [sys.executable, "-c", script, asked],
+        env={**os.environ, "no_proxy": "*"},
+        capture_output=True,
+        text=True,
+        timeout=HANGS_SECONDS,
+        check=False,
+    )
+    return done.stdout.strip()
+
+
+def test_docgraph_starts_with_every_value_with_tls_and_with_secrets_in_their_places(
+    helm: str, tmp_path: Path, mongo_uri: str, database: str
+) -> None:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("localhost")
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    secrets = {
+        "uri": mongo_uri,
+        "token-key": "0123456789abcdef" * 4,
+        "digest-key": 'a"\\key; that -> is #odd',
+        "first-user": USER,
+    }
+    options = ["-f", str(CHART / "ci/everything.yaml"), *write_values(tmp_path, database)]
+    pod = Pod(template(helm, *options, "--set", "tls.secretName=tls"), secrets, tmp_path)
+    pod.write("/etc/docgraph-tls/tls.crt", certificate.cert_chain_pems[0].bytes().decode())
+    pod.write("/etc/docgraph-tls/tls.key", certificate.private_key_pem.bytes().decode())
+
+    with pod.run() as server:
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            assert pod.ask(server, probe, context) == 200, probe
+        login = "Basic " + b64encode(f"root:{PASSWORD}".encode()).decode()
+        with connect(server, context) as wire:
+            wire.send(request("GET", "/roles/root", authorization=login))
+            answer = wire.read()
+    assert answer.status == 200
+    assert len((answer["auth-token"] or "").split(".")) == 3  # a JWT
+
+
+@pytest.mark.parametrize("values", CHOSEN, ids=lambda path: path.stem)
+def test_the_rendered_configuration_is_one_that_docgraph_takes(
+    helm: str, tmp_path: Path, values: Path
+) -> None:
+    objects = template(helm, "-f", str(values))
+    secrets = dict.fromkeys(("uri", "MONGODB_URI", "connection-string"), "mongodb://db/")
+    secrets |= {"token-key": "x" * 40, "digest-key": "y" * 40, "first-user": USER}
+    pod = Pod(objects, secrets, tmp_path)
+
+    done = commands.run(
+        *("config", "check", pod.environment["DOCGRAPH_CONFIG"]),
+        cwd=tmp_path,
+        environment=pod.environment,
+    )
+
+    assert (done.returncode, "warning" in done.stderr) == (0, False), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "connectionString.secretName is missing"),
+        ((*SECRETS, "--set", "replcias=3"), "replcias"),
+        ((*SECRETS, "--set", "config.mclient.connection-string=mongodb://u:p@h/"), "ConfigMap"),
+        ((*SECRETS, "--set", "config.jwtTokenManager.key=secret"), "tokenKey.secretName"),
+        ((*SECRETS, "--set", "config.jwtTokenManager.enabled=true"), "tokenKey.secretName"),
+        ((*SECRETS, "--set", "config.jwtAuthenticationMechanism.key=hmac"), "secretOptions"),
+        ((*SECRETS, "--set", "config.http-listener.port=9000"), "containerPort"),
+        ((*SECRETS, "--set", "config.ping.enabled=false"), "config.ping has to be enabled"),
+        ((*SECRETS, "--set", "config.database-probe.secured=true"), "config.database-probe"),
+        ((*SECRETS, "--set", "extraEnv[0].name=DOCGRAPH_OVERRIDES"), "DOCGRAPH_OVERRIDES"),
+        ((*SECRETS, "--set", "extraVolumes[0].name=config"), "extraVolumes has config"),
+        (
+            (*SECRETS, "--set", "extraVolumeMounts[0].name=x,extraVolumeMounts[0].mountPath=/tmp"),
+            "extraVolumeMounts has /tmp",
+        ),
+        ((*SECRETS, "--set", "config.graphql.introspection=false"), 'write "off"'),
+        ((*SECRETS, "--set", "strategy.rollingUpdate.maxSurge=0"), "cannot both be 0"),
+        ((*SECRETS, "--set", "ingress.enabled=true"), "ingress.hosts"),
+        (
+            (*SECRETS, "--set", "autoscaling.enabled=true,resources=null"),
+            "resources.requests.cpu",
+        ),
+        ((*SECRETS, "--set", "autoscaling.enabled=true,autoscaling.minReplicas=11"), "maxReplicas"),
+    ],
+)
+def test_values_that_cannot_work_are_refused_with_what_to_do(
+    helm: str, options: tuple[str, ...], said: str
+) -> None:
+    assert said in refuse(helm, *options)
+
+
+def test_no_pod_but_instances_gets_requests_and_every_selector_finds_them(helm: str) -> None:
+    objects = template(helm, "-f", str(CHART / "ci/everything.yaml"))
+    pod = objects["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    test = objects["Pod"]["metadata"]["labels"]
+    selectors = [
+        objects["Service"]["spec"]["selector"],
+        objects["Deployment"]["spec"]["selector"]["matchLabels"],
+        objects["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
+        objects["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"],
+    ]
+    for selector in selectors:
+        assert selector.items() <= pod.items()
+        assert not selector.items() <= test.items()
+    (rule,) = objects["NetworkPolicy"]["spec"]["ingress"]
+    assert rule["from"][-1]["podSelector"]["matchLabels"].items() <= test.items()
+    monitored = objects["ServiceMonitor"]["spec"]["selector"]["matchLabels"]
+    assert monitored.items() <= objects["Service"]["metadata"]["labels"].items()
+
+
+@pytest.mark.parametrize(
+    "name", ["docgraph", "my.release", "1st", "a" * 53, "a" * 41 + ".b-docgraph"]
+)
+def test_names_are_such_as_a_service_may_have(helm: str, name: str) -> None:
+    objects = template(helm, *SECRETS, name=name)
+    for one in objects.values():
+        assert re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", one["metadata"]["name"])
+
+
+def test_a_pod_has_the_time_to_answer_what_it_has_accepted(helm: str) -> None:
+    longer = "config.connection-options.shutdown-timeout-ms=90500"
+    for options, seconds in (((), 25), (("--set", longer, "--set", "preStopSeconds=20"), 121)):
+        pod = template(helm, *SECRETS, *options)["Deployment"]["spec"]["template"]["spec"]
+        assert pod["terminationGracePeriodSeconds"] == seconds
+
+
+def test_a_changed_configuration_makes_new_pods_and_a_changed_number_of_them_does_not(
+    helm: str,
+) -> None:
+    def render_pod(*options: str) -> Any:
+        return template(helm, *SECRETS, *options)["Deployment"]["spec"]["template"]
+
+    assert render_pod() == render_pod("--set", "replicas=5")
+    assert render_pod() != render_pod("--set", "config.core.workers=2")
+
+
+def test_the_autoscaler_alone_decides_how_many_there_are(helm: str) -> None:
+    objects = template(helm, *SECRETS, "--set", "autoscaling.enabled=true")
+    assert "replicas" not in objects["Deployment"]["spec"]
+    target = objects["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]
+    assert target["name"] == objects["Deployment"]["metadata"]["name"]
