@@ -75,7 +75,7 @@ if TYPE_CHECKING:
         UpgradeRequired,
         UrlTooLong,
     )
-    from docgraph.exchange.exchange import Admission, Transaction
+    from docgraph.exchange.exchange import Admission, Transaction, Visit
     from docgraph.plugins.kinds import (
         ABSENT,
         Absent,
@@ -180,6 +180,7 @@ __all__ = [
     "UpgradeRequired",
     "UrlTooLong",
     "VariableResolver",
+    "Visit",
     "Write",
     "WriteConcern",
     "WriteFailure",

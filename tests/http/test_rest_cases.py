@@ -909,7 +909,8 @@ MANAGEMENT: dict[str, list[Ask]] = {
                 "access-control-allow-origin": ANY,
                 "access-control-expose-headers": "Location, ETag, Link, X-Total-Count, "
                 "X-Count-Strategy, Preference-Applied, X-Request-Id, Auth-Token, "
-                "Auth-Token-Valid-Until, Auth-Token-Location, Retry-After, WWW-Authenticate, Allow",
+                "Auth-Token-Valid-Until, Auth-Token-Location, Retry-After, RateLimit, "
+                "RateLimit-Policy, WWW-Authenticate, Allow",
             },
         )
     ],

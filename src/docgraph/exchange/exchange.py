@@ -13,7 +13,7 @@ from docgraph.exchange.parsed import Parsed
 from docgraph.exchange.request import Request
 from docgraph.exchange.response import Answer
 
-__all__ = ["Admission", "Exchange", "Permission", "Transaction", "transaction_of"]
+__all__ = ["Admission", "Exchange", "Permission", "Transaction", "Visit", "transaction_of"]
 
 _NO_DEADLINE = Deadline()
 
@@ -63,6 +63,18 @@ class Admission(Protocol):
         ...
 
 
+class Visit(Protocol):
+    """What limits for callers count of a request; it has to `end`, whatever becomes of that."""
+
+    def identify(self, account: Account | None) -> None:
+        """Count it by its user and roles, now that they are known; raises `TooManyRequests`."""
+        ...
+
+    def end(self, exchange: Exchange) -> None:
+        """Give back what it holds, and tell the caller what is left."""
+        ...
+
+
 class Transaction(Protocol):
     """Reads and writes that count together or not at all; the store makes and understands it.
 
@@ -101,6 +113,7 @@ class Exchange:
     headers: list[tuple[str, str]] = field(default_factory=list)
     attributes: dict[str, Any] = field(default_factory=dict)
     admission: Admission | None = None
+    visit: Visit | None = None
     is_renewal: bool = False
     is_entry: bool = False
     transaction: Transaction | None = None

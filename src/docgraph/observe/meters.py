@@ -24,7 +24,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from docgraph.observe import command_events, events, stream_events
+from docgraph.observe import command_events, events, limit_events, stream_events
 from docgraph.observe.bus import subscribe, unsubscribe
 from docgraph.observe.event import Event
 from docgraph.observe.methods import METHODS
@@ -143,6 +143,11 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         "counter",
         ("scope",),
         "Times the brute force guard closed the door.",
+    ),
+    "docgraph_limited_requests_total": (
+        "counter",
+        ("limit", "reason"),
+        "Requests that a limit for callers refused: by its rate, or too many at a time.",
     ),
     "docgraph_access_denied_total": (
         "counter",
@@ -302,6 +307,9 @@ class Meters:
             ),
             events.AuthFailed: self._counter("docgraph_auth_failures_total", "mechanism", "reason"),
             events.LoginsBlocked: self._counter("docgraph_logins_blocked_total", "scope"),
+            limit_events.RequestLimited: self._counter(
+                "docgraph_limited_requests_total", "limit", "reason"
+            ),
             events.AccessDenied: self._counter("docgraph_access_denied_total", "authorizer"),
             events.PluginFailed: self._counter("docgraph_plugin_failures_total", "plugin"),
             events.InterceptorFailed: self._counter("docgraph_plugin_failures_total", "plugin"),

@@ -1,6 +1,7 @@
 """What a process runs on: blocking work, background tasks, caches, and what workers share."""
 
 from docgraph.runtime.blocking import Blocking, Lane, count_cores, run_blocking
+from docgraph.runtime.buckets import Buckets, Claim, Quota, Share
 from docgraph.runtime.cache import (
     AFTER_READ,
     AFTER_WRITE,
@@ -20,6 +21,8 @@ __all__ = [
     "AFTER_READ",
     "AFTER_WRITE",
     "Blocking",
+    "Buckets",
+    "Claim",
     "Expiry",
     "Gate",
     "Generation",
@@ -28,6 +31,8 @@ __all__ = [
     "Lane",
     "LoadingCache",
     "LruDict",
+    "Quota",
+    "Share",
     "Tasks",
     "Turns",
     "WindowCounters",

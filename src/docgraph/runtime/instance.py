@@ -15,11 +15,12 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from docgraph.runtime.buckets import Buckets, Quota
 from docgraph.runtime.counters import WindowCounters, create_counters
 from docgraph.runtime.generations import Generations, create_generations
 
@@ -61,6 +62,10 @@ class Instance:
         A table is for counters of the same `seconds`: others would push its counts out.
         """
         return WindowCounters(self.directory / table, seconds, self.secret(table))
+
+    def open_buckets(self, quotas: Sequence[Quota], workers: int) -> Buckets:
+        """The shared buckets of callers, opened for this process; made by the first that asks."""
+        return Buckets(self.directory, self.secret("limits"), quotas, workers, self.worker)
 
     @property
     def metrics_directory(self) -> Path:

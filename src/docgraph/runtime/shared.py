@@ -11,8 +11,8 @@ import mmap
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 __all__ = ["SharedFile", "create_shared", "make_once"]
@@ -46,22 +46,40 @@ class SharedFile:
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_RDWR)
-        self._threads = threading.Lock()
+        self._lock = _Lock(self._fd)
         self.memory = mmap.mmap(self._fd, 0)
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Keep all others out, for as short a time as possible: somebody's event loop waits."""
-        # The file lock excludes other processes and ends with its holder, even by kill -9;
-        # it does not exclude other threads of this process.
-        with self._threads:
-            fcntl.flock(self._fd, fcntl.LOCK_EX)
-            try:
-                yield
-            finally:
-                fcntl.flock(self._fd, fcntl.LOCK_UN)
+        return self._lock
 
     def close(self) -> None:
         """Unmap and close; the file stays for the others."""
         self.memory.close()
         os.close(self._fd)
+
+
+class _Lock(AbstractContextManager[None]):
+    """Made once for each file: a request may take it several times, and a generator costs more.
+
+    The file lock excludes other processes and ends with its holder, even by kill -9; it does not
+    exclude other threads of this process.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._threads = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._threads.acquire()
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+        except BaseException:
+            self._threads.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+        finally:
+            self._threads.release()

@@ -32,6 +32,8 @@ from docgraph.runtime.sections import Core, Cors
 from docgraph.server.bounds import Bounds
 from docgraph.server.content import parse_content
 from docgraph.server.interception import Interception
+from docgraph.server.limits.limiter import Limiter
+from docgraph.server.limits.sections import CallerLimits
 from docgraph.server.needed_rights import find_needed_rights
 from docgraph.server.pages.front import FrontPage
 from docgraph.server.pipeline import Pipeline
@@ -65,7 +67,7 @@ class Docgraph:
         try:
             await self._open_traces()
             await self.open()
-            self._pipeline = self._build_pipeline()
+            self._pipeline = self._build_pipeline(await self._open_limiter())
             self._emit_loaded()
         except BaseException:
             await self.shutdown()
@@ -153,7 +155,7 @@ class Docgraph:
         self.store.interceptors.install(self.plugins.of_kind(Kind.DATA_INTERCEPTOR))
         await self.plugins.start()
 
-    def _build_pipeline(self) -> Pipeline:
+    def _build_pipeline(self, limiter: Limiter | None) -> Pipeline:
         services = self.plugins.of_kind(Kind.SERVICE)
         interceptors: dict[Point, list[Interceptor]] = {point: [] for point in Point}
         for one in self.plugins.of_kind(Kind.INTERCEPTOR):
@@ -170,7 +172,19 @@ class Docgraph:
             parse_content,
             Pages(self._prepared.config.get(Cors).allow_origins),
             bounds,
+            limiter,
         )
+
+    async def _open_limiter(self) -> Limiter | None:
+        """The limits for callers, where there are any."""
+        config = self._prepared.config
+        options = config.get(CallerLimits)
+        if not options.enabled:
+            return None
+        workers = config.get(Core).workers
+        limiter = await asyncio.to_thread(Limiter.open, options, self._instance, workers)
+        self._stack.callback(limiter.close)
+        return limiter
 
     def _build_front(self, routes: Sequence[Route], authenticator: Authenticator) -> Route | None:
         """The front page, unless a plugin has one of its own."""

@@ -37,6 +37,7 @@ from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.rest.sections import Mongo
 from docgraph.runtime.sections import Core, Cors
 from docgraph.server.batch.sections import Batch
+from docgraph.server.limits.sections import CallerLimits
 from docgraph.server.sections import ConnectionOptions, HttpListener, HttpsListener
 from docgraph.server.services.sections import DatabaseProbe, Metrics, Ping, VisibleApps
 from docgraph.store.sections import AggregationSecurity, MClient
@@ -83,6 +84,7 @@ _IN_ORDER: Final[tuple[type[Section], ...]] = (
     AuthCookieRemover,
     Roles,
     BruteForceAttackGuard,
+    CallerLimits,
     DbAclAuthorizer,
     FileAclAuthorizer,
     FullAuthorizer,

@@ -21,7 +21,8 @@ __all__ = ["CorsPolicy", "preflight_headers"]
 
 _EXPOSED = (
     "Location, ETag, Link, X-Total-Count, X-Count-Strategy, Preference-Applied, X-Request-Id, "
-    "Auth-Token, Auth-Token-Valid-Until, Auth-Token-Location, Retry-After, WWW-Authenticate, Allow"
+    "Auth-Token, Auth-Token-Valid-Until, Auth-Token-Location, Retry-After, RateLimit, "
+    "RateLimit-Policy, WWW-Authenticate, Allow"
 )
 _ACCEPTED = (
     "Authorization, Content-Type, X-Requested-With, No-Auth-Challenge, If-Match, If-None-Match, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from docgraph.exchange import Answer, Exchange
+from docgraph.exchange import Answer, DocgraphError, Exchange
 from docgraph.plugins.kinds import Interceptor, Point
 from docgraph.server.answers import check_answer
 
@@ -29,3 +29,9 @@ class Interception:
                 elif point is Point.RESPONSE:
                     check_answer(exchange.answer, interceptor)  # it may have changed that one
         return exchange.answer if point is Point.RESPONSE else None
+
+    async def refuse(self, exchange: Exchange, error: DocgraphError) -> None:
+        """Raise it, when those who follow failed logins have heard of it."""
+        if not exchange.is_renewal:  # a session that has ended is no failed login
+            await self.run(Point.AFTER_FAILED_AUTH, exchange)
+        raise error

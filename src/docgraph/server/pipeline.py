@@ -3,6 +3,7 @@
     1 route   2 authenticate   3 parse   4 authorize   5 interceptors   6 service   7 interceptors
     8 respond
 
+Limits for callers, where there are any, are asked before stage 2 by address, and after it by user.
 An unknown caller learns nothing before stage 4: only callers with the permission see whether a
 path, a method or an app exists (decision 21), and what of their request cannot be read. Rules judge
 the request as its service has parsed it. Stage 8 is `respond.py`; it sees errors as well.
@@ -10,9 +11,11 @@ the request as its service has parsed it. Stage 8 is `respond.py`; it sees error
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
-from docgraph.exchange import Answer, DocgraphError, Exchange
+from docgraph.exchange import Answer, Exchange
 from docgraph.exchange.errors import Forbidden
 from docgraph.exchange.pages import Pages
 from docgraph.exchange.request import Parser
@@ -21,37 +24,30 @@ from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Point
 from docgraph.server.bounds import Bounds
 from docgraph.server.interception import Interception
+from docgraph.server.limits.limiter import Limiter
 from docgraph.server.routes import Route, Routes, require_entries
 from docgraph.server.serve import parse, render, serve
 
 __all__ = ["Pipeline"]
 
 
+@dataclass(slots=True, eq=False)
 class Pipeline:
     """Walks a request down to its service and the answer up again. Never raises."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - the stages
-        self,
-        routes: Routes,
-        authenticator: Authenticator,
-        authorization: Authorization,
-        interception: Interception,
-        parser: Parser,
-        pages: Pages,
-        bounds: Bounds,
-    ) -> None:
-        self._bounds = bounds
-        self._routes = routes
-        self._authenticator = authenticator
-        self._authorization = authorization
-        self._interception = interception
-        self._parser = parser
-        self._pages = pages
+    _routes: Routes
+    _authenticator: Authenticator
+    _authorization: Authorization
+    _interception: Interception
+    _parser: Parser
+    _pages: Pages
+    _bounds: Bounds
+    _limiter: Limiter | None
 
     def is_probe(self, exchange: Exchange) -> bool:
         """Whether the service that is asked says how the server is."""
         route = self._routes.find(exchange.request)
-        return route is not None and getattr(route.service, "is_probe", False)
+        return route is not None and route.is_probe
 
     async def answer(self, exchange: Exchange) -> Answer:
         """The answer, whatever happens on the way."""
@@ -60,6 +56,9 @@ class Pipeline:
             answer = await self._walk(exchange, route)
         except (Exception, SystemExit) as error:  # `sys.exit` of a plugin would end the server
             answer = render(error, exchange, route, self._authenticator)
+        finally:
+            if exchange.visit is not None:
+                exchange.visit.end(exchange)
         answer.headers.extend(exchange.headers)
         return answer
 
@@ -76,6 +75,8 @@ class Pipeline:
     async def _descend(self, exchange: Exchange, route: Route | None) -> Answer | None:
         """Stages 2 to 5; an answer where an interceptor has one."""
         self._prepare(exchange, route)
+        if self._limiter is not None:
+            self._limiter.receive(exchange, route)
         early = await self._interception.run(Point.BEFORE_AUTH, exchange)
         if early is not None:
             return early
@@ -107,6 +108,8 @@ class Pipeline:
         with self._bounds.examining(exchange):
             with self._bounds.asking_who(route):
                 await self._identify(exchange)
+            if exchange.visit is not None:
+                exchange.visit.identify(exchange.account)
             exchange.parsed = parse(exchange, route)
             await self._admit(exchange, secured=route is None or route.secured)
 
@@ -128,24 +131,19 @@ class Pipeline:
         authentication = await self._authenticator.authenticate(exchange)
         exchange.account = exchange.request.account = authentication.account
         if authentication.refused:
-            await self._refuse(exchange, self._authenticator.challenge(exchange))
+            await self._interception.refuse(exchange, self._authenticator.challenge(exchange))
 
     async def _admit(self, exchange: Exchange, *, secured: bool) -> None:
         """Stage 4: may they."""
         veto = await self._authorization.find_veto(exchange)
         if veto is not None:
             emit(AccessDenied(exchange.id, veto.authorizer, veto.reason))
-            await self._refuse(exchange, Forbidden(veto.reason))
+            await self._interception.refuse(exchange, Forbidden(veto.reason))
         decision = await self._authorization.find_approval(exchange, secured=secured)
         if decision.allowed:
             exchange.permission = decision.permission
             return
         if exchange.account is None:
-            await self._refuse(exchange, self._authenticator.challenge(exchange))
+            await self._interception.refuse(exchange, self._authenticator.challenge(exchange))
         emit(AccessDenied(exchange.id, decision.authorizer, decision.reason))
-        await self._refuse(exchange, Forbidden(decision.reason))
-
-    async def _refuse(self, exchange: Exchange, error: DocgraphError) -> None:
-        if not exchange.is_renewal:  # a session that has ended is no failed login
-            await self._interception.run(Point.AFTER_FAILED_AUTH, exchange)
-        raise error
+        await self._interception.refuse(exchange, Forbidden(decision.reason))

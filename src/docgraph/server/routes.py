@@ -37,6 +37,11 @@ class Route:
         return encode_path((*self.console, *request.segments[len(self.prefix) :]))
 
     @property
+    def is_probe(self) -> bool:
+        """Whether its service says how the server is."""
+        return getattr(self.service, "is_probe", False)
+
+    @property
     def is_for_everybody(self) -> bool:
         """Whether it answers the same to callers of whom nobody can say who they are."""
         return not self.secured and getattr(self.service, "is_same_for_all", False)

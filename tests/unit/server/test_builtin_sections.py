@@ -181,6 +181,7 @@ TABLES: dict[str, dict[str, Any]] = {
     "authCookieHandler": {"enabled": False},
     "authCookieRemover": {"enabled": False, "secure": False, "uri": "/logout", "secured": False},
     "bruteForceAttackGuard": {"enabled": True, "max-failed-attempts": 10},
+    "caller-limits": {"enabled": False, "limits": []},
     "dbAclAuthorizer": {"enabled": True, "acl-collection": "acl", "root-role": "admin"},
     "fileAclAuthorizer": {"enabled": False},
     "fullAuthorizer": {"enabled": False, "authentication-required": True},

@@ -335,3 +335,53 @@ def test_set_1_of_the_cookie_options_without_token_basic_is_a_warning(tmp_path: 
 @pytest.mark.parametrize("text", [COOKIES, SET_1, SET_2])
 def test_the_three_option_sets_are_without_warnings(tmp_path: Path, text: str) -> None:
     assert decode_text(tmp_path, text).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("limits", "place", "expected"),
+    [
+        ("", "", "callers are to be limited, and there is no limit (add a limit, or turn off"),
+        ("{name: a, per: user}", "[1]", "it limits nothing (set 'requests-per-second' or"),
+        ("{name: a, per: user, concurrent: 1, burst: 2}", "[1]/burst", "there is no rate to"),
+        ("{name: a, per: role, concurrent: 1}", "[1]/per", "it does not say which role (set 'role"),
+        (
+            "{name: a, per: user, role: $unauthenticated, concurrent: 1}",
+            "[1]/per",
+            "unknown callers are no users (count them by address: 'per: address')",
+        ),
+        (
+            "{name: a, per: user, concurrent: 1}, {name: a, per: address, concurrent: 1}",
+            "[2]/name",
+            "'a' names another limit, too (give each limit a name of its own)",
+        ),
+        (
+            "{name: a, per: user, concurrent: 1}, {name: a-concurrent, per: user, concurrent: 1}",
+            "[2]/name",
+            "'a-concurrent' names another limit, too",
+        ),
+        ("{name: a, per: users, concurrent: 1}", "[1]/per", "did you mean 'user'?"),
+        ("{name: a, per: user, rate: 1, concurrent: 1}", "[1]/rate", "unknown option"),
+        ("{per: user, concurrent: 1}", "[1]", "'name' is missing"),
+        ("{name: A b, per: user, concurrent: 1}", "[1]/name", "a name of small letters, digits"),
+        (
+            "{name: a, per: user, requests-per-second: 0}",
+            "[1]/requests-per-second",
+            "between 0.001",
+        ),
+        ("{name: a, per: user, requests-per-second: .nan}", "[1]/requests-per-second", "between"),
+        ("{name: a, per: user, requests-per-second: '5'}", "[1]/requests-per-second", "a number"),
+        ("{name: a, per: user, concurrent: 0}", "[1]/concurrent", "must be between 1 and 10000"),
+    ],
+)
+def test_limits_for_callers_that_cannot_be(
+    tmp_path: Path, limits: str, place: str, expected: str
+) -> None:
+    [message] = messages_of(tmp_path, f"caller-limits:\n  enabled: true\n  limits: [{limits}]\n")
+
+    assert f": /caller-limits/limits{place}: " in message
+    assert message.startswith("docgraph.yml:3:")
+    assert expected in message
+
+
+def test_limits_for_callers_that_are_off_may_be_unfinished(tmp_path: Path) -> None:
+    decode_text(tmp_path, "caller-limits: {limits: [{name: a, per: user}]}")

@@ -1,0 +1,159 @@
+"""Asks the limits for callers: by address before authentication, by user and role after it.
+
+A request that a limit refuses is counted by none of those that were asked together with it. Places
+are held until the service has given its answer: a stream, a WebSocket or a takeover counts as a
+request when it begins, and is bounded elsewhere while it goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Final
+
+from docgraph.auth.guard.attempts import group_address
+from docgraph.exchange import Account, Exchange
+from docgraph.exchange.errors import TooManyRequests
+from docgraph.observe import emit
+from docgraph.observe.limit_events import CallersLimited, RequestLimited
+from docgraph.runtime import Buckets, Claim, Instance, Share
+from docgraph.server.limits.limit import Limit, round_up
+from docgraph.server.limits.sections import CallerLimits
+from docgraph.server.routes import Route
+
+__all__ = ["CountedVisit", "Limiter"]
+
+_SILENCE: Final = 10.0  # seconds between two lines of the log about one limit
+
+_group_address = lru_cache(maxsize=4096)(group_address)
+
+
+class Limiter:
+    """The limits of an instance, in one of its processes."""
+
+    def __init__(
+        self,
+        limits: Sequence[Limit],
+        buckets: Buckets,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.for_everybody = [one for one in limits if one.is_for_everybody]
+        self.for_callers = [one for one in limits if not one.is_for_everybody]
+        self.buckets = buckets
+        self.refusals = _Refusals(clock)
+
+    @classmethod
+    def open(cls, options: CallerLimits, instance: Instance, workers: int) -> Limiter:
+        """The limits of the configuration, with the counts that all workers share."""
+        limits = [Limit(number, one) for number, one in enumerate(options.limits)]
+        return cls(limits, instance.open_buckets([one.quota for one in limits], workers))
+
+    def close(self) -> None:
+        """Give back what is open."""
+        self.buckets.close()
+
+    def receive(self, exchange: Exchange, route: Route | None) -> None:
+        """Count a request by its address, raising `TooManyRequests`; its `visit` goes on with it.
+
+        Whoever asks how the server is, or what a page may do, is not: a browser tells nobody why a
+        preflight was refused, and either costs little more than a refusal. A batch is one request.
+        """
+        if exchange.is_entry or exchange.request.method == "OPTIONS":
+            return
+        if route is not None and route.is_probe:
+            return
+        client = exchange.request.connection.client
+        exchange.visit = CountedVisit(self, _group_address(client[0]) if client else "")
+        exchange.visit.arrive()
+
+
+class CountedVisit:
+    """What is counted of one request; it has to `end`, whatever becomes of the request."""
+
+    __slots__ = ("_address", "_answers", "_held", "_limiter")
+
+    def __init__(self, limiter: Limiter, address: str) -> None:
+        self._limiter = limiter
+        self._address = address
+        self._answers: list[tuple[Limit, Share]] = []
+        self._held: list[Share] = []
+
+    def arrive(self) -> None:
+        """Count it by its address; raises `TooManyRequests`."""
+        self._ask(self._limiter.for_everybody, None)
+
+    def identify(self, account: Account | None) -> None:
+        """Count it by its user and roles, now that they are known; raises `TooManyRequests`."""
+        self._ask(self._limiter.for_callers, account)
+
+    def _ask(self, limits: Sequence[Limit], account: Account | None) -> None:
+        """Count it by all of these that are about the caller."""
+        asked, claims = [], []
+        for limit in limits:
+            key = limit.find_key(account, self._address)
+            if key is not None:
+                asked.append(limit)
+                claims.append(Claim(limit.number, key))
+        if not claims:
+            return
+        shares = self._limiter.buckets.take(claims)
+        answers = list(zip(asked, shares, strict=True))
+        self._answers += answers
+        refused = [one for one in answers if one[1].refused_by]
+        if refused:
+            raise self._refuse(*max(refused, key=lambda one: one[1].seconds), account)
+        self._held += [share for limit, share in answers if limit.quota.places is not None]
+
+    def end(self, exchange: Exchange) -> None:
+        """Give back what it holds, and tell the caller what is left."""
+        if self._held:
+            self._limiter.buckets.give_back(self._held)
+        if self._answers:
+            exchange.headers.extend(_render_fields(self._answers))
+
+    def _refuse(self, limit: Limit, share: Share, account: Account | None) -> TooManyRequests:
+        user = account.name if account else ""
+        self._limiter.refusals.tell(limit.name, share.refused_by, self._address, user)
+        seconds = round_up(share.seconds)
+        return TooManyRequests(
+            "too many requests",
+            hint=f"try again in {seconds} s",
+            headers=[("Retry-After", str(seconds))],
+        )
+
+
+class _Refusals:
+    """Tells of every refusal, but the log only now and then: a flood is not one of lines, too."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._untold: dict[str, int] = {}
+        self._due: dict[str, float] = {}
+
+    def tell(self, limit: str, reason: str, client: str, user: str) -> None:
+        """One more request was refused."""
+        emit(RequestLimited(limit, reason))
+        untold = self._untold.get(limit, 0) + 1
+        now = self._clock()
+        if now >= self._due.get(limit, now):
+            emit(CallersLimited(limit, reason, untold, client, user))
+            self._due[limit], untold = now + _SILENCE, 0
+        self._untold[limit] = untold
+
+
+def _render_fields(answers: Sequence[tuple[Limit, Share]]) -> list[tuple[str, str]]:
+    """All policies, and what is left of the one that refuses, or else of the tightest."""
+    limit, share = answers[0] if len(answers) == 1 else min(answers, key=_rank)
+    return [
+        ("RateLimit-Policy", ", ".join(one.policy for one, _ in answers)),
+        ("RateLimit", limit.render_share(share)),
+    ]
+
+
+def _rank(answer: tuple[Limit, Share]) -> tuple[bool, float, bool, int]:
+    """Refusals first, the longest first of all; then rates, then places; the fewest left first."""
+    limit, share = answer
+    has_rate = limit.quota.rate is not None
+    left = share.left if has_rate else share.places_left
+    return not share.refused_by, -share.seconds if share.refused_by else 0.0, not has_rate, left
