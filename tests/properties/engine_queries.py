@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -31,6 +32,7 @@ class QueryMaker:
     def __init__(self, schema: GraphQLSchema, random: Random) -> None:
         self._schema = schema
         self._random = random
+        self._numbers = count()  # of aliases: two that are the same by chance could not be merged
         self._declared: dict[str, str] = {}
         self._fragments: list[str] = []
         self._left = MAX_FIELDS
@@ -95,7 +97,7 @@ class QueryMaker:
         arguments = self._arguments(field)
         # An alias for everything that may differ, so that fields can always be merged.
         is_composite = is_composite_type(get_named_type(field.type))
-        alias = f"{name}_{self._random.randrange(100_000)}: " if arguments else ""
+        alias = f"{name}_{next(self._numbers)}: " if arguments else ""
         if not arguments:
             alias = f"{type_.name}_{name}: "
         below = self._selection(get_named_type(field.type), depth - 1) if is_composite else ""
