@@ -23,6 +23,7 @@ from pymongo import MongoClient
 
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 from docgraph.store.driver.fast_path import FastPath
+from tests.chance import examples
 from tests.databases import data_directory, drop
 from tests.guarded_mongo import GuardedMongo, guarding
 from tests.http.driver import closing_connected, collecting_sockets
@@ -30,7 +31,10 @@ from tests.leaks import Snapshot, lasting_clients
 from tests.process.commands import start_preloaded, stop_preloaded
 from tests.replica_set import ReplicaSet
 
-settings.register_profile("docgraph", deadline=None, print_blob=True)
+# Also in CI, where Hypothesis would try the same examples each time, each run tries others.
+settings.register_profile(
+    "docgraph", deadline=None, print_blob=True, derandomize=False, max_examples=examples(100)
+)
 settings.load_profile("docgraph")
 _SLOW = {"process", "conformance", "browser"}
 _COLLECT_AFTER = 20_000  # objects, as a server does; what a test leaves is collected at its end

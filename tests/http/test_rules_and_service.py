@@ -18,6 +18,7 @@ from bson import BSON, MinKey, ObjectId
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.chance import examples
 from tests.http.access_harness import ADMIN, allow, caller, guarded, remove_rules
 from tests.http.harness import Document, Reply, Service
 from tests.http.hosts import module_application
@@ -27,7 +28,9 @@ pytestmark = pytest.mark.anyio
 FLAGS = {"allowWriteMode": True, "allowBulkPatch": True, "allowBulkDelete": True}
 ADA = caller("5", "user")
 generated = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

@@ -20,6 +20,7 @@ from docgraph.exchange import Exchange
 from docgraph.exchange.errors import DocgraphError, StoreUnavailable
 from docgraph.plugins.kinds import VariableResolver
 from docgraph.variables import Resolvers
+from tests.chance import examples
 from tests.unit.access.harness import ADA, make_exchange
 
 
@@ -130,7 +131,7 @@ async def outcome(asked: Any) -> Any:
         return type(error)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(RULES, PATH, st.sampled_from(METHODS), st.booleans())
 def test_the_index_decides_as_a_walk_over_all_rules(
     documents: list[dict[str, Any]], path: str, method: str, known: bool
@@ -147,7 +148,7 @@ def test_the_index_decides_as_a_walk_over_all_rules(
     asyncio.run(compare())
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(PREDICATES, PATH, st.sampled_from(METHODS))
 def test_a_predicate_is_plainly_false_outside_its_reach(text: str, path: str, method: str) -> None:
     predicate = compile_predicate(text, RESOLVERS.variables)

@@ -14,6 +14,7 @@ from docgraph.observe import Event, subscribe, unsubscribe
 from docgraph.observe.events import RequestFailed
 from docgraph.server.http.state import build_state
 from docgraph.server.settings import ServerSettings
+from tests.chance import examples
 from tests.connections import Peer, build_request
 from tests.process.test_framing import REFUSED, UNDERSTOOD
 from tests.unit.server.http.test_exchanges import App
@@ -115,7 +116,7 @@ async def _settle(state: Any, peer: Peer) -> None:
         )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(stream=streams())
 def test_the_same_bytes_in_other_packets_have_the_same_answers(
     stream: tuple[bytes, list[int]],
@@ -124,7 +125,7 @@ def test_the_same_bytes_in_other_packets_have_the_same_answers(
     assert asyncio.run(_converse(data, cuts)) == asyncio.run(_converse(data, []))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(stream=streams())
 def test_single_bytes_have_the_same_answers(stream: tuple[bytes, list[int]]) -> None:
     data, _ = stream
@@ -132,7 +133,7 @@ def test_single_bytes_have_the_same_answers(stream: tuple[bytes, list[int]]) -> 
     assert asyncio.run(_converse(data, cuts)) == asyncio.run(_converse(data, []))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(data=st.binary(max_size=300), cuts=st.lists(st.integers(0, 300), max_size=5))
 def test_garbage_is_refused_and_never_a_fault(data: bytes, cuts: list[int]) -> None:
     places = sorted(min(cut, len(data)) for cut in cuts)

@@ -16,6 +16,7 @@ from docgraph.graphql.apps.app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.execute import joined
 from docgraph.graphql.sections import Graphql
+from tests.chance import examples
 from tests.databases import drop
 from tests.properties.engine_cases import make_case
 from tests.properties.engine_queries import QueryMaker
@@ -36,7 +37,7 @@ def engine(mongo_uri: str) -> Iterator[Engine]:
 # A smaller seed is no simpler case, so nothing is shrunk.
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(
-    max_examples=40,
+    max_examples=examples(40),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=list(HealthCheck),
     deadline=None,

@@ -14,6 +14,7 @@ from pymongo import MongoClient
 
 from docgraph.codec.equality import equality_key, is_equal
 from docgraph.graphql.execute.join import candidate_keys, is_comparable
+from tests.chance import examples
 
 NAMES = ("a", "b", "0", "1")
 PATHS = ("a", "a.b", "a.0", "a.0.b", "a.b.0", "a.1", "a.0.0", "a.b.a")
@@ -40,7 +41,7 @@ values = st.recursive(
     stored=st.lists(values, min_size=1, max_size=12),
     sought=st.lists(values, min_size=1, max_size=6),
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 def test_candidates_agree_with_the_database(
     mongo_client: MongoClient[dict[str, Any]], stored: list[Any], sought: list[Any]
 ) -> None:
@@ -60,7 +61,7 @@ def test_candidates_agree_with_the_database(
 
 
 @given(several=st.lists(values, min_size=1, max_size=8))
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 def test_equality_agrees_with_the_database(
     mongo_client: MongoClient[dict[str, Any]], several: list[Any]
 ) -> None:

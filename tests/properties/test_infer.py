@@ -32,6 +32,7 @@ from docgraph.graphql.infer.survey import Surveyed
 from docgraph.graphql.sections import Graphql
 from docgraph.store.catalog import Listed
 from docgraph.store.facts import Index
+from tests.chance import examples
 
 KEYS = st.one_of(
     st.sampled_from(
@@ -118,7 +119,7 @@ def check(schema: str, mappings: dict[str, Any]) -> list[str]:
     return [str(one) for one in check_definition(document, settings=SETTINGS).errors]
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
 @given(COLLECTIONS, st.sampled_from([1, 60]))
 def test_every_inferred_definition_passes_the_check(
     data: dict[str, list[dict[str, Any]]], repeat: int
@@ -135,7 +136,7 @@ def test_every_inferred_definition_passes_the_check(
     assert to_plain(text.node) == found.mappings
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.too_slow])
 @given(COLLECTIONS, COLLECTIONS)
 def test_what_is_inferred_again_is_added_and_then_nothing_is_new(
     first: dict[str, list[dict[str, Any]]], second: dict[str, list[dict[str, Any]]]

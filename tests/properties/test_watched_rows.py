@@ -15,6 +15,7 @@ from pymongo.collection import Collection
 
 from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
+from tests.chance import examples
 from tests.databases import drop
 
 Document = dict[str, Any]
@@ -184,7 +185,7 @@ def things(mongo_client: MongoClient[Document]) -> Iterator[Things]:
     drop(mongo_client, name)
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(row=filters, first=st.tuples(documents, documents), done=st.lists(writes, max_size=6))
 def test_a_stream_of_rows_tells_what_reads_show(
     listener: Listener, things: Things, row: Document, first: Any, done: Any
@@ -201,7 +202,7 @@ def test_a_stream_of_rows_tells_what_reads_show(
     assert told == expected
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(row=filters, done=st.lists(st.tuples(ids, documents), max_size=6))
 def test_without_images_whole_documents_are_told_where_a_read_shows_them(
     listener: Listener, things: Things, row: Document, done: Any

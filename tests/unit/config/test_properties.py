@@ -17,6 +17,7 @@ from docgraph.config.parse import parse_yaml
 from docgraph.config.render import render_value
 from docgraph.exchange.errors import ConfigError
 from docgraph.server.builtin_sections import SECTIONS
+from tests.chance import examples
 
 NOWHERE = Path("/nonexistent")
 HERE = Origin("text")
@@ -57,7 +58,7 @@ def test_any_text_parses_or_has_problems(text: str) -> None:
     assert parsed.node is not None or parsed.problems
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(YAML_TEXTS.map(lambda text: text.encode("utf-8", "surrogatepass")) | st.binary(max_size=60))
 def test_any_file_is_understood_or_refused(content: bytes) -> None:
     with TemporaryDirectory() as name:
@@ -67,13 +68,13 @@ def test_any_file_is_understood_or_refused(content: bytes) -> None:
         decode_or_refuse(file=file)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.tuples(st.sampled_from(PATHS), YAML_TEXTS), max_size=3))
 def test_any_setting_is_understood_or_refused(settings_given: list[tuple[str, str]]) -> None:
     decode_or_refuse(settings=tuple(f"{path}={value}" for path, value in settings_given))
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     st.text(max_size=60) | st.tuples(st.sampled_from(PATHS), st.text(max_size=30)).map(" -> ".join)
 )
@@ -81,7 +82,7 @@ def test_any_override_is_understood_or_refused(text: str) -> None:
     decode_or_refuse(environ={"DOCGRAPH_OVERRIDES": text})
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.sampled_from(PATHS), VALUES)
 def test_any_value_of_any_option_is_understood_or_refused(path: str, value: object) -> None:
     decode_or_refuse(settings=(f"{path}={render_value(value)}",))
