@@ -156,24 +156,22 @@ def blocking_watch() -> Iterator[list[str]]:
 
 
 @pytest.fixture(autouse=True)
-def blocking_calls(blocking_watch: list[str]) -> Iterator[list[str]]:
-    """Fail a test in which code of docgraph blocks the event loop, even if the error was caught."""
-    blocking_watch.clear()
-    yield blocking_watch
-    if blocking_watch:
-        pytest.fail(f"blocking call in the event loop: {'; '.join(blocking_watch)}")
+def guarded_test(blocking_watch: list[str]) -> Iterator[None]:
+    """Fail a test that blocks the event loop, or leaves something behind.
 
+    It fails for a blocking call of docgraph's code even if the error was caught, and for threads,
+    processes, open descriptors or listeners that are there after it and were not before. What lives
+    for a module or the whole run is there before; that the application of a module leaves nothing
+    behind is checked when it ends (`hosts.py`).
 
-@pytest.fixture(autouse=True)
-def nothing_left_behind() -> Iterator[None]:
-    """Fail a test that leaves threads, processes, open descriptors or listeners behind.
-
-    What lives for a module or the whole run is there before; that the application of a module
-    leaves nothing behind is checked when it ends (`hosts.py`).
+    One fixture, not two: that of every test is what a short test costs.
     """
+    blocking_watch.clear()
     before = Snapshot.take()
     yield
     before.check()
+    if blocking_watch:
+        pytest.fail(f"blocking call in the event loop: {'; '.join(blocking_watch)}")
 
 
 @pytest.fixture(scope="session")

@@ -595,24 +595,24 @@ def test_suite_has_failpoints(mongo_client: MongoClient[dict[str, Any]]) -> None
 
 @pytest.mark.anyio
 async def test_suite_notices_blocking_calls_in_the_event_loop(
-    tmp_path: Path, blocking_calls: list[str]
+    tmp_path: Path, blocking_watch: list[str]
 ) -> None:
     with pytest.raises(BlockingError):
         EmbeddedMongo(tmp_path).start()
 
-    assert blocking_calls
-    blocking_calls.clear()
+    assert blocking_watch
+    blocking_watch.clear()
 
 
 @pytest.mark.anyio
-async def test_suite_lets_libraries_log_below_our_code(blocking_calls: list[str]) -> None:
+async def test_suite_lets_libraries_log_below_our_code(blocking_watch: list[str]) -> None:
     """pytest keeps what they log in files of its own, and calls that are ours were below."""
 
     async def load(_: str) -> None:
         logging.getLogger("a.library").error("failed")
 
     await LoadingCache[str, None](1).get("x", load)
-    assert not blocking_calls
+    assert not blocking_watch
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at the threads of a process in /proc")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from inline_snapshot import snapshot
 from tools.reference import render
 
 from docgraph.auth.tokens.sections import JwtTokenManager
@@ -56,7 +55,9 @@ mclient: {connection-string: "mongodb://u:secret@db/x"}
         "mclient": MClient,
     }
 
-    assert show_text(tmp_path, text, sections, "/mclient/max-pool-size=7") == snapshot("""\
+    assert (
+        show_text(tmp_path, text, sections, "/mclient/max-pool-size=7")
+        == """\
 http-listener:
   enabled: true                                           # built-in default
   host: 127.0.0.1                                         # built-in default
@@ -75,7 +76,8 @@ mclient:
   connect-timeout-ms: 2000                                # built-in default
   heartbeat-frequency-ms: 2000                            # built-in default
   server-selection-timeout-ms: 15000                      # built-in default
-""")
+"""
+    )
 
 
 def test_show_of_nested_and_secret_options(tmp_path: Path) -> None:
@@ -88,7 +90,9 @@ jwtTokenManager: {{key: {KEY}}}
 """
     sections: dict[str, type[Section]] = {"graphql": Graphql, "jwtTokenManager": JwtTokenManager}
 
-    assert show_text(tmp_path, text, sections) == snapshot("""\
+    assert (
+        show_text(tmp_path, text, sections)
+        == """\
 graphql:
   enabled: true                                           # built-in default
   uri: /graphql                                           # built-in default
@@ -129,7 +133,8 @@ jwtTokenManager:
   audience: null                                          # built-in default
   account-properties-claims: []                           # built-in default
   max-session-age: 0                                      # built-in default
-""")
+"""
+    )
 
 
 def test_what_is_shown_reads_back_as_itself(tmp_path: Path) -> None:
