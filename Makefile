@@ -63,7 +63,7 @@ test: $(VENV)/.dev ## run the tests against a real MongoDB (ARGS="tests/unit -k 
 	@$(BIN)/pytest -n $(TESTERS) --dist worksteal --durations 20 $(ARGS)
 
 test-fast: $(VENV)/.dev ## run the tests that start no server
-	@$(BIN)/pytest -n 2 --dist worksteal -m "not server" $(ARGS)
+	@$(BIN)/pytest -n 2 --dist worksteal -m "not server" $(addprefix --ignore=tests/,browser conformance process) $(ARGS)
 
 test-long: $(VENV)/.dev ## run the generated tests with sixteen times as many examples as `make test`
 	@DOCGRAPH_TEST_EXAMPLES=many $(BIN)/pytest -n $(TESTERS) --dist worksteal --durations 20 -m hypothesis $(ARGS)
