@@ -153,6 +153,18 @@ async def test_the_first_entry_that_fails_undoes_all_and_is_named(
     assert ids(api) == ["old"]
 
 
+async def test_a_document_of_an_array_that_is_not_there_undoes_the_batch(api: Api) -> None:
+    api.things.insert_one({"_id": "old"})
+    update = entry("POST", "/things?wm=update", [{"_id": "old", "n": 1}, {"_id": "none"}])
+
+    reply = await send(api, update)
+
+    assert (reply.status, failed_entry(reply)) == (404, 0), reply.text
+    assert "document at index 1: document does not exist" in reply.json["message"]
+    assert [one["index"] for one in reply.json["details"]] == [1]
+    assert api.things.find_one({"_id": "old"}) == {"_id": "old"}
+
+
 async def test_what_an_entry_before_has_made_collides_too(api: Api) -> None:
     reply = await send(
         api,
