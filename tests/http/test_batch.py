@@ -471,7 +471,7 @@ async def test_a_collection_that_was_made_anew_is_found(api: Api) -> None:
 
 @module_application
 async def hasty_server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
-    hurry = {"batch": {"time-limit": 1500}}
+    hurry = {"batch": {"time-limit": 1500}, "mongo": {"max-body-size": 50_000}}
     async with serving(mongo_client, mongo_uri, hurry, mounts=BY_HOST) as server:
         yield server
 
@@ -484,6 +484,18 @@ async def test_a_batch_whose_time_is_up_has_written_nothing(hasty_server: Api) -
 
         assert (reply.status, reply.json["code"]) == (408, "time-limit-exceeded")
         assert ids(api) == []
+
+
+async def test_a_body_is_as_long_as_it_was_sent(hasty_server: Api) -> None:
+    """Written anew, numbers may be longer; that is no reason to refuse them."""
+    numbers = ",".join(["1e9"] * 10_000)
+    raw = f'[{{"method": "POST", "path": "/things", "body": {{"_id": 1, "n": [{numbers}]}}}}]'
+    with own_database(hasty_server) as api:
+        answers_of(await api.post("/_batch", raw))
+        longer = await api.post("/_batch", raw.replace("1e9", "1e009"))
+
+        assert ids(api) == [1]
+        assert (longer.status, longer.json["code"]) == (413, "body-too-large")
 
 
 async def test_large_answers_together_have_a_bound(api: Api) -> None:
