@@ -103,6 +103,15 @@ async def test_one_line_of_the_log_says_how_many_entries_there_were(api: Api) ->
     assert (line.entries, line.service, line.error) == (2, "batch", "not-found")
 
 
+async def test_the_commands_of_a_batch_are_told_like_others(api: Api) -> None:
+    with listening(CommandFinished) as commands:
+        await send(api, entry("POST", "/things", {"_id": "a"}), entry("GET", "/things/a"))
+
+    told = [(one.command, one.collection, one.documents) for one in commands]
+    assert ("find", "things", 1) in told
+    assert [one[1] for one in told if one[0] == "commitTransaction"] == [""]
+
+
 # --- all or nothing -------------------------------------------------------------------------------
 
 FAILURES: dict[str, tuple[Document, int, str]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -15,7 +14,7 @@ from docgraph.plugins.kinds import DataInterceptor
 from docgraph.server.batch.failures import Place, at
 from docgraph.store.transactions import writing
 from tests.http.batches import entry, failed_entry
-from tests.http.harness import Mongo, failing
+from tests.http.harness import Mongo, failing, until
 from tests.http.hosts import module_application
 from tests.http.rest_harness import BY_HOST, Api, own_database, serving
 
@@ -36,9 +35,11 @@ async def api(server: Api, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Api
     monkeypatch.setattr(writing, "_FIRST_PAUSE", 0.0)
     with own_database(server) as one:
         yield one
-        async with asyncio.timeout(60):
-            while (await one.post("/things", {})).status != 201:
-                await asyncio.sleep(0.05)
+
+        async def write() -> int:
+            return (await one.post("/things", {})).status
+
+        await until(write, 201)
 
 
 def ids(api: Api) -> list[Any]:

@@ -188,9 +188,10 @@ async def fetch_in(
         primary = ReadPreference.PRIMARY
         return await commands.send_by_driver(database, command, primary, session)
 
-    with Observed(db, command), transaction.watched():
+    with Observed(db, command) as seen, transaction.watched():
         reply = await commands.within(seconds, read, deadline, writing=True)
-    cursor: Document = reply["cursor"]
+        cursor: Document = reply["cursor"]
+        seen.documents = len(cursor["firstBatch"])
     if cursor["id"]:
         raise AnswerTooLarge("the answer exceeds 16 MiB")
     return await hand_over(cursor["firstBatch"], take)
@@ -207,7 +208,7 @@ async def commit(transaction: OpenTransaction, commands: Commands) -> None:
         if number and commands.waits.is_away:
             await asyncio.sleep(number * _RETURN_SECONDS)  # another server may take over
         try:
-            with Observed("admin", {"commitTransaction": 1}):
+            with Observed("admin", {"commitTransaction": ""}):
                 await commands.within(_COMMIT_SECONDS, _commit_of(transaction), writing=True)
             return
         except DocgraphError as error:
