@@ -103,6 +103,15 @@ async def test_one_line_of_the_log_says_how_many_entries_there_were(api: Api) ->
     assert (line.entries, line.service, line.error) == (2, "batch", "not-found")
 
 
+async def test_the_commands_of_a_batch_are_told_like_others(api: Api) -> None:
+    with listening(CommandFinished) as commands:
+        await send(api, entry("POST", "/things", {"_id": "a"}), entry("GET", "/things/a"))
+
+    told = [(one.command, one.collection, one.documents) for one in commands]
+    assert ("find", "things", 1) in told
+    assert [one[1] for one in told if one[0] == "commitTransaction"] == [""]
+
+
 # --- all or nothing -------------------------------------------------------------------------------
 
 FAILURES: dict[str, tuple[Document, int, str]] = {
@@ -151,6 +160,18 @@ async def test_the_first_entry_that_fails_undoes_all_and_is_named(
     assert reply.json["message"].startswith(f"entry 2 ({bad['method']} ")
     assert code in ("", reply.json["code"])
     assert ids(api) == ["old"]
+
+
+async def test_a_document_of_an_array_that_is_not_there_undoes_the_batch(api: Api) -> None:
+    api.things.insert_one({"_id": "old"})
+    update = entry("POST", "/things?wm=update", [{"_id": "old", "n": 1}, {"_id": "none"}])
+
+    reply = await send(api, update)
+
+    assert (reply.status, failed_entry(reply)) == (404, 0), reply.text
+    assert "document at index 1: document does not exist" in reply.json["message"]
+    assert [one["index"] for one in reply.json["details"]] == [1]
+    assert api.things.find_one({"_id": "old"}) == {"_id": "old"}
 
 
 async def test_what_an_entry_before_has_made_collides_too(api: Api) -> None:
@@ -459,7 +480,7 @@ async def test_a_collection_that_was_made_anew_is_found(api: Api) -> None:
 
 @module_application
 async def hasty_server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
-    hurry = {"batch": {"time-limit": 1500}}
+    hurry = {"batch": {"time-limit": 1500}, "mongo": {"max-body-size": 50_000}}
     async with serving(mongo_client, mongo_uri, hurry, mounts=BY_HOST) as server:
         yield server
 
@@ -472,6 +493,18 @@ async def test_a_batch_whose_time_is_up_has_written_nothing(hasty_server: Api) -
 
         assert (reply.status, reply.json["code"]) == (408, "time-limit-exceeded")
         assert ids(api) == []
+
+
+async def test_a_body_is_as_long_as_it_was_sent(hasty_server: Api) -> None:
+    """Written anew, numbers may be longer; that is no reason to refuse them."""
+    numbers = ",".join(["1e9"] * 10_000)
+    raw = f'[{{"method": "POST", "path": "/things", "body": {{"_id": 1, "n": [{numbers}]}}}}]'
+    with own_database(hasty_server) as api:
+        answers_of(await api.post("/_batch", raw))
+        longer = await api.post("/_batch", raw.replace("1e9", "1e009"))
+
+        assert ids(api) == [1]
+        assert (longer.status, longer.json["code"]) == (413, "body-too-large")
 
 
 async def test_large_answers_together_have_a_bound(api: Api) -> None:

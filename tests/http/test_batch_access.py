@@ -346,6 +346,22 @@ async def test_a_password_is_hashed_once_however_often_the_batch_is_tried(
     assert hashed == ["long"]
 
 
+async def test_users_who_get_the_same_password_in_a_batch_share_no_hash(service: Service) -> None:
+    """Equal hashes would tell whoever sees them that the passwords are equal."""
+    for name in ("eve", "fay"):
+        service.insert("users", {"_id": name, "team": name})
+
+    entries = [
+        entry("PATCH", f'/users/*?filter={{"team":"{name}"}}', {"password": "long"})
+        for name in ("eve", "fay")
+    ]
+    answers_of(await send(service, ADMIN, *entries))
+
+    first, second = (one["password"] for one in stored(service, "users").values())
+    assert first != second
+    assert all(bcrypt.checkpw(b"long", one.encode()) for one in (first, second))
+
+
 async def test_nobody_gives_roles_away_in_a_batch(service: Service) -> None:
     await open_batch(service)
     await allow(service, "path-prefix('/users')", "user", mongo=WRITING)

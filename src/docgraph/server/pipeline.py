@@ -119,8 +119,9 @@ class Pipeline:
         if route is not None:
             exchange.service = route.service.name
             exchange.route = route.prefix
-            exchange.request.body_limit = route.service.max_body_size
         if not exchange.is_entry:  # those have the time, and the reading, of their batch
+            if route is not None:
+                exchange.request.body_limit = route.service.max_body_size
             exchange.request.parser = self._parser
             exchange.deadline = self._bounds.find_deadline(exchange, route)
 

@@ -129,7 +129,8 @@ class PasswordHasher(_OnUsers):
             await self._check_strength(one, several)
         # One after the other: a write of many users must not take the lane from those who log in.
         kept = _kept_of(exchange)
-        stored = [await self._prepare(one, kept) for one in found]
+        # Each write has salts of its own, and the same ones when it is tried again.
+        stored = [await self._prepare(one, kept, id(exchange)) for one in found]
         return put_passwords(write, found, stored, names)
 
     async def _check_strength(self, one: NewPassword, several: bool) -> None:
@@ -138,12 +139,12 @@ class PasswordHasher(_OnUsers):
             words = [one.user] if one.user else []
             await self.realm.strength.check(one.text, words=words, place=place)
 
-    async def _prepare(self, one: NewPassword, kept: dict[Any, Any]) -> Document:
+    async def _prepare(self, one: NewPassword, kept: dict[Any, Any], origin: int) -> Document:
         """What is stored in the place of a password."""
         names = self.names
         stored: Document = {names.password: None}
         if one.text is not None:
-            key = (self.name, one.user, one.text)
+            key = (self.name, origin, one.index, one.text)
             if key not in kept:
                 kept[key] = await self.realm.passwords.prepare(one.text)
             stored[names.password] = kept[key]

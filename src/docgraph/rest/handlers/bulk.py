@@ -42,6 +42,7 @@ from docgraph.rest.writes.single import check_missing_id, condition_of
 __all__ = ["HANDLERS", "insert_many"]
 
 _CREATED = 201
+_FAILED = 400
 _CONFLICT = 409
 _UNKNOWN = 500
 
@@ -199,6 +200,8 @@ def _finish(call: Call, results: list[Document], result: WriteResult, etag: Obje
     created = (one for one in results if one["httpStatus"] == _CREATED)
     content = _render_counts(result, [one["link"] for one in created if "link" in one])
     failed = {failure.index for failure in result.failures}
+    if call.exchange.transaction is not None:  # where what was not found undoes the rest
+        failed |= {one["index"] for one in results if one["httpStatus"] >= _FAILED}
     if failed:
         content["errors"] = [one for one in results if one["index"] in failed]
     content["results"] = results

@@ -34,6 +34,7 @@ _OF_BATCH: Final = re.compile(
 _TARGET: Final = re.compile(r"/[!\"$-~]*")  # printable ASCII, without a fragment
 _FIELD: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _LONGEST_TARGET: Final = 8192
+_MOST_BYTES: Final = 1 << 30  # of a body that is here already, and may be longer written anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,7 @@ def build_exchange(entry: Entry, outer: Exchange) -> Exchange:
     request.max_parameters = batch.max_parameters
     # The body was parsed with the batch: nobody reads it a second time.
     request.parser = (lambda _, __: entry.body) if entry.has_body else batch.parser
+    request.body_limit = _MOST_BYTES
     request.account = outer.account
     return Exchange(
         request,

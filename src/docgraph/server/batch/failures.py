@@ -59,13 +59,19 @@ class Place:
 
 
 def at(error: DocgraphError, place: Place) -> DocgraphError:
-    """The same error, with the entry that it is about."""
+    """The same error, with the entry that it is about.
+
+    A copy: others may have waited for the same thing, and be told of its failure, too.
+    """
     told: Document = {"index": place.index}
     if place.method:
         told |= {"method": place.method, "path": place.path}
-    error.message = f"{place}: {_say(error)}"
-    error.fields = {**error.fields, ENTRY: told}
-    return error
+    kind = type(error)
+    placed = kind.__new__(kind, *error.args)  # each kind is built from something else
+    vars(placed).update(vars(error))
+    placed.message = f"{place}: {_say(error)}"
+    placed.fields = {**error.fields, ENTRY: told}
+    return placed
 
 
 def _say(error: DocgraphError) -> str:

@@ -8,6 +8,7 @@ succeed when it is tried again (`TryAgain`), `Writing.transact` does.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import Context, copy_context
@@ -17,7 +18,12 @@ from typing import Any, Final, TypeGuard
 import pymongo
 from pymongo import ReadPreference
 from pymongo.asynchronous.client_session import AsyncClientSession
-from pymongo.errors import PyMongoError
+from pymongo.errors import (
+    ConnectionFailure,
+    OperationFailure,
+    PyMongoError,
+    WriteConcernError,
+)
 from pymongo.read_concern import ReadConcern
 from pymongo.server_type import SERVER_TYPE
 
@@ -25,9 +31,12 @@ from docgraph.exchange.data import Document, Resource, Write, WriteResult
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import (
     AnswerTooLarge,
+    Conflict,
     DocgraphError,
     NotSupported,
     OutcomeUnknown,
+    StoreRejected,
+    StoreUnavailable,
     TimeLimitExceeded,
 )
 from docgraph.exchange.exchange import Exchange, Transaction
@@ -46,6 +55,7 @@ __all__ = [
     "check_transactions",
     "commit",
     "fetch_in",
+    "give_up",
     "is_usable",
     "open_transaction",
 ]
@@ -55,6 +65,8 @@ _UNKNOWN: Final = "UnknownTransactionCommitResult"
 _ABORT_SECONDS: Final = 5.0
 _COMMIT_SECONDS: Final = 10.0
 _COMMITS: Final = 3
+_RETURN_SECONDS: Final = 0.5
+_SNAPSHOT_UNAVAILABLE: Final = 246  # of a capped collection there is never one
 
 
 class TryAgain(DocgraphError):
@@ -176,32 +188,65 @@ async def fetch_in(
         primary = ReadPreference.PRIMARY
         return await commands.send_by_driver(database, command, primary, session)
 
-    with Observed(db, command), transaction.watched():
+    with Observed(db, command) as seen, transaction.watched():
         reply = await commands.within(seconds, read, deadline, writing=True)
-    cursor: Document = reply["cursor"]
+        cursor: Document = reply["cursor"]
+        seen.documents = len(cursor["firstBatch"])
     if cursor["id"]:
         raise AnswerTooLarge("the answer exceeds 16 MiB")
     return await hand_over(cursor["firstBatch"], take)
 
 
 async def commit(transaction: OpenTransaction, commands: Commands) -> None:
-    """Make it count; `OutcomeUnknown` where the database does not tell whether it does."""
+    """Make it count; `OutcomeUnknown` where the database does not tell whether it does.
+
+    Once it may be done, no later failure says that it is not: only the database can.
+    """
     cause: BaseException | None = None
-    for _ in range(_COMMITS):
+    may_be_done = False
+    for number in range(_COMMITS):
+        if number and commands.waits.is_away:
+            await asyncio.sleep(number * _RETURN_SECONDS)  # another server may take over
         try:
-            with Observed("admin", {"commitTransaction": 1}):
+            with Observed("admin", {"commitTransaction": ""}):
                 await commands.within(_COMMIT_SECONDS, _commit_of(transaction), writing=True)
             return
         except DocgraphError as error:
-            cause = error.__cause__
+            cause = error.__cause__ or cause
             if _has_label(error, _TRANSIENT):
                 raise TryAgain(error.message, hint=error.hint) from cause
-            if not (_has_label(error, _UNKNOWN) or isinstance(error, TimeLimitExceeded)):
+            may_be_done = may_be_done or _may_be_done(error)
+            if not may_be_done:
                 raise
     raise OutcomeUnknown(
         "the database did not tell the outcome: all of it may be done, or nothing",
         hint="read what you have written before you write it again",
     ) from cause
+
+
+def _may_be_done(error: DocgraphError) -> bool:
+    """Whether the transaction may count although its commit failed like this."""
+    match error.__cause__:
+        case WriteConcernError() | ConnectionFailure() | OSError():  # also `TimeoutError`
+            return True
+        case _:
+            return _has_label(error, _UNKNOWN) or isinstance(error, TimeLimitExceeded)
+
+
+def give_up(last: DocgraphError) -> DocgraphError:
+    """What a caller is told when the last of several tries has failed, too."""
+    match last.__cause__:
+        case ConnectionFailure():
+            return StoreUnavailable(last.message, hint=last.hint, fields=last.fields)
+        case OperationFailure(code=code) if code == _SNAPSHOT_UNAVAILABLE:
+            return StoreRejected(
+                "the database does not read this collection in a transaction",
+                hint="send the request alone",
+                fields=last.fields,
+            )
+        case _:
+            message = last.message or "write conflict with another operation"
+            return Conflict(message, hint="try again", fields=last.fields)
 
 
 def _commit_of(transaction: OpenTransaction) -> Callable[[], Any]:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from docgraph.exchange.data import Resource, Write, WriteResult
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import Conflict, DocgraphError, OutcomeUnknown
+from docgraph.exchange.errors import DocgraphError, OutcomeUnknown
 from docgraph.exchange.exchange import Exchange, Transaction, transaction_of
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
@@ -32,6 +32,7 @@ from docgraph.store.transactions.transaction import (
     TryAgain,
     check_transactions,
     commit,
+    give_up,
     open_transaction,
 )
 from docgraph.store.write import await_server, check_shape, execute, execute_in, may_be_written
@@ -185,11 +186,7 @@ class Writing:
                         return outcome
                 except (TryAgain, CollectionGone) as error:
                     last = error
-        raise Conflict(
-            last.message or "write conflict with another operation",
-            hint="try again",
-            fields=last.fields,
-        ) from last.__cause__
+        raise give_up(last) from last.__cause__
 
     async def _write_in(
         self,
