@@ -2,8 +2,8 @@
 
 `plan.merging` counts the same in the parsed document, and knows more: what fragments with a name
 add at the places where they are spread, and which fields are alike. What one definition writes out
-by itself is counted here, field by field, and of the rest of a hostile text only the tokens are
-counted, which are a third of the work of parsing.
+by itself is counted here, field by field. The rest of a hostile text is not read, or only its
+tokens where they may be too many, which is a third of the work of parsing.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class CountedParser(Parser):
         super().__init__(text, max_lexical_tokens=max_tokens, allow_empty_selection_sets=False)
         self._place = _Place()
         self._comparisons_left = MAX_COMPARISONS
+        self._may_have_too_many_tokens = len(text) > max_tokens
 
     def parse_definition(self) -> DefinitionNode:
         """An operation or a fragment: its fields are not compared with those of another."""
@@ -67,5 +68,5 @@ class CountedParser(Parser):
 
     def _count_tokens_left(self) -> None:
         """A text with too many tokens is refused for that, whatever they are."""
-        while self._lexer.token.kind is not TokenKind.EOF:
+        while self._may_have_too_many_tokens and self._lexer.token.kind is not TokenKind.EOF:
             self.advance_lexer()
