@@ -245,6 +245,8 @@ async def fail_to_log_in(port: int, number: int, seen: Counter[str], surplus: li
 async def test_f19_few_descriptors(mongo_uri: str, tmp_path: Path) -> None:
     options = {"mclient__connection_string": mongo_uri, "mongo__mongo_mounts": MOUNTS}
     with serving(tmp_path, before=("prlimit", "--nofile=256"), **options) as server:
+        for path in ("/drill", "/drill/things"):
+            assert server.ask("PUT", path)[0] in (200, 201)
         process = psutil.Process(server.process.pid)
         crowd: list[Streams] = []
         for _ in range(400):

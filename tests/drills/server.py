@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import subprocess
 import sys
 import time
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DrillServer", "serving", "wait_until"]
+import psutil
+
+__all__ = ["DrillServer", "describe_load", "serving", "wait_until"]
 
 _OPEN = {
     "/http-listener/port": "0",
@@ -32,6 +35,11 @@ class DrillServer:
     process: subprocess.Popen[str]
     port: int
     log: Path
+
+    def read_cpu(self) -> float:
+        """Seconds of processor time that it has used."""
+        times = psutil.Process(self.process.pid).cpu_times()
+        return times.user + times.system
 
     def ask(
         self,
@@ -105,3 +113,8 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> float:
         assert time.monotonic() - begun < seconds, "it did not happen in time"
         time.sleep(0.02)
     return time.monotonic() - begun
+
+
+def describe_load() -> str:
+    """How busy the machine is, for what else may have made a figure worse."""
+    return f"load of {os.getloadavg()[0]:.0f}"

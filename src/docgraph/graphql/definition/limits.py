@@ -27,10 +27,10 @@ from graphql import (
     SelectionSetNode,
     Visitor,
     get_location,
-    parse,
     visit,
 )
 
+from docgraph.graphql.definition.counted_parser import CountedParser
 from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.sections import GraphqlLimits
 
@@ -72,14 +72,14 @@ def replace_limits(limits: GraphqlLimits, own: Mapping[str, int]) -> GraphqlLimi
 
 
 def parse_query(text: str, limits: GraphqlLimits) -> DocumentNode:
-    """Parse within bounds of size and nesting; raises `OperationRefused` with locations."""
+    """Parse within bounds of size, nesting and repetition; raises `OperationRefused`."""
     if len(text) > MAX_TEXT:
         raise _refuse_syntax(f"the query text is longer than {MAX_TEXT} characters")
     deep = find_deep_nesting(text)
     if deep is not None:
         raise _refuse_syntax(f"the query is nested deeper than {MAX_NESTING} levels", (deep,))
     try:
-        document = parse(text, max_lexical_tokens=limits.tokens, allow_empty_selection_sets=False)
+        document = CountedParser(text, limits.tokens).parse_document()
     except GraphQLError as error:
         locations = tuple((where.line, where.column) for where in error.locations or ())
         raise _refuse_syntax(error.message, locations) from None

@@ -13,6 +13,7 @@ from graphql import DocumentNode, GraphQLError, validate
 
 from docgraph.exchange import Account
 from docgraph.graphql.apps.app import App, VisibleApp
+from docgraph.graphql.definition.counted_parser import MAX_COMPARISONS, refuse_repetition
 from docgraph.graphql.definition.limits import MAX_FIELDS, check_limits, parse_query
 from docgraph.graphql.errors import (
     MAX_ERRORS,
@@ -25,7 +26,7 @@ from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.plan.merging import measure_merging
 from docgraph.graphql.plan.plan import Plan, build_plan, select_operation
 from docgraph.graphql.plan.plans import PlanKey, Plans
-from docgraph.graphql.plan.rules import COMPARISONS, COMPARISONS_OF_ALIKE, choose_rules
+from docgraph.graphql.plan.rules import COMPARISONS, choose_rules
 from docgraph.graphql.wording import phrase
 from docgraph.runtime import Lane, LoadingCache, run_blocking
 
@@ -127,22 +128,15 @@ def is_bound(setting: Collection[str], account: Account | None, root_role: str |
 def _check_validity(app: VisibleApp, document: DocumentNode, *, introspection: bool) -> None:
     """The rules of the specification, without suggestions, which would name what is hidden."""
     merging = measure_merging(app.schema, document, MAX_FIELDS)
-    if merging.comparisons > (COMPARISONS_OF_ALIKE if merging.alike else COMPARISONS):
-        raise _repeats_too_often()
+    if merging.comparisons > (MAX_COMPARISONS if merging.alike else COMPARISONS):
+        raise refuse_repetition()
     rules = choose_rules(introspection=introspection, alike=merging.alike)
     errors = validate(app.schema, document, rules, max_errors=MAX_ERRORS, hide_suggestions=True)
     if any(error.message == _ABORTED for error in errors):
-        raise _repeats_too_often()
+        raise refuse_repetition()
     if errors:
         shown = [_describe(error) for error in errors[:MAX_ERRORS]]
         raise OperationRefused([*shown, count_more()] if len(errors) > MAX_ERRORS else shown)
-
-
-def _repeats_too_often() -> OperationRefused:
-    return OperationRefused.because(
-        "the query selects fields of the same name too often to compare them all",
-        "limit-exceeded",
-    )
 
 
 def _describe(error: GraphQLError) -> GraphqlError:

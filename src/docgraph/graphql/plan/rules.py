@@ -31,10 +31,9 @@ from graphql.validation import (
     ValuesOfCorrectTypeRule,
 )
 
-__all__ = ["COMPARISONS", "COMPARISONS_OF_ALIKE", "BoundedMergingRule", "choose_rules"]
+__all__ = ["COMPARISONS", "BoundedMergingRule", "choose_rules"]
 
 COMPARISONS = 5_000  # of fields of the same name, each with each: some 30 ms
-COMPARISONS_OF_ALIKE = 25_000  # where all are the same, so that none is made
 _UNITS = 10 * COMPARISONS  # of graphql-core: two for each comparison, and what goes with it
 
 
