@@ -15,6 +15,7 @@ from docgraph.observe.bus import emit
 from docgraph.observe.events import BackgroundFailed
 from docgraph.observe.otel.collector import CLOSE_SECONDS, Contact, build_resource, find_address
 from docgraph.observe.otel.numbers import convert
+from docgraph.observe.otel.session import CollectorSession
 from docgraph.observe.sections import Otel
 
 __all__ = ["MetricsSender"]
@@ -29,7 +30,9 @@ class MetricsSender:
     def __init__(self, options: Otel, instance: bytes, version: str) -> None:
         address = find_address(options, "metrics")
         self._contact = Contact("metrics", address)
-        self._exporter = OTLPMetricExporter(endpoint=address, headers=options.headers or None)
+        self._exporter = OTLPMetricExporter(
+            endpoint=address, headers=options.headers or None, session=CollectorSession()
+        )
         self._resource = build_resource(options, instance, version)
         self._seconds = _find_interval(options) / 1000
         self._started = time.time_ns()
