@@ -69,7 +69,7 @@ def _finished(
     return CommandFinished(
         name,
         db,
-        str(collection),
+        collection if isinstance(collection, str) else "",  # that of `commitTransaction` is 1
         duration,
         error is None,
         str(origin.get("request", "")),
