@@ -20,7 +20,9 @@ pytestmark = pytest.mark.anyio
 RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 
 
-async def test_a_request_of_a_connection_that_was_reset_before_it_was_accepted_is_not_read() -> None:
+async def test_a_request_of_a_connection_that_was_reset_before_it_was_accepted_is_not_read() -> (
+    None
+):
     """It has no address any more, so that nothing that counts by address would count it."""
     seen: list[tuple[str, bool]] = []
 
