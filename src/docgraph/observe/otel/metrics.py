@@ -22,6 +22,8 @@ __all__ = ["MetricsSender"]
 
 _INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
 _DEFAULT_MS: Final = 60_000
+_LEAST_MS, _MOST_MS = 100, 86_400_000  # as for the option
+_LONGEST_NUMBER: Final = 19  # digits
 
 
 class MetricsSender:
@@ -67,4 +69,6 @@ def _find_interval(options: Otel) -> int:
     if options.interval_ms is not None:
         return options.interval_ms
     given = os.environ.get(_INTERVAL, "").strip()
-    return int(given) if given.isdecimal() and int(given) else _DEFAULT_MS
+    if not given.isdecimal() or len(given) > _LONGEST_NUMBER or not int(given):
+        return _DEFAULT_MS
+    return min(max(int(given), _LEAST_MS), _MOST_MS)
