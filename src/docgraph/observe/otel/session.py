@@ -36,10 +36,11 @@ class CollectorSession(requests.Session):
         except (InvalidSchema, InvalidURL, MissingSchema):
             raise InvalidURL("the address of the collector cannot be understood") from None
         _pass_over(response, end)
-        if _FIRST_REDIRECT <= response.status_code < _FIRST_ERROR:
-            response.close()  # who keeps the error keeps the answer
+        status = response.status_code
+        if _FIRST_REDIRECT <= status < _FIRST_ERROR:
+            del response  # who keeps the error would keep the connection
             raise requests.TooManyRedirects(
-                f"it answers with {response.status_code}, and redirects are not followed"
+                f"it answers with {status}, and redirects are not followed"
             )
         return response
 
