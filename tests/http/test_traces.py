@@ -162,6 +162,31 @@ async def test_routes_of_rest_are_templates(traced: Traced) -> None:
     assert (lost.status, "error.type" in lost.attributes) == (0, False)  # the caller's mistake
 
 
+async def test_the_commands_of_a_batch_are_below_it_and_its_commit_names_no_collection(
+    traced: Traced,
+) -> None:
+    await traced.api.put("/things", {})
+    entries = [{"method": "PUT", "path": "/things/batched?wm=upsert", "body": {"x": 1}}]
+    spans, reply = await traced.send("POST", "/_batch", entries)
+
+    request, commands = split(spans)
+    assert (reply.status, request.name) == (200, "POST /_batch")
+    (commit,) = [one for one in commands if one.name.startswith("commit")]
+    assert (commit.name, commit.parent) == ("commitTransaction", request.id)
+    assert "db.collection.name" not in commit.attributes
+
+
+async def test_an_aggregation_of_rest_is_no_operation_of_graphql(traced: Traced) -> None:
+    aggregation = {"uri": "all", "type": "pipeline", "stages": []}
+    await traced.api.put("/things", {"aggrs": [aggregation]})
+    spans, reply = await traced.send("GET", "/things/_aggrs/all")
+
+    (command,) = [one for one in split(spans)[1] if one.name == "aggregate things"]
+    assert reply.status == 200
+    assert command.attributes["docgraph.aggregation"] == "all"
+    assert "graphql.operation.name" not in command.attributes
+
+
 async def test_no_value_of_a_caller_or_a_document_leaves_the_house(traced: Traced) -> None:
     trace = new_trace()
     headers = {

@@ -175,7 +175,9 @@ class Checker:
             return self._report_kind(node, kind, place)
         items = {
             name: self._check(
-                child, kind.value_type, _Place(f"{place.path}/{name}", {}, is_secret(name, {}))
+                child,
+                kind.value_type,
+                _Place(f"{place.path}/{name}", {}, place.secret or is_secret(name, {})),
             )
             for name, child in node.value.items()
         }

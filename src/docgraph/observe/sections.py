@@ -19,6 +19,15 @@ CollectorAddress = Annotated[
     ),
 ]
 
+# The library that sends them would refuse others, and show them in its reason.
+HeaderValue = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?! )[\x20-\x7e\xa0-\xff]*\Z",
+        extra={"form": "a header's value, of one line and without a space before it"},
+    ),
+]
+
 Interval = Annotated[int, Meta(ge=100, le=86_400_000, extra={"unit": "ms"})]
 
 
@@ -76,7 +85,7 @@ class Otel(Section, frozen=True):
         ),
     ] = None
     headers: Annotated[
-        dict[str, str],
+        dict[str, HeaderValue],
         Meta(
             description="headers of every message to the collector, such as `authorization`; "
             "else `OTEL_EXPORTER_OTLP_HEADERS`",

@@ -54,6 +54,7 @@ mailer: {{smtp-password: hunter2, api-key: hunter2, keyboard: qwerty,
         "mclient: {connection-string: 'user:hunter2@host'}",
         "core: {base-url: 'ftp://user:hunter2@host'}",
         "mailer: {api-key: [hunter2]}",
+        'otel: {headers: {authorization: "hunter2\\n"}}',
     ],
 )
 def test_messages_never_repeat_a_secret(tmp_path: Path, text: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from docgraph.exchange import StartupError
 from docgraph.observe import otel
 from docgraph.observe.otel.collector import find_address
+from docgraph.observe.otel.metrics import _find_interval
 from docgraph.observe.otel.traces import _build_sampler
 from docgraph.observe.sections import Otel
 
@@ -49,3 +50,23 @@ def test_a_ratio_of_the_traces_is_recorded(ratio: float, share: int) -> None:
     step = (1 << 64) // 1024
 
     assert sum(is_sampled((7 << 64) + number * step) for number in range(1024)) == share
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("5000", 5000),
+        ("1", 100),
+        ("9" * 18, 86_400_000),
+        ("9" * 5000, 60_000),
+        ("0", 60_000),
+        ("soon", 60_000),
+    ],
+)
+def test_an_interval_of_the_environment_is_kept_within_reason(
+    given: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that sends all the time, or that cannot wait so long, helps nobody."""
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", given)
+
+    assert _find_interval(Otel()) == expected

@@ -350,6 +350,11 @@ def test_the_three_option_sets_are_without_warnings(tmp_path: Path, text: str) -
             "unknown callers are no users (count them by address: 'per: address')",
         ),
         (
+            "{name: a, per: address, role: $unauthenticted, concurrent: 1}",
+            "[1]/role",
+            "nobody has this role ('$unauthenticated' and '$authenticated' are the roles that",
+        ),
+        (
             "{name: a, per: user, concurrent: 1}, {name: a, per: address, concurrent: 1}",
             "[2]/name",
             "'a' names another limit, too (give each limit a name of its own)",

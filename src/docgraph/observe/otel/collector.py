@@ -30,6 +30,7 @@ __all__ = ["CLOSE_SECONDS", "Contact", "build_resource", "build_scope", "find_ad
 CLOSE_SECONDS: Final = 2.0  # that the end of the process waits for what was not sent yet
 _DEFAULT: Final = "http://localhost:4318"
 _BASE: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
+_LONGEST_REMARK: Final = 300  # characters; some of them may be the collector's
 _LIBRARY: Final = logging.getLogger("opentelemetry")
 
 
@@ -83,7 +84,7 @@ class Contact(logging.Handler):
         """Keep the first thing that is said of a message that cannot be sent."""
         # The logger is that of the exporter: `….metric_exporter`, `….trace_exporter`.
         if not self._remark and f".{self._signal.removesuffix('s')}_exporter" in record.name:
-            self._remark = record.getMessage()
+            self._remark = record.getMessage()[:_LONGEST_REMARK]
 
     def note(self, *, is_taken: bool) -> None:
         """The collector took a message, or it was dropped."""

@@ -15,12 +15,15 @@ from docgraph.observe.bus import emit
 from docgraph.observe.events import BackgroundFailed
 from docgraph.observe.otel.collector import CLOSE_SECONDS, Contact, build_resource, find_address
 from docgraph.observe.otel.numbers import convert
+from docgraph.observe.otel.session import CollectorSession
 from docgraph.observe.sections import Otel
 
 __all__ = ["MetricsSender"]
 
 _INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
 _DEFAULT_MS: Final = 60_000
+_LEAST_MS, _MOST_MS = 100, 86_400_000  # as for the option
+_LONGEST_NUMBER: Final = 19  # digits
 
 
 class MetricsSender:
@@ -29,7 +32,9 @@ class MetricsSender:
     def __init__(self, options: Otel, instance: bytes, version: str) -> None:
         address = find_address(options, "metrics")
         self._contact = Contact("metrics", address)
-        self._exporter = OTLPMetricExporter(endpoint=address, headers=options.headers or None)
+        self._exporter = OTLPMetricExporter(
+            endpoint=address, headers=options.headers or None, session=CollectorSession()
+        )
         self._resource = build_resource(options, instance, version)
         self._seconds = _find_interval(options) / 1000
         self._started = time.time_ns()
@@ -64,4 +69,6 @@ def _find_interval(options: Otel) -> int:
     if options.interval_ms is not None:
         return options.interval_ms
     given = os.environ.get(_INTERVAL, "").strip()
-    return int(given) if given.isdecimal() and int(given) else _DEFAULT_MS
+    if not given.isdecimal() or len(given) > _LONGEST_NUMBER or not int(given):
+        return _DEFAULT_MS
+    return min(max(int(given), _LEAST_MS), _MOST_MS)

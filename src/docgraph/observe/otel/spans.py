@@ -119,8 +119,9 @@ class Spans:
             attributes["db.response.returned_rows"] = event.documents
         if event.app:
             attributes["docgraph.app"] = event.app
-        if event.operation:
-            attributes["graphql.operation.name"] = event.operation
+        if event.operation:  # of the REST API that is the name of an aggregation
+            name_of = "graphql.operation.name" if event.app else "docgraph.aggregation"
+            attributes[name_of] = event.operation
         if event.field:
             attributes["docgraph.field"] = event.field
         if event.error:

@@ -15,7 +15,9 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
+from docgraph.exchange.errors import StartupError
 from docgraph.observe.otel.collector import CLOSE_SECONDS, Contact, build_resource, find_address
+from docgraph.observe.otel.session import CollectorSession
 from docgraph.observe.otel.spans import Spans
 from docgraph.observe.sections import Otel
 from docgraph.observe.tracing import Sampler, tracing
@@ -32,9 +34,11 @@ class Traces:
     def __init__(self, options: Otel, instance: bytes, version: str) -> None:
         address = find_address(options, "traces")
         self._contact = Contact("traces", address)
-        exporter = OTLPSpanExporter(endpoint=address, headers=options.headers or None)
+        exporter = OTLPSpanExporter(
+            endpoint=address, headers=options.headers or None, session=CollectorSession()
+        )
         self._exporter = _Exporter(exporter, self._contact)
-        self._processor = BatchSpanProcessor(self._exporter)
+        self._processor = _build_processor(self._exporter)
         self._spans = Spans(self._processor, build_resource(options, instance, version))
         tracing.trusts_callers = options.trust_incoming
         tracing.sampler = _build_sampler(options.sample_ratio)
@@ -55,6 +59,18 @@ class Traces:
         finally:
             self._exporter.shutdown()
             self._contact.close()
+
+
+def _build_processor(exporter: SpanExporter) -> BatchSpanProcessor:
+    """The queue, as the variables `OTEL_BSP_…` want it."""
+    try:
+        return BatchSpanProcessor(exporter)
+    except ValueError as error:
+        raise StartupError(
+            f"the variables OTEL_BSP_… do not fit together: {error}",
+            hint="correct them; the queue holds 2048 spans, and 512 are sent at once, unless they "
+            "say otherwise",
+        ) from error
 
 
 def _build_sampler(ratio: float) -> Sampler:

@@ -65,12 +65,18 @@ class HttpProtocol(asyncio.Protocol):
     # --- the transport ----------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, unless there are too many connections."""
+        """Begin, unless there are too many connections, or the client is gone again."""
         self.transport = transport
         self.connection = describe_peer(transport)
         self._stall = StallWatch(transport, self._limits.write_time)
         self._state.connections.add(self)
         self._enter(Phase.NEW, self._limits.header_time)
+        if transport.get_extra_info("peername") is None:
+            # It was reset before we looked. What it has sent could be read, but nobody could tell
+            # whose it is: no limit and no guard that goes by addresses would count it.
+            self._ignores_input = True
+            transport.abort()
+            return
         excess = self._state.count_connections() - self._limits.connections
         if excess > 0:
             self._refuse(Overloaded("too many connections"))

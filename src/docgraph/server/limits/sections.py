@@ -12,7 +12,7 @@ from docgraph.exchange.errors import Problem
 
 __all__ = ["CallerLimit", "CallerLimits"]
 
-_UNKNOWN_CALLER: Final = "$unauthenticated"
+_UNKNOWN_CALLER, _KNOWN_CALLER = "$unauthenticated", "$authenticated"
 _PLACES_SUFFIX: Final = "-concurrent"
 
 
@@ -71,7 +71,16 @@ class CallerLimit(Section, frozen=True):
             )
         if self.per == "role" and self.role is None:
             return "/per", "it does not say which role", "set 'role'"
-        if self.per == "user" and self.role == _UNKNOWN_CALLER:
+        if self.role is not None and self.role.startswith("$"):
+            return self._find_flaw_of_role(self.role)
+        return None
+
+    def _find_flaw_of_role(self, role: str) -> tuple[str, str, str] | None:
+        """A misspelt one would be nobody's, and the limit one that limits nobody."""
+        if role not in (_UNKNOWN_CALLER, _KNOWN_CALLER):
+            hint = f"'{_UNKNOWN_CALLER}' and '{_KNOWN_CALLER}' are the roles that begin with '$'"
+            return "/role", "nobody has this role", hint
+        if self.per == "user" and role == _UNKNOWN_CALLER:
             return "/per", "unknown callers are no users", "count them by address: 'per: address'"
         return None
 

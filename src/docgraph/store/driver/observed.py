@@ -30,7 +30,9 @@ class Observed:
         self._command = command
         self._place = place = find_command_place()
         if place is not None:
-            command["comment"] = {**command.get("comment", {}), "traceparent": place.traceparent}
+            given = command.get("comment") or {}
+            members = given if isinstance(given, Mapping) else {"comment": given}  # a plugin's text
+            command["comment"] = {**members, "traceparent": place.traceparent}
         self.documents: int | None = None
         self._started = time.perf_counter()
 
@@ -69,7 +71,7 @@ def _finished(
     return CommandFinished(
         name,
         db,
-        str(collection),
+        collection if isinstance(collection, str) else "",  # that of `commitTransaction` is 1
         duration,
         error is None,
         str(origin.get("request", "")),

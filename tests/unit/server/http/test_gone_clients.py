@@ -1,0 +1,53 @@
+"""A client that is gone before anybody looks is nobody: nothing is done for it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+
+import pytest
+
+from docgraph.exchange import Answer, Body, Exchange
+from docgraph.server.http.protocol import HttpProtocol
+from docgraph.server.http.state import build_state
+from docgraph.server.settings import ServerSettings
+from tests.connections import build_request
+from tests.unit.server.http.test_exchanges import App
+
+pytestmark = pytest.mark.anyio
+
+RESET_AT_CLOSE = struct.pack("ii", 1, 0)
+
+
+async def test_a_request_of_a_connection_that_was_reset_before_it_was_accepted_is_not_read() -> (
+    None
+):
+    """It has no address any more, so that nothing that counts by address would count it."""
+    seen: list[tuple[str, bool]] = []
+
+    async def answer(exchange: Exchange) -> Answer:
+        seen.append((exchange.request.path, exchange.request.connection.client is not None))
+        return Body(200, b"")
+
+    loop = asyncio.get_running_loop()
+    state = build_state(App(answer), ServerSettings())
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+        for _ in range(3):
+            with socket.create_connection(address) as gone:
+                gone.sendall(build_request("GET", "/gone"))
+                gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_CLOSE)
+        server = await loop.create_server(lambda: HttpProtocol(state, loop), sock=listener)
+        try:
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(build_request("GET", "/here"))
+            await reader.readuntil(b"\r\n\r\n")
+            writer.close()
+            await writer.wait_closed()
+        finally:
+            server.close()
+            await server.wait_closed()
+
+    assert seen == [("/here", True)]
+    assert {one.address for one in state.connections} <= {"127.0.0.1"}
