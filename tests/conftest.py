@@ -48,6 +48,12 @@ resource_tracker.ensure_running()
 LONGEST_RUN_SECONDS = 2400
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of this suite."""
+    words = "give each test the applications that it shares with its module for itself alone"
+    parser.addoption("--alone", action="store_true", help=words)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """No run hangs: at the bound, every process of it prints its stacks and exits."""
     stream = os.fdopen(os.dup(2), "w")

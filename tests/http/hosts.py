@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pytest
 import uvloop
@@ -86,4 +86,9 @@ def module_application(function: Callable[..., AsyncIterator[Any]]) -> Any:
         with hosted(enter(**fixtures)) as value:
             yield value
 
-    return pytest.fixture(scope="module")(fixture)
+    return pytest.fixture(scope=_choose_scope)(fixture)
+
+
+def _choose_scope(fixture_name: str, config: pytest.Config) -> Literal["function", "module"]:
+    """`make test ARGS=--alone` finds the tests that live on what others have left behind."""
+    return "function" if config.getoption("alone") else "module"

@@ -200,6 +200,7 @@ PLAIN = (
 
 @module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
+    PlainInitializer.life.clear()
     async with running(
         mongo_client,
         mongo_uri,

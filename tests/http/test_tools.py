@@ -390,7 +390,8 @@ async def test_limits_of_a_draft_hold(service: Service) -> None:
 
 
 async def test_hidden_properties_stay_hidden_in_drafts(service: Service) -> None:
-    copies = service.stages("users", {"$project": {"copy": "$$ROOT"}})
+    one = {"$match": {"_id": "ada"}}
+    copies = service.stages("users", one, {"$project": {"copy": "$$ROOT"}})
     schema = "type Query { users: [User] } type User { copy: BsonDocument }"
     definition = build_definition("spy", schema, {"Query": {"users": copies}})
 

@@ -30,6 +30,7 @@ async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with guarded(mongo_client, mongo_uri, file_rules=[FILE_RULE]) as one:
         one.insert("books", {"_id": 1, "title": "A"}, {"_id": 2, "title": "B", "secret": True})
         one.insert("shelves", {"_id": 1})
+        one.mongo[one.db].create_collection("acl")
         yield one
 
 

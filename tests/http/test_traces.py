@@ -90,14 +90,15 @@ async def traced(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Traced]:
         address = collector.address
         async with tracing(mongo_client, mongo_uri, address, caller) as api:
             await prepare(api.service)
-            yield Traced(api, collector)
+            one = Traced(api, collector)
+            await one.ask(t=CANARY)  # what is asked of the database once is asked now
+            yield one
 
 
 # --- spans ----------------------------------------------------------------------------------------
 
 
 async def test_a_request_is_one_span_and_each_of_its_commands_is_one_below(traced: Traced) -> None:
-    await traced.ask(t=CANARY)  # what is asked of the database once is asked now
     spans, caller = await traced.ask(t=CANARY)
 
     request, commands = split(spans)

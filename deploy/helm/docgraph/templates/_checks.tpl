@@ -73,6 +73,7 @@
   (list "jwtTokenManager" "key" "tokenKey.secretName")
   (list "dbRealmAuthenticator" "create-user-document" "firstUser.secretName")
   (list "digestAuthMechanism" "key" "secretOptions")
+  (list "otel" "headers" "secretOptions, with /otel/headers/authorization or the name of another header")
   (list "fileRealmAuthenticator" "users" "fileRealmAuthenticator.conf-file, with the file from a Secret in extraVolumes") -}}
 {{- range $secrets -}}
 {{- if get (get $config (index . 0) | default dict) (index . 1) -}}
