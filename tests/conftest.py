@@ -18,7 +18,7 @@ from uuid import uuid4
 import blockbuster.blockbuster as buster
 import pytest
 import uvloop
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from pymongo import MongoClient
 
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
@@ -32,8 +32,14 @@ from tests.process.commands import start_preloaded, stop_preloaded
 from tests.replica_set import ReplicaSet
 
 # Also in CI, where Hypothesis would try the same examples each time, each run tries others.
+# How long it takes to make them says how busy the machine is, and examples may share a fixture.
 settings.register_profile(
-    "docgraph", deadline=None, print_blob=True, derandomize=False, max_examples=examples(100)
+    "docgraph",
+    deadline=None,
+    print_blob=True,
+    derandomize=False,
+    max_examples=examples(100),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("docgraph")
 _SLOW = {"process", "conformance", "browser"}

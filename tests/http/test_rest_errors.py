@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docgraph.observe.events import QueryFailed
@@ -244,7 +244,7 @@ SEEDS = [
 ]
 
 
-@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60))
 @given(seed=st.sampled_from(SEEDS), mutations=st.integers(0, 2**32))
 async def test_mutated_bodies_are_stored_or_refused(api: Api, seed: bytes, mutations: int) -> None:
     body = bytearray(seed)

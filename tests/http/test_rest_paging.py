@@ -19,7 +19,7 @@ from bson import (
     Regex,
     Timestamp,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docgraph.codec import decode
@@ -243,7 +243,7 @@ async def test_every_value_has_its_place_in_keyset_pages(api: Api, sort: str) ->
         assert await _ids(api, f"/things?pagesize={size}&sort={sort}&after=") == expected
 
 
-@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15))
 @given(
     rows=st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=25),
     first=st.sampled_from([1, -1]),

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import pytest
 from bson import BSON, MinKey, ObjectId
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.chance import examples
@@ -30,7 +30,6 @@ ADA = caller("5", "user")
 generated = settings(
     max_examples=examples(60),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docgraph.codec.types import (
@@ -119,7 +119,7 @@ def check(schema: str, mappings: dict[str, Any]) -> list[str]:
     return [str(one) for one in check_definition(document, settings=SETTINGS).errors]
 
 
-@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25))
 @given(COLLECTIONS, st.sampled_from([1, 60]))
 def test_every_inferred_definition_passes_the_check(
     data: dict[str, list[dict[str, Any]]], repeat: int
@@ -128,7 +128,8 @@ def test_every_inferred_definition_passes_the_check(
 
     found = Inferred(build_model(collections, relate(collections), KnownNames()))
 
-    assume(found.model.types["Query"].fields)
+    if not found.model.types["Query"].fields:
+        return  # there is nothing to check
     assert check(found.schema, found.mappings) == []
     text = parse_yaml(found.render_mappings(), lambda line, column: Origin("", line, column))
     assert text.node is not None
@@ -136,7 +137,7 @@ def test_every_inferred_definition_passes_the_check(
     assert to_plain(text.node) == found.mappings
 
 
-@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(12))
 @given(COLLECTIONS, COLLECTIONS)
 def test_what_is_inferred_again_is_added_and_then_nothing_is_new(
     first: dict[str, list[dict[str, Any]]], second: dict[str, list[dict[str, Any]]]
@@ -146,7 +147,8 @@ def test_what_is_inferred_again_is_added_and_then_nothing_is_new(
     both = [
         survey(name, [*first.get(name, []), *documents], 1) for name, documents in second.items()
     ]
-    assume(before.model.types["Query"].fields)
+    if not before.model.types["Query"].fields:
+        return  # there is nothing to add to
     existing = read_existing(before.schema, before.mappings)
     names = KnownNames(existing.name_collections("shop"), existing.name_nested())
 

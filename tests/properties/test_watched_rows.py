@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymongo import MongoClient
 from pymongo.collection import Collection
@@ -185,7 +185,7 @@ def things(mongo_client: MongoClient[Document]) -> Iterator[Things]:
     drop(mongo_client, name)
 
 
-@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80))
 @given(row=filters, first=st.tuples(documents, documents), done=st.lists(writes, max_size=6))
 def test_a_stream_of_rows_tells_what_reads_show(
     listener: Listener, things: Things, row: Document, first: Any, done: Any
@@ -202,7 +202,7 @@ def test_a_stream_of_rows_tells_what_reads_show(
     assert told == expected
 
 
-@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40))
 @given(row=filters, done=st.lists(st.tuples(ids, documents), max_size=6))
 def test_without_images_whole_documents_are_told_where_a_read_shows_them(
     listener: Listener, things: Things, row: Document, done: Any
