@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from docgraph.codec.types import ObjectId
+from docgraph.exchange import DataRequest, Exchange
+from docgraph.exchange.errors import RequestError
 from docgraph.observe.events import CommandFinished, RequestFinished
+from docgraph.rest.service import MongoService
 from docgraph.store.transactions import writing
 from tests.http.batches import answers_of, entry, failed_entry
 from tests.http.harness import Document, Mongo, Reply, failing, listening
@@ -517,3 +520,16 @@ async def test_large_answers_together_have_a_bound(api: Api) -> None:
 
     assert (reply.status, reply.json["code"], failed_entry(reply)) == (400, "answer-too-large", 8)
     assert ids(api) == ["1"]
+
+
+async def test_an_entry_that_the_rest_api_cannot_read_is_refused_with_its_own_words(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(service: MongoService, exchange: Exchange) -> DataRequest:
+        raise RequestError("nobody can read this")
+
+    monkeypatch.setattr(MongoService, "parse", refuse)
+    reply = await send(api, entry("GET", "/things/a"))
+
+    assert (reply.status, failed_entry(reply)) == (400, 0)
+    assert "nobody can read this" in reply.text

@@ -16,6 +16,7 @@ import pytest
 from docgraph.exchange import Answer, Body, Exchange, Socket, Stream, Takeover, Upgrade
 from docgraph.observe.limit_events import CallersLimited, RequestLimited
 from docgraph.plugins.kinds import Service as PluginService
+from docgraph.runtime import Buckets
 from docgraph.server.builtin import BUILTIN
 from tests.connections import Peer, build_request
 from tests.http.harness import Document, Mongo, Reply, Service, eventually, listening, running
@@ -116,12 +117,19 @@ class Clock:
         return self.now
 
 
+def buckets_of(service: Service) -> Buckets:
+    """What is counted of callers."""
+    limiter = service.app._pipeline._limiter
+    assert limiter is not None
+    return limiter.buckets
+
+
 @module_application
 async def limited(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     plugins = (*BUILTIN, Slow)
     async with running(mongo_client, mongo_uri, SETTINGS, plugins=plugins) as service:
         Slow.go_on = asyncio.Event()
-        service.app._pipeline._limiter.buckets._clock = Clock()  # type: ignore[union-attr]
+        buckets_of(service)._clock = Clock()
         yield service
 
 
@@ -131,7 +139,8 @@ _addresses = (f"10.{number >> 8}.{number & 255}.1" for number in count(1))
 @pytest.fixture
 def clock(limited: Service) -> Clock:
     """So much later that every bucket is full again."""
-    clock: Any = limited.app._pipeline._limiter.buckets._clock  # type: ignore[union-attr]
+    clock = buckets_of(limited)._clock
+    assert isinstance(clock, Clock)
     clock.now += 10_000
     return clock
 
@@ -365,7 +374,7 @@ async def leave(*peers: Peer) -> None:
 
 def count_places(service: Service, address: str) -> int:
     """How many requests of an address hold a place."""
-    buckets = service.app._pipeline._limiter.buckets  # type: ignore[union-attr]
+    buckets = buckets_of(service)
     table = buckets._tables[0]
     return table.find(buckets._hash(address), 0.0).held
 

@@ -24,13 +24,13 @@ _FIRST_REDIRECT, _FIRST_ERROR = 300, 400
 class CollectorSession(requests.Session):
     """Connections to a collector."""
 
-    def request(  # type: ignore[override]
-        self, method: str, url: str, **options: Any
+    def request(
+        self, method: str, url: str | bytes, *others: Any, **options: Any
     ) -> requests.Response:
         """Send a message and return how it was taken; raises where it was not."""
         end = time.monotonic() + (options.get("timeout") or _DEFAULT_SECONDS)
         try:
-            response = super().request(method, url, **{**options, "stream": True})
+            response = super().request(method, url, *others, **{**options, "stream": True})
         except (InvalidHeader, UnicodeError):
             raise InvalidHeader("a header for the collector cannot be sent as it is") from None
         except (InvalidSchema, InvalidURL, MissingSchema):

@@ -52,9 +52,10 @@ class Traces:
         # Not one of the executor's threads: the end of the process waits for those.
         thread = threading.Thread(target=self._processor.shutdown, name="otel-close", daemon=True)
         thread.start()
-        end = asyncio.get_running_loop().time() + CLOSE_SECONDS
+        clock = asyncio.get_running_loop().time
+        end = clock() + CLOSE_SECONDS
         try:
-            while thread.is_alive() and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110
+            while thread.is_alive() and clock() < end:  # noqa: ASYNC110 - it may outlive the loop
                 await asyncio.sleep(_LOOK_SECONDS)
         finally:
             self._exporter.shutdown()

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from docgraph.exchange import Answer, Body, DocgraphError, Document
+from docgraph.exchange import Body, DocgraphError, Document
 from docgraph.exchange.errors import (
     BodyTooLarge,
     Conflict,
@@ -85,10 +85,8 @@ def _say(error: DocgraphError) -> str:
             return error.message
 
 
-def find_failure(answer: Answer) -> DocgraphError | None:
+def find_failure(answer: Body) -> DocgraphError | None:
     """What an answer means for the batch; None: the entry is done."""
-    if not isinstance(answer, Body):
-        return NotSupported("its answer cannot be a part of another one")
     if answer.status == _BULK_FAILED:
         return _find_bulk_failure(answer)
     if answer.status < _FAILED:

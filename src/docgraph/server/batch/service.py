@@ -31,6 +31,7 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import (
     AnswerTooLarge,
     BodyError,
+    NotSupported,
     RequestError,
     UnsupportedMediaType,
 )
@@ -167,9 +168,9 @@ async def _admit(entry: Entry, outer: Exchange, admission: Admission) -> _Part:
 def _check(exchange: Exchange) -> None:
     """Refuse what is no request for documents, and what it asks for that a transaction has not."""
     parsed = exchange.parsed
-    assert isinstance(parsed, DataRequest)  # noqa: S101 - it is for the REST API
-    if parsed.refusal is not None:
+    if parsed is not None and parsed.refusal is not None:
         raise parsed.refusal
+    assert isinstance(parsed, DataRequest)  # noqa: S101 - the REST API parses to nothing else
     resource, parameters = parsed.resource, parsed.parameters
     if resource is not None and (resource.type, exchange.request.method) not in _TAKEN:
         raise RequestError(
@@ -214,10 +215,11 @@ async def _carry_out(
 
 
 def _require_done(answer: Answer) -> Body:
+    if not isinstance(answer, Body):
+        raise NotSupported("its answer cannot be a part of another one")
     failure = find_failure(answer)
     if failure is not None:
         raise failure
-    assert isinstance(answer, Body)  # noqa: S101 - there is no failure
     return answer
 
 
