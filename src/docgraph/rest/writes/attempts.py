@@ -8,11 +8,11 @@ the number of tries is bounded in any case.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 from typing import Final
 
 from docgraph.exchange.errors import Overloaded
+from docgraph.runtime.pauses import growing_pauses
 
 __all__ = ["attempts"]
 
@@ -22,10 +22,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.25  # seconds
 
 async def attempts(what: str) -> AsyncIterator[None]:
     """The tries, with pauses that grow; after the last one 503: nobody asked for a version."""
-    pause = _FIRST_PAUSE
+    pauses = growing_pauses(_FIRST_PAUSE, _LONGEST_PAUSE)
     for number in range(_TRIES):
         if number:
-            await asyncio.sleep(random.uniform(0, pause))  # noqa: S311 - to get out of step
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            await asyncio.sleep(next(pauses))
         yield
     raise Overloaded(f"too many concurrent updates of {what}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -16,6 +15,7 @@ from docgraph.exchange.exchange import Exchange, Transaction, transaction_of
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime.gathering import Gathering
+from docgraph.runtime.pauses import growing_pauses
 from docgraph.runtime.units import Units
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.command import Commands
@@ -171,13 +171,12 @@ class Writing:
         """
         await self.check_transactions(deadline)
         kept: dict[Any, Any] = {}
-        pause = _FIRST_PAUSE
+        pauses = growing_pauses(_FIRST_PAUSE, _LONGEST_PAUSE)
         last: DocgraphError = TryAgain("")
         for number in range(_TRIES):
             if number:
                 deadline.remaining()  # raises when there is no time left
-                await asyncio.sleep(random.uniform(0, pause))  # noqa: S311 - to get out of step
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                await asyncio.sleep(next(pauses))
             async with open_transaction(self.client, kept) as transaction:
                 try:
                     outcome = await work(transaction)
