@@ -166,7 +166,8 @@ def test_a_definition_is_applied_listed_shown_changed_and_deleted(
         "warnings": 0,
         "description": "",
     }
-    commands.run("apps", "delete", "items")
+    deleted = commands.run("apps", "delete", "items")
+    assert "docgraph apps history items`, and `apps rollback`" in deleted.stderr
     assert commands.stored == []
     assert "there is no app 'items'" in commands.run("apps", "delete", "items", code=1).stderr
     assert commands.run("apps", "list").stderr == "no apps are stored\n"
