@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
 from docgraph.exchange import Answer, Exchange
-from docgraph.exchange.errors import Forbidden, RequestError
+from docgraph.exchange.errors import Forbidden
 from docgraph.exchange.pages import Pages
 from docgraph.exchange.request import Parser
 from docgraph.observe import emit
@@ -25,7 +25,7 @@ from docgraph.plugins.kinds import Point
 from docgraph.server.bounds import Bounds
 from docgraph.server.interception import Interception
 from docgraph.server.limits.limiter import Limiter
-from docgraph.server.routes import Route, Routes, takes_entries
+from docgraph.server.routes import Route, Routes
 from docgraph.server.serve import parse, render, serve
 
 __all__ = ["Pipeline"]
@@ -93,13 +93,7 @@ class Pipeline:
 
     async def admit_entry(self, exchange: Exchange) -> Answer | None:
         """A request of a batch, whose caller is known, up to its service; None: go on to that."""
-        route = self._routes.find(exchange.request)
-        if takes_entries(route):
-            return await self._descend(exchange, route)
-        # Who may not go there is not told that there is a service, and no collection.
-        self._prepare(exchange, route)
-        await self._examine(exchange, route)
-        raise RequestError("a batch takes requests for documents of the REST API only")
+        return await self._descend(exchange, self._routes.find(exchange.request))
 
     async def serve_entry(self, exchange: Exchange) -> Answer:
         """Its answer; raises why there is none."""
