@@ -37,9 +37,9 @@ $(VENV)/.dev: $(VENV)/.run pyproject.toml constraints.txt
 setup: $(VENV)/.dev ## make the virtual environment and install everything
 
 # Packages and the console are installed beside each other.
-run: ## serve the demo on an embedded MongoDB
+run: ## serve the demo on an embedded MongoDB (ARGS="--port 8081")
 	@$(MAKE) --silent --no-print-directory -j2 $(VENV)/.run $(VENV)/.console
-	@$(BIN)/docgraph demo
+	@$(BIN)/docgraph demo $(ARGS)
 
 CONSOLE_SOURCES := $(shell find console -name node_modules -prune -o -type f -print 2>/dev/null)
 

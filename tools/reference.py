@@ -51,6 +51,9 @@ marked *secret* are never printed.
 Variables of the environment that begin with `DOCGRAPH_` and are not known give a warning; one that
 looks like a misspelt name of ours stops the start.
 
+Where a section is off by default, options of it without `enabled` give a warning; `enabled: false`
+says that it is meant.
+
 Plugins that do not come with docgraph bring sections of their own, in which `enabled`, and for
 services `uri` and `secured`, are always understood.
 """

@@ -128,6 +128,29 @@ async def test_the_caller_needs_a_rule_for_the_batch_and_for_every_entry(service
     assert stored(service) == {"a": {"n": 1}}
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/metrics"),
+        ("GET", "/openapi.json"),
+        ("POST", "/graphql/x"),
+        ("POST", "/_tools/check"),
+    ],
+)
+async def test_who_may_not_reach_a_service_is_told_what_he_is_told_of_documents(
+    service: Service, method: str, path: str
+) -> None:
+    await open_batch(service)
+
+    there = await send(service, ADA, entry(method, path))
+    document = await send(service, ADA, entry(method, "/nothing/x"))
+
+    assert there.status == document.status == 403
+    assert there.text.replace(path, "/nothing/x") == document.text
+    await allow(service, f"path-prefix('{path}')", "user")
+    assert (await send(service, ADA, entry(method, path))).status == 400
+
+
 async def test_nothing_is_written_before_every_entry_was_judged(service: Service) -> None:
     await open_batch(service)
     await allow(service, "path('/things') and method('POST')", "user")

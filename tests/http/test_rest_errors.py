@@ -110,13 +110,13 @@ async def test_nothing_of_the_database_is_told(api: Api) -> None:
     replies = [
         await api.post("/things", {"_id": "secret"}),
         await api.patch("/things/secret", {"s.x": 1}),
-        await api.get("/things", filter={"$nonsense": 1}),
+        await api.get("/things", filter={"$unheard": 1}),
         await api.get("/things", hint="nonsense"),
     ]
 
     for reply in replies:
         assert 400 <= reply.status < 500
-        for word in ("E11000", api.db, "Mongo", "pymongo", "Traceback", "nonsense"):
+        for word in ("E11000", api.db, "Mongo", "pymongo", "Traceback", "nonsense", "top level"):
             assert word not in reply.text, reply.text
 
 
@@ -263,3 +263,24 @@ async def test_what_the_database_alone_understands_is_refused_with_where_to_look
 
     assert reply.status == 400
     assert "cannot be" not in f"{reply.json['message']} {reply.json.get('hint')}"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "operator"),
+    [
+        ("GET", "/things?filter={a:{$gtt:1}}", None, "$gtt"),
+        ("GET", "/things?filter=%7Ba%3A%7B%24gtt%3A1%7D%7D", None, "$gtt"),
+        ("GET", "/things?filter={$ore:[]}", None, "$ore"),
+        ("PATCH", "/things/a", {"$incc": {"n": 1}}, "$incc"),
+        ("PATCH", "/things/*?filter={a:1}", {"$incc": {"n": 1}}, "$incc"),
+    ],
+)
+async def test_an_operator_that_the_database_does_not_know_is_named(
+    api: Api, method: str, path: str, body: Any, operator: str
+) -> None:
+    api.things.insert_one({"_id": "a", "a": 1})
+
+    reply = await api.send(method, path, body)
+
+    assert (reply.status, reply.json["code"]) == (400, "rejected-by-database")
+    assert reply.json["hint"] == f"it has no operator {operator} there"

@@ -230,7 +230,9 @@ async def test_an_operation_without_a_name_or_with_mistakes_has_a_span_all_the_s
     wrong, _ = await traced.ask("query Wrong { nothing }")
 
     assert "graphql.operation.name" not in split(nameless)[0].attributes
+    assert split(nameless)[0].attributes["graphql.operation.type"] == "query"
     assert split(wrong)[0].attributes["docgraph.app"] == "library"
+    assert "graphql.operation.type" not in split(wrong)[0].attributes
 
 
 async def test_a_stream_is_the_span_of_the_answer_that_begins_it(traced: Traced, by: str) -> None:

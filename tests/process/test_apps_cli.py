@@ -166,7 +166,8 @@ def test_a_definition_is_applied_listed_shown_changed_and_deleted(
         "warnings": 0,
         "description": "",
     }
-    commands.run("apps", "delete", "items")
+    deleted = commands.run("apps", "delete", "items")
+    assert "docgraph apps history items`, and `apps rollback`" in deleted.stderr
     assert commands.stored == []
     assert "there is no app 'items'" in commands.run("apps", "delete", "items", code=1).stderr
     assert commands.run("apps", "list").stderr == "no apps are stored\n"
@@ -248,7 +249,7 @@ def test_explain_prints_the_plan_and_its_commands(commands: Commands, tmp_path: 
 
     hidden = "{ authors(limit: 1) { email } }"
     refused = commands.run("explain", "blog", hidden, code=1)
-    assert "Cannot query field 'email' on type 'Author'." in refused.stderr
+    assert "line 1, column 23: Cannot query field 'email' on type 'Author'." in refused.stderr
     assert "email" in commands.run("explain", "blog", hidden, "--role", "admin").stdout
 
 
@@ -277,7 +278,7 @@ def test_explain_asks_the_database_about_each_command(commands: Commands, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("nothing", "{ a }"), 1, "GraphQL app not found"),
+        (("nothing", "{ a }"), 1, "there is no app at 'nothing'"),
         (("blog", "{ a }", "--variables", "{"), 2, "--variables"),
         (("blog", "{ a }", "--variables", "[]"), 2, "--variables"),
     ],

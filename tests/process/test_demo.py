@@ -104,6 +104,11 @@ def test_the_printed_query_works_and_the_data_stays(tmp_path: Path) -> None:
         assert advised.returncode == 0
         assert "nothing to advise" in advised.stdout + advised.stderr
 
+        asked = ("access", "explain", "--method=POST", "--path=/graphql/blog", *files[-2:])
+        explained = run(*asked, cwd=tmp_path).stdout
+        assert explained.startswith("ALLOWED: POST /graphql/blog by an unknown caller")
+        assert "app-blog" in explained
+
         uri = EmbeddedMongo.find_running(directory)
         assert uri is not None
         with MongoClient[dict[str, Any]](uri) as mongo:

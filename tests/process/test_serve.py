@@ -214,6 +214,30 @@ mclient:
     assert "docgraph.yml:4:3: /core/nmae" in errors
 
 
+def test_a_check_tells_of_what_works_and_is_worth_a_look(tmp_path: Path) -> None:
+    (tmp_path / "docgraph.yml").write_text(
+        """\
+caller-limits:
+  limits: [{name: user, per: user, concurrent: 5}]
+fileAclAuthorizer:
+  enabled: true
+  permissions:
+    - role: user
+      predicate: path('/a')
+      mongo:
+        readFilter: {n: {$gtt: 1}}
+"""
+    )
+    process = docgraph("config", "check", "docgraph.yml", cwd=tmp_path)
+    _, errors = process.communicate()
+
+    assert process.returncode == 0
+    assert "docgraph.yml:2:3: /caller-limits/limits: 'caller-limits' is off" in errors
+    assert "docgraph.yml:9:26: /fileAclAuthorizer/permissions[1]/mongo/readFilter" in errors
+    assert "docgraph does not know the operator $gtt (did you mean $gt?)" in errors
+    assert "docgraph.yml works, but look at the warnings" in errors
+
+
 LISTS = """\
 dbRealmAuthenticator:
   json-path-roles: '$.['

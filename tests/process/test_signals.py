@@ -202,6 +202,7 @@ def test_a_port_in_use_stops_the_start_with_one_clear_line() -> None:
     assert process.returncode == 1
     assert output == ""
     assert errors.splitlines()[0] == f"docgraph: port {port} of 127.0.0.1 is in use"
+    assert "with --port or /http-listener/port" in errors.splitlines()[1]
 
 
 def test_no_listener_stops_the_start() -> None:

@@ -6,7 +6,7 @@ from docgraph.access.rule import Rule
 from docgraph.store import Store
 from docgraph.variables import Flaw, UnknownOperator
 
-__all__ = ["doubt_all", "find_refused"]
+__all__ = ["doubt_all", "find_refused", "wonder"]
 
 
 async def find_refused(rule: Rule, store: Store, place: tuple[str, str]) -> list[Flaw]:
@@ -21,6 +21,14 @@ async def find_refused(rule: Rule, store: Store, place: tuple[str, str]) -> list
 def doubt_all(rule: Rule) -> list[Flaw]:
     """Without a database, what is not known counts as a mistake."""
     return [_describe(one) for one in rule.doubts]
+
+
+def wonder(rule: Rule) -> list[Flaw]:
+    """Without a database, and where a newer one may know them: what deserves a warning."""
+    return [
+        Flaw(one.where, f"docgraph does not know the operator {one.name}", one.hint)
+        for one in rule.doubts
+    ]
 
 
 def _describe(doubt: UnknownOperator) -> Flaw:

@@ -1,14 +1,16 @@
 """`fileAclAuthorizer`: permission rules in the configuration or in a YAML file of their own.
 
 They are read once, at start; every mistake in them is told with its place, and stops the start.
+Operators that docgraph does not know are told, too: the database may be newer, and know them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
+from docgraph.access.doubts import wonder
 from docgraph.access.reading import Flaw, Knowledge, read_rule
 from docgraph.access.rule import Rule, Source
 from docgraph.access.rulebook import RuleBook, RuleSet
@@ -17,12 +19,21 @@ from docgraph.config.files import load_file
 from docgraph.config.locate import CONFIGURATION
 from docgraph.config.node import Node, Origin, from_plain, to_plain
 from docgraph.exchange import ConfigError, Exchange, Problem
+from docgraph.observe import emit
+from docgraph.observe.events import ConfigWarning
 from docgraph.plugins.kinds import Authorizer, Decision
 from docgraph.runtime import Blocking, run_blocking
 
-__all__ = ["FileAclAuthorizer", "load_rules", "read_rules"]
+__all__ = ["FileAclAuthorizer", "FileRules", "load_rules", "read_rules"]
 
 _SECTION: Final = "/fileAclAuthorizer"
+
+
+class FileRules(NamedTuple):
+    """The rules of a list, and what deserves a warning."""
+
+    rules: list[Rule]
+    warnings: list[Problem]
 
 
 class FileAclAuthorizer(Authorizer):
@@ -44,8 +55,11 @@ class FileAclAuthorizer(Authorizer):
 
     async def provision(self) -> None:
         """Read the rules; raises one `ConfigError` with everything that is wrong with them."""
-        rules = await run_blocking(self._lane, load_rules, self.config, self._book.knowledge)
-        self._rules = RuleSet(rules)
+        found = await run_blocking(self._lane, load_rules, self.config, self._book.knowledge)
+        for one in found.warnings:
+            message = f"{one.message} ({one.hint})" if one.hint else one.message
+            emit(ConfigWarning(one.origin, one.path, message))
+        self._rules = RuleSet(found.rules)
         self._book.add(self)
 
     def find(self) -> RuleSet:
@@ -65,7 +79,7 @@ class FileAclAuthorizer(Authorizer):
         return False
 
 
-def load_rules(config: FileAclAuthorizerConfig, knowledge: Knowledge) -> list[Rule]:
+def load_rules(config: FileAclAuthorizerConfig, knowledge: Knowledge) -> FileRules:
     """The rules of the section, or of its file; raises one `ConfigError` with every mistake."""
     if config.conf_file is not None:
         file = Path(config.conf_file)
@@ -78,12 +92,13 @@ def load_rules(config: FileAclAuthorizerConfig, knowledge: Knowledge) -> list[Ru
     return read_rules(node, path, knowledge)
 
 
-def read_rules(node: Node, path: str, knowledge: Knowledge) -> list[Rule]:
+def read_rules(node: Node, path: str, knowledge: Knowledge) -> FileRules:
     """The rules of a list; raises one `ConfigError` with every mistake."""
     if not isinstance(node.value, tuple):
         raise ConfigError([Problem(str(node.origin), path, "expected a list of permissions")])
     rules: list[Rule] = []
     problems: list[Problem] = []
+    warnings: list[Problem] = []
     for position, entry in enumerate(node.value):
         place = f"{path}[{position + 1}]"
         if not isinstance(entry.value, Mapping):
@@ -92,11 +107,12 @@ def read_rules(node: Node, path: str, knowledge: Knowledge) -> list[Rule]:
         read = read_rule(to_plain(entry), Source.FILE, knowledge, position=position)
         if isinstance(read, Rule):
             rules.append(read)
+            warnings += (_locate(flaw, entry, place) for flaw in wonder(read))
         else:
             problems += (_locate(flaw, entry, place) for flaw in read)
     if problems:
         raise ConfigError(problems)
-    return rules
+    return FileRules(rules, warnings)
 
 
 def _locate(flaw: Flaw, entry: Node, place: str) -> Problem:

@@ -217,7 +217,10 @@ class _Reader:
             self.flaw(f"{where}.{flaw.where}" if flaw.where else where, flaw.what, flaw.hint)
         for name in template.names:
             self._check_variable(name, where)
-        self.doubts += [replace(one, where=f"{where}.{one.where}") for one in template.unknown]
+        # Rules have variables in texts, and no operators for them that could be suggested.
+        self.doubts += [
+            replace(one, where=f"{where}.{one.where}", ours=frozenset()) for one in template.unknown
+        ]
         return template
 
     def _mark(self, value: Any, where: str) -> Any:

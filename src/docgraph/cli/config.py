@@ -58,8 +58,9 @@ def check(sources: Sources, file: Path) -> None:
     with locating(tree):
         prepared = prepare(tree)
         require_allower(prepared)
-        check_parts(prepared)
-    for warning in prepared.config.warnings:
+        found = check_parts(prepared)
+    warnings = [*prepared.config.warnings, *found]
+    for warning in warnings:
         notice(f"warning: {warning}")
-    notice(f"{file} is fine")
+    notice(f"{file} works, but look at the warnings" if warnings else f"{file} is fine")
     sys.exit(0)

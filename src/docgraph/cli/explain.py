@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.config import Sources
-from docgraph.exchange import Account, DocgraphError, Exchange, Request
+from docgraph.exchange import Account, DocgraphError, Exchange, Request, StartupError
+from docgraph.exchange.errors import NotFound
 
 if TYPE_CHECKING:
     from docgraph.cli.verdicts import Judged
+    from docgraph.graphql.apps.app import App
+    from docgraph.graphql.errors import GraphqlError
     from docgraph.graphql.http.service import Ran
     from docgraph.server.app import Docgraph
 
 __all__ = ["explain"]
+
+_T = TypeVar("_T")
 
 
 @click.command()
@@ -55,7 +61,7 @@ def explain(  # noqa: PLR0913 - the options
         from docgraph.cli.verdicts import judge_commands
         from docgraph.store.driver.recording import recording
 
-        found = await bench.plugins.values["gql-app-definition-cache"].find(app)
+        found = await _find_app(bench, app)
         graphql = bench.plugins.find("graphql")
         if not ask_database:
             return await graphql.run_freely(found, request, exchange), []
@@ -65,11 +71,37 @@ def explain(  # noqa: PLR0913 - the options
             sent = await commands.explain_sent(exchange.deadline)
         return ran, judge_commands(sent, outlook)
 
-    ran, judged = work_on(prepare_sources(sources), run)
+    ran, judged = work_on(prepare_sources(sources), lambda bench: _placing_mistakes(run(bench)))
     if as_json:
         _print_json(ran, judged)
     else:
         _print(ran, judged)
+
+
+async def _placing_mistakes(running: Awaitable[_T]) -> _T:
+    """Tell every mistake of the query, each with its place in it."""
+    from docgraph.graphql.errors import OperationRefused
+
+    try:
+        return await running
+    except OperationRefused as error:
+        raise StartupError("\n  ".join(map(_describe_mistake, error.errors))) from error
+
+
+def _describe_mistake(error: GraphqlError) -> str:
+    places = [f"line {line}, column {column}: " for line, column in error.locations[:1]]
+    return "".join((*places, error.message))
+
+
+async def _find_app(bench: Docgraph, uri: str) -> App:
+    found: App
+    try:
+        found = await bench.plugins.values["gql-app-definition-cache"].find(uri)
+    except NotFound as error:
+        raise StartupError(
+            f"there is no app at {uri!r}", hint="`docgraph apps list` lists the stored ones"
+        ) from error
+    return found
 
 
 def _read_variables(text: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from docgraph.access.sections import FileAclAuthorizer
 from docgraph.auth.authenticators.file import load_users
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator, FileRealmAuthenticator
 from docgraph.codec.roles_path import RolesPath
+from docgraph.config.locate import locate
 from docgraph.exchange import ConfigError, Problem
 from docgraph.plugins import is_enabled
 from docgraph.plugins.kinds import Kind
@@ -22,34 +23,37 @@ from docgraph.variables.resolvers import BUILT_IN
 __all__ = ["check_parts"]
 
 
-def check_parts(prepared: Prepared) -> None:
-    """Raise one `ConfigError` with everything that is wrong with those that are enabled."""
+def check_parts(prepared: Prepared) -> list[Problem]:
+    """What deserves a warning in those that are enabled; raises one `ConfigError` with the rest."""
     problems: list[Problem] = []
+    warnings: list[Problem] = []
     for check in (_check_roles, _check_users, _check_permissions):
         try:
-            check(prepared)
+            warnings += check(prepared)
         except ConfigError as error:
             problems += error.problems
     if problems:
         raise ConfigError(problems)
+    return [locate(one, prepared.tree) for one in warnings]
 
 
-def _check_roles(prepared: Prepared) -> None:
+def _check_roles(prepared: Prepared) -> list[Problem]:
     section = prepared.config.get(DbRealmAuthenticator)
     if section.enabled:
         RolesPath(section.json_path_roles)
+    return []
 
 
-def _check_users(prepared: Prepared) -> None:
+def _check_users(prepared: Prepared) -> list[Problem]:
     section = prepared.config.get(FileRealmAuthenticator)
     if section.enabled:
         load_users(section)
+    return []
 
 
-def _check_permissions(prepared: Prepared) -> None:
+def _check_permissions(prepared: Prepared) -> list[Problem]:
     section = prepared.config.get(FileAclAuthorizer)
-    if section.enabled:
-        load_rules(section, _know(prepared))
+    return load_rules(section, _know(prepared)).warnings if section.enabled else []
 
 
 def _know(prepared: Prepared) -> Knowledge:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from docgraph.exchange.errors import ConfigError, Problem
 __all__ = ["Decoded", "decode", "peek"]
 
 S = TypeVar("S", bound=Section)
+_SWITCH = "enabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,22 @@ def decode(tree: Tree, sections: Mapping[str, type[Section]]) -> Decoded:
     if problems:
         raise ConfigError(arrange(problems))
     advice = [problem for section in checked for problem in section.give_advice(view)]
-    warnings = (*tree.warnings, *decoding.warnings, *advice)
+    asleep = _find_asleep(view)
+    warnings = (*tree.warnings, *decoding.warnings, *advice, *asleep)
     return Decoded(decoding.done, warnings, _directory(tree))
+
+
+def _find_asleep(view: View) -> Iterator[Problem]:
+    """Sections that somebody has filled in, and nobody has turned on; `false` is an answer."""
+    for name, section in view.sections.items():
+        options = options_of(type(section))
+        switch = options.get(_SWITCH)
+        if switch is None or switch.default is not False or view.tree.is_set(f"/{name}/{_SWITCH}"):
+            continue
+        given = [path for one in options if view.tree.is_set(path := f"/{name}/{one}")]
+        if given:
+            hint = f"set /{name}/{_SWITCH} to true, or to false if that is meant"
+            yield view.blame(given[0], f"'{name}' is off, as nothing turns it on", hint)
 
 
 def peek(tree: Tree, section: type[S]) -> S:

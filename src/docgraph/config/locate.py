@@ -13,7 +13,7 @@ from typing import Final
 from docgraph.config.tree import Tree
 from docgraph.exchange.errors import ConfigError, Problem
 
-__all__ = ["CONFIGURATION", "locating"]
+__all__ = ["CONFIGURATION", "locate", "locating"]
 
 CONFIGURATION: Final = "configuration"  # the origin of what a part complains of in its section
 
@@ -24,10 +24,11 @@ def locating(tree: Tree) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        raise ConfigError([_locate(problem, tree) for problem in error.problems]) from None
+        raise ConfigError([locate(problem, tree) for problem in error.problems]) from None
 
 
-def _locate(problem: Problem, tree: Tree) -> Problem:
+def locate(problem: Problem, tree: Tree) -> Problem:
+    """The problem with file and line, where the part that found it could not name them."""
     if problem.origin != CONFIGURATION:
         return problem
     return replace(problem, origin=str(tree.place(problem.path)))

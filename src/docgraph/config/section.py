@@ -23,6 +23,7 @@ __all__ = [
     "ConfigurationPath",
     "ConnectionString",
     "FilePath",
+    "HeaderName",
     "Milliseconds",
     "Name",
     "Operator",
@@ -50,6 +51,9 @@ PluginsDirectory = Annotated[str, Meta(min_length=1, extra={"path": "plugins"})]
 ConfigurationPath = Annotated[str, Meta(min_length=1, extra={"path": "configuration"})]
 Operator = Annotated[
     str, Meta(pattern=r"^\$[A-Za-z]+\Z", extra={"form": "a name that begins with '$'"})
+]
+HeaderName = Annotated[
+    str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z", extra={"form": "the name of a header"})
 ]
 Secret = Annotated[str, Meta(min_length=1, extra={"secret": True})]
 ConnectionString = Annotated[

@@ -173,6 +173,10 @@ class Checker:
     def _check_mapping(self, node: Node, kind: inspect.DictType, place: _Place) -> Any:
         if not isinstance(node.value, Mapping):
             return self._report_kind(node, kind, place)
+        if not all(
+            [self._check_key(name, child, kind, place) for name, child in node.value.items()]
+        ):
+            return INVALID
         items = {
             name: self._check(
                 child,
@@ -182,6 +186,17 @@ class Checker:
             for name, child in node.value.items()
         }
         return INVALID if INVALID in items.values() else items
+
+    def _check_key(self, name: str, child: Node, kind: inspect.DictType, place: _Place) -> bool:
+        """Whether a name may stand there; one beside secrets may be a secret itself."""
+        bare, extra, _ = unwrap(kind.key_type)
+        pattern = getattr(bare, "pattern", None)
+        if pattern is None or re.search(pattern, name):
+            return True
+        got = "another" if place.secret else repr(name)
+        what = f"expected {describe_kind(bare, extra)} before the colon, got {got}"
+        self._report(child.place, place.path, what)
+        return False
 
     def _check_choice(self, node: Node, choices: Any, kind: inspect.Type, place: _Place) -> Any:
         for choice in choices:

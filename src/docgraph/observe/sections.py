@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from docgraph.config.section import Milliseconds, Name, Section, Size
+from docgraph.config.section import HeaderName, Milliseconds, Name, Section, Size
 
 __all__ = ["Logging", "Otel"]
 
@@ -85,7 +85,7 @@ class Otel(Section, frozen=True):
         ),
     ] = None
     headers: Annotated[
-        dict[str, HeaderValue],
+        dict[HeaderName, HeaderValue],
         Meta(
             description="headers of every message to the collector, such as `authorization`; "
             "else `OTEL_EXPORTER_OTLP_HEADERS`",

@@ -71,7 +71,8 @@ class RequestTrace:
     scheme: str = ""
     http_version: str = ""
     route: str = ""  # a template: no id and no name of a path is in it
-    operation: str = ""  # the name of the GraphQL operation, as the caller wrote it
+    is_operation: bool = False  # of GraphQL, and understood
+    operation: str = ""  # its name, as the caller wrote it
     is_over: bool = False
 
     @property

@@ -243,7 +243,7 @@ _DESCRIPTIONS: Final = {
     414: "the address is too long",
     415: "the content type is none that is read here",
     422: "the aggregation cannot be run",
-    429: "too many failed logins, or open change streams",
+    429: "too many failed logins, open change streams, or requests of a caller who is limited",
     431: "the headers are too large",
     500: "the database cannot be reached or failed, or docgraph has a fault",
     501: "understood, and deliberately not done",
@@ -254,7 +254,7 @@ _OWN_HEADERS: Final[dict[int, tuple[str, ...]]] = {
     405: ("Allow",),
     409: ("ETag",),
     412: ("ETag",),
-    429: ("Retry-After",),
+    429: ("Retry-After", "RateLimit", "RateLimit-Policy"),
     503: ("Retry-After",),
 }
 # Empty, or most often so: a generated client that reads JSON there would stumble.

@@ -9,11 +9,14 @@ request stays the 500 that it is.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from typing import Final
+from urllib.parse import unquote_to_bytes
 
 from docgraph.exchange.errors import NotFound, StoreError, StoreRejected
 
-__all__ = ["find_rejection", "reject"]
+__all__ = ["find_rejection", "name_operator", "reject"]
 
 _FIRST_LOCATION = (
     10_000  # from here on codes are places in the server that check what they are given
@@ -25,6 +28,25 @@ _NAMED: Final = {
     20: "the database does not allow this operation here",  # IllegalOperation
     72: "the database does not do this with this kind of collection",  # InvalidOptions
 }
+
+_OPERATOR: Final = re.compile(
+    r"(?:unknown|unrecognized)[^$]{0,60}(\$[A-Za-z]{1,40})", re.IGNORECASE
+)
+
+
+def name_operator(
+    error: StoreError | NotFound, query_string: bytes, keys: Collection[str]
+) -> StoreRejected | None:
+    """The same error with the operator that is unknown, if it is one that the caller has written.
+
+    Others stand in filters of rules, of which callers are told nothing.
+    """
+    found = _OPERATOR.search(str(error.__cause__)) if type(error) is StoreRejected else None
+    if found is None or not (
+        found[1] in keys or found[1].encode() in unquote_to_bytes(query_string)
+    ):
+        return None
+    return StoreRejected(error.message, hint=f"it has no operator {found[1]} there")
 
 
 def find_rejection(error: StoreError | NotFound) -> StoreRejected | None:

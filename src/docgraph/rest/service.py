@@ -21,7 +21,7 @@ from docgraph.exchange import (
     Exchange,
     ResourceType,
 )
-from docgraph.exchange.errors import NotFound, StoreError
+from docgraph.exchange.errors import NotFound, StoreError, StoreRejected
 from docgraph.plugins.binding import bound_path
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.points import stands_at
@@ -42,7 +42,7 @@ from docgraph.rest.handlers import (
 )
 from docgraph.rest.parameters.parameters import Parameters
 from docgraph.rest.parse import RequestParser
-from docgraph.rest.rejections import find_rejection
+from docgraph.rest.rejections import find_rejection, name_operator
 from docgraph.rest.schemas import schemas
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, Generations
@@ -173,7 +173,10 @@ class MongoService(Service):
         try:
             return await self._run(handler, Call(exchange, resource, parameters, self._context))
         except (StoreError, NotFound) as error:
-            rejection = find_rejection(error)
+            has_body = isinstance(error, StoreRejected) and method not in _WITHOUT_BODY
+            content = await request.get_content() if has_body else None
+            keys = content if isinstance(content, dict) else ()
+            rejection = name_operator(error, request.query_string, keys) or find_rejection(error)
             if rejection is None:
                 raise
             raise rejection from error.__cause__

@@ -23,6 +23,7 @@ from pathlib import Path
 from docgraph.runtime.buckets import Buckets, Quota
 from docgraph.runtime.counters import WindowCounters, create_counters
 from docgraph.runtime.generations import Generations, create_generations
+from docgraph.runtime.shared import explain_no_room
 
 __all__ = ["CALLS", "LOGINS", "Instance", "create_instance"]
 
@@ -81,9 +82,8 @@ def create_instance(parent: Path | None = None) -> Iterator[Instance]:
     """
     parent = parent or Path(tempfile.gettempdir())
     _sweep(parent)
-    directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    directory, lock = _make(parent)
     owner = os.getpid()
-    lock = _lock(directory)
     try:
         create_generations(directory / "generations")
         for table in _TABLES:
@@ -97,6 +97,15 @@ def create_instance(parent: Path | None = None) -> Iterator[Instance]:
         if os.getpid() == owner:
             shutil.rmtree(directory, ignore_errors=True)
         os.close(lock)
+
+
+def _make(parent: Path) -> tuple[Path, int]:
+    """A directory of its own, and the lock that shows that it is in use."""
+    try:
+        directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        return directory, _lock(directory)
+    except OSError as error:
+        raise explain_no_room(parent, error) from error
 
 
 def _lock(directory: Path) -> int:

@@ -8,14 +8,18 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from docgraph.config.section import FilePath, Milliseconds, PluginsDirectory, Section, View
+from docgraph.config.section import (
+    FilePath,
+    HeaderName,
+    Milliseconds,
+    PluginsDirectory,
+    Section,
+    View,
+)
 from docgraph.exchange.errors import Problem
 
 __all__ = ["Core", "Cors", "Origin"]
 
-HeaderName = Annotated[
-    str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z", extra={"form": "the name of a header"})
-]
 Origin = Annotated[
     str,
     Meta(

@@ -6,6 +6,7 @@ would remove it under the others when one of them ends, and vanishes with its di
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
@@ -15,7 +16,21 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-__all__ = ["SharedFile", "create_shared", "make_once"]
+from docgraph.exchange.errors import StartupError
+
+__all__ = ["SharedFile", "create_shared", "explain_no_room", "make_once"]
+
+# What a C library says of a file system that cannot reserve room.
+_UNABLE = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+
+
+def explain_no_room(directory: Path, error: OSError) -> StartupError:
+    """The error of a start that cannot keep what its processes share."""
+    reason = (error.strerror or "unknown error").lower()
+    return StartupError(
+        f"cannot make a file in {directory}: {reason}",
+        hint="make room there, or name another directory in TMPDIR",
+    )
 
 
 def make_once(path: Path, make: Callable[[Path], None]) -> None:
@@ -34,11 +49,28 @@ def make_once(path: Path, make: Callable[[Path], None]) -> None:
 
 def create_shared(path: Path, size: int) -> None:
     """Make the file, all bytes 0; once per instance, before any worker opens it."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        os.ftruncate(fd, size)
-    finally:
-        os.close(fd)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            _reserve(fd, size)
+        finally:
+            os.close(fd)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise explain_no_room(path.parent, error) from error
+
+
+def _reserve(fd: int, size: int) -> None:
+    """Give the file its size, and its room: writing to a page without any kills the process."""
+    os.ftruncate(fd, size)
+    if not hasattr(os, "posix_fallocate"):  # macOS
+        return
+    try:
+        os.posix_fallocate(fd, 0, size)
+    except OSError as error:
+        if error.errno not in _UNABLE:
+            raise
 
 
 class SharedFile:

@@ -25,7 +25,7 @@ from docgraph.plugins.kinds import Point
 from docgraph.server.bounds import Bounds
 from docgraph.server.interception import Interception
 from docgraph.server.limits.limiter import Limiter
-from docgraph.server.routes import Route, Routes, require_entries
+from docgraph.server.routes import Route, Routes
 from docgraph.server.serve import parse, render, serve
 
 __all__ = ["Pipeline"]
@@ -93,7 +93,7 @@ class Pipeline:
 
     async def admit_entry(self, exchange: Exchange) -> Answer | None:
         """A request of a batch, whose caller is known, up to its service; None: go on to that."""
-        return await self._descend(exchange, require_entries(self._routes.find(exchange.request)))
+        return await self._descend(exchange, self._routes.find(exchange.request))
 
     async def serve_entry(self, exchange: Exchange) -> Answer:
         """Its answer; raises why there is none."""

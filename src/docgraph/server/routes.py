@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from docgraph.exchange import Request, StartupError
-from docgraph.exchange.errors import RequestError
 from docgraph.exchange.path import encode_path
 from docgraph.plugins.binding import bound_path, is_secured
 from docgraph.plugins.kinds import Service
 from docgraph.server.pages.accept import wants_page
 
-__all__ = ["Route", "Routes", "bind", "bind_all", "require_entries"]
+__all__ = ["Route", "Routes", "bind", "bind_all", "takes_entries"]
 
 _LOOKING = ("GET", "HEAD")
 
@@ -87,11 +86,9 @@ class Routes:
         return iter(self._table.values())
 
 
-def require_entries(route: Route | None) -> Route:
-    """The route of an entry of a batch; 400 where the service is none of those that take them."""
-    if route is None or not getattr(route.service, "takes_entries", False):
-        raise RequestError("a batch takes requests for documents of the REST API only")
-    return route
+def takes_entries(route: Route | None) -> bool:
+    """Whether requests of a batch may go there."""
+    return route is not None and getattr(route.service, "takes_entries", False) is True
 
 
 def bind(service: Service, config: object) -> Route:

@@ -11,6 +11,7 @@ from docgraph.exchange.errors import (
     InternalError,
     MethodNotAllowed,
     NotFound,
+    RequestError,
     StoreError,
     Unauthenticated,
 )
@@ -22,7 +23,7 @@ from docgraph.plugins.kinds import Service
 from docgraph.server.answers import check_answer
 from docgraph.server.cors import preflight_headers
 from docgraph.server.refusals import render_refusal
-from docgraph.server.routes import Route
+from docgraph.server.routes import Route, takes_entries
 
 __all__ = ["parse", "render", "serve"]
 
@@ -31,6 +32,8 @@ _SERVER_ERROR = 500
 
 def parse(exchange: Exchange, route: Route | None) -> Parsed | None:
     """Stage 3: what the service will carry out, or its refusal."""
+    if exchange.is_entry and not takes_entries(route):  # told to who may go there, as any refusal
+        return Parsed(RequestError("a batch takes requests for documents of the REST API only"))
     if route is None or exchange.request.method == "OPTIONS":
         return None
     try:

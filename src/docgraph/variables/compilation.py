@@ -134,7 +134,8 @@ class Compilation:
     def see_operator(self, name: str, kind: OperatorKind, where: Place) -> None:
         """Remember an operator that nobody here knows; the database may."""
         if not is_known(name, kind):
-            self.unknown.append(UnknownOperator(render_place(where), name, kind))
+            ours = self.vocabulary.operators
+            self.unknown.append(UnknownOperator(render_place(where), name, kind, ours))
 
     def flaw(self, where: Place, what: str, hint: str | None = None) -> Render:
         """Remember a mistake and go on, so that all of them are found."""

@@ -5,7 +5,7 @@ Whether an operator may be used is the business of the store; here only whether 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -18,21 +18,25 @@ OperatorKind = Literal["filter", "condition", "expression"]
 
 @dataclass(frozen=True, slots=True)
 class UnknownOperator:
-    """An operator of a template that docgraph does not know, and its place."""
+    """An operator of a template that docgraph does not know, and its place.
+
+    `ours` are those that docgraph itself takes there, beside the ones of MongoDB.
+    """
 
     where: str
     name: str
     kind: OperatorKind
+    ours: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def hint(self) -> str | None:
         """The nearest one that it does know."""
-        return _find_hint(self.name, self.kind)
+        return _find_hint(self.name, self.kind, self.ours)
 
 
 @lru_cache(maxsize=1024)  # the same mistake stands at many places
-def _find_hint(name: str, kind: OperatorKind) -> str | None:
-    nearest = find_nearest(name, _KNOWN[kind])
+def _find_hint(name: str, kind: OperatorKind, ours: frozenset[str]) -> str | None:
+    nearest = find_nearest(name, ours | _KNOWN[kind])
     return f"did you mean {nearest}?" if nearest else None
 
 

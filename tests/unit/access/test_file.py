@@ -12,6 +12,8 @@ from docgraph.access.file import FileAclAuthorizer
 from docgraph.access.rulebook import RuleBook
 from docgraph.access.sections import FileAclAuthorizer as FileAclAuthorizerConfig
 from docgraph.exchange import Account, ConfigError
+from docgraph.observe import Event, subscribe, unsubscribe
+from docgraph.observe.events import ConfigWarning
 from docgraph.runtime import Blocking
 from tests.unit.access.harness import KNOWLEDGE, RESOLVERS, make_exchange
 
@@ -89,6 +91,30 @@ async def test_a_mistake_stops_the_start_with_its_line(
     with pytest.raises(ConfigError) as raised:
         await open_file(blocking, conf_file=str(file))
     assert problem in str(raised.value)
+
+
+async def test_an_operator_that_is_not_known_is_told_with_its_line(
+    blocking: Blocking, tmp_path: Path
+) -> None:
+    file = tmp_path / "acl.yml"
+    file.write_text(
+        "permissions:\n"
+        "  - role: a\n"
+        "    predicate: 'true'\n"
+        "    mongo:\n"
+        "      readFilter: {n: {$gtt: 1}}\n"
+    )
+    seen: list[Event] = []
+    subscribe(seen.append)
+    try:
+        await open_file(blocking, conf_file=str(file))
+    finally:
+        unsubscribe(seen.append)
+
+    (warning,) = (one for one in seen if isinstance(one, ConfigWarning))
+    assert warning.origin.endswith("acl.yml:5:24")
+    assert warning.path == "/permissions[1]/mongo/readFilter/n/$gtt"
+    assert warning.message == "docgraph does not know the operator $gtt (did you mean $gt?)"
 
 
 async def test_a_file_that_is_not_there_stops_the_start(blocking: Blocking) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -96,6 +97,51 @@ def _stop_at(place: int, rename: Callable[[Path, Path], None]) -> Callable[[Path
         rename(source, target)
 
     return stopping
+
+
+def test_an_export_is_on_the_disk_before_it_takes_its_place(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    fsync, rename = os.fsync, os.rename
+
+    def hear_fsync(fd: int) -> None:
+        status = os.fstat(fd)
+        names = [one for one in directory.path.rglob("*") if os.path.samestat(one.stat(), status)]
+        done.append(f"kept {names[0].name if names else '(outside)'}")
+        fsync(fd)
+
+    def hear_rename(source: Path, target: Path) -> None:
+        done.append(f"renamed {Path(source).name}")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", hear_fsync)
+    monkeypatch.setattr(os, "rename", hear_rename)
+
+    write(directory, 1)
+
+    first_rename = done.index("renamed properties")
+    for name in ("users.json", "db.json", "schema.graphql", "mappings.yml", "export.json", "apps"):
+        assert done.index(f"kept {name}") < first_rename
+    assert done[-2:] == ["kept (outside)", "kept (outside)"]  # the directory, and the one above
+
+
+@pytest.mark.parametrize("reason", [errno.EINVAL, errno.EIO])
+def test_a_disk_that_cannot_keep_an_export_is_told_of_and_one_that_cannot_be_asked_is_not(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch, reason: int
+) -> None:
+    def refuse(fd: int) -> None:
+        raise OSError(reason, os.strerror(reason))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+
+    if reason == errno.EINVAL:
+        write(directory, 1)
+        assert directory.is_export
+    else:
+        with pytest.raises(StartupError, match="Input/output error"):
+            write(directory, 1)
+        assert not directory.path.exists()
 
 
 def test_somebody_who_was_killed_while_files_were_exchanged_is_told_of(

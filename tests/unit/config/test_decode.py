@@ -126,6 +126,10 @@ def test_few_valid_names_are_listed(tmp_path: Path) -> None:
             "/core/tracing-headers: expected a list of texts, got text 'x'",
         ),
         (
+            "otel: {headers: {tenant: books, 'a b': c}}",
+            "/otel/headers: expected the name of a header before the colon, got another",
+        ),
+        (
             "core: {tracing-headers: [ok, 'a b']}",
             "/core/tracing-headers[2]: expected the name of a header, got text 'a b'",
         ),
@@ -275,6 +279,30 @@ def test_the_struct_of_a_section_that_a_plugin_reuses_is_not_taken_for_ours(tmp_
     [message] = messages_of(tmp_path, "fileRealmAuthenticator: {enabled: true}", sections=sections)
 
     assert "fileRealmAuthenticator is on and has no users" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("caller-limits: {limits: [{name: a, per: user, concurrent: 1}]}", "/caller-limits/limits"),
+        ("otel: {headers: {authorization: x}}", "/otel/headers"),
+        ("https-listener: {port: 4443}", "/https-listener/port"),
+        ("fileAclAuthorizer: {permissions: []}", "/fileAclAuthorizer/permissions"),
+        ("caller-limits: {enabled: false, limits: []}", None),
+        ("https-listener: {}", None),
+        ("graphql: {max-limit: 2000}", None),
+    ],
+)
+def test_options_of_a_section_that_nothing_turns_on_are_a_warning(
+    tmp_path: Path, text: str, warned: str | None
+) -> None:
+    warnings = decode_text(tmp_path, text).warnings
+
+    assert [one.path for one in warnings] == ([] if warned is None else [warned])
+    for one in warnings:
+        section = one.path.split("/")[1]
+        assert one.message == f"'{section}' is off, as nothing turns it on"
+        assert one.hint == f"set /{section}/enabled to true, or to false if that is meant"
 
 
 def test_a_section_nobody_brings_is_unknown(tmp_path: Path) -> None:

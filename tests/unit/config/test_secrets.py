@@ -55,6 +55,8 @@ mailer: {{smtp-password: hunter2, api-key: hunter2, keyboard: qwerty,
         "core: {base-url: 'ftp://user:hunter2@host'}",
         "mailer: {api-key: [hunter2]}",
         'otel: {headers: {authorization: "hunter2\\n"}}',
+        'otel: {headers: {"authorization Bearer hunter2": hunter2}}',
+        'otel: {headers: {"": hunter2}}',
     ],
 )
 def test_messages_never_repeat_a_secret(tmp_path: Path, text: str) -> None:

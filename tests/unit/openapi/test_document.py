@@ -38,6 +38,14 @@ def test_every_operation_tells_of_refused_callers_and_of_faults() -> None:
         assert (413 in operation.statuses) == (operation.body is not None)
 
 
+def test_too_many_requests_tells_of_limits_of_callers_and_their_fields() -> None:
+    answer = build()["components"]["responses"]["Error429"]
+
+    assert "failed logins" in answer["description"]
+    assert "requests of a caller who is limited" in answer["description"]
+    assert answer["headers"].keys() == {"Retry-After", "RateLimit", "RateLimit-Policy"}
+
+
 def test_every_reference_leads_somewhere() -> None:
     document = build()
     names = {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 from pathlib import Path
 
 import pytest
 
+from docgraph.exchange.errors import StartupError
 from docgraph.runtime import create_instance
 from docgraph.runtime.instance import PREFIX
 
@@ -33,6 +35,46 @@ def test_a_worker_opens_what_the_parent_made(tmp_path: Path) -> None:
         assert mine.read("users") == 1
         mine.close()
         yours.close()
+
+
+def refuse_room(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_disk_without_room_is_an_error_of_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "posix_fallocate", refuse_room)
+
+    with pytest.raises(StartupError) as refused, create_instance(tmp_path):
+        pass
+
+    assert refused.value.message.startswith(f"cannot make a file in {tmp_path}")
+    assert refused.value.message.endswith("no space left on device")
+    assert "TMPDIR" in (refused.value.hint or "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_is_not_there_is_an_error_of_the_start(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+
+    with pytest.raises(StartupError, match="no such file or directory"), create_instance(missing):
+        pass
+
+
+def test_a_file_system_that_cannot_reserve_room_is_used_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(os, "posix_fallocate", cannot)
+
+    with create_instance(tmp_path) as instance:
+        generations = instance.open_generations()
+        generations.bump("users")
+        assert generations.read("users") == 1
+        generations.close()
 
 
 def test_nothing_secret_is_printed(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def list_(sources: Sources, as_json: bool) -> None:
         return [*stored, *(_summarise_file(one, as_json) for one in written)]
 
     rows = _run(sources, read_all)
-    if_empty = "there are no rules: only the root role may do anything"
+    if_empty = "there are no rules: by rules, nobody but the root role may do anything"
     print_table(rows, as_json=as_json, if_empty=if_empty)
 
 

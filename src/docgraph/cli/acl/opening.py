@@ -17,7 +17,7 @@ from docgraph.graphql.sections import Graphql
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import Prepared
 
-__all__ = ["Opening", "is_plain", "rule_id_of"]
+__all__ = ["Opening", "build_rule", "is_plain", "rule_id_of"]
 
 _PREFIX = "app-"
 
@@ -33,7 +33,7 @@ class Opening:
             raise click.BadParameter("a role is not empty", param_hint="--open-to")
         roles = [UNAUTHENTICATED if name == EVERYBODY else name for name in names]
         self._roles = list(dict.fromkeys(roles))
-        self._base = prepared.config.get(Graphql).uri.rstrip("/")
+        self._base = prepared.config.get(Graphql).uri
         self._settings = require_authorizer(prepared) if names else None
         self._rules: Rules | None = None
         self._wanted: list[Document] = []
@@ -43,7 +43,7 @@ class Opening:
         if self._settings is None:
             return
         self._rules = Rules(app, self._settings)
-        self._wanted = [self._build(one) for one in definitions]
+        self._wanted = [build_rule(one, self._base, self._roles) for one in definitions]
         for rule in self._wanted:
             found = await self._rules.find(rule["_id"])
             if found is not None and not is_plain(found):
@@ -67,17 +67,19 @@ class Opening:
             notice(f"opened {self._describe(rule)}")
         await tell_served("rules", self._rules.versions)
 
-    def _build(self, definition: Document) -> Document:
-        path = f"{self._base}/{decode_definition(definition).uri}"
-        return {
-            "_id": rule_id_of(definition),
-            "roles": self._roles,
-            "predicate": f"path({quote_text(path)})",
-        }
-
     def _describe(self, rule: Document) -> str:
         app = rule["_id"].removeprefix(_PREFIX)
         return f"{app} to {describe_roles(rule['roles'])} by the rule {rule['_id']}"
+
+
+def build_rule(definition: Document, base: str, roles: Sequence[str]) -> Document:
+    """The rule that opens an app below the path `base` to callers with these roles."""
+    path = f"{base.rstrip('/')}/{decode_definition(definition).uri}"
+    return {
+        "_id": rule_id_of(definition),
+        "roles": [*roles],
+        "predicate": f"path({quote_text(path)})",
+    }
 
 
 def rule_id_of(definition: Document) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from docgraph.cli.apps.history import history, rollback
 from docgraph.cli.apps.infer import infer
 from docgraph.cli.apps.stored import Definitions, run_on, without_etag
 from docgraph.cli.options import configured, prepare_sources
-from docgraph.cli.terminal import notice, print_table
+from docgraph.cli.terminal import make_printable, notice, print_table
 from docgraph.config import Sources
 from docgraph.exchange import Document, StartupError, Write, WriteKind
 
@@ -264,6 +265,9 @@ def delete(sources: Sources, app: str) -> None:
         notice(f"deleted {app!r}")
         await Closing.of(prepared, bench.app).close([document])
         await bench.tell_served()
+        if bench.settings.history_versions:
+            name = make_printable(shlex.quote(str(document["_id"])))
+            notice(f"to have it back: `docgraph apps history {name}`, and `apps rollback`")
 
     run_on(sources, remove)
 

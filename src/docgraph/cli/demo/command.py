@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -28,17 +27,13 @@ from docgraph.exchange import (
 )
 
 if TYPE_CHECKING:
+    from docgraph.server.app import Docgraph
+    from docgraph.server.prepare import Prepared
     from docgraph.store import Store
 
 __all__ = ["INDEXES", "demo"]
 
 DB, DEFINITIONS = "docgraph", "gql-apps"
-# Anybody on this machine may ask the blog; everything else is for the administrator.
-_RULE = {"role": "$unauthenticated", "predicate": "path-prefix('/graphql/blog')"}
-_OPEN = (
-    "/fileAclAuthorizer/enabled=true",
-    f"/fileAclAuthorizer/permissions={orjson.dumps([_RULE]).decode()}",
-)
 _QUERY = "{ posts(limit: 2) { title published author { name city } } }"
 INDEXES: dict[str, tuple[dict[str, int], ...]] = {
     "posts": (
@@ -71,7 +66,7 @@ def demo(sources: Sources) -> None:
     from docgraph.server.process.host import host
     from docgraph.server.process.run import announce
 
-    tree = load_tree(replace(sources, settings=(*_OPEN, *sources.settings)))
+    tree = load_tree(sources)
     _refuse_own_database(tree)
     directory = Path(prepare(tree).config.get(Core).data_directory)
 
@@ -104,7 +99,8 @@ async def _load_blog(tree: Tree, address: str) -> None:
     from docgraph.cli.workbench import open_workbench
     from docgraph.server.prepare import prepare
 
-    async with open_workbench(prepare(tree), address) as app:
+    prepared = prepare(tree)
+    async with open_workbench(prepared, address) as app:
         missing = {name: await _is_empty(app.store, name) for name in ("authors", "posts")}
         if all(missing.values()):
             for name, documents in build_blog().items():
@@ -114,6 +110,22 @@ async def _load_blog(tree: Tree, address: str) -> None:
                     await app.store.ensure_index(DB, name, keys, deadline=deadline)
         if await _is_empty(app.store, DEFINITIONS, {"_id": "blog"}):
             await _insert(app.store, DEFINITIONS, [_read_definition()])
+        await _open_blog(prepared, app)
+
+
+async def _open_blog(prepared: Prepared, app: Docgraph) -> None:
+    """Let everybody ask the blog, by a rule that `acl list` and `access explain` see, too."""
+    from docgraph.access.rule import UNAUTHENTICATED
+    from docgraph.access.sections import DbAclAuthorizer
+    from docgraph.cli.acl.opening import build_rule
+    from docgraph.cli.acl.rules import Rules
+    from docgraph.graphql.sections import Graphql
+
+    settings = prepared.config.get(DbAclAuthorizer)
+    rules, base = Rules(app, settings), prepared.config.get(Graphql).uri
+    rule = build_rule(_read_definition(), base, [UNAUTHENTICATED])
+    if settings.enabled and await rules.find(rule["_id"]) is None:
+        await rules.add([rule], replace=False)
 
 
 async def _is_empty(store: Store, collection: str, filter: Document | None = None) -> bool:

@@ -57,9 +57,10 @@ def _check_configuration(tree: Tree) -> tuple[Prepared, list[Finding]]:
     with locating(tree):
         prepared = prepare(tree)
         require_allower(prepared)
-        check_parts(prepared)
+        found = check_parts(prepared)
     where = str(tree.file) if tree.file else "no file: the defaults, and what was given beside them"
-    advice = (Finding("configuration", State.ADVICE, str(one)) for one in prepared.config.warnings)
+    warnings = (*prepared.config.warnings, *found)
+    advice = (Finding("configuration", State.ADVICE, str(one)) for one in warnings)
     return prepared, [Finding("configuration", State.OK, where), *advice]
 
 

@@ -2,10 +2,12 @@
 
 It is written into a directory inside the target, which may be a repository or a mount with other
 things in it, and its entries are then renamed into place: what is renamed can be renamed back.
+Before that it is on the disk, so that a machine that loses its power has one of the two.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -18,6 +20,8 @@ __all__ = ["FORMER", "NEW", "replacing"]
 NEW: Final = ".export-new"
 FORMER: Final = ".export-former"
 _OWNER_ONLY: Final = 0o700
+# What a file system says that cannot be told to keep directories, or of one that is for others.
+_UNABLE: Final = frozenset({errno.EACCES, errno.EINVAL, errno.ENOTSUP})
 
 
 @contextmanager
@@ -33,7 +37,11 @@ def replacing(directory: Path, names: Sequence[str]) -> Iterator[Path]:
         _remove(new)  # of somebody who was killed
         new.mkdir(mode=_OWNER_ONLY)
         yield new
+        _keep_all(new)
         _swap(directory, names)
+        _keep(directory)
+        if is_new:
+            _keep(directory.parent)
     except BaseException:
         _remove(new)
         if is_new:
@@ -41,6 +49,26 @@ def replacing(directory: Path, names: Sequence[str]) -> Iterator[Path]:
                 directory.rmdir()
         raise
     _remove(new)
+
+
+def _keep_all(directory: Path) -> None:
+    """Wait until everything in the directory, and what is in it, is on the disk."""
+    for place, _, names in os.walk(directory, topdown=False):
+        for name in names:
+            _keep(Path(place, name))
+        _keep(Path(place))
+
+
+def _keep(path: Path) -> None:
+    try:
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        if error.errno not in _UNABLE:
+            raise
 
 
 def _swap(directory: Path, names: Sequence[str]) -> None:

@@ -181,9 +181,11 @@ class _Parts:
         self._source = source
         self._rules = rules
         self._findings = findings
+        own = [name for name in schema.type_map if not name.startswith("__")]
         for name in source:
             if name not in schema.type_map or name.startswith("__"):
-                findings.warn(f"mappings.{name}", "the schema has no such type")
+                what = "the schema has no such type"
+                findings.warn_unknown(f"mappings.{name}", what, name, own)
         for name, type_ in schema.type_map.items():
             if not name.startswith("__"):
                 self._read(type_)

@@ -61,7 +61,8 @@ def check_object_type(
     where = f"mappings.{type_.name}"
     for name in mappings:
         if name not in type_.fields:
-            findings.warn(f"{where}.{name}", f"the type {type_.name} has no such field")
+            what = f"the type {type_.name} has no such field"
+            findings.warn_unknown(f"{where}.{name}", what, name, type_.fields)
     found: dict[str, AnyMapping] = {}
     for name, field in type_.fields.items():
         value = mappings.get(name)
@@ -238,7 +239,8 @@ class _FieldChecker:
         elif part < 0:
             self._error(key, "cannot be negative")
         elif highest is not None and part > highest:
-            self._error(key, f"cannot be greater than {highest}")
+            hint = "the option graphql.max-limit sets how many there may be"
+            self._error(key, f"cannot be greater than {highest}", hint)
         else:
             return self._compile(int(part), key, "number")
         return None
@@ -262,7 +264,8 @@ class _FieldChecker:
             where = f"dataLoader.{key}"
             wanted: Any = int if key == "maxBatchSize" else bool
             if key not in _LOADER_KEYS:
-                self.findings.warn(f"{self.where}.{where}", "is not known and has no effect")
+                what = "is not known and has no effect"
+                self.findings.warn_unknown(f"{self.where}.{where}", what, key, _LOADER_KEYS)
             elif not isinstance(option, wanted) or (wanted is int and isinstance(option, bool)):
                 self._error(where, f"must be a {_NOUNS[wanted]}, not {describe(option)}")
         return DataLoader(
@@ -300,14 +303,14 @@ class _FieldChecker:
                     )
             case Source.VARIABLE:
                 if head not in self.rules.variables:
-                    self.findings.warn(
-                        join_place(self.where, where), f"@{head} is not a known variable"
-                    )
+                    place = join_place(self.where, where)
+                    what = f"@{head} is not a known variable"
+                    self.findings.warn_unknown(place, what, head, self.rules.variables)
             case Source.ARGUMENT:
                 if field is not None and head not in field.args:
-                    self.findings.warn(
-                        join_place(self.where, where), f"the field has no argument {head}"
-                    )
+                    place = join_place(self.where, where)
+                    what = f"the field has no argument {head}"
+                    self.findings.warn_unknown(place, what, head, field.args)
 
 
 def _is_whole(value: Any) -> bool:

@@ -31,7 +31,8 @@ def check_enum(
     where = f"mappings.{type_.name}"
     for name in mapping:
         if name not in type_.values:
-            findings.warn(f"{where}.{name}", f"the enum {type_.name} has no such value")
+            what = f"the enum {type_.name} has no such value"
+            findings.warn_unknown(f"{where}.{name}", what, name, type_.values)
     stored = {name: mapping.get(name, name) for name in type_.values}
     names: dict[Any, str] = {}
     for name, value in stored.items():

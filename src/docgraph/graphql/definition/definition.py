@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote
 from docgraph.codec.encode import EncodeError, encode
 from docgraph.codec.escape import as_meant
 from docgraph.codec.forms import JsonMode
+from docgraph.config.nearest import find_nearest
 from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.definition.operations import DeclaredOperation, read_operations
 from docgraph.graphql.definition.scalars import JSON_MODES
@@ -32,6 +33,7 @@ __all__ = [
     "spell_uri",
 ]
 
+_PARTS = ("descriptor", "schema", "mappings")
 _DESCRIPTOR_KEYS = ("uri", "description", "enabled", "limits", "json-mode", "operations")
 _MAX_LIMIT = 2**31 - 1
 
@@ -126,6 +128,7 @@ class _Decoder:
         if uri is None and "uri" in descriptor:
             self._problem("descriptor.uri", "cannot be null", "leave it out, or give an address")
         uri = self._check_id(uri)
+        self._check_parts()
         self._check_descriptor(descriptor)
         return AppDefinition(
             id=document.get("_id"),
@@ -175,6 +178,15 @@ class _Decoder:
             )
         return None
 
+    def _check_parts(self) -> None:
+        """Notes of the author's own may stand beside the parts; a misspelt part is none."""
+        missing = [part for part in _PARTS if part not in self._document]
+        others = [key for key in self._document if key not in _PARTS and not key.startswith("_")]
+        for key in others if missing else ():
+            if meant := find_nearest(key, missing):
+                hint = f"did you mean {meant}?"
+                self._remarks.append(Finding(key, "is not known and has no effect", hint))
+
     def _check_descriptor(self, descriptor: Mapping[str, Any]) -> None:
         for key in descriptor:
             where = f"descriptor.{key}"
@@ -188,8 +200,10 @@ class _Decoder:
                     )
                 )
             elif key not in _DESCRIPTOR_KEYS:
-                known = ", ".join(_DESCRIPTOR_KEYS)
-                self._remarks.append(Finding(where, "is not known and has no effect", known))
+                nearest = find_nearest(key, _DESCRIPTOR_KEYS)
+                known = f"known are {', '.join(_DESCRIPTOR_KEYS)}"
+                hint = f"did you mean {nearest}?" if nearest else known
+                self._remarks.append(Finding(where, "is not known and has no effect", hint))
 
     def _read_limits(self, descriptor: Mapping[str, Any]) -> dict[str, int]:
         limits = self._read(descriptor, "limits", dict, {}, "descriptor.")

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from docgraph.config.nearest import find_nearest
 from docgraph.exchange.errors import DefinitionError
 from docgraph.variables import Flaw, UnknownOperator
 
 __all__ = ["Finding", "Findings", "Namespace", "Place", "Question", "Report", "join_place"]
+
+# Nobody reads more of them, and a definition full of mistakes is looked through all the same.
+_MOST_SUGGESTIONS: Final = 20
+_MOST_NAMES: Final = 500
 
 
 class Place(NamedTuple):
@@ -99,6 +104,7 @@ class Findings:
     errors: list[Finding] = field(default_factory=list)
     warnings: list[Finding] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
+    _suggestions: int = 0
 
     def error(self, where: str, what: str, hint: str | None = None) -> None:
         """Something that cannot work."""
@@ -107,6 +113,14 @@ class Findings:
     def warn(self, where: str, what: str, hint: str | None = None) -> None:
         """Something that has no effect or might be wrong."""
         self.warnings.append(Finding(where, what, hint))
+
+    def warn_unknown(self, where: str, what: str, name: str, valid: Collection[str]) -> None:
+        """A name that is none of the valid ones, with the one that was probably meant."""
+        nearest = None
+        if self._suggestions < _MOST_SUGGESTIONS and len(valid) <= _MOST_NAMES:
+            self._suggestions += 1
+            nearest = find_nearest(name, valid)
+        self.warn(where, what, f"did you mean {nearest}?" if nearest else None)
 
     def flaws(self, where: str, flaws: Iterable[Flaw]) -> None:
         """The flaws of a template that stands at `where`."""

@@ -43,6 +43,7 @@ from graphql import (
 )
 
 from docgraph.codec.forms import JsonMode
+from docgraph.config.nearest import find_nearest
 from docgraph.graphql.definition.findings import Finding, Place
 from docgraph.graphql.definition.limits import MAX_NESTING, find_deep_nesting
 from docgraph.graphql.definition.scalars import BSON_SCALARS, PLAIN_BSON_SCALARS
@@ -74,6 +75,7 @@ _PREDECLARED = (
     "Directive '@visible' ",
     *(f"Type '{name}' already exists" for name in (*BSON_SCALARS, *specified_scalar_types)),
 )
+_UNKNOWN_DIRECTIVE = "Unknown directive '@"
 
 _FIELD_OWNERS = (
     ObjectTypeDefinitionNode,
@@ -156,7 +158,18 @@ def _parse(text: str) -> DocumentNode:
 
 def _finding_of(error: GraphQLError) -> Finding:
     place = error.locations[0] if error.locations else None
-    return _finding_at((place.line, place.column) if place else None, error.message.rstrip("."))
+    what = error.message.rstrip(".")
+    hint = _suggest_directive(what)
+    return _finding_at((place.line, place.column) if place else None, what, hint)
+
+
+def _suggest_directive(what: str) -> str | None:
+    """The directive that was probably meant: the library suggests types and fields only."""
+    if not what.startswith(_UNKNOWN_DIRECTIVE):
+        return None
+    name = what.removeprefix(_UNKNOWN_DIRECTIVE).rstrip("'")
+    nearest = find_nearest(name, [one.name for one in _BASE.directives])
+    return f"did you mean @{nearest}?" if nearest else None
 
 
 def _finding(what: str, node: Node, hint: str | None) -> Finding:

@@ -261,7 +261,7 @@ class GraphqlService(Service):
     ) -> Ran:
         plan, kept = await self._find(app, request, exchange)
         if (trace := current.get()) is not None:
-            trace.operation = plan.comment["operation"]
+            trace.is_operation, trace.operation = True, plan.comment["operation"]
         result = await execute(
             plan,
             store=self._store,

@@ -66,6 +66,7 @@ class Spans:
             facts["docgraph.app"] = event.app
         if trace.operation:
             facts["graphql.operation.name"] = trace.operation
+        if trace.is_operation:
             facts["graphql.operation.type"] = "query"
         if event.error:
             facts["docgraph.error"] = event.error

@@ -147,7 +147,7 @@ def _read_shardkey(values: list[str], settings: Mongo) -> dict[str, Any]:
     text = values[0]
     if not text.strip():
         raise RequestError("illegal shardkey parameter (empty)")
-    key = _decode_or_none(text)
+    key = _decode_object(text, f"illegal shardkey parameter: {_cut(text)}")
     if not isinstance(key, dict):
         raise RequestError(f"illegal shardkey parameter: {_cut(text)}")
     if not key:
@@ -167,7 +167,7 @@ def _read_order(text: str) -> dict[str, Any]:
         raise RequestError("Illegal sort parameter", hint="name a property, or send a JSON object")
     if text[0] != "{":
         return _read_signed(text, "Illegal sort parameter")
-    order = _decode_or_none(text)
+    order = _decode_object(text, "Invalid sort parameter")
     if not isinstance(order, dict):
         raise RequestError("Invalid sort parameter")
     for value in order.values():
@@ -192,10 +192,7 @@ def _read_keys(values: list[str], settings: Mongo) -> dict[str, Any]:
     for text in values:
         if not text.strip():
             raise RequestError("illegal keys parameter (empty)")
-        try:
-            keys = decode(text)
-        except BodyError:
-            raise RequestError(f"illegal keys parameter: {_cut(text)}") from None
+        keys = _decode_object(text, f"illegal keys parameter: {_cut(text)}")
         if not isinstance(keys, dict):
             raise RequestError(
                 f"illegal keys parameter, it is not a json object: {_cut(text)} => "
@@ -211,7 +208,7 @@ def _read_hint(values: list[str], settings: Mongo) -> dict[str, Any]:
     if not text:
         raise RequestError("illegal hint parameter")
     if text[0] == "{":
-        hint = _decode_or_none(text)
+        hint = _decode_object(text, "illegal hint parameter")
         if not isinstance(hint, dict) or not hint:
             raise RequestError("illegal hint parameter")
         return {"hint": hint}
@@ -270,11 +267,13 @@ _READERS: dict[str, Callable[[list[str], Mongo], dict[str, Any]]] = {
 }
 
 
-def _decode_or_none(text: str) -> Any:
+def _decode_object(text: str, complaint: str) -> Any:
+    """What should be an object; the complaint says where it ceases to be JSON at all."""
     try:
         return decode(text)
-    except BodyError:
-        return None
+    except BodyError as error:
+        hint = f'write a JSON object such as {{"title": 1}}: {error.message}'
+        raise RequestError(complaint, hint=hint) from None
 
 
 _LONGEST = 200

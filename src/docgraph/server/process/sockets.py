@@ -97,9 +97,10 @@ def _explain(error: OSError, scheme: str, host: str, port: int) -> StartupError:
     place = f"port {port} of {host}"
     option = f"/{scheme}-listener"
     if error.errno == errno.EADDRINUSE:
+        way = f"--port or {option}/port" if scheme == "http" else f"{option}/port"
         return StartupError(
             f"{place} is in use",
-            hint=f"stop the other program, or set {option}/port (0 takes a free one)",
+            hint=f"stop the other program, or choose another port with {way} (0 takes a free one)",
         )
     if error.errno in (errno.EACCES, errno.EPERM):
         return StartupError(

@@ -274,6 +274,44 @@ def test_what_has_no_effect_is_a_warning(mappings: Any, expected: str) -> None:
     assert any(text.startswith(expected) for text in texts(found.warnings)), texts(found.warnings)
 
 
+@pytest.mark.parametrize(
+    ("mappings", "meant"),
+    [
+        ({"Pots": {}}, "Post"),
+        ({"Post": {"titel": "t"}}, "title"),
+        ({"Status": {"LIFE": 1}}, "LIVE"),
+        ({"Query": {"posts": query(find={"a": {"$arg": "frist"}})}}, "first"),
+        ({"Query": {"posts": query(find={"a": {"$arg": "@usr._id"}})}}, "user"),
+        ({"Query": {"posts": query(dataLoader={"batchin": True})}}, "batching"),
+    ],
+)
+def test_a_misspelt_name_is_told_with_the_one_that_was_meant(mappings: Any, meant: str) -> None:
+    """Decision 7."""
+    assert f"did you mean {meant}?" in [warning.hint for warning in report(mappings).warnings]
+
+
+def test_of_very_many_misspelt_names_only_the_first_get_a_suggestion() -> None:
+    names = [f"titel{number}" for number in range(1000)]
+
+    found = report({"Post": dict.fromkeys(names, "t")})
+
+    told = [one for one in found.warnings if "has no such field" in one.what]
+    assert len(told) == 1000
+    assert 0 < sum(one.hint is not None for one in told) < 50
+
+
+def test_an_operator_of_docgraph_is_suggested_beside_those_of_mongodb() -> None:
+    found = field(query(find={"a": {"$argg": "status"}, "b": {"$eqq": 1}})).settle_alone()
+
+    assert {one.hint for one in found.errors} == {"did you mean $arg?", "did you mean $eq?"}
+
+
+def test_a_limit_that_is_too_high_names_the_option() -> None:
+    (error,) = field(query(limit=1_000_000)).errors
+
+    assert "graphql.max-limit" in (error.hint or "")
+
+
 def test_variables_of_plugins_are_known() -> None:
     mappings = {"Query": {"posts": query(find={"a": {"$arg": "@tenant.id"}})}}
 

@@ -125,6 +125,19 @@ def test_unknown_keys_of_the_descriptor_are_pointed_out() -> None:
     (remark,) = decode_definition(document(descriptor={"urll": "/x"})).remarks
 
     assert str(remark) == "descriptor.urll: is not known and has no effect"
+    assert (remark.hint or "").startswith("known are uri, ")
+    (remark,) = decode_definition(document(descriptor={"enabeld": False})).remarks
+    assert remark.hint == "did you mean enabled?"
+
+
+def test_a_misspelt_part_is_pointed_out_and_notes_of_the_author_are_not() -> None:
+    """Decision 7."""
+    plain = {key: value for key, value in document().items() if key != "descriptor"}
+
+    (remark,) = decode_definition({**plain, "descripter": {}, "ticket": "A-7"}).remarks
+
+    assert (remark.where, remark.hint) == ("descripter", "did you mean descriptor?")
+    assert decode_definition({**plain, "descriptor": {}, "description": "x"}).remarks == ()
 
 
 def test_the_version_changes_with_the_document() -> None:

@@ -142,6 +142,14 @@ def test_visible_needs_a_list_of_roles(directive: str) -> None:
     assert refuse(f"type Query {{ a: Int {directive} }}")
 
 
+def test_a_misspelt_directive_is_told_with_the_one_that_was_meant() -> None:
+    with pytest.raises(SchemaError) as refused:
+        parse_schema('type Query { a: Int @visble(roles: ["x"]) }')
+
+    (finding,) = refused.value.findings
+    assert finding.hint == "did you mean @visible?"
+
+
 def test_all_mistakes_are_told() -> None:
     findings = refuse("scalar X scalar Long type Query { a: Foo } type Mutation { a: Bar }")
 

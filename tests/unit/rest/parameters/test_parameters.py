@@ -99,6 +99,14 @@ def test_a_bad_parameter_has_its_own_message(name: str, value: str, message: str
     assert caught.value.message == message
 
 
+@pytest.mark.parametrize("name", ["sort", "keys", "hint", "shardkey"])
+def test_a_parameter_that_is_no_json_says_where(name: str) -> None:
+    with pytest.raises(DocgraphError) as caught:
+        _parse((name, '{"title"; 1}'))
+
+    assert "line 1, column 9" in (caught.value.hint or "")
+
+
 def test_a_filter_that_is_no_json_is_told_where() -> None:
     with pytest.raises(DocgraphError) as caught:
         _parse(("filter", '{"a": }'))
