@@ -11,6 +11,7 @@ from docgraph.events.client import Client
 from docgraph.events.ending import FAILED, HISTORY_LOST, Ended, Ending
 from docgraph.events.log import Log
 from docgraph.events.notice import Notice
+from docgraph.events.transports import EventChunks
 from docgraph.exchange import Prepared
 from docgraph.exchange.errors import ResumePointLost, StoreRejected
 
@@ -124,6 +125,16 @@ async def test_one_whose_events_are_pushed_out_by_what_was_noted_reads_its_past(
     client = await build(cursor, {"_data": "11"})
     assert cursor.log.floor == "13"
     assert not client.is_up_to_date
+
+
+async def test_silence_between_server_sent_events_loses_none() -> None:
+    cursor = Cursor(10)
+    chunks = EventChunks(await build(cursor), heartbeat=0.001)
+    await anext(chunks)  # the opening
+    for number in (11, 13):
+        assert await anext(chunks) == b":\n\n"
+        cursor.tell(number, number + 1, position=number + 1)
+        assert (await anext(chunks)).count(b"event:change") == 2
 
 
 async def test_who_leaves_while_it_is_moved_leaves_both_cursors() -> None:
