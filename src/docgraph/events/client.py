@@ -43,6 +43,7 @@ class Client:
     async def begin(self) -> None:
         """Take a place, so that nothing from now on is missed; raises for a token that is bad."""
         if self._token is None:
+            self._cursor.flush()
             self._reader = self._cursor.log.add_reader(self._condition, on_lag=self.end)
             return
         if not self._cursor.log.floor <= read_token(self._token) <= self._cursor.position:
@@ -52,6 +53,11 @@ class Client:
     def find_place(self) -> bytes:
         """The id after which one goes on who has begun now; empty for one that brought its own."""
         return self._cursor.log.find_place() if self._token is None else b""
+
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether it has read its past: a `read` that is cancelled loses nothing from then on."""
+        return self._reader is not None
 
     async def read(self) -> list[Notice]:
         """The next events, at least one; raises `Ended` when there are no more."""
@@ -100,6 +106,7 @@ class Client:
         cursor would not tell.
         """
         assert self._reader is not None  # noqa: S101 - whoever moves it has asked `can_move`
+        cursor.flush()
         reader = cursor.log.add_reader(self._condition, on_lag=self.end)
         self._reader.limit = reader.known
         reader.known = max(reader.known, self._reader.known)
@@ -144,6 +151,7 @@ class Client:
 
     def _join_others(self) -> None:
         """Read what all read, if that begins no later than what this client knows ends."""
+        self._cursor.flush()  # or what was noted pushes out the events that it begins with
         log, known = self._cursor.log, read_token(self._token)
         if known >= log.floor:
             self._reader = log.add_reader(self._condition, after=known, on_lag=self.end)

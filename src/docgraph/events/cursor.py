@@ -14,6 +14,7 @@ from docgraph.events.ending import FAILED, GONE, HISTORY_LOST, LEFT, Ending
 from docgraph.events.log import Log
 from docgraph.events.notice import Notice, build_notice, read_token
 from docgraph.events.sections import Events
+from docgraph.events.waves import Waves
 from docgraph.exchange import Subscription
 from docgraph.exchange.errors import ResumePointLost, StoreRejected, StoreUnavailable
 from docgraph.observe import emit
@@ -32,8 +33,8 @@ _FIRST_PAUSE: Final = 0.1  # seconds before a lost stream is opened again; doubl
 _LONGEST_PAUSE: Final = 2.0  # … up to this
 _ROOM_PAUSE: Final = 0.01
 _ROOM_PAUSES: Final = 25  # that a burst waits for clients which read as fast as they can
-_WITHOUT_PAUSE: Final = 32  # events that are appended in one go: readers are woken once for all …
-_SIZE_WITHOUT_PAUSE: Final = 65_536  # … unless they are large
+_WITHOUT_PAUSE: Final = 32  # events that are read in one go …
+_SIZE_WITHOUT_PAUSE: Final = 65_536  # … and bytes; with so many, clients are told at once
 _PORTION: Final = 500  # events that are read at once for a client that is behind
 
 
@@ -53,7 +54,9 @@ class Cursor:
         self._events: ChangeEvents
         self._position: ResumeToken | None = None
         self._is_closing = False
-        self._count = self._size = 0  # of what was appended without a pause
+        self._waves = Waves(self._tell_untold)
+        self._count = 0  # of what was read without a pause
+        self._size = 0  # of what was not told
         self._is_open: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.task = asyncio.create_task(self._run(), name="change stream")
 
@@ -72,6 +75,11 @@ class Cursor:
     async def wait_open(self) -> None:
         """Return when events are heard; raises what keeps it from that."""
         await asyncio.shield(self._is_open)  # others may wait for it, too
+
+    def flush(self) -> None:
+        """Tell clients at once what there is to tell."""
+        if self._size:
+            self._waves.tell()
 
     async def close(self) -> None:
         """End it, and give back the cursor of the database."""
@@ -125,8 +133,11 @@ class Cursor:
             return
         try:
             if await self._open():
-                self.log.end(await self._tell_all())
+                ending = await self._tell_all()
+                self.flush()
+                self.log.end(ending)
         finally:
+            self._waves.stop()
             await self._events.aclose()
 
     def _refuse(self, error: BaseException) -> None:
@@ -167,7 +178,7 @@ class Cursor:
                 continue
             pause = _FIRST_PAUSE
             if event is not None:
-                await self._append(build_notice(event, self._subscription))
+                await self._note(build_notice(event, self._subscription))
             self._position = self._events.resume_token or self._position
             self.log.advance(self.position)
             if self._is_closing or not self.users:
@@ -175,18 +186,29 @@ class Cursor:
             if event is None and not self._events.alive:
                 return GONE
 
-    async def _append(self, notice: Notice) -> None:
+    async def _note(self, notice: Notice) -> None:
+        if self.log.is_pressed_by(notice):
+            self.flush()
+            await self._make_room(notice)
+        self.log.note(notice)
+        self._count += 1
+        self._size += notice.size
+        is_much = self._size >= _SIZE_WITHOUT_PAUSE
+        self._waves.tell() if is_much else self._waves.plan()
+        if is_much or self._count >= _WITHOUT_PAUSE:
+            self._count = 0
+            await asyncio.sleep(0)  # a batch of events must not keep the event loop to itself
+
+    async def _make_room(self, notice: Notice) -> None:
         for _ in range(_ROOM_PAUSES):
             if not self.log.is_pressed_by(notice):
                 break
             await asyncio.sleep(_ROOM_PAUSE)
-        self.log.append([notice])
-        emit(StreamTold(len(self.log.readers), notice.find_lag()))
-        self._count += 1
-        self._size += notice.size
-        if self._count >= _WITHOUT_PAUSE or self._size >= _SIZE_WITHOUT_PAUSE:
-            self._count = self._size = 0
-            await asyncio.sleep(0)  # a batch of events must not keep the event loop to itself
+
+    def _tell_untold(self) -> None:
+        self._size = 0
+        for notice in self.log.tell():
+            emit(StreamTold(len(self.log.readers), notice.find_lag()))
 
     async def _reopen(self) -> None:
         """Another change stream that goes on where this one was."""

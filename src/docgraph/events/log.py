@@ -1,7 +1,8 @@
 """The latest events of a cursor, bounded in number and bytes, and those who read them.
 
 Events have consecutive numbers; a reader is a number, the next one it wants. Whoever is so slow
-that its number falls out of the log is ended.
+that its number falls out of the log is ended. Events are noted first, and told together: readers
+that wait for the same ones get the same bytes, all of them in one message.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import islice
-from typing import Final
+from itertools import chain, islice
+from typing import Final, NamedTuple
 
 from docgraph.events.ending import MOVED, TOO_SLOW, Ended, Ending
 from docgraph.events.notice import Notice
@@ -19,6 +20,15 @@ from docgraph.exchange import NotifyWhen, Prepared
 __all__ = ["Log", "Reader"]
 
 _FEW: Final = 32
+
+
+class _News(NamedTuple):
+    """The events from a number on, for all who wait for these."""
+
+    notices: list[Notice]
+    message: Prepared  # of all of them
+    first: str  # the tokens of the first …
+    last: str  # … and of the last
 
 
 class Log:
@@ -32,19 +42,30 @@ class Log:
         self._most = most
         self._most_bytes = most_bytes
         self._notices: deque[Notice] = deque()
+        self._untold: list[Notice] = []
+        self._position_then = floor  # when these are told
+        self._news: dict[int, _News] = {}  # by the number of their first event
         self._first = 0  # the number of the oldest
+        self.next = 0  # the number of the event to come
         self._size = 0
 
-    @property
-    def next(self) -> int:
-        """The number of the event to come."""
-        return self._first + len(self._notices)
+    def note(self, notice: Notice) -> None:
+        """One more event, which readers learn of when they are told."""
+        self._untold.append(notice)
 
-    def append(self, notices: Sequence[Notice]) -> None:
-        """Tell all readers; what is beyond the bounds is forgotten, oldest first."""
-        for notice in notices:
-            self._notices.append(notice)
-            self._size += notice.size
+    def tell(self) -> list[Notice]:
+        """Tell all readers what was noted; what is beyond the bounds is forgotten, oldest first."""
+        told, self._untold = self._untold, []
+        if told:
+            self._append(told)
+        self.advance(self._position_then)
+        return told
+
+    def _append(self, notices: Sequence[Notice]) -> None:
+        self._notices.extend(notices)
+        self.next += len(notices)
+        self._size += sum(notice.size for notice in notices)
+        self._news.clear()
         while len(self._notices) > self._most or (
             self._size > self._most_bytes and len(self._notices) > 1
         ):
@@ -52,24 +73,29 @@ class Log:
             self._first += 1
             self._size -= forgotten.size
             self.floor = forgotten.token
+        first = self._first
         for reader in list(self.readers):
-            if reader.position < self._first:
+            if reader.position < first:
                 reader.lag()
             else:
                 reader.wake()
 
     def advance(self, position: str) -> None:
         """The cursor has come so far, be there events for its readers or not."""
+        self._position_then = position
+        if self._untold or position == self.position:
+            return
         self.position = position
         for reader in self.readers:
             if reader.limit is not None:
                 reader.wake()
 
     def is_pressed_by(self, notice: Notice) -> bool:
-        """Whether this event would push out one that somebody has not read."""
-        size, count = self._size + notice.size, len(self._notices) + 1
-        kept = self._first
-        for oldest in self._notices:
+        """Whether this event, after what was noted, pushes out one that somebody has not read."""
+        untold = self._untold
+        size = self._size + sum(one.size for one in untold) + notice.size
+        count, kept = len(self._notices) + len(untold) + 1, self._first
+        for oldest in chain(self._notices, untold):
             if count <= self._most and size <= self._most_bytes:
                 break
             size, count, kept = size - oldest.size, count - 1, kept + 1
@@ -109,6 +135,22 @@ class Log:
         if count <= _FEW:  # found from the end; else all before them would be passed by
             return [self._notices[place] for place in range(-count, 0)]
         return list(islice(self._notices, position - self._first, None))
+
+    def find_news(self, position: int) -> _News:
+        """The events from that number on, of which there is at least one; made once for all."""
+        news = self._news.get(position)
+        if news is None:
+            notices = self.read(position)
+            message = _prepare(notices)
+            news = _News(notices, message, notices[0].token, notices[-1].token)
+            self._news[position] = news
+        return news
+
+
+def _prepare(notices: Sequence[Notice]) -> Prepared:
+    if len(notices) == 1:
+        return notices[0].message
+    return Prepared([notice.message.contents[0] for notice in notices])
 
 
 class Reader:
@@ -174,9 +216,10 @@ class Reader:
 
     def wake(self) -> None:
         """There is something new."""
-        if self._waiter is None or self._waiter.done() or self._pass_on():
+        waiter = self._waiter
+        if waiter is None or waiter.done() or self._pass_on():
             return
-        self._waiter.set_result(None)
+        waiter.set_result(None)
 
     def leave(self) -> None:
         """The client is gone."""
@@ -184,16 +227,23 @@ class Reader:
 
     def _pass_on(self) -> bool:
         """Whether everything new went straight to where it is wanted; it waits for more, then."""
-        if self.offer is None or self.limit is not None:
+        log, offer = self._log, self.offer
+        if offer is None or self.limit is not None:
             return False
-        if self._ending is not None or self._log.ending is not None:
+        if self._ending is not None or log.ending is not None:
             return False
-        for notice in self._log.read(self.position):
-            if self._wants(notice) and not self.offer(notice.message):
-                return False
-            self.position += 1
-            self.known = max(self.known, notice.token)
-        return True
+        if self.position == log.next:
+            return True
+        news = log.find_news(self.position)
+        if self._condition is None and self.known < news.first:
+            is_passed = offer(news.message)
+        else:
+            wanted = [notice for notice in news.notices if self._wants(notice)]
+            is_passed = not wanted or offer(_prepare(wanted))
+        if is_passed:
+            self.position = log.next
+            self.known = max(self.known, news.last)
+        return is_passed
 
     def _take(self) -> list[Notice]:
         notices = self._log.read(self.position) if self.position < self._log.next else []

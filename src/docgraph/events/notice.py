@@ -37,14 +37,14 @@ class Notice:
     @property
     def size(self) -> int:
         """The bytes of its JSON."""
-        return len(self.message.content)
+        return self.message.size
 
     @property
     def chunk(self) -> bytes:
         """The event in the form of server-sent events."""
         if not self._chunk:
             line = b"id:%s\n" % self.id if self.id else b""
-            self._chunk = b"%sevent:change\ndata:%s\n\n" % (line, self.message.content)
+            self._chunk = b"%sevent:change\ndata:%s\n\n" % (line, self.message.contents[0])
         return self._chunk
 
     def find_lag(self) -> float | None:
@@ -74,7 +74,7 @@ def build_notice(event: Document, subscription: Subscription) -> Notice:
     content = encode(told, JsonMode(subscription.json_mode))
     token = event["_id"]
     id = b"" if is_secret else encode(token, JsonMode.STANDARD)
-    return Notice(read_token(token), told, Prepared(content), _find_time(event), id)
+    return Notice(read_token(token), told, Prepared((content,)), _find_time(event), id)
 
 
 def read_token(token: Mapping[str, Any] | None) -> str:

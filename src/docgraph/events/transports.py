@@ -80,17 +80,26 @@ class EventChunks(AsyncIterator[bytes]):
         if self._opening:
             opening, self._opening = self._opening, b""
             return opening
+        try:
+            return b"".join([notice.chunk for notice in await self._read()])
+        except TimeoutError:
+            return _HEARTBEAT
+        except Ended as ended:
+            self._is_over = True
+            return ended.ending.chunk
+
+    async def _read(self) -> list[Notice]:
+        """The next events; raises `TimeoutError` when there is none for so long."""
+        if self._reading is None and self._client.is_up_to_date:
+            async with asyncio.timeout(self._heartbeat):
+                return await self._client.read()
         # A task of its own: reading the past may take longer than the silence between comments.
         reading = self._reading = self._reading or asyncio.create_task(self._client.read())
         done, _ = await asyncio.wait({reading}, timeout=self._heartbeat)
         if not done:
-            return _HEARTBEAT
+            raise TimeoutError
         self._reading = None
-        try:
-            return b"".join([notice.chunk for notice in reading.result()])
-        except Ended as ended:
-            self._is_over = True
-            return ended.ending.chunk
+        return reading.result()
 
     async def aclose(self) -> None:
         """The connection is over."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -33,21 +33,25 @@ class Stream:
 
 @dataclass(slots=True)
 class Prepared:
-    """A text message for many sockets, in UTF-8: the first that sends it makes its frame."""
+    """Text messages for many sockets, in UTF-8: the first that sends them makes their frames."""
 
-    content: bytes
-    frame: bytes = b""
+    contents: Sequence[bytes]
+    frames: bytes = b""
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size = sum(map(len, self.contents))
 
 
 class Socket(Protocol):
     """An open WebSocket, seen from a service."""
 
     async def send(self, message: str | Prepared) -> None:
-        """Send one text message."""
+        """Send one text message, or several that are prepared."""
         ...
 
     def offer(self, message: Prepared) -> bool:
-        """Send it, if that needs no waiting; whether it is sent."""
+        """Send all of it, if that needs no waiting; whether it is sent."""
         ...
 
     async def receive(self) -> str | bytes | None:

@@ -11,6 +11,7 @@ from docgraph.events.client import Client
 from docgraph.events.ending import FAILED, HISTORY_LOST, Ended, Ending
 from docgraph.events.log import Log
 from docgraph.events.notice import Notice
+from docgraph.events.transports import EventChunks
 from docgraph.exchange import Prepared
 from docgraph.exchange.errors import ResumePointLost, StoreRejected
 
@@ -27,9 +28,14 @@ class Cursor:
         self.past = past
 
     def tell(self, *numbers: int, position: int) -> None:
-        self.log.append([notice(number) for number in numbers])
+        for number in numbers:
+            self.log.note(notice(number))
+        self.log.tell()
         self.position = f"{position:02}"
         self.log.advance(self.position)
+
+    def flush(self) -> None:
+        self.log.tell()
 
     def find_ending(self, error: Exception) -> Ending:
         return HISTORY_LOST if isinstance(error, ResumePointLost) else FAILED
@@ -42,7 +48,7 @@ class Cursor:
 
 
 def notice(number: int) -> Notice:
-    return Notice(f"{number:02}", {"n": number}, Prepared(b"x"))
+    return Notice(f"{number:02}", {"n": number}, Prepared((b"x",)))
 
 
 async def build(cursor: Cursor, token: Any = None) -> Client:
@@ -100,6 +106,35 @@ async def test_one_who_is_moved_waits_until_the_first_cursor_has_come_so_far() -
     first.tell(position=14)
     assert await waiting == [15]
     assert client.can_move()
+
+
+async def test_one_who_begins_is_not_told_what_was_noted_before() -> None:
+    cursor = Cursor(10)
+    cursor.log.note(notice(11))
+    client = await build(cursor)
+    cursor.tell(12, position=12)
+    assert await read(client) == [12]
+
+
+async def test_one_whose_events_are_pushed_out_by_what_was_noted_reads_its_past() -> None:
+    cursor = Cursor(10)
+    cursor.log = Log("10", most=2, most_bytes=10_000)
+    cursor.tell(11, 12, position=12)
+    for number in (13, 14, 15):
+        cursor.log.note(notice(number))
+    client = await build(cursor, {"_data": "11"})
+    assert cursor.log.floor == "13"
+    assert not client.is_up_to_date
+
+
+async def test_silence_between_server_sent_events_loses_none() -> None:
+    cursor = Cursor(10)
+    chunks = EventChunks(await build(cursor), heartbeat=0.001)
+    await anext(chunks)  # the opening
+    for number in (11, 13):
+        assert await anext(chunks) == b":\n\n"
+        cursor.tell(number, number + 1, position=number + 1)
+        assert (await anext(chunks)).count(b"event:change") == 2
 
 
 async def test_who_leaves_while_it_is_moved_leaves_both_cursors() -> None:

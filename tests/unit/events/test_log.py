@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -20,7 +21,13 @@ def build_log(**bounds: int) -> Log:
 
 
 def notices(*numbers: int, size: int = 1, **parts: Any) -> list[Notice]:
-    return [Notice(f"{one:02}", {"n": one, **parts}, Prepared(b"x" * size)) for one in numbers]
+    return [Notice(f"{one:02}", {"n": one, **parts}, Prepared((b"x" * size,))) for one in numbers]
+
+
+def tell(log: Log, notices: list[Notice]) -> None:
+    for notice in notices:
+        log.note(notice)
+    log.tell()
 
 
 def numbers(found: list[Notice]) -> list[int]:
@@ -30,10 +37,10 @@ def numbers(found: list[Notice]) -> list[int]:
 async def test_everybody_reads_everything_in_order_at_their_own_pace() -> None:
     log = build_log()
     first = log.add_reader()
-    log.append(notices(1))
+    tell(log, notices(1))
     second = log.add_reader()
     assert numbers(await first.read()) == [1]
-    log.append(notices(2, 3))
+    tell(log, notices(2, 3))
     assert numbers(await first.read()) == [2, 3]
     assert numbers(await second.read()) == [2, 3]
 
@@ -43,7 +50,7 @@ async def test_a_reader_waits_for_the_next_event() -> None:
     reading = asyncio.create_task(log.add_reader().read())
     await asyncio.sleep(0)
     assert not reading.done()
-    log.append(notices(1))
+    tell(log, notices(1))
     assert numbers(await reading) == [1]
 
 
@@ -53,7 +60,7 @@ async def test_who_is_too_far_behind_is_ended_and_nobody_else(bounds: dict[str, 
     lagged: list[Ending] = []
     slow, fast = log.add_reader(on_lag=lagged.append), log.add_reader()
     for number in range(1, 5):
-        log.append(notices(number, size=10))
+        tell(log, notices(number, size=10))
         assert numbers(await fast.read()) == [number]
     with pytest.raises(Ended) as ended:
         await slow.read()
@@ -64,23 +71,23 @@ async def test_who_is_too_far_behind_is_ended_and_nobody_else(bounds: dict[str, 
 async def test_one_event_larger_than_the_bound_is_told_all_the_same() -> None:
     log = build_log(most_bytes=10)
     reader = log.add_reader()
-    log.append(notices(1, size=100))
+    tell(log, notices(1, size=100))
     assert numbers(await reader.read()) == [1]
 
 
 async def test_one_who_comes_later_goes_on_after_what_it_knows() -> None:
     log = build_log()
-    log.append(notices(1, 2, 3))
+    tell(log, notices(1, 2, 3))
     assert numbers(await log.add_reader(after="01").read()) == [2, 3]
     ahead = log.add_reader(after="04")  # it heard that one from another worker
-    log.append(notices(4, 5))
+    tell(log, notices(4, 5))
     assert numbers(await ahead.read()) == [5]
 
 
 async def test_the_end_comes_after_what_is_left_to_read() -> None:
     log = build_log()
     reader = log.add_reader()
-    log.append(notices(1))
+    tell(log, notices(1))
     log.end(GONE)
     assert numbers(await reader.read()) == [1]
     with pytest.raises(Ended) as ended:
@@ -91,7 +98,7 @@ async def test_the_end_comes_after_what_is_left_to_read() -> None:
 async def test_a_reader_that_is_ended_reads_no_more() -> None:
     log = build_log()
     reader = log.add_reader()
-    log.append(notices(1))
+    tell(log, notices(1))
     reader.end(GONE)
     with pytest.raises(Ended):
         await reader.read()
@@ -118,9 +125,9 @@ async def test_a_condition_is_a_text_at_a_path_or_in_its_array(value: Any, wante
 async def test_room_is_wanted_only_where_somebody_would_lose_something() -> None:
     log = build_log()
     reader: Reader = log.add_reader()
-    log.append(notices(1, 2))
+    tell(log, notices(1, 2))
     assert not log.is_pressed_by(*notices(9))
-    log.append(notices(3))
+    tell(log, notices(3))
     assert log.is_pressed_by(*notices(9))
     await reader.read()
     assert not log.is_pressed_by(*notices(9))
@@ -129,25 +136,73 @@ async def test_room_is_wanted_only_where_somebody_would_lose_something() -> None
 async def test_one_who_waits_is_passed_events_without_being_woken() -> None:
     log = build_log()
     reader = log.add_reader(NotifyWhen(("room",), "blue"))
-    passed: list[bytes] = []
+    passed: list[Sequence[bytes]] = []
 
     def offer(message: Prepared) -> bool:
-        passed.append(message.content)
+        passed.append(message.contents)
         return len(passed) <= 2
 
     reader.offer = offer
     reading = asyncio.create_task(reader.read())
     await asyncio.sleep(0)
-    log.append(notices(1, room="blue"))
-    log.append(notices(2, room="red"))
-    log.append(notices(3, room="blue", size=2))
+    tell(log, notices(1, room="blue"))
+    tell(log, notices(2, room="red"))
+    tell(log, notices(3, room="blue", size=2))
     await asyncio.sleep(0)
-    assert (passed, reading.done()) == ([b"x", b"xx"], False)
+    assert (passed, reading.done()) == ([(b"x",), (b"xx",)], False)
 
-    log.append(notices(4, 5, room="blue"))  # refused: it is for the one who reads
+    tell(log, notices(4, 5, room="blue"))  # refused: it is for the one who reads
 
     assert numbers(await reading) == [4, 5]
     assert len(passed) == 3
+
+
+async def test_those_who_wait_for_the_same_events_are_passed_the_same_message() -> None:
+    log = build_log(most=10)
+    passed: list[Prepared] = []
+    readers = [log.add_reader(), log.add_reader(), log.add_reader(after="02")]
+    for reader in readers:
+        reader.offer = lambda message: passed.append(message) is None
+    reading = [asyncio.create_task(reader.read()) for reader in readers]
+    await asyncio.sleep(0)
+
+    tell(log, notices(1, 2, 3))
+
+    common = [one for one in passed if len(one.contents) == 3]
+    assert len(common) == 2
+    assert common[0] is common[1]
+    assert [len(one.contents) for one in passed if one is not common[0]] == [1]  # it knows 1 and 2
+    assert [reader.position for reader in readers] == [3, 3, 3]
+    for one in reading:
+        one.cancel()
+
+
+async def test_readers_learn_of_events_and_of_the_position_behind_them_when_they_are_told() -> None:
+    log = build_log()
+    reader = log.add_reader()
+    reading = asyncio.create_task(reader.read())
+    await asyncio.sleep(0)
+    log.note(*notices(1))
+    log.advance("01")
+    log.note(*notices(2))
+    await asyncio.sleep(0)
+    assert (log.position, log.next, reading.done()) == ("00", 0, False)
+
+    assert numbers(log.tell()) == [1, 2]
+
+    assert numbers(await reading) == [1, 2]
+    assert log.position == "01"
+    log.advance("02")
+    assert log.position == "02"
+
+
+async def test_what_is_noted_counts_for_what_would_be_pushed_out() -> None:
+    log = build_log(most=3)
+    log.add_reader()
+    for notice in notices(1, 2, 3):
+        assert not log.is_pressed_by(notice)
+        log.note(notice)
+    assert log.is_pressed_by(*notices(4))  # the first has been told to nobody
 
 
 async def test_nothing_is_passed_to_one_who_does_not_wait() -> None:
@@ -156,8 +211,8 @@ async def test_nothing_is_passed_to_one_who_does_not_wait() -> None:
     reader = log.add_reader()
     passed: list[Prepared] = []
     reader.offer = lambda message: passed.append(message) is None
-    log.append(notices(1))
-    log.append(notices(2))
+    tell(log, notices(1))
+    tell(log, notices(2))
     assert not passed
     assert numbers(await reader.read()) == [1, 2]
 
@@ -168,7 +223,7 @@ async def test_one_who_is_passed_events_is_told_of_the_end() -> None:
     reader.offer = lambda _: True
     reading = asyncio.create_task(reader.read())
     await asyncio.sleep(0)
-    log.append(notices(1))
+    tell(log, notices(1))
     log.end(GONE)
     with pytest.raises(Ended) as ended:
         await reading
@@ -180,14 +235,14 @@ async def test_it_is_known_before_whether_an_event_pushes_out_what_somebody_has_
     reader = log.add_reader()
     (small,), (large,) = notices(9), notices(9, size=30)
     assert not log.is_pressed_by(large)  # there is nothing that it could push out
-    log.append(notices(1, 2))
+    tell(log, notices(1, 2))
     assert not log.is_pressed_by(small)
     assert log.is_pressed_by(large)
     reader.position = 1
     assert log.is_pressed_by(large)  # it takes the place of both
     await reader.read()
     assert not log.is_pressed_by(large)
-    log.append(notices(3))
+    tell(log, notices(3))
     assert not log.is_pressed_by(small)  # the first of three has been read
-    log.append(notices(4, 5))
+    tell(log, notices(4, 5))
     assert log.is_pressed_by(small)

@@ -73,6 +73,11 @@ def render_frame(content: bytes) -> bytes:
     return b"".join((_TEXT, length, content))
 
 
+def _render_frames(message: Prepared) -> bytes:
+    message.frames = b"".join(map(render_frame, message.contents))
+    return message.frames
+
+
 class WebSocket(asyncio.Protocol):
     """One open WebSocket; sending to a peer that is gone raises `ConnectionResetError`."""
 
@@ -98,7 +103,7 @@ class WebSocket(asyncio.Protocol):
     # --- the socket of a service ------------------------------------------------------------------
 
     async def send(self, message: str | Prepared) -> None:
-        """Send one text message."""
+        """Send one text message, or several that are prepared."""
         if not self._writable.is_set():
             await self._writable.wait()
         if self._is_over:
@@ -110,12 +115,12 @@ class WebSocket(asyncio.Protocol):
             self.offer(message)
 
     def offer(self, message: Prepared) -> bool:
-        """Send it, if that needs no waiting; whether it is sent."""
-        if self._is_over or not self._writable.is_set() or self.transport.is_closing():
+        """Send all of it, if that needs no waiting; whether it is sent."""
+        transport = self.transport
+        if self._is_over or not self._writable.is_set() or transport.is_closing():
             return False
-        message.frame = message.frame or render_frame(message.content)
-        self.transport.write(message.frame)
-        self._call.sent += len(message.content)
+        transport.write(message.frames or _render_frames(message))
+        self._call.sent += message.size
         return True
 
     async def receive(self) -> str | bytes | None:
