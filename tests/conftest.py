@@ -23,6 +23,7 @@ from pymongo import MongoClient
 
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 from docgraph.store.driver.fast_path import FastPath
+from tests.blocking import watching
 from tests.chance import examples
 from tests.databases import data_directory, drop
 from tests.guarded_mongo import GuardedMongo, guarding
@@ -153,7 +154,7 @@ def blocking_watch() -> Iterator[list[str]]:
             stack = "".join(traceback.format_stack()[:-2])
             seen.append(f"{function} with {arguments!r:.500}, called by\n{stack}")
 
-    with pytest.MonkeyPatch.context() as patch, buster.blockbuster_ctx("docgraph") as blocking:
+    with pytest.MonkeyPatch.context() as patch, watching("docgraph") as blocking:
         patch.setattr(buster, "BlockingError", RecordedBlockingError)
         # The driver looks whether it runs in a container when it connects.
         blocking.functions["os.stat"].can_block_in(
