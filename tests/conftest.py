@@ -18,6 +18,7 @@ from uuid import uuid4
 import blockbuster.blockbuster as buster
 import pytest
 import uvloop
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 from pymongo import MongoClient
 
@@ -44,6 +45,7 @@ settings.register_profile(
 )
 settings.load_profile("docgraph")
 _SLOW = {"process", "conformance", "browser"}
+_LONG = 0.1  # seconds; what takes longer may be among the slowest
 _COLLECT_AFTER = 20_000  # objects, as a server does; what a test leaves is collected at its end
 # What a process opens once and keeps is no leak of the first test that needs it: a loop's pipe for
 # signals, and the process that looks after shared memory.
@@ -67,6 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(stream.close)
     faulthandler.dump_traceback_later(LONGEST_RUN_SECONDS, exit=True, file=stream)
     config.add_cleanup(faulthandler.cancel_dump_traceback_later)
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(_TellingReports())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -94,6 +98,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
             item.add_marker("server")
     yield
     items.sort(key=lambda item: not _SLOW & set(item.path.parts))
+
+
+class _TellingReports:
+    """Of a test that passes, a worker tells only that it passed; the rest said nothing.
+
+    Each report is packed, sent, unpacked and looked at: for a short test that is much of its cost.
+    """
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        for report in runtestprotocol(item, log=False, nextitem=nextitem):
+            if report.when == "call" or not report.passed or report.duration > _LONG:
+                item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
 
 
 @pytest.fixture(scope="session")
