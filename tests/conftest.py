@@ -45,6 +45,7 @@ settings.register_profile(
 )
 settings.load_profile("docgraph")
 _SLOW = {"process", "conformance", "browser"}
+_OF_A_DATABASE = "mongod_options"  # the fixture that whatever starts a database needs
 _LONG = 0.1  # seconds; what takes longer may be among the slowest
 _COLLECT_AFTER = 20_000  # objects, as a server does; what a test leaves is collected at its end
 # What a process opens once and keeps is no leak of the first test that needs it: a loop's pipe for
@@ -94,7 +95,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
-        if {"mongo_uri", "guarded_mongo"} & set(fixtures) or _SLOW & set(item.path.parts):
+        if _OF_A_DATABASE in fixtures or _SLOW & set(item.path.parts):
             item.add_marker("server")
     yield
     items.sort(key=lambda item: not _SLOW & set(item.path.parts))
