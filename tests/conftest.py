@@ -18,11 +18,13 @@ from uuid import uuid4
 import blockbuster.blockbuster as buster
 import pytest
 import uvloop
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 from pymongo import MongoClient
 
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 from docgraph.store.driver.fast_path import FastPath
+from tests.blocking import watching
 from tests.chance import examples
 from tests.databases import data_directory, drop
 from tests.guarded_mongo import GuardedMongo, guarding
@@ -43,6 +45,8 @@ settings.register_profile(
 )
 settings.load_profile("docgraph")
 _SLOW = {"process", "conformance", "browser"}
+_OF_A_DATABASE = "mongod_options"  # the fixture that whatever starts a database needs
+_LONG = 0.1  # seconds; what takes longer may be among the slowest
 _COLLECT_AFTER = 20_000  # objects, as a server does; what a test leaves is collected at its end
 # What a process opens once and keeps is no leak of the first test that needs it: a loop's pipe for
 # signals, and the process that looks after shared memory.
@@ -66,6 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(stream.close)
     faulthandler.dump_traceback_later(LONGEST_RUN_SECONDS, exit=True, file=stream)
     config.add_cleanup(faulthandler.cancel_dump_traceback_later)
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(_TellingReports())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -89,10 +95,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
-        if {"mongo_uri", "guarded_mongo"} & set(fixtures) or _SLOW & set(item.path.parts):
+        if _OF_A_DATABASE in fixtures or _SLOW & set(item.path.parts):
             item.add_marker("server")
     yield
     items.sort(key=lambda item: not _SLOW & set(item.path.parts))
+
+
+class _TellingReports:
+    """Of a test that passes, a worker tells only that it passed; the rest said nothing.
+
+    Each report is packed, sent, unpacked and looked at: for a short test that is much of its cost.
+    """
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        for report in runtestprotocol(item, log=False, nextitem=nextitem):
+            if report.when == "call" or not report.passed or report.duration > _LONG:
+                item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
 
 
 @pytest.fixture(scope="session")
@@ -153,7 +175,7 @@ def blocking_watch() -> Iterator[list[str]]:
             stack = "".join(traceback.format_stack()[:-2])
             seen.append(f"{function} with {arguments!r:.500}, called by\n{stack}")
 
-    with pytest.MonkeyPatch.context() as patch, buster.blockbuster_ctx("docgraph") as blocking:
+    with pytest.MonkeyPatch.context() as patch, watching("docgraph") as blocking:
         patch.setattr(buster, "BlockingError", RecordedBlockingError)
         # The driver looks whether it runs in a container when it connects.
         blocking.functions["os.stat"].can_block_in(

@@ -20,4 +20,4 @@ def test_nothing_that_is_sent_anywhere_gets_an_answer_that_is_not_described(
     mongo_client: Mongo, mongo_uri: str, tmp_path: Path, run_seed: int, phase: str
 ) -> None:
     with described(mongo_client, mongo_uri, tmp_path) as (address, paths):
-        attack(address, paths, phase, run_seed, tmp_path)
+        attack(address, paths, {phase: paths}, run_seed, tmp_path)

@@ -54,7 +54,7 @@ from docgraph.server.builtin import BUILTIN
 from docgraph.server.http.state import build_state
 from docgraph.server.prepare import load_tree, prepare
 from docgraph.server.settings import ServerSettings
-from tests.connections import MemoryClient
+from tests.connections import PathClient
 from tests.databases import drop as drop_database
 from tests.databases import find_memory
 from tests.http.driver import is_away, settle
@@ -326,8 +326,7 @@ async def starting(
             await app.startup()
             stack.push_async_callback(settle, app.store.client)
             state = build_state(app, ServerSettings.from_sections(prepared.config.sections))
-            client = httpx2.AsyncClient(transport=MemoryClient(state), base_url="http://test")
-            opened.append((app, await stack.enter_async_context(client)))
+            opened.append((app, await stack.enter_async_context(PathClient(state))))
         for app, _ in opened if ready else ():
             await _initialize(app, failed)
         yield opened

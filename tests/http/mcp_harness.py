@@ -10,13 +10,13 @@ import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tests.http.access_harness import allow
 from tests.http.harness import Document, Reply, Service
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 T = TypeVar("T")
 
@@ -137,7 +137,10 @@ async def with_client(
 async def connected(
     service: Service, who: Mapping[str, str] | None = None, mode: Any = "auto"
 ) -> AsyncIterator[Client]:
-    """The library's own client."""
+    """The library's own client, loaded when it is needed: that takes most of a second."""
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
     before = dict(service.client.headers)
     service.client.headers.update(dict(who or {}))
     try:

@@ -6,14 +6,16 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import Client
 
 from tests.http.harness import Mongo, Reply, Service, running
 from tests.http.hosts import module_application
 from tests.http.mcp_harness import AGENTS, HANDSHAKE, MODERN, ask, result, use, with_client
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 pytestmark = pytest.mark.anyio
 

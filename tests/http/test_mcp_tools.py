@@ -352,7 +352,7 @@ PAYLOADS: list[Any] = [
 
 
 @pytest.mark.parametrize("name", ["app", "query", "words", "cursor", "operation", "types"])
-@pytest.mark.parametrize("payload", PAYLOADS, ids=repr)
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda one: repr(one)[:40])
 async def test_payloads_as_arguments_are_refused_or_found_nowhere(
     service: Service, name: str, payload: Any
 ) -> None:

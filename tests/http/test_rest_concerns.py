@@ -1,32 +1,22 @@
-"""`readPreference`, `readConcern` and `writeConcern`: what the servers of the database are asked.
+"""`readPreference`, `readConcern` and `writeConcern`: what the server of the database is asked.
 
-The profiler of each server tells which commands came to it, and with what.
+The profiler of the server tells which commands came to it, and with what. Several servers have
+`test_several_servers.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from pymongo import MongoClient, WriteConcern
 
-from tests.http.harness import Document, Mongo, profiled
+from tests.http.harness import Mongo, profiled
 from tests.http.hosts import module_application
+from tests.http.reads import AGGREGATION, READS, with_parameter
 from tests.http.rest_harness import BY_HOST, COLLECTION, Api, own_database, serving
-from tests.replica_set import ReplicaSet
 
 pytestmark = pytest.mark.anyio
-
-AGGREGATION = {"aggrs": [{"uri": "all", "stages": [{"$match": {"n": 1}}]}]}
-READS = (
-    "/things",
-    "/things?filter={n:1}&after=",
-    "/things/a",
-    "/things/_size",
-    "/things/_aggrs/all",
-)
 
 
 @pytest.fixture
@@ -34,10 +24,6 @@ async def api(api: Api) -> Api:
     api.things.insert_one({"_id": "a", "n": 1})
     assert (await api.put("/things", AGGREGATION)).status == 200
     return api
-
-
-def with_parameter(path: str, parameter: str) -> str:
-    return f"{path}{'&' if '?' in path else '?'}{parameter}"
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -194,90 +180,7 @@ async def test_a_write_that_nobody_confirms_is_400(api: Api, given: str) -> None
     assert api.things.count_documents({}) == 1
 
 
-# --- several servers ------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def three_servers(replica_set: ReplicaSet) -> str:
-    """The connection string of the set, of which a test before may have killed a member."""
-    return replica_set.start()
-
-
-@pytest.fixture
-async def spread(three_servers: str) -> AsyncIterator[tuple[Api, list[Mongo]]]:
-    """The API on three servers that all have the things, and a client of each: primary first."""
-    uri = three_servers
-    with ExitStack() as stack:
-        client: Mongo = stack.enter_context(MongoClient(uri))
-        hello = client.admin.command("hello")
-        hosts = [hello["primary"], *sorted(set(hello["hosts"]) - {hello["primary"]})]
-        servers: list[Mongo] = [
-            stack.enter_context(MongoClient(host, directConnection=True)) for host in hosts
-        ]
-        async with serving(client, uri) as api:
-            assert (await api.put("/things", AGGREGATION)).status == 200
-            settled = api.things.with_options(write_concern=WriteConcern(3))
-            settled.insert_one({"_id": "a", "n": 1})
-            yield api, servers
-            client.drop_database(api.db)
-
-
-@contextmanager
-def all_profiled(servers: list[Mongo], db: str) -> Iterator[list[list[Document]]]:
-    seen: list[list[Document]] = []
-    with ExitStack() as stack:
-        seen += [stack.enter_context(profiled(server, db, COLLECTION)) for server in servers]
-        yield seen
-
-
-@pytest.mark.parametrize(
-    ("preference", "by_primary"),
-    [
-        ("", True),
-        ("primary", True),
-        ("primaryPreferred", True),
-        ("secondary", False),
-        ("SECONDARYPREFERRED", False),
-    ],
-)
-async def test_read_preference_chooses_the_server(
-    spread: tuple[Api, list[Mongo]], preference: str, by_primary: bool
-) -> None:
-    api, servers = spread
-    parameter = f"readPreference={preference}" if preference else "x=y"
-    paths = (*READS, "/things/_size?count=estimated")
-
-    with all_profiled(servers, api.db) as seen:
-        replies = [await api.get(with_parameter(path, parameter)) for path in paths]
-
-    assert [reply.status for reply in replies] == [200] * len(paths)
-    first, *others = (len(commands) for commands in seen)
-    assert (first, sum(others)) == ((len(paths), 0) if by_primary else (0, len(paths)))
-
-
-async def test_nearest_reads_from_any_server(spread: tuple[Api, list[Mongo]]) -> None:
-    api, _ = spread
-
-    reply = await api.get("/things?readPreference=nearest")
-
-    assert (reply.status, reply.json[0]["_id"]) == (200, "a")
-
-
-async def test_what_was_written_is_shown_from_where_it_was_written(
-    spread: tuple[Api, list[Mongo]],
-) -> None:
-    api, servers = spread
-
-    with all_profiled(servers, api.db) as seen:
-        reply = await api.patch(
-            "/things/a",
-            {"n": 2},
-            headers={"prefer": "return=representation"},
-            readPreference="secondary",
-        )
-
-    assert (reply.status, reply.json["n"]) == (200, 2)
-    assert [len(commands) for commands in seen] == [2, 0, 0]
+# --- one server -----------------------------------------------------------------------------------
 
 
 async def test_a_set_without_secondaries_has_none_to_read_from(

@@ -8,19 +8,20 @@ import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import httpx2
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import MCPError
 from pymongo import MongoClient
 
 from tests.process.commands import ROOT, run
 from tests.process.harness import Server, run_server
 from tests.programs import run_program
+
+if TYPE_CHECKING:
+    # The tests load the library when they need it: that takes most of a second.
+    from mcp import Client
 
 Mongo = MongoClient[dict[str, Any]]
 
@@ -77,6 +78,8 @@ def options(uri: str, db: str) -> list[str]:
 
 
 def local_agent(user: str, uri: str, db: str) -> Client:
+    from mcp import Client, StdioServerParameters
+
     command = ["-m", "docgraph", "mcp", "--user", user, *options(uri, db)]
     return Client(StdioServerParameters(command=sys.executable, args=command, cwd=str(ROOT)))
 
@@ -97,6 +100,8 @@ def test_a_local_agent_acts_as_the_named_user(mongo_uri: str, db: str) -> None:
 
 
 def test_a_local_agent_of_a_user_without_the_right_is_refused(mongo_uri: str, db: str) -> None:
+    from mcp.shared.exceptions import MCPError
+
     async def session() -> None:
         async with local_agent("stan", mongo_uri, db) as client:
             with pytest.raises(MCPError, match="this user may not use /mcp"):
@@ -144,6 +149,9 @@ def credentials(user: str) -> dict[str, str]:
 
 @pytest.mark.usefixtures("preloaded")
 def test_a_client_over_the_network_works_with_any_worker(mongo_uri: str, db: str) -> None:
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
     async def session(server: Server) -> None:
         url = f"http://127.0.0.1:{server.port}/mcp"
         async with httpx2.AsyncClient(headers=credentials("rita"), timeout=60) as http:
