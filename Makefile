@@ -151,7 +151,7 @@ dist: $(VENV)/.run $(VENV)/.dist ## build the packages in dist: wheel, source, a
 	@rm -rf dist
 	@$(BIN)/python tools/dist.py $(ARGS)
 
-chart-check: $(VENV)/.dev ## render the Helm chart, and hold it against Kubernetes (helm, or Go to build it)
+chart-check: $(VENV)/.dev ## render the Helm chart, and hold it against Kubernetes (helm, or one from PyPI)
 	@$(BIN)/python -m tools.chart $(ARGS)
 
 dist-check: dist ## install the wheel in a clean environment, and run it from an empty directory

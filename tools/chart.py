@@ -4,14 +4,13 @@
 
 The schemas of Kubernetes are read out of a package from PyPI, and no cluster is asked. `--optional`
 ends well where the machine lacks something, and says so; mistakes of the chart are never forgiven.
-It builds no helm then, since that takes minutes.
+It fetches and builds no helm then, since that can take minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 import zipfile
@@ -21,7 +20,7 @@ from typing import Any
 
 import jsonschema_rs
 import yaml
-from tools.helm import ROOT, TOOLS, LackingError, call, find_helm, have_helm, run_helm
+from tools.helm import ROOT, TOOLS, LackingError, fetch_wheel, find_helm, have_helm, run_helm
 
 __all__ = ["CHART", "ROOT", "Schemas", "read_objects", "render"]
 
@@ -31,7 +30,6 @@ VERSIONS = (
     "1.25",
     "1.37",
 )  # the oldest that the chart admits, the newest that there are schemas of
-FETCHING = 60  # seconds at most
 OPERATOR = (
     "monitoring.coreos.com/v1"  # of the Prometheus Operator, which Kubernetes has no schema of
 )
@@ -39,16 +37,6 @@ OPERATOR = (
 
 class WrongError(Exception):
     """A mistake in the chart."""
-
-
-def fetch_schemas() -> Path:
-    """The package with the schemas of Kubernetes; it is read and never installed."""
-    name = SCHEMAS.replace("-", "_").replace("==", "-")
-    if not (found := list(TOOLS.glob(f"{name}-*.whl"))):
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-        call([*pip, "--no-deps", "-d", str(TOOLS), SCHEMAS], dict(os.environ), FETCHING)
-        found = list(TOOLS.glob(f"{name}-*.whl"))
-    return found[0]
 
 
 def render(helm: str, *options: str, name: str = "docgraph") -> list[dict[str, Any]]:
@@ -131,9 +119,9 @@ def main() -> int:
         TOOLS.mkdir(exist_ok=True)
         helm = find_helm() if options.optional else have_helm()
         if helm is None:
-            raise LackingError("there is no helm; `make chart-check` builds one, in minutes")
+            raise LackingError("there is no helm; `make chart-check` fetches or builds one")
         try:
-            package = fetch_schemas()
+            package = fetch_wheel(SCHEMAS)
         except LackingError as error:
             if not options.optional:
                 raise

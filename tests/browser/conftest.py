@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,3 +33,15 @@ def window(browser: Browser, place: Place) -> Iterator[Window]:
     """A window of this test alone, in which nobody is logged in."""
     with open_window(browser, place) as one:
         yield one
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say what the window showed when the test failed: the cause is often written there."""
+    report = yield
+    window = getattr(item, "funcargs", {}).get("window")
+    if report.when == "call" and report.failed and isinstance(window, Window):
+        report.sections.append((f"What {window.page.url} shows", window.look()))
+    return report

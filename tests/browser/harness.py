@@ -104,6 +104,16 @@ class Window:
         editor.fill(text)
         return editor
 
+    def look(self) -> str:
+        """All that can be read on the page now, and what went wrong in it."""
+        from playwright.sync_api import Error  # not installed everywhere
+
+        try:
+            text = self.page.locator("body").inner_text(timeout=5000)
+        except Error as error:
+            text = str(error)
+        return "\n".join([text, *self.mistakes])
+
     def find_barriers(self) -> list[str]:
         """What axe finds serious or worse on the page as it is now."""
         if not AXE.is_file():

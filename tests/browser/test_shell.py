@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import httpx2
+import pytest
 
 from tests.browser.harness import (
     ADMIN,
@@ -29,6 +30,32 @@ COOKIES = {
     "authCookieHandler": {"enabled": True},
     "authCookieRemover": {"enabled": True},
 }
+# Of pages that strangers are refused: what is there for an administrator alone.
+ADMINS_PAGES = {
+    "/data/posts": "Post 30",
+    "/ask/vault": "Write a first query for me",
+    "/apps/vault": "No findings",
+    "/access": "ada",
+    "/status": "Requests",
+}
+# What a stranger is refused comes in the moment in which the page shows that somebody is logged in.
+LATE_REFUSALS = """
+    const late = [], ask = window.fetch;
+    const tell = state => document.documentElement.dataset.refusals = state;
+    window.fetch = async (...question) => {
+        const answer = await ask(...question);
+        if (answer.status !== 401) return answer;
+        tell("held");
+        await new Promise(come => late.push(come));
+        tell("told");
+        return answer;
+    };
+    new MutationObserver(() => {
+        const buttons = [...document.querySelectorAll("button")];
+        const isIn = buttons.some(one => one.textContent === "Log out");
+        if (isIn) late.splice(0).forEach(come => come());
+    }).observe(document, {childList: true, subtree: true, characterData: true});
+"""
 
 
 def test_people_log_in_see_who_they_are_and_log_out(window: Window) -> None:
@@ -97,6 +124,33 @@ def test_an_expired_login_is_said_and_the_work_stays(window: Window) -> None:
     window.give_password(READER, PASSWORD)
     window.page.get_by_role("button", name="Log out").wait_for()
     assert editor.inner_text() == "{ posts { likes } }"
+
+
+@pytest.mark.parametrize(("path", "told"), ADMINS_PAGES.items())
+def test_a_late_refusal_of_what_a_stranger_asked_ends_no_login(
+    window: Window, path: str, told: str
+) -> None:
+    log_in_before_the_refusal(window, path, told)
+
+
+def test_a_late_refusal_of_what_a_stranger_asked_ends_no_login_by_cookie(
+    browser: Browser, mongo_client: Mongo, mongo_uri: str
+) -> None:
+    with placed(mongo_client, mongo_uri, COOKIES) as place, open_window(browser, place) as window:
+        log_in_before_the_refusal(window, *next(iter(ADMINS_PAGES.items())))
+
+
+def log_in_before_the_refusal(window: Window, path: str, told: str) -> None:
+    """Open a page as a stranger, and see it as an administrator in spite of the late answer."""
+    window.page.add_init_script(LATE_REFUSALS)
+    window.open(path)
+    window.page.locator("html[data-refusals=held]").wait_for()
+    window.log_in()
+    window.page.locator("html[data-refusals=told]").wait_for()
+
+    window.page.get_by_text(told).first.wait_for()
+    window.page.get_by_role("button", name="Log out").wait_for()
+    assert window.page.get_by_role("dialog").count() == 0
 
 
 def test_a_login_by_cookie_survives_a_reload_and_no_script_sees_it(

@@ -1,15 +1,23 @@
-"""F18: two instances share users, keys and the database, and the clock of one is ten minutes off.
+"""F18: clocks that differ, and one that jumps under a running server.
 
     make drill-clocks
 
-Needs `faketime` (Debian: faketime). A token of one is good at the other within its life and a few
-seconds by the clock of the one that looks at it; nothing falls over, and the difference is logged.
+Needs `faketime` (Debian: faketime). Two instances share users, keys and the database, and the clock
+of one is ten minutes off: a token of one is good at the other within its life and a few seconds by
+the clock of the one that looks at it; nothing falls over, and the difference is logged.
+
+Then the clock of a server jumps by an hour, and back: what it measures itself (random tokens, and
+every wait) goes on as if nothing had been, what others read by the date (JWT) goes by the date.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -21,6 +29,20 @@ pytestmark = pytest.mark.timeout(120)
 
 USERS = [{"userid": "ada", "password": "secret", "roles": ["user"]}]
 MINUTES_OFF = 10
+JUMPS = ("+3600s", "-3600s", "+0s")
+KNOWN = {
+    "fullAuthorizer__authentication_required": "true",
+    "fileRealmAuthenticator__enabled": "true",
+    "fileRealmAuthenticator__users": json.dumps(USERS),
+    "basicAuthMechanism__enabled": "true",
+    "basicAuthMechanism__authenticator": "fileRealmAuthenticator",
+    "logging__format": "json",
+}
+SIGNED = {
+    "rndTokenManager__enabled": "false",
+    "jwtTokenManager__enabled": "true",
+    "jwtTokenManager__key": "a key that both of the instances have",
+}
 
 
 def log_in(server: DrillServer, password: str, path: str = "/roles/ada") -> tuple[int, str]:
@@ -53,16 +75,9 @@ def test_f18_clocks_that_differ(
     require("faketime")
     options = {
         "mclient__connection_string": mongo_uri,
-        "fullAuthorizer__authentication_required": "true",
-        "fileRealmAuthenticator__enabled": "true",
-        "fileRealmAuthenticator__users": json.dumps(USERS),
-        "basicAuthMechanism__enabled": "true",
-        "basicAuthMechanism__authenticator": "fileRealmAuthenticator",
-        "rndTokenManager__enabled": "false",
-        "jwtTokenManager__enabled": "true",
-        "jwtTokenManager__key": "a key that both of the instances have",
+        **KNOWN,
+        **SIGNED,
         "jwtTokenManager__ttl": str(ttl),
-        "logging__format": "json",
     }
     off = ("env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "faketime", "-f", f"{minutes:+}m")
     places = [tmp_path / name for name in ("right", "wrong")]
@@ -84,3 +99,66 @@ def test_f18_clocks_that_differ(
     print(
         f"\nf18, {minutes:+} minutes, a life of {ttl}: {status}; the log says {seconds} s", end=""
     )
+
+
+@dataclass
+class Jumping:
+    """A server whose time of day can be set while it runs."""
+
+    server: DrillServer
+    offset: Path
+
+    def jump(self, by: str) -> None:
+        """Set the time of day, by seconds from now."""
+        self.offset.write_text(f"{by}\n")
+
+
+@contextmanager
+def jumping(mongo_uri: str, directory: Path, **options: str) -> Iterator[Jumping]:
+    """One that reads its offset from a file at every look at the clock."""
+    libraries = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    if not libraries:
+        pytest.skip("needs a library that is not installed: libfaketime")
+    offset = directory / "offset"
+    offset.write_text("+0s\n")
+    preloading = (
+        *("env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "FAKETIME_NO_CACHE=1"),
+        *(f"FAKETIME_TIMESTAMP_FILE={offset}", f"LD_PRELOAD={libraries[0]}"),
+    )
+    known = {"mclient__connection_string": mongo_uri, **KNOWN, **options}
+    with serving(directory, before=preloading, **known) as server:
+        yield Jumping(server, offset)
+
+
+def test_f18_a_random_token_lives_as_long_as_it_should_while_the_clock_jumps(
+    mongo_uri: str, tmp_path: Path
+) -> None:
+    with jumping(mongo_uri, tmp_path, rndTokenManager__ttl="1") as jumper:
+        _, token = log_in(jumper.server, "secret", "/tokens/ada")
+        begun = time.monotonic()
+        assert token
+        slowest = 0.0
+        for jump in JUMPS:
+            jumper.jump(jump)
+            for _ in range(20):
+                asked = time.monotonic()
+                assert log_in(jumper.server, token)[0] == 200, jump
+                assert log_in(jumper.server, "secret")[0] == 200, jump
+                slowest = max(slowest, time.monotonic() - asked)
+        jumper.jump("-3600s")  # the token would have another hour by the time of day
+        time.sleep(max(61 - (time.monotonic() - begun), 0))
+        assert log_in(jumper.server, token)[0] == 401
+    print(f"\nf18, jumps of an hour: the slowest two answers took {slowest:.2f} s", end="")
+
+
+def test_f18_a_signed_token_goes_by_the_date(mongo_uri: str, tmp_path: Path) -> None:
+    with jumping(mongo_uri, tmp_path, **SIGNED, jwtTokenManager__ttl="15") as jumper:
+        _, token = log_in(jumper.server, "secret", "/tokens/ada")
+        assert token
+        seen = []
+        for jump in JUMPS:
+            jumper.jump(jump)
+            seen.append(log_in(jumper.server, token)[0])
+            assert log_in(jumper.server, "secret")[0] == 200, jump
+        # An hour later it has ended, an hour earlier it is from the future.
+        assert seen == [401, 401, 200]

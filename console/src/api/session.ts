@@ -47,12 +47,21 @@ let lastTouch = 0;
 
 /** Send a request as the caller; the answer whatever its status, `ApiError` only when there is none. */
 export async function send(path: string, request: Request = {}): Promise<Response> {
+  const { login } = sessionState.value;
   const response = await sendAs(path, request, authorization);
-  const login = sessionState.value.login;
-  if (response.status === 401 && login !== null) expire();
-  else if (login?.way === "token") takeToken(login.name, response);
-  else if (login !== null && response.ok && !response.headers.has(validUntil)) await confirmLogin(login);
+  if (login !== null && isStill(login)) await hearOf(login, response);
   return response;
+}
+
+/** An answer can come late: it tells of the login that asked, never of one that has begun since. */
+function isStill(login: Login): boolean {
+  return sessionState.value.login === login;
+}
+
+async function hearOf(login: Login, response: Response): Promise<void> {
+  if (response.status === 401) expire();
+  else if (login.way === "token") takeToken(login.name, response);
+  else if (response.ok && !response.headers.has(validUntil)) await confirmLogin(login);
 }
 
 /** Send a request; an answer that is no success is thrown as `ApiError`. */
@@ -155,8 +164,8 @@ function begin(login: Login, response: Response): void {
 }
 
 /** Who comes with a cookie that has ended is a stranger, whom rules may admit: nothing but the answer tells. */
-async function confirmLogin({ name }: Login): Promise<void> {
-  if (!(await isKnownByCookie(name)) && sessionState.value.login?.name === name) expire();
+async function confirmLogin(login: Login): Promise<void> {
+  if (!(await isKnownByCookie(login.name)) && isStill(login)) expire();
 }
 
 function expire(): void {
@@ -193,7 +202,7 @@ async function renew(): Promise<void> {
   const query = login.way === "cookie" ? "?set-auth-cookie&renew-auth-token" : "";
   try {
     const response = await send(pathOf("roles", login.name) + query);
-    if (response.ok) planRenewal(response);
+    if (response.ok && isStill(login)) planRenewal(response);
   } catch {
     // No connection: the next request says so.
   }
