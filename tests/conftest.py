@@ -91,14 +91,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Tests that start a server, a database or another process are not among the fast ones.
 
     They are marked before tests are chosen by their marks. When all are in their order, the longest
-    ones come first: at the end no worker waits for another.
+    ones come first: at the end no worker waits for another. Those in a browser stay together, and
+    share it.
     """
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if _OF_A_DATABASE in fixtures or _SLOW & set(item.path.parts):
             item.add_marker("server")
     yield
-    items.sort(key=lambda item: not _SLOW & set(item.path.parts))
+    items.sort(
+        key=lambda item: (not _SLOW & set(item.path.parts), "browser" not in item.path.parts)
+    )
 
 
 class _TellingReports:

@@ -1,4 +1,4 @@
-"""Fixtures of the tests in a browser: one browser and one server for each module."""
+"""Fixtures of the tests in a browser: one browser for all of them, one server for each module."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser(preloaded: None) -> Iterator[Browser]:
-    """A browser of the module; there is none where the machine has none."""
+    """The browser; there is none where the machine has none."""
     with launched() as one:
         yield one
 

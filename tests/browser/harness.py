@@ -15,6 +15,7 @@ from uuid import uuid4
 import pytest
 
 from docgraph.console.site import STATIC
+from tests.databases import drop
 from tests.http.harness import Document, Mongo, build_definition, flatten, merge
 from tests.http.realms import hashed
 from tests.process.commands import ROOT, start
@@ -175,6 +176,7 @@ def placed(mongo: Mongo, uri: str, *settings: Mapping[str, Any]) -> Iterator[Pla
         "dbRealmAuthenticator": {
             "users-db": db,
             "bcrypt-hashed-password": True,
+            "bcrypt-complexity": 4,
             "create-user": False,
         },
         "mongo": {"mongo-mounts": [{"what": f"/{db}", "where": "/"}]},
@@ -190,7 +192,7 @@ def placed(mongo: Mongo, uri: str, *settings: Mapping[str, Any]) -> Iterator[Pla
     finally:
         process.terminate()
         process.communicate()
-        mongo.drop_database(db)
+        drop(mongo, db)
 
 
 def _fill(place: Place) -> None:

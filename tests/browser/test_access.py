@@ -198,7 +198,7 @@ def test_a_rule_outlives_a_lost_connection_and_does_not_run_over_another(window:
     page.get_by_role("link", name="shared").click()
     rule = page.get_by_role("region", name="Rule", exact=True)
     window.write("Predicate", "path('/mine')")
-    rule.get_by_text("not saved").wait_for()
+    rule.get_by_text("not saved", exact=True).wait_for()
     page.context.set_offline(True)
     rule.get_by_role("button", name="Save", exact=True).click()
     rule.get_by_text("The server does not answer.").wait_for()
@@ -212,7 +212,7 @@ def test_a_rule_outlives_a_lost_connection_and_does_not_run_over_another(window:
     assert rules.find_one({"_id": "shared"})["predicate"] == "path('/theirs')"
     rule.get_by_role("button", name="Keep mine").click()
     rule.get_by_role("button", name="Save", exact=True).click()
-    rule.get_by_text("not saved").wait_for(state="detached")
+    rule.get_by_text("not saved", exact=True).wait_for(state="detached")
     assert rules.find_one({"_id": "shared"})["predicate"] == "path('/mine')"
 
 

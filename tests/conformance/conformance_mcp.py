@@ -17,6 +17,7 @@ from uuid import uuid4
 import pytest
 from pymongo import MongoClient
 
+from tests.databases import drop
 from tests.process.harness import Server, run_server
 from tests.programs import require
 
@@ -81,7 +82,7 @@ def server(
     }
     with run_server(settings) as one:
         yield one
-    mongo_client.drop_database(db)
+    drop(mongo_client, db)
 
 
 @pytest.mark.timeout(600)

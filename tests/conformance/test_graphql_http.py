@@ -15,6 +15,7 @@ from uuid import uuid4
 import pytest
 from pymongo import MongoClient
 
+from tests.databases import drop
 from tests.npm import install
 from tests.process.harness import run_server
 
@@ -68,7 +69,7 @@ def test_exactly_the_audits_that_the_specification_rules_out_fail(
                 check=True,
             )
     finally:
-        mongo_client.drop_database(db)
+        drop(mongo_client, db)
     outcomes = json.loads(done.stdout)
 
     failed = {id: one for id, one in outcomes.items() if one["status"] != "ok"}

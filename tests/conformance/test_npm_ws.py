@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 from pymongo import MongoClient
 
+from tests.databases import drop
 from tests.npm import install
 from tests.process.harness import run_server
 
@@ -47,7 +48,7 @@ def test_ws_of_npm_gets_events_and_is_told_of_the_shutdown(
                 closed = json.loads(client.stdout.readline())
                 assert client.wait(60) == 0
     finally:
-        mongo_client.drop_database(db)
+        drop(mongo_client, db)
     assert opened == {"kind": "open", "value": ""}
     assert {one["kind"] for one in told} == {"text"}
     assert [json.loads(one["value"])["fullDocument"]["n"] for one in told] == [0, 1, 2]

@@ -24,6 +24,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 
+from tests.databases import drop
 from tests.http.harness import Mongo
 from tests.process.test_serve import serving
 
@@ -100,8 +101,8 @@ def described(mongo: Mongo, uri: str, directory: Path) -> Iterator[tuple[str, di
         with serving(directory, *settings) as (_, address):
             yield address, fill(address)
     finally:
-        mongo.drop_database(db)
-        mongo.drop_database(f"{db}_apps")
+        drop(mongo, db)
+        drop(mongo, f"{db}_apps")
 
 
 def choose(paths: Mapping[str, int], seed: int) -> dict[str, Collection[str]]:

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import select
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from tests.programs import HANGS_SECONDS
 
 ROOT = Path(__file__).parents[2]
+_PYTHON = (sys.executable, "-m", "docgraph")
 _CAN_PRELOAD = hasattr(os, "pidfd_open") and hasattr(socket, "SOCK_SEQPACKET")
 
 
@@ -108,19 +110,55 @@ def start(
     """`docgraph` with these arguments; `files` is its limit of open files."""
     merged = {**os.environ, **(environment or {})}
     if not _CAN_PRELOAD:
-        return _start_new(arguments, cwd, files, merged)
-    order = {"arguments": arguments, "cwd": str(cwd), "files": files, "environment": merged}
+        limit = ["prlimit", f"--nofile={files}"] if files else []
+        return _start_new([*limit, *_PYTHON, *arguments], cwd, merged, [subprocess.PIPE] * 3)
     pipes = [os.pipe() for _ in range(3)]
     theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
     ours = [pipes[0][1], pipes[1][0], pipes[2][0]]
-    answers, answering = socket.socketpair()
+    order = {"arguments": arguments, "cwd": str(cwd), "files": files, "environment": merged}
     try:
-        _preloaded.order(order, [*theirs, answering.fileno()])
+        return _order({**order, "session": False}, theirs, ours)
     finally:
-        answering.close()
         for one in theirs:
             os.close(one)
-    with answers:
+
+
+@contextmanager
+def start_at_terminal(
+    *arguments: str, cwd: Path = ROOT, environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[int, Process]]:
+    """`docgraph` with these arguments at a terminal of its own: our end of it, and the process.
+
+    The process is told to end with the block, and its last words are read.
+    """
+    ours, theirs = pty.openpty()
+    merged = {**os.environ, **(environment or {})}
+    order = {"arguments": arguments, "cwd": str(cwd), "files": None, "environment": merged}
+    try:
+        if _CAN_PRELOAD:
+            own = [os.dup(ours) for _ in range(3)]
+            process = _order({**order, "session": True}, [theirs] * 3, own)
+        else:
+            process = _start_new([*_PYTHON, *arguments], cwd, merged, [theirs] * 3)
+    finally:
+        os.close(theirs)
+    try:
+        yield ours, process
+    finally:
+        process.terminate()
+        with suppress(OSError):  # the last process that had the terminal is gone
+            while os.read(ours, 4096):
+                pass  # a terminal that nobody reads would hold the process
+        process.wait(HANGS_SECONDS)
+        process.close()
+        os.close(ours)
+
+
+def _order(order: object, theirs: Sequence[int], ours: Sequence[int]) -> Process:
+    """Have a command started with these streams, of which we have the other ends."""
+    answers, answering = socket.socketpair()
+    with answers, answering:
+        _preloaded.order(order, [*theirs, answering.fileno()])
         reader = answers.makefile()
     pid = int(reader.readline())
     streams = [open(fd, mode) for fd, mode in zip(ours, ("w", "r", "r"), strict=True)]  # noqa: SIM115
@@ -177,17 +215,27 @@ _preloaded = _Preloaded()
 start_preloaded, stop_preloaded = _preloaded.start, _preloaded.stop
 
 
+class _New(subprocess.Popen[str]):
+    """A new interpreter, where none can be preloaded."""
+
+    def close(self) -> None:
+        """Close our ends of its streams."""
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
+
+
 def _start_new(
-    arguments: Sequence[str], cwd: Path, files: int | None, environment: Mapping[str, str]
+    command: Sequence[str], cwd: Path, environment: Mapping[str, str], streams: Sequence[int]
 ) -> Process:
-    limit = ["prlimit", f"--nofile={files}"] if files else []
-    pipe = subprocess.PIPE
-    return subprocess.Popen(  # type: ignore[return-value]
-        [*limit, sys.executable, "-m", "docgraph", *arguments],
+    stdin, stdout, stderr = streams
+    return _New(  # type: ignore[return-value]
+        command,
         cwd=cwd,
         env=environment,
-        stdin=pipe,
-        stdout=pipe,
-        stderr=pipe,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
         text=True,
+        start_new_session=stdin != subprocess.PIPE,
     )

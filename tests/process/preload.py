@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import atexit
 import gc
+import importlib
 import json
 import os
+import pkgutil
 import resource
 import runpy
 import selectors
@@ -23,11 +25,28 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 _LARGEST_ORDER = 1 << 20
 _STREAMS = 3
+# Not imported before the commands are known: a server says where its processes count together
+# before it imports what counts, and few commands need the large libraries of agents and traces.
+_LEFT_OUT = (
+    "docgraph.__main__",
+    "docgraph.mcp.",
+    "docgraph.observe.meters",
+    "docgraph.observe.otel.",
+)
+# Those libraries, by the command or the section that needs them.
+_RARE = {
+    "mcp": ("docgraph.mcp.protocol", "docgraph.mcp.stdio", "docgraph.mcp.transport"),
+    "otel": (
+        "opentelemetry.exporter.otlp.proto.http.metric_exporter",
+        "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    ),
+}
 
 
 def main() -> None:
@@ -52,21 +71,21 @@ def _import_everything() -> None:
     import uvloop  # noqa: F401 - imported for the forks
     import zxcvbn  # noqa: F401 - likewise
 
-    import docgraph.cli.access
-    import docgraph.cli.acl
-    import docgraph.cli.acl.rules
-    import docgraph.cli.apps
-    import docgraph.cli.apps.definitions
-    import docgraph.cli.config
-    import docgraph.cli.demo
-    import docgraph.cli.explain
-    import docgraph.cli.parts
-    import docgraph.cli.serve
-    import docgraph.cli.users
-    import docgraph.cli.workbench
-    import docgraph.server.process.host
-    import docgraph.server.process.run
-    import docgraph.server.process.workers  # noqa: F401 - imported for the forks
+    import docgraph
+
+    for module in pkgutil.walk_packages(docgraph.__path__, "docgraph."):
+        if not module.name.startswith(_LEFT_OUT):
+            importlib.import_module(module.name)
+
+
+def _import_rare(arguments: Sequence[str]) -> None:
+    """What such a command imports, once, before the first of them is forked."""
+    words = {word for one in arguments for word in one.split("/")}
+    for word in _RARE.keys() & words:
+        for name in _RARE.pop(word):
+            importlib.import_module(name)
+        gc.collect()
+        gc.freeze()
 
 
 def _read_sections() -> None:
@@ -92,6 +111,8 @@ def _serve(orders: socket.socket) -> dict[str, Any] | None:
                 if not text:
                     return None
                 streams, answer = descriptors[:_STREAMS], socket.socket(fileno=descriptors[-1])
+                order = json.loads(text)
+                _import_rare(order["arguments"])
                 pid = os.fork()
                 if pid == 0:
                     answer.close()
@@ -99,7 +120,7 @@ def _serve(orders: socket.socket) -> dict[str, Any] | None:
                     for fd, (_, other) in answers.items():
                         os.close(fd)
                         other.close()
-                    return {**json.loads(text), "streams": streams}
+                    return {**order, "streams": streams}
                 for one in streams:
                     os.close(one)
                 process = os.pidfd_open(pid)
@@ -121,6 +142,8 @@ def _report_exit(process: int, pid: int, answer: socket.socket) -> None:
 
 def _become(order: dict[str, Any]) -> None:
     """Be the ordered command from here on, to its end."""
+    if order["session"]:
+        os.setsid()
     for number, stream in enumerate(order["streams"]):
         os.dup2(stream, number)
         os.close(stream)

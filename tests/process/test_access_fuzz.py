@@ -14,6 +14,7 @@ import pytest
 from pymongo import MongoClient
 
 from docgraph.cli.demo.data import build_blog
+from tests.databases import drop
 from tests.guarded_mongo import GuardedMongo
 from tests.process import commands
 from tests.process.harness import ROOT, eventually
@@ -155,7 +156,7 @@ def staff(
     (directory / "plugins" / "chatty.py").write_text(PLUGIN + STRAY.replace("DATABASE", name))
     more = {"/mcp/enabled": True, "/core/plugins-directory": str(directory / "plugins")}
     yield Staff(db, build_options(directory, mongo_uri, name, **more))
-    mongo_client.drop_database(name)
+    drop(mongo_client, name)
 
 
 def build_options(directory: Path, uri: str, db: str, **more: Any) -> list[str]:
@@ -238,7 +239,7 @@ def test_a_connection_that_may_not_make_databases_is_told_so(
             uri = guarded_mongo.render_uri(user, "secret")
             done = fuzz("staff", "--anonymous", *build_options(tmp_path, uri, database))
     finally:
-        guarded_mongo.admin.drop_database(database)
+        drop(guarded_mongo.admin, database)
 
     assert done.code == 2
     assert "may not make the scratch database docgraph_fuzz_" in done.stderr

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
+from tests.databases import drop
 from tests.guarded_mongo import GuardedMongo
 from tests.process.commands import run
 
@@ -140,8 +141,8 @@ def test_collections_that_may_not_be_read_are_named_and_the_others_looked_at(
             done = commands.run("advise", "--json", code=1)
     finally:
         admin.command("dropRole", "looker")
-        guarded_mongo.admin.drop_database(database)
-        guarded_mongo.admin.drop_database(own)
+        drop(guarded_mongo.admin, database)
+        drop(guarded_mongo.admin, own)
 
     findings = json.loads(done.stdout)["findings"]
     denied = [one for one in findings if one["kind"] == "not-looked-at"]

@@ -102,7 +102,7 @@ def test_a_write_is_served_by_every_worker_at_its_next_request(
     """Decisions 2 and 44."""
     with run_server(settings, workers=workers) as server, ExitStack() as stack:
         wires = reach_workers(stack, server, workers)
-        for round in range(5):
+        for round in range(3):
             writer = wires[round % workers]
             field = f"field{round}"
             steps: list[tuple[str, str, Any, list[tuple[str, str, int]]]] = [

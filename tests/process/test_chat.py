@@ -19,43 +19,14 @@ from wsproto.events import AcceptConnection, CloseConnection, Event, Request, Te
 
 from docgraph.rest.bodies.properties import check_properties
 from docgraph.store import Policy
-from tests.process.chat import EXAMPLE, PASSWORDS, run_chat
+from tests.process.chat import EXAMPLE, PASSWORDS, PATIENCE, Speaker, run_chat
 from tests.process.harness import eventually
 
 STREAM = "/messages/_streams/new?event-ids=true"
-PATIENCE = 60
 
 
-class Person:
-    """Somebody with a browser: a cookie, and requests as the page makes them."""
-
-    def __init__(self, url: str, name: str) -> None:
-        self.address = urlsplit(url).netloc
-        self.headers = {"Origin": url, "Sec-Fetch-Site": "same-origin"}
-        credentials = b64encode(f"{name}:{PASSWORDS[name]}".encode()).decode()
-        answer = self.ask(
-            "GET", f"/roles/{name}?set-auth-cookie", Authorization=f"Basic {credentials}"
-        )
-        self.headers["Cookie"] = answer["cookie"].partition(";")[0]
-
-    def ask(
-        self, method: str, path: str, body: object = None, *, expect: int = 200, **headers: str
-    ) -> Any:
-        fields = {**self.headers, **headers}
-        content = None
-        if body is not None:
-            content, fields["Content-Type"] = json.dumps(body), "application/json"
-        with closing(HTTPConnection(self.address, timeout=PATIENCE)) as connection:
-            connection.request(method, path, content, fields)
-            answer = connection.getresponse()
-            text = answer.read()
-        assert answer.status == expect, text
-        if "Set-Cookie" in answer.headers:
-            return {"cookie": answer.headers["Set-Cookie"]}
-        return json.loads(text) if text else None
-
-    def say(self, text: str) -> None:
-        self.ask("POST", "/messages", {"text": text}, expect=201)
+class Person(Speaker):
+    """Somebody with a browser who also listens."""
 
     @contextmanager
     def listen(self, by: str, after: str = "") -> Iterator[Any]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +17,8 @@ from pymongo import MongoClient
 
 from docgraph.cli.demo.data import AUTHORS, COMMENTS, POSTS
 from docgraph.embedded.mongo import EmbeddedMongo
-from tests.process.commands import run
-from tests.process.harness import ROOT, eventually
+from tests.process.commands import Process, run, start
+from tests.process.harness import eventually
 from tests.programs import require
 
 
@@ -28,7 +26,7 @@ from tests.programs import require
 class Demo:
     """A running demo."""
 
-    process: subprocess.Popen[str]
+    process: Process
     url: str
     notices: list[str] = field(default_factory=list)
 
@@ -43,23 +41,8 @@ class Demo:
 
 @contextmanager
 def run_demo(directory: Path) -> Iterator[Demo]:
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "docgraph",
-            "demo",
-            f"--set=/core/data-directory={directory}",
-            "--set=/http-listener/port=0",
-        ],
-        cwd=directory.parent,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
+    settings = (f"/core/data-directory={directory}", "/http-listener/port=0")
+    process = start("demo", *(f"--set={one}" for one in settings), cwd=directory.parent)
     demo = Demo(process, "")
     reader = threading.Thread(target=demo.notices.extend, args=(process.stderr,), daemon=True)
     reader.start()
@@ -72,8 +55,7 @@ def run_demo(directory: Path) -> Iterator[Demo]:
         process.send_signal(signal.SIGINT)
         process.wait(60)
         reader.join()
-        process.stdout.close()
-        process.stderr.close()
+        process.close()
 
 
 def paste(command: str) -> Any:

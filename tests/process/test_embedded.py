@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,8 @@ import pytest
 from blockbuster import BlockingError
 from pymongo import MongoClient
 
-from docgraph.embedded.binary import build_command, find_binary
+from docgraph.embedded.binary import find_binary
 from docgraph.embedded.keeper import Keeper
-from docgraph.embedded.libraries import build_environment
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 from docgraph.embedded.node import Node
 from docgraph.embedded.process import await_end
@@ -51,6 +50,16 @@ starter.start()
 starter.join()
 {ANNOUNCE}"""
 WAIT = "sys.stdin.read()\n"
+# A worker is forked, and stops what it takes for its own.
+FORK = """\
+import os, warnings
+warnings.simplefilter("ignore")
+if not (worker := os.fork()):
+    mongo.stop()
+    sys.exit(0)
+os.waitpid(worker, 0)
+print("running" if mongo.is_running else "gone", flush=True)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -74,20 +83,55 @@ def ended(mongo: EmbeddedMongo) -> Iterator[EmbeddedMongo]:
         mongo.stop()
 
 
+@dataclass(frozen=True)
+class Past:
+    """What is known of a run that was stopped; its directory is to be copied."""
+
+    directory: Path
+    uri: str
+    port: int
+    pid: int
+    said: list[str]
+
+
 @pytest.fixture(scope="module")
-def past(tmp_path_factory: pytest.TempPathFactory, options: MongodOptions) -> EmbeddedMongo:
-    """One that has run, with a document in its directory; to be copied."""
-    mongo = EmbeddedMongo(tmp_path_factory.mktemp("past"), options=options)
+def past(tmp_path_factory: pytest.TempPathFactory, options: MongodOptions) -> Past:
+    """One that has run, with a document in its directory."""
+    said: list[str] = []
+    directory = tmp_path_factory.mktemp("past")
+    mongo = EmbeddedMongo(directory, options=options, on_progress=said.append)
     with mongo as uri:
         insert(uri)
-    return mongo
+        assert mongo.pid is not None
+        known = Past(directory, uri, mongo.port, mongo.pid, list(said))
+    assert mongo.pid is None
+    return known
 
 
 @pytest.fixture
-def used(past: EmbeddedMongo, mongo: EmbeddedMongo) -> EmbeddedMongo:
+def used(past: Past, mongo: EmbeddedMongo) -> EmbeddedMongo:
     """One that has run before, with a document in its directory."""
     shutil.copytree(past.directory, mongo.directory)
     return mongo
+
+
+@dataclass(frozen=True)
+class Owned:
+    """A directory which another program owns whose mongod runs; tests only look at it."""
+
+    directory: Path
+    owner: int
+    pid: int
+    uri: str
+    said: str
+
+
+@pytest.fixture(scope="module")
+def owned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owned]:
+    """Its owner has had a forked worker, and says whether mongod runs on after the worker."""
+    directory = tmp_path_factory.mktemp("owned")
+    with owner_of(directory, START + FORK + WAIT) as (owner, pid, uri):
+        yield Owned(directory, owner.pid, pid, uri, owner.stdout.readline())
 
 
 def spawn(script: str, directory: Path) -> subprocess.Popen[str]:
@@ -139,9 +183,9 @@ def use_fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str) -> No
     monkeypatch.setenv("DOCGRAPH_MONGOD", str(write_fake(tmp_path / "mongod", script)))
 
 
-def insert(uri: str) -> None:
+def insert(uri: str, id: int = 1) -> None:
     with MongoClient[dict[str, Any]](uri) as client:
-        client.shop.things.replace_one({"_id": 1}, {}, upsert=True)
+        client.shop.things.replace_one({"_id": id}, {}, upsert=True)
 
 
 def count(uri: str) -> int:
@@ -160,25 +204,18 @@ def refusal(mongo: EmbeddedMongo) -> StartupError:
     return caught.value
 
 
-def test_data_and_port_are_kept(past: EmbeddedMongo, used: EmbeddedMongo) -> None:
+def test_data_and_port_are_kept(past: Past, used: EmbeddedMongo) -> None:
     """Decision 43: the port is kept with the data."""
     assert used.start() == past.uri
     assert count(used.uri) == 1
 
 
 def test_start_reports_what_it_does_and_stop_leaves_no_process_and_frees_the_directory(
-    tmp_path: Path, options: MongodOptions
+    past: Past,
 ) -> None:
-    said: list[str] = []
-    mongo = EmbeddedMongo(tmp_path, options=options, on_progress=said.append)
-    with mongo:
-        assert said == ["starting MongoDB"]
-        pid = mongo.pid
-        assert pid is not None
-
-    assert not is_alive(pid)
-    assert mongo.pid is None
-    assert EmbeddedMongo.find_running(tmp_path) is None
+    assert past.said == ["starting MongoDB"]
+    assert not is_alive(past.pid)
+    assert EmbeddedMongo.find_running(past.directory) is None
 
 
 def test_change_streams_work_over_the_connection_string(mongo_uri: str, database: str) -> None:
@@ -192,26 +229,22 @@ def test_change_streams_work_over_the_connection_string(mongo_uri: str, database
         assert next(stream)["documentKey"] == {"_id": 7}
 
 
-def test_mongod_that_died_can_be_started_again(mongo: EmbeddedMongo) -> None:
-    insert(mongo.start())
-    kill(mongo)
-    assert not mongo.is_running
-
-    assert count(mongo.start()) == 1
-
-
 def test_running_mongod_is_found_by_other_commands_and_its_directory_refused(
-    tmp_path: Path,
+    owned: Owned,
 ) -> None:
     """Decision 43: other commands find it through that directory."""
-    with owner_of(tmp_path) as (owner, pid, uri):
-        assert EmbeddedMongo.find_running(tmp_path) == uri
+    assert EmbeddedMongo.find_running(owned.directory) == owned.uri
 
-        error = refusal(EmbeddedMongo(tmp_path))
+    error = refusal(EmbeddedMongo(owned.directory))
 
-        assert error.message == f"data directory {tmp_path} in use by process {owner.pid}"
-        assert is_alive(pid)
-        assert EmbeddedMongo.find_running(tmp_path) == uri
+    assert error.message == f"data directory {owned.directory} in use by process {owned.owner}"
+    assert is_alive(owned.pid)
+    assert EmbeddedMongo.find_running(owned.directory) == owned.uri
+
+
+def test_forked_worker_does_not_stop_the_mongod_of_its_parent(owned: Owned) -> None:
+    assert owned.said == "running\n"
+    assert EmbeddedMongo.find_running(owned.directory) == owned.uri
 
 
 def test_nothing_is_found_where_nothing_runs(tmp_path: Path) -> None:
@@ -219,36 +252,19 @@ def test_nothing_is_found_where_nothing_runs(tmp_path: Path) -> None:
     assert EmbeddedMongo.find_running(tmp_path / "missing") is None
 
 
-def test_directory_of_a_foreign_mongod_is_refused(used: EmbeddedMongo) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    data = used.directory / "db"
-    elsewhere = used.directory.parent / "foreign.log"
-    command = build_command(find_binary(), data, elsewhere, port, MongodOptions())
-    links = used.directory / "lib"  # there if mongod could not start without
-    environment = build_environment(links) if links.exists() else None
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as foreign:
-        try:
-            wait_for_text(elsewhere, "Waiting for connections")
+def test_directory_of_a_foreign_mongod_is_refused(owned: Owned, mongo: EmbeddedMongo) -> None:
+    """Not ours by its command line, which names another path to the same files."""
+    mongo.directory.mkdir()
+    (mongo.directory / "db").symlink_to(owned.directory / "db")
 
-            error = refusal(used)
+    error = refusal(mongo)
 
-            assert f"in use by process {foreign.pid}, a mongod" in error.message
-        finally:
-            foreign.kill()
-
-
-def wait_for_text(path: Path, text: str) -> None:
-    with subprocess.Popen(["tail", "-F", str(path)], stdout=-1, stderr=-3, text=True) as tail:
-        assert tail.stdout is not None
-        for line in tail.stdout:
-            if text in line:
-                break
-        tail.kill()
+    assert f"in use by process {owned.pid}, a mongod" in error.message
+    assert is_alive(owned.pid)
 
 
 @pytest.mark.parametrize("deadly", [signal.SIGKILL, signal.SIGTERM])
-def test_mongod_ends_cleanly_when_its_owner_dies(
+def test_mongod_ends_cleanly_by_itself_when_its_owner_dies(
     deadly: signal.Signals, used: EmbeddedMongo
 ) -> None:
     with owner_of(used.directory) as (owner, pid, uri):
@@ -260,15 +276,26 @@ def test_mongod_ends_cleanly_when_its_owner_dies(
     assert last["attr"] == {"exitCode": 0}
 
 
-def test_start_at_once_after_the_owner_was_killed(tmp_path: Path, options: MongodOptions) -> None:
+def test_start_at_once_after_the_owner_was_ended_waits_for_a_clean_end(
+    tmp_path: Path, options: MongodOptions
+) -> None:
     with owner_of(tmp_path) as (owner, pid, uri):
         insert(uri)
-        owner.kill()
+        owner.terminate()
         owner.wait()
 
         with ended(EmbeddedMongo(tmp_path, options=options)) as again:
             assert count(again.start()) == 1
             assert not is_alive(pid)
+
+    assert read_exits(tmp_path) == [0]
+
+
+def read_exits(directory: Path) -> list[int]:
+    """The exit codes that the log tells of."""
+    lines = (directory / "mongod.log").read_text().splitlines()
+    entries = [json.loads(line) for line in lines if line]
+    return [one["attr"]["exitCode"] for one in entries if list(one.get("attr", ())) == ["exitCode"]]
 
 
 def test_orphan_is_stopped_by_the_next_start(tmp_path: Path, options: MongodOptions) -> None:
@@ -306,21 +333,6 @@ def test_mongod_is_stopped_at_exit_without_being_asked(tmp_path: Path) -> None:
         assert not is_alive(pid)
 
 
-def test_forked_worker_does_not_stop_the_mongod_of_its_parent(tmp_path: Path) -> None:
-    script = """\
-import os, warnings
-warnings.simplefilter("ignore")
-if not (worker := os.fork()):
-    mongo.stop()
-    sys.exit(0)
-os.waitpid(worker, 0)
-print("running" if mongo.is_running else "gone", flush=True)
-"""
-    with owner_of(tmp_path, START + script + WAIT) as (owner, _, uri):
-        assert owner.stdout.readline() == "running\n"
-        assert EmbeddedMongo.find_running(tmp_path) == uri
-
-
 @contextmanager
 def stranger_on(port: int) -> Iterator[None]:
     """Another program on that port, which hangs up on everybody who does not speak its language."""
@@ -345,14 +357,19 @@ def stranger_on(port: int) -> Iterator[None]:
         thread.join()
 
 
-def test_taken_port_moves_the_set_to_another(past: EmbeddedMongo, used: EmbeddedMongo) -> None:
+def test_taken_port_moves_the_set_to_another_where_it_starts_again_when_it_died(
+    past: Past, used: EmbeddedMongo
+) -> None:
     with stranger_on(past.port):
         assert count(used.start()) == 1
         new = used.port
+        insert(used.uri, 2)
         kill(used)
+        assert not used.is_running
 
     assert new != past.port
     assert used.start().startswith(f"mongodb://127.0.0.1:{new}/")
+    assert count(used.uri) == 2
 
 
 def test_port_lost_in_the_last_moment_is_replaced(

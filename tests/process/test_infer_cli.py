@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
+from tests.databases import drop
 from tests.guarded_mongo import GuardedMongo
 from tests.process.commands import run
 
@@ -153,7 +154,7 @@ def test_a_database_that_may_not_be_sampled_has_a_clear_result(
             partly = commands.run("infer", "--db", database)
     finally:
         admin.command("dropRole", "looker")
-        guarded_mongo.admin.drop_database(database)
+        drop(guarded_mongo.admin, database)
 
     left_out = "things: left out, it cannot be sampled: docgraph lacks a right at the database"
     assert left_out in refused.stderr

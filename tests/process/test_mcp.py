@@ -9,13 +9,12 @@ from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import httpx2
 import pytest
 from pymongo import MongoClient
 
-from tests.process.commands import ROOT, run
+from tests.process.commands import ROOT, run, start
 from tests.process.harness import Server, run_server
 from tests.programs import run_program
 
@@ -39,21 +38,19 @@ PASSWORD = "correct horse battery"
 
 
 @pytest.fixture
-def db(mongo_client: Mongo) -> Iterator[str]:
-    name = f"test_{uuid4().hex[:16]}"
-    database = mongo_client[name]
-    mapping = {"Query": {"posts": {"db": name, "collection": "posts"}}}
-    database["gql-apps"].insert_one({**BLOG, "mappings": mapping})
-    database["posts"].insert_one({"title": "Hello", "secret": "treasure"})
-    database["acl"].insert_many(RULES)
-    database["users"].insert_many(
+def db(mongo_client: Mongo, database: str) -> str:
+    own = mongo_client[database]
+    mapping = {"Query": {"posts": {"db": database, "collection": "posts"}}}
+    own["gql-apps"].insert_one({**BLOG, "mappings": mapping})
+    own["posts"].insert_one({"title": "Hello", "secret": "treasure"})
+    own["acl"].insert_many(RULES)
+    own["users"].insert_many(
         [
             {"_id": "rita", "password": PASSWORD, "roles": ["reader"]},
             {"_id": "stan", "password": PASSWORD, "roles": ["stranger"]},
         ]
     )
-    yield name
-    mongo_client.drop_database(name)
+    return database
 
 
 def settings(uri: str, db: str) -> dict[str, Any]:
@@ -99,15 +96,22 @@ def test_a_local_agent_acts_as_the_named_user(mongo_uri: str, db: str) -> None:
     asyncio.run(session())
 
 
+@pytest.mark.usefixtures("preloaded")
 def test_a_local_agent_of_a_user_without_the_right_is_refused(mongo_uri: str, db: str) -> None:
-    from mcp.shared.exceptions import MCPError
+    client = {"name": "test", "version": "1"}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    ]
+    with start("mcp", "--user", "stan", *options(mongo_uri, db)) as agent:
+        agent.stdin.write("".join(f"{json.dumps(one)}\n" for one in messages))
+        agent.stdin.flush()
+        replies = map(json.loads, agent.stdout)
+        answer = next(reply for reply in replies if reply.get("id") == 2)
 
-    async def session() -> None:
-        async with local_agent("stan", mongo_uri, db) as client:
-            with pytest.raises(MCPError, match="this user may not use /mcp"):
-                await client.list_tools()
-
-    asyncio.run(session())
+    assert "this user may not use /mcp" in answer["error"]["message"]
 
 
 @pytest.mark.usefixtures("preloaded")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
+from tests.databases import drop
 from tests.process.commands import ROOT
 from tests.process.harness import Server, eventually, request, run_server, start
 
@@ -56,7 +57,7 @@ def server(
     with run_server(settings) as one:
         yield one
     for name in ("shop", "docgraph"):
-        mongo_client.drop_database(name)
+        drop(mongo_client, name)
 
 
 def test_the_examples_of_the_page_are_served(server: Server) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.databases import drop
 from tests.guarded_mongo import GuardedMongo
 from tests.http.realms import hashed, render_basic
 from tests.process.commands import run
@@ -96,7 +97,7 @@ def test_the_doctor_finds_the_rights_that_an_app_needs(
             uri = guarded_mongo.render_uri(user, "secret")
             code, checks = examine(f"/mclient/connection-string={uri}", cwd=tmp_path)
     finally:
-        guarded_mongo.admin.drop_database("docgraph")
+        drop(guarded_mongo.admin, "docgraph")
 
     assert (code, checks["login"]["found"]) == (0, f"as '{user}' of admin")
     assert checks["rights"]["state"] == "advice"
@@ -125,7 +126,7 @@ def test_storing_an_app_tells_which_right_it_lacks(
             options = [f"--set={one}" for one in settings]
             done = run("apps", "apply", str(file), *options, cwd=tmp_path)
     finally:
-        guarded_mongo.admin.drop_database(database)
+        drop(guarded_mongo.admin, database)
 
     assert done.returncode == 0, done.stderr
     told = "docgraph lacks a right at the database: shop.items: find (the app app)"

@@ -14,6 +14,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 
+from tests.databases import drop
 from tests.http.harness import Mongo
 from tests.process.harness import eventually
 from tests.process.test_serve import serving
@@ -38,7 +39,7 @@ def address(
     directory: Path = tmp_path_factory.mktemp("server")
     with serving(directory, *settings) as (_, url):
         yield url
-    mongo_client.drop_database(db)
+    drop(mongo_client, db)
 
 
 @pytest.fixture

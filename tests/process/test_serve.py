@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
+from docgraph.embedded.node import PORTS
 from tests.process.commands import Process, start
 from tests.process.harness import eventually
 
@@ -59,17 +62,6 @@ def mongods(directory: Path) -> list[psutil.Process]:
     ]
 
 
-def test_one_line_on_stdout_then_a_clean_end(tmp_path: Path) -> None:
-    with serving(tmp_path) as (process, url):
-        assert ask(f"{url}/ping")[0] == 200
-        eventually(lambda: ask(f"{url}/health/db")[0] == 200)
-        process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate()
-    assert process.returncode == 0
-    assert output == ""
-    assert mongods(tmp_path) == []
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_frozen_database_does_not_keep_the_server_from_its_end(
     tmp_path: Path, workers: int
@@ -103,42 +95,59 @@ def test_a_server_that_is_stopped_before_it_is_ready_has_not_failed(
     assert (process.returncode, output, errors) == (0, "", "")
 
 
-def test_killed_and_started_again_it_starts_and_leaves_no_orphan(tmp_path: Path) -> None:
+def test_killed_and_started_again_it_says_one_line_ends_cleanly_and_leaves_no_orphan(
+    tmp_path: Path,
+) -> None:
     with serving(tmp_path) as (process, _):
         process.kill()
         process.wait()
     with serving(tmp_path) as (process, url):
+        assert ask(f"{url}/ping")[0] == 200
         eventually(lambda: ask(f"{url}/health/db")[0] == 200)
         assert len(mongods(tmp_path)) == 1
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate()
+    assert process.returncode == 0
+    assert output == ""  # after the line that says where it is
     assert mongods(tmp_path) == []
 
 
-def test_a_database_that_dies_is_500_until_it_is_back_by_itself(tmp_path: Path) -> None:
+def test_a_database_that_dies_is_500_until_it_is_back_by_itself_and_ctrl_c_ends_both(
+    tmp_path: Path,
+) -> None:
     """Decision 25, 45."""
     body = json.dumps({"query": "{ __typename }"}).encode()
-    with serving(tmp_path) as (_, url):
+    with serving(tmp_path) as (process, url):
         eventually(lambda: ask(f"{url}/graphql/nothing", body)[0] == 404)
         (mongod,) = mongods(tmp_path)
         mongod.kill()
         seen = set()
 
         def is_back() -> bool:
-            seen.add(ask(f"{url}/health/db")[0])
-            others = [one for one in mongods(tmp_path) if one.pid != mongod.pid]
-            return bool(others) and ask(f"{url}/health/db")[0] == 200
+            status = ask(f"{url}/health/db")[0]
+            seen.add(status)
+            return status == 200 and read_mongod_pid(tmp_path) != mongod.pid
 
         eventually(is_back)
         assert seen <= {200, 503, 504}
         assert ask(f"{url}/graphql/nothing", body)[0] == 404
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    assert mongods(tmp_path) == []
+
+
+def read_mongod_pid(directory: Path) -> int:
+    """The process that is remembered with the data."""
+    memory: dict[str, int] = json.loads((directory / "data/mongod.json").read_text())
+    return memory["pid"]
 
 
 def test_a_database_that_is_not_there_at_start_does_not_stop_the_server(tmp_path: Path) -> None:
     """Decision 45: bad configuration stops the start, an unreachable database does not."""
     small = MongodOptions(cache_gb=0.25, oplog_mb=64)
-    with EmbeddedMongo(tmp_path / "db", options=small) as address:
-        port = address.split(":")[2].split("/")[0]
+    port = find_port()
+    (tmp_path / "db").mkdir()
+    (tmp_path / "db/mongod.json").write_text(json.dumps({"port": port}))
     settings = f"/mclient/connection-string=mongodb://127.0.0.1:{port}/?directConnection=true"
     body = json.dumps({"query": "{ __typename }"}).encode()
     with serving(tmp_path, settings, "/mclient/server-selection-timeout-ms=500") as (_, url):
@@ -148,8 +157,16 @@ def test_a_database_that_is_not_there_at_start_does_not_stop_the_server(tmp_path
         assert status == 500
         assert json.loads(content)["errors"][0]["extensions"]["code"] == "database-unavailable"
         with EmbeddedMongo(tmp_path / "db", options=small) as again:
-            assert port in again
+            assert f":{port}/" in again
             eventually(lambda: ask(f"{url}/graphql/x", body)[0] == 404)
+
+
+def find_port() -> int:
+    """A free port, of those that the system gives to nobody by itself."""
+    while True:
+        port = random.choice(PORTS)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def test_metrics_of_two_workers_are_one_truth(tmp_path: Path) -> None:

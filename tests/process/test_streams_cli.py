@@ -14,6 +14,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 
+from tests.databases import drop
 from tests.http.harness import Mongo
 from tests.process.commands import Process, run, start
 from tests.process.harness import eventually
@@ -57,7 +58,7 @@ def server(
             yield process, address
 
     yield run_server
-    mongo_client.drop_database(db)
+    drop(mongo_client, db)
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from pymongo import MongoClient
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from tests.databases import drop
 from tests.process.harness import Server, Wire, eventually, request, run_server
 from tests.programs import require
 
@@ -44,7 +45,7 @@ def serving(mongo: Mongo, uri: str) -> Iterator[tuple[Server, Any]]:
             eventually(lambda: put(server, "/data/things", STREAMS).status == 200)
             yield server, mongo[db]["things"]
     finally:
-        mongo.drop_database(db)
+        drop(mongo, db)
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ import jwt
 import pytest
 from pymongo import MongoClient
 
+from tests.databases import drop
 from tests.process.harness import Response, Server, Wire, eventually, request, run_server
 
 KEY = "a key of more than thirty-two bytes for tests"
@@ -74,7 +75,7 @@ def users(mongo_client: MongoClient[dict[str, Any]]) -> Iterator[Users]:
     """In a database of this module."""
     database = f"test_{uuid4().hex[:16]}"
     yield Users(mongo_client[database]["users"])
-    mongo_client.drop_database(database)
+    drop(mongo_client, database)
 
 
 @pytest.fixture(scope="module", params=list(MANAGERS))

@@ -11,6 +11,7 @@ import bcrypt
 import pytest
 from bson import Binary, ObjectId
 
+from tests.databases import drop
 from tests.process.transfer import Commands, Mongo
 
 
@@ -31,7 +32,7 @@ def test_what_is_exported_comes_back_into_an_empty_database(commands: Commands) 
         [f"schemas of {commands.db}", "2"],
         [f"properties of {commands.db}", "1"],
     ]
-    commands.mongo.drop_database(commands.db)
+    drop(commands.mongo, commands.db)
 
     planned = commands.run("import", "--dry-run")
     assert {line.split("\t")[2:] == ["0", "0"] for line in planned.stdout.splitlines()[1:]} == {
@@ -91,7 +92,7 @@ def test_nothing_is_stored_when_a_part_could_not_work(commands: Commands) -> Non
     commands.export()
     rules = commands.directory / "rules.json"
     rules.write_text(rules.read_text().replace("path(", "pathh("))
-    commands.mongo.drop_database(commands.db)
+    drop(commands.mongo, commands.db)
 
     refused = commands.run("import", code=1)
 
@@ -105,7 +106,7 @@ def test_nothing_is_stored_when_users_are_wrong(commands: Commands) -> None:
     users = commands.directory / "users.json"
     (ann,) = json.loads(users.read_text())
     users.write_text(json.dumps([ann, ann, {"_id": "bob", "password": 5}]))
-    commands.mongo.drop_database(commands.db)
+    drop(commands.mongo, commands.db)
 
     refused = commands.run("import", code=1)
 
@@ -118,7 +119,7 @@ def test_nothing_is_stored_when_a_json_schema_is_none(commands: Commands) -> Non
     commands.export()
     schemas = commands.directory / f"schemas/{commands.db}.json"
     item, part = json.loads(schemas.read_text())
-    commands.mongo.drop_database(commands.db)
+    drop(commands.mongo, commands.db)
     nowhere = f"http://schema-store/{commands.db}/nowhere"
 
     for wrong, told in (({"type": 5}, "#/type"), ({"_$ref": nowhere}, "nowhere")):
@@ -136,7 +137,7 @@ def test_nothing_is_stored_when_another_app_is_served_at_an_address(commands: Co
     database = commands.mongo[commands.db]
     app = database["gql-apps"].find_one({"_id": "notes"})
     assert app is not None
-    commands.mongo.drop_database(commands.db)
+    drop(commands.mongo, commands.db)
     database["gql-apps"].insert_one({**app, **taken})
 
     for arguments in (("import", "--dry-run"), ("import",)):
@@ -170,7 +171,7 @@ def test_passwords_that_are_no_hashes_are_hashed_on_their_way_in(commands: Comma
     database = commands.mongo[commands.db]
     database["users"].update_one({"_id": "ann"}, {"$set": {"password": "plain enough"}})
     commands.export()
-    commands.mongo.drop_database(commands.db)
+    drop(commands.mongo, commands.db)
 
     commands.run("import", more=("--set=/dbRealmAuthenticator/bcrypt-complexity=4",))
 

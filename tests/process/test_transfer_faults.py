@@ -11,6 +11,7 @@ import pytest
 from bson import Binary, Code, Int64, ObjectId
 from bson.raw_bson import RawBSONDocument
 
+from tests.databases import drop
 from tests.process.transfer import Commands, Mongo
 
 EXPORTS = Path(__file__).parent / "exports"
@@ -79,7 +80,7 @@ def test_what_is_stored_wrongly_is_exported_and_named(commands: Commands) -> Non
     assert half == {"_id": "half", "schema": {"$numberInt": "5"}}
     assert (commands.directory / "apps/bad/schema.graphql").read_text() == "type Q"
 
-    commands.mongo.drop_database(commands.db)
+    drop(commands.mongo, commands.db)
     refused = commands.run("import", code=1).stderr
     for one in ("apps.json, half: error", "apps/bad: error", 'rule {"n":1}: ', "user eve: "):
         assert one in refused

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
-import sys
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ import bcrypt
 import pytest
 from pymongo import MongoClient
 
-from tests.process.commands import run
+from tests.process.commands import Process, run, start_at_terminal
 from tests.process.harness import Server, eventually, run_server
 
 Mongo = MongoClient[dict[str, Any]]
@@ -49,6 +47,10 @@ class Commands:
         assert done.returncode == code, (done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
         return done
+
+    def at_terminal(self, *arguments: str) -> AbstractContextManager[tuple[int, Process]]:
+        """A command at a terminal: our end of it, and the process."""
+        return start_at_terminal("users", *arguments, *self.options)
 
     @property
     def users(self) -> Any:
@@ -191,7 +193,7 @@ def test_without_the_realm_there_are_no_users(commands: Commands) -> None:
 
 
 def test_at_a_terminal_the_password_is_asked_for_twice_and_not_shown(commands: Commands) -> None:
-    with at_terminal(commands, "add", "ada") as (terminal, process):
+    with commands.at_terminal("add", "ada") as (terminal, process):
         seen = read_until(terminal, "Password: ")
         os.write(terminal, b"hidden one\n")
         seen += read_until(terminal, "Repeat for confirmation: ")
@@ -213,28 +215,10 @@ def test_at_a_terminal_nobody_types_a_password_in_vain(
     commands: Commands, command: str, user: str, told: str
 ) -> None:
     commands.run("add", "ada", typed="a longer secret")
-    with at_terminal(commands, command, user) as (terminal, process):
+    with commands.at_terminal(command, user) as (terminal, process):
         seen = read_until(terminal, told)
         assert process.wait(60) == 1
     assert "Password" not in seen
-
-
-@contextmanager
-def at_terminal(
-    commands: Commands, *arguments: str
-) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "docgraph", "users", *arguments, *commands.options]
-    process = subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
-    )
-    os.close(theirs)
-    try:
-        yield ours, process
-    finally:
-        os.close(ours)
-        process.kill()
-        process.wait(60)
 
 
 def read_until(fd: int, text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +60,7 @@ class Commands:
         return self.run("export", "--db", self.db, *arguments, code=code)
 
     def fill(self) -> None:
-        """One of everything."""
+        """One of everything, as docgraph stores it."""
         database = self.mongo[self.db]
         hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
         database["users"].insert_one({"_id": "ann", "password": hashed, "roles": ["reader"]})
@@ -77,9 +76,8 @@ class Commands:
         mapping = {"db": self.db, "collection": "notes", "find": {"n": {"$gt": 0}}}
         types = "type Query { notes: [Note] } type Note { n: Int }"
         app = {"_id": "notes", "schema": types, "mappings": {"Query": {"notes": mapping}}}
-        file = self.directory.with_suffix(".json")
-        file.write_text(json.dumps(app))
-        assert run("apps", "apply", str(file), *self.options).returncode == 0
+        stored = {**to_stored(app), "_etag": ObjectId(), "_uris": ["notes"]}
+        database["gql-apps"].insert_one(stored)
 
     @property
     def stored(self) -> Stored:
