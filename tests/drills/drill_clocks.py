@@ -23,12 +23,12 @@ from pathlib import Path
 import pytest
 
 from tests.drills.server import DrillServer, serving, wait_until
-from tests.programs import require
 
 pytestmark = pytest.mark.timeout(120)
 
 USERS = [{"userid": "ada", "password": "secret", "roles": ["user"]}]
 MINUTES_OFF = 10
+OFFSET = "offset"  # the name of the file
 JUMPS = ("+3600s", "-3600s", "+0s")
 KNOWN = {
     "fullAuthorizer__authentication_required": "true",
@@ -54,6 +54,21 @@ def log_in(server: DrillServer, password: str, path: str = "/roles/ada") -> tupl
     return status, token
 
 
+def set_clock(directory: Path, by: str) -> tuple[str, ...]:
+    """What makes a command read its offset from a file, at every look at the time of day.
+
+    The command `faketime` would stay as its parent, and a signal would end that alone.
+    """
+    libraries = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    if not libraries:
+        pytest.skip("needs a library that is not installed: libfaketime (Debian: faketime)")
+    (directory / OFFSET).write_text(f"{by}\n")
+    return (
+        *("env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "FAKETIME_NO_CACHE=1"),
+        *(f"FAKETIME_TIMESTAMP_FILE={directory / OFFSET}", f"LD_PRELOAD={libraries[0]}"),
+    )
+
+
 def find_differences(server: DrillServer) -> list[float]:
     """What its log says of the clocks."""
     lines = server.log.read_text().splitlines()
@@ -72,20 +87,18 @@ def find_differences(server: DrillServer) -> list[float]:
 def test_f18_clocks_that_differ(
     mongo_uri: str, tmp_path: Path, minutes: int, ttl: int, status: int
 ) -> None:
-    require("faketime")
     options = {
         "mclient__connection_string": mongo_uri,
         **KNOWN,
         **SIGNED,
         "jwtTokenManager__ttl": str(ttl),
     }
-    off = ("env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "faketime", "-f", f"{minutes:+}m")
     places = [tmp_path / name for name in ("right", "wrong")]
     for place in places:
         place.mkdir()
     with (
         serving(places[0], **options) as right,
-        serving(places[1], before=off, **options) as wrong,
+        serving(places[1], before=set_clock(tmp_path, f"{60 * minutes:+}s"), **options) as wrong,
     ):
         _, token = log_in(right, "secret", "/tokens/ada")
         assert token
@@ -115,19 +128,10 @@ class Jumping:
 
 @contextmanager
 def jumping(mongo_uri: str, directory: Path, **options: str) -> Iterator[Jumping]:
-    """One that reads its offset from a file at every look at the clock."""
-    libraries = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
-    if not libraries:
-        pytest.skip("needs a library that is not installed: libfaketime")
-    offset = directory / "offset"
-    offset.write_text("+0s\n")
-    preloading = (
-        *("env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "FAKETIME_NO_CACHE=1"),
-        *(f"FAKETIME_TIMESTAMP_FILE={offset}", f"LD_PRELOAD={libraries[0]}"),
-    )
+    """One whose clock is right at first."""
     known = {"mclient__connection_string": mongo_uri, **KNOWN, **options}
-    with serving(directory, before=preloading, **known) as server:
-        yield Jumping(server, offset)
+    with serving(directory, before=set_clock(directory, "+0s"), **known) as server:
+        yield Jumping(server, directory / OFFSET)
 
 
 def test_f18_a_random_token_lives_as_long_as_it_should_while_the_clock_jumps(
