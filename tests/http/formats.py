@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bson import json_util
+from pymongo.database import Database as _Database
 
 from docgraph.exchange import Write, WriteKind
 from tests.databases import drop
@@ -21,6 +22,7 @@ from tests.http.harness import Document, Mongo, Service, eventually
 from tests.http.realms import render_basic
 from tests.http.tokens import SIGNED
 
+Database = _Database[Document]
 DB = "stored_formats"
 FILES = Path(__file__).parent / "stored"
 OWN = (
@@ -71,33 +73,29 @@ RULE: Document = {
 
 
 @asynccontextmanager
-async def serving(mongo: Mongo, uri: str) -> AsyncIterator[Service]:
+async def serving(mongo: Mongo, uri: str, db: str = DB) -> AsyncIterator[Service]:
     """A server on the database as it is."""
-    async with guarded(mongo, uri, _SETTINGS, db=DB, drop=False) as service:
+    async with guarded(mongo, uri, _SETTINGS, db=db, drop=False) as service:
         yield service
 
 
-async def write_everything(mongo: Mongo, uri: str) -> dict[str, list[Document]]:
-    """Let this version store one of everything, and take it down."""
-    drop(mongo, DB)
-    try:
-        async with serving(mongo, uri) as service:
-            await _write(service)
-            await eventually(lambda: mongo[DB]["_appHistory"].count_documents({}) >= 2)
-            await eventually(lambda: _is_noted(mongo))
-            return {name: list(mongo[DB][name].find()) for name in OWN}
-    finally:
-        drop(mongo, DB)
+async def write_everything(mongo: Mongo, uri: str, db: str) -> dict[str, list[Document]]:
+    """Let this version store one of everything in a database that nobody else has."""
+    stored = mongo[db]
+    async with serving(mongo, uri, db) as service:
+        await _write(service, stored)
+        await eventually(lambda: stored["_appHistory"].count_documents({}) >= 2)
+        await eventually(lambda: _is_noted(stored))
+        return {name: list(stored[name].find()) for name in OWN}
 
 
-def _is_noted(mongo: Mongo) -> bool:
+def _is_noted(stored: Database) -> bool:
     """Whether the instance has said which version of the apps it serves."""
-    return bool((mongo[DB]["_versions"].find_one({"_id": "gql-apps"}) or {}).get("instances"))
+    return bool((stored["_versions"].find_one({"_id": "gql-apps"}) or {}).get("instances"))
 
 
-async def _write(service: Service) -> None:
+async def _write(service: Service, stored: Database) -> None:
     """Through the front door, wherever there is one."""
-    store = service.mongo[DB]
     hashed_by_us: Document = {"_id": "root", "password": PASSWORD, "roles": ["admin"]}
     await service.write("users", Write(WriteKind.INSERT, (hashed_by_us,)))
     requests = [
@@ -114,7 +112,7 @@ async def _write(service: Service) -> None:
     for method, path, body in requests:
         reply = await service.request(method, path, json=body, headers=ADMIN)
         assert reply.status in (200, 201, 204), (method, path, reply.text)
-    store["_revocations"].update_many({}, {"$set": {"until": _FAR}})  # else it goes by itself
+    stored["_revocations"].update_many({}, {"$set": {"until": _FAR}})  # else it goes by itself
 
 
 def put_back(mongo: Mongo, stored: Mapping[str, Sequence[Document]]) -> None:

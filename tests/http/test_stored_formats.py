@@ -145,9 +145,9 @@ async def test_versions_are_counted_on(service: Service) -> None:
 
 
 async def test_what_this_version_stores_is_on_file(
-    mongo_client: Mongo, mongo_uri: str, tmp_path: Path
+    mongo_client: Mongo, mongo_uri: str, database: str, tmp_path: Path
 ) -> None:
-    written = await write_everything(mongo_client, mongo_uri)
+    written = await write_everything(mongo_client, mongo_uri, database)
     fresh = tmp_path / f"{__version__}.json"
     fresh.write_text(render(written))
     assert __version__ in VERSIONS, f"copy {fresh} to {FILES}"
