@@ -424,7 +424,6 @@ async def test_fields_come_in_the_order_of_the_query(service: Service) -> None:
 
 
 async def test_a_missing_collection_and_database_are_empty(service: Service) -> None:
-    """Issue 3, bad input."""
     await service.define(
         "empty",
         "type Query { a: [Row] b: Row c: [Row] } type Row { x: Int }",

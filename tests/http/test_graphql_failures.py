@@ -160,7 +160,7 @@ async def test_without_a_limit_a_slow_command_is_waited_for(
 async def test_a_cancelled_request_stops_its_database_work(
     patient: Service, mongo_client: Mongo
 ) -> None:
-    """Issue 3: a client that disconnects. What the server does with it is in `tests/process`."""
+    """A client that disconnects. What the server does with it is in `tests/process`."""
     request = asyncio.create_task(patient.query("items", "{ others { name } }"))
     await eventually(lambda: operations(mongo_client, patient.db))
 

@@ -235,7 +235,7 @@ async def test_names_that_somebody_makes_up_do_not_push_users_out_of_the_cache(
 
 
 async def test_a_database_that_fails_is_500_and_never_401(open_: Open, mongo_client: Mongo) -> None:
-    """Issue 4: a database that is down is 500, never 401, never 200."""
+    """A database that is down is 500, never 401, never 200."""
     async with open_() as realm:
         assert await realm.login("ada", "secret") == 200
         with failing(mongo_client, "find", errorCode=8):

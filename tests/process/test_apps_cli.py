@@ -63,7 +63,7 @@ def save(directory: Path, name: str, content: Any) -> Path:
 def test_check_of_a_good_definition_is_silent_about_the_database(
     commands: Commands, tmp_path: Path
 ) -> None:
-    """Issue 3: validation without a server; no database is needed."""
+    """Validation without a server; no database is needed."""
     file = save(tmp_path, "good.json", definition("d", "good"))
     nowhere = Commands("mongodb://127.0.0.1:9/", "d", commands.mongo)
 
@@ -229,7 +229,7 @@ def test_a_database_that_is_away_is_one_clear_line(commands: Commands) -> None:
 
 
 def test_explain_prints_the_plan_and_its_commands(commands: Commands, tmp_path: Path) -> None:
-    """Issue 3, verbose: the same at the terminal."""
+    """What `verbose` tells, at the terminal."""
     documents = build_blog()
     for name in ("authors", "posts"):
         commands.mongo[commands.db][name].insert_many(documents[name])

@@ -180,7 +180,7 @@ def running_operations(mongo: Mongo, db: str) -> list[dict[str, Any]]:
 def test_a_client_that_leaves_stops_its_database_work(
     endless: dict[str, Any], mongo_client: Mongo, database: str
 ) -> None:
-    """Issue 3, drill F14: the operations of mongod are gone soon after."""
+    """The operations of mongod are gone soon after, as in drill F14."""
     body = json.dumps({"query": "{ a }"}).encode()
     with run_server(endless) as server:
         wires = [server.connect() for _ in range(5)]

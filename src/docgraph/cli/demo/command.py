@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib.resources import files
@@ -13,7 +14,7 @@ import click
 import orjson
 
 from docgraph.cli.options import configured, listening
-from docgraph.cli.terminal import notice, progress
+from docgraph.cli.terminal import make_printable, notice, progress
 from docgraph.config import Sources, Tree
 from docgraph.config.locate import locating
 from docgraph.exchange import (
@@ -44,6 +45,7 @@ INDEXES: dict[str, tuple[dict[str, int], ...]] = {
     "comments": ({"postId": 1},),
 }
 _CONNECTION = "/mclient/connection-string"
+_DIRECTORY = "/core/data-directory"
 _SECONDS = 60
 
 
@@ -71,7 +73,7 @@ def demo(sources: Sources) -> None:
     directory = Path(prepare(tree).config.get(Core).data_directory)
 
     def on_ready(urls: Sequence[str], missing: str) -> None:
-        _greet(urls[0], directory)
+        _greet(urls[0], directory.resolve(), is_chosen=tree.is_set(_DIRECTORY))
         announce(urls, missing)
 
     def on_address(address: str) -> None:
@@ -147,8 +149,9 @@ def _read_definition() -> Document:
     return definition
 
 
-def _greet(url: str, directory: Path) -> None:
+def _greet(url: str, directory: Path, *, is_chosen: bool) -> None:
     body = orjson.dumps({"query": _QUERY}).decode()
+    where = make_printable(f" --data {shlex.quote(str(directory))}") if is_chosen else ""
     for line in (
         "",
         f"  docgraph is at {url} with a sample blog. Try this in another terminal:",
@@ -158,9 +161,9 @@ def _greet(url: str, directory: Path) -> None:
         "",
         f"  or open {url}/console/ask/blog in a browser.",
         "",
-        "  `docgraph apps show blog` prints the document that defines this API;",
-        "  `docgraph apps apply FILE` adds one of your own.",
-        f"  The data lies in {directory.resolve()} and stays there. Ctrl-C stops everything.",
+        f"  `docgraph apps show blog{where}` prints the document that defines this API;",
+        f"  `docgraph apps apply FILE{where}` adds one of your own.",
+        f"  The data lies in {directory} and stays there. Ctrl-C stops everything.",
         "",
     ):
         notice(line)
