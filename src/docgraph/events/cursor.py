@@ -69,7 +69,7 @@ class Cursor:
 
     @property
     def position(self) -> str:
-        """Up to here everything has been told."""
+        """Up to here everything has been told, or is noted and told at the next `flush`."""
         return read_token(self._position)
 
     async def wait_open(self) -> None:
