@@ -69,7 +69,7 @@ class Cursor:
 
     @property
     def position(self) -> str:
-        """Up to here everything has been told."""
+        """Up to here everything has been told, or is noted and told at the next `flush`."""
         return read_token(self._position)
 
     async def wait_open(self) -> None:
@@ -207,7 +207,12 @@ class Cursor:
 
     def _tell_untold(self) -> None:
         self._size = 0
-        for notice in self.log.tell():
+        try:
+            told = self.log.tell()
+        except Exception as error:  # a wave may be nobody's: those whom it missed would not learn
+            self.log.end(self.find_ending(error))
+            return
+        for notice in told:
             emit(StreamTold(len(self.log.readers), notice.find_lag()))
 
     async def _reopen(self) -> None:

@@ -103,7 +103,7 @@ class Log:
 
     def end(self, ending: Ending) -> None:
         """There will be no more; readers are told after what they have not read yet."""
-        self.ending = ending
+        self.ending = self.ending or ending
         for reader in list(self.readers):
             reader.wake()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.events.ending import GONE, TOO_SLOW, Ended, Ending
+from docgraph.events.ending import FAILED, GONE, TOO_SLOW, Ended, Ending
 from docgraph.events.log import Log, Reader
 from docgraph.events.notice import Notice
 from docgraph.exchange import NotifyWhen, Prepared
@@ -93,6 +93,16 @@ async def test_the_end_comes_after_what_is_left_to_read() -> None:
     with pytest.raises(Ended) as ended:
         await reader.read()
     assert ended.value.ending is GONE
+
+
+async def test_of_two_ends_the_first_is_told() -> None:
+    log = build_log()
+    reader = log.add_reader()
+    log.end(FAILED)
+    log.end(GONE)
+    with pytest.raises(Ended) as ended:
+        await reader.read()
+    assert ended.value.ending is FAILED
 
 
 async def test_a_reader_that_is_ended_reads_no_more() -> None:

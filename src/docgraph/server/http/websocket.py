@@ -104,7 +104,7 @@ class WebSocket(asyncio.Protocol):
 
     async def send(self, message: str | Prepared) -> None:
         """Send one text message, or several that are prepared."""
-        if not self._writable.is_set():
+        while not self._writable.is_set():  # it may be over again before this task has its turn
             await self._writable.wait()
         if self._is_over:
             raise ConnectionResetError("the WebSocket is closed")

@@ -20,7 +20,7 @@ from wsproto.events import (
     TextMessage,
 )
 
-from docgraph.exchange import Answer, Body, Exchange, Socket, Takeover, Upgrade
+from docgraph.exchange import Answer, Body, Exchange, Prepared, Socket, Takeover, Upgrade
 from docgraph.observe.events import RequestFinished
 from docgraph.runtime.sections import Core
 from docgraph.server.http.state import build_state
@@ -334,6 +334,36 @@ async def test_sending_waits_for_a_peer_that_is_slow() -> None:
     client.socket.resume_writing()
     async with asyncio.timeout(60):
         await sent.wait()
+
+
+async def test_what_waits_for_a_slow_peer_is_not_lost_when_that_stops_again_at_once() -> None:
+    message = Prepared((b"one", b"two"))
+
+    async def handler(socket: Socket) -> None:
+        await socket.receive()
+        await socket.send(message)
+        await socket.receive()
+
+    client = Client(_serving(handler))
+    await client.open()
+    before = len(client.transport.output)
+    client.send(TextMessage("go"))
+    client.socket.pause_writing()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    client.socket.resume_writing()
+    client.socket.pause_writing()  # before the handler has had its turn
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert len(client.transport.output) == before
+
+    client.socket.resume_writing()
+
+    async with asyncio.timeout(60):
+        assert [await client.read(), await client.read()] == [
+            TextMessage("one"),
+            TextMessage("two"),
+        ]
 
 
 async def test_a_peer_that_does_not_read_is_not_read_from() -> None:

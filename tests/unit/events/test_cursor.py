@@ -1,0 +1,318 @@
+"""Cursors and their clients together: each is told its own, once and in order, come what may.
+
+The changes come from a history in memory; everything behind it is what the service runs with, and
+there is a rest after each wave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, cast
+from unittest.mock import patch
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docgraph.codec import JsonMode
+from docgraph.events import client as clients
+from docgraph.events import cursor as cursors
+from docgraph.events import waves
+from docgraph.events.client import Client
+from docgraph.events.ending import FAILED, GONE, TOO_SLOW
+from docgraph.events.hub import Hub
+from docgraph.events.sections import Events
+from docgraph.events.transports import EventChunks, serve_socket
+from docgraph.exchange import NotifyWhen, Prepared, Subscription
+from docgraph.exchange.errors import StoreUnavailable
+from tests.chance import examples
+
+_PATIENCE: Final = 60.0
+_HIDDEN: Final = {"first": 0, "second": 1}  # of the numbers modulo 3, by the rights
+_FIRST: Final = Subscription(
+    "db", "notes", "all", (), JsonMode.STANDARD.value, row={"rights": "first"}
+)
+_SECOND: Final = replace(_FIRST, row={"rights": "second"})
+
+
+@pytest.fixture(autouse=True)
+def with_rests() -> Iterator[None]:
+    """There is one after each wave, and a lost stream is soon opened again."""
+    rests = {"_REST": 1e9, "_LONGEST_REST": 0.005, "_SHORTEST_REST": 0.0}
+    with (
+        patch.multiple(waves, **rests),
+        patch.object(cursors, "_FIRST_PAUSE", 0.001),
+        patch.object(clients, "_PAUSE", 0.001),
+    ):
+        yield
+
+
+@dataclass
+class History:
+    """What happened: event n has the token n and its size; the store that cursors watch."""
+
+    sizes: list[int] = field(default_factory=list)
+    is_over: bool = False
+    is_away: bool = False  # for the next who asks
+    happened: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def add(self, sizes: list[int]) -> None:
+        self.sizes += sizes
+        self.happened.set()
+        self.happened = asyncio.Event()
+
+    def watch(
+        self,
+        *_: Any,
+        resume_after: Mapping[str, Any] | None,
+        rows: Mapping[str, Any],
+        **__: Any,
+    ) -> Changes:
+        (row,) = rows.values()
+        start = int(resume_after["_data"]) if resume_after else len(self.sizes)
+        return Changes(self, row["rights"], start)
+
+
+@dataclass
+class Changes:
+    """One change stream: only events that these rights show."""
+
+    history: History
+    rights: str
+    place: int
+
+    @property
+    def resume_token(self) -> Mapping[str, Any]:
+        return {"_data": f"{self.place:06}"}
+
+    @property
+    def alive(self) -> bool:
+        return not self.history.is_over or self.place < len(self.history.sizes)
+
+    async def open(self) -> None:
+        await asyncio.sleep(0)
+
+    async def aclose(self) -> None:
+        await asyncio.sleep(0)
+
+    async def __aenter__(self) -> Changes:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def try_next(self) -> dict[str, Any] | None:
+        if self.history.is_away:
+            self.history.is_away = False
+            raise StoreUnavailable("away")
+        while self.place < len(self.history.sizes):
+            self.place += 1
+            if is_shown(self.place, self.rights):
+                pad = "x" * self.history.sizes[self.place - 1]
+                told = {"n": self.place, "room": find_room(self.place), "pad": pad}
+                return {"_id": self.resume_token, "fullDocument": told}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await self.history.happened.wait()
+        return None
+
+
+def is_shown(number: int, rights: str) -> bool:
+    return number % 3 != _HIDDEN[rights]
+
+
+def find_room(number: int) -> str:
+    return "even" if number % 2 == 0 else "odd"
+
+
+def read_number(content: bytes) -> int:
+    return int(orjson.loads(content)["fullDocument"]["n"])
+
+
+class Peer:
+    """One who listens, by either way; as a socket it may refuse what it is offered."""
+
+    def __init__(self, client: Client, room: str | None, start: int) -> None:
+        self.client = client
+        self.room = room
+        self.start = start
+        self.numbers: list[int] = []
+        self.code: int | None = None
+        self.has_moved = False
+        self.refuses = False
+
+    async def listen(self, transport: str) -> None:
+        try:
+            if transport == "socket":
+                await serve_socket(self.client, self)
+            else:
+                await self._read_chunks(EventChunks(self.client, heartbeat=0.0005))
+        finally:
+            self.client.leave()
+
+    async def _read_chunks(self, chunks: EventChunks) -> None:
+        async for chunk in chunks:
+            for block in chunk.split(b"\n\n"):
+                _, _, data = block.partition(b"\ndata:")
+                if b"event:change" in block:
+                    self.numbers.append(read_number(data))
+                elif data:
+                    self.code = orjson.loads(data)["code"]
+        await chunks.aclose()
+
+    def offer(self, message: Prepared) -> bool:
+        if not self.refuses:
+            self._take(message)
+        return not self.refuses
+
+    async def send(self, message: str | Prepared) -> None:
+        await asyncio.sleep(0)
+        assert isinstance(message, Prepared)
+        self._take(message)
+
+    async def receive(self) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        self.code = self.code or code
+
+    def _take(self, message: Prepared) -> None:
+        frames = b"".join(message.contents)
+        assert message.frames in (b"", frames)  # what many share stays as it is
+        message.frames = frames
+        self.numbers += map(read_number, message.contents)
+
+    def check(self, last: int) -> None:
+        """It was told everything of its own, up to the last unless it was too slow."""
+        if self.has_moved and self.code == TOO_SLOW.code:
+            last = max([self.start, *self.numbers])
+        else:
+            assert self.code == GONE.code
+        turns = range(self.start, last + 1) if self.has_moved else [last]
+        assert any(self.numbers == self._expect(turn, last) for turn in turns), self.numbers
+
+    def _expect(self, turn: int, last: int) -> list[int]:
+        """With the second rights after that turn."""
+        return [
+            one
+            for one in range(self.start + 1, last + 1)
+            if is_shown(one, "first" if one <= turn else "second")
+            and self.room in (None, find_room(one))
+        ]
+
+
+class World:
+    """A history, and those who listen to it."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        options = Events(max_behind=5, max_behind_size=200_000)
+        self.hub = Hub(cast("Any", self.history), options, most_cursors=10)
+        self.peers: list[Peer] = []
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def happen(self, count: int, size: int) -> None:
+        self.history.add([size] * count)
+
+    async def join(self, transport: str, back: int | None, room: str | None) -> None:
+        """From now on, or so many events back."""
+        condition = NotifyWhen(("fullDocument", "room"), room) if room else None
+        start = None if back is None else max(len(self.history.sizes) - back, 0)
+        token = None if start is None else {"_data": f"{start:06}"}
+        self.history.is_away = False
+        client = await self.hub.join(replace(_FIRST, notify_when=condition), token)
+        if start is None:
+            start = int(orjson.loads(client.find_place())["_data"])
+        self.peers.append(Peer(client, room, start))
+        self.tasks.append(asyncio.create_task(self.peers[-1].listen(transport)))
+
+    async def move(self, which: int) -> None:
+        for peer in self.peers[which : which + 1]:
+            if not peer.has_moved:
+                peer.has_moved = await self.hub.move(peer.client, _SECOND)
+
+    async def refuse(self, which: int) -> None:
+        for peer in self.peers[which : which + 1]:
+            peer.refuses = not peer.refuses
+
+    async def be_away(self) -> None:
+        self.history.is_away = True
+
+    async def turn(self, count: int) -> None:
+        for _ in range(count):
+            await asyncio.sleep(0)
+
+    async def rest(self) -> None:
+        await asyncio.sleep(0.006)
+
+    async def end(self) -> None:
+        self.history.is_over = True
+        async with asyncio.timeout(_PATIENCE):
+            await asyncio.gather(*self.tasks)
+            await self.hub.close()
+        for peer in self.peers:
+            peer.check(len(self.history.sizes))
+
+
+def _step(action: Callable[..., Any], *arguments: st.SearchStrategy[Any]) -> Any:
+    return st.tuples(st.just(action), st.tuples(*arguments))
+
+
+_join = _step(
+    World.join,
+    st.sampled_from(["socket", "sse"]),
+    st.none() | st.integers(0, 12),
+    st.sampled_from([None, None, "even", "odd"]),
+)
+_happen = _step(World.happen, st.integers(1, 12), st.sampled_from([0, 0, 40_000, 70_000]))
+_steps = st.lists(
+    _happen
+    | _join
+    | _step(World.turn, st.integers(1, 8))
+    | _step(World.move, st.integers(0, 3))
+    | _step(World.refuse, st.integers(0, 3))
+    | _step(World.rest)
+    | _step(World.be_away),
+    min_size=10,
+    max_size=30,
+)
+
+
+@settings(max_examples=examples(80))
+@given(steps=_steps)
+def test_each_client_is_told_its_own_events_once_and_in_order_up_to_the_end(
+    steps: list[tuple[Callable[..., Any], tuple[Any, ...]]],
+) -> None:
+    async def play() -> None:
+        world = World()
+        await world.join("socket", None, None)
+        for action, arguments in steps:
+            await action(world, *arguments)
+        await world.end()
+
+    asyncio.run(play())
+
+
+@pytest.mark.anyio
+async def test_a_wave_that_fails_ends_the_stream_for_all_after_what_was_told() -> None:
+    """Else those whom it did not reach would not learn of its events before the next one."""
+    world = World()
+    for _ in range(3):
+        await world.join("socket", None, None)
+    await world.turn(5)
+
+    def fail(_: Prepared) -> bool:
+        raise RuntimeError("cannot be written to")
+
+    world.peers[1].client.pass_to(fail)
+    await world.happen(2, 0)
+
+    async with asyncio.timeout(_PATIENCE):
+        await asyncio.gather(*world.tasks)
+        await world.hub.close()
+    assert [peer.code for peer in world.peers] == [FAILED.code] * 3
+    assert [peer.numbers for peer in world.peers] == [[1, 2]] * 3
