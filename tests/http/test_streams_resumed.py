@@ -1,4 +1,4 @@
-"""Every event can be resumed from, whatever the `_id` of its document is."""
+"""Every event can be resumed from, whatever its document is, and whenever the stream is opened."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from urllib.parse import quote
 
 import orjson
 import pytest
-from bson import Decimal128, Int64
+from bson import Decimal128, Int64, Timestamp
 
+from docgraph.events.cursor import Cursor
 from tests.http.harness import until
 from tests.http.rest_harness import Api
 from tests.http.stream_harness import SSE, WEBSOCKET, listen
@@ -37,6 +38,42 @@ async def test_a_client_goes_on_after_a_document_with_any_id(server: Api, id: An
         path = f"{PATH}?resume-after={quote(token)}"
         async with listen(server.service, path, by=by, host=server.host) as client:
             assert (await client.next())["documentKey"] == {"_id": "next"}
+
+
+@pytest.mark.parametrize("by", [SSE, WEBSOCKET])
+async def test_nothing_is_missing_where_the_stream_is_opened_amid_changes(
+    server: Api, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """The answer to the opening has events then, and the database tells no place before them."""
+    async with listen(server.service, f"{PATH}?event-ids=true", host=server.host) as client:
+        server.things.insert_one({"_id": 0})
+        await client.next()
+    (token,) = client.ids
+    server.things.insert_many({"_id": number} for number in range(1, 4))
+    last = server.mongo.admin.command("ping")["operationTime"]
+    server.things.insert_many({"_id": number} for number in range(4, 7))
+    await until(lambda: count_cursors(server), 0)
+    begin_at(Timestamp(last.time, last.inc + 1), monkeypatch)
+
+    path = f"{PATH}?resume-after={quote(token)}"
+    async with listen(server.service, path, by=by, host=server.host) as client:
+        server.things.insert_one({"_id": 7})
+        found = [event["documentKey"]["_id"] for event in await client.take(7)]
+
+    assert found == [*range(1, 8)]
+
+
+def begin_at(moment: Timestamp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open new streams as if it were then: what has happened since comes with their opening."""
+    watch = Cursor._watch
+
+    def watch_from(cursor: Cursor, token: Any) -> Any:
+        events = watch(cursor, token)
+        if token is None:
+            events._options["start_at_operation_time"] = moment
+        return events
+
+    monkeypatch.setattr(Cursor, "_watch", watch_from)
 
 
 async def count_cursors(api: Api) -> int:

@@ -146,7 +146,7 @@ class Cursor:
 
     async def _open(self) -> bool:
         try:
-            await self._events.open()
+            await self._begin()
         except BaseException as error:
             self._refuse(error)
             return False
@@ -155,6 +155,16 @@ class Cursor:
         self.log = Log(self.position, most=options.max_behind, most_bytes=options.max_behind_size)
         self._is_open.set_result(None)
         return True
+
+    async def _begin(self) -> None:
+        """Open the stream, and know the place where it begins: who resumes is asked for it.
+
+        The answer of the database has events already, and no place before them, if there were
+        some in the meantime: then the stream begins after the first of them.
+        """
+        await self._events.open()
+        while self._events.resume_token is None:
+            await self._events.try_next()
 
     async def _tell_all(self) -> Ending:
         """Tell of events until there can be no more; why that is."""
