@@ -229,6 +229,7 @@ def _start_new(
     command: Sequence[str], cwd: Path, environment: Mapping[str, str], streams: Sequence[int]
 ) -> Process:
     stdin, stdout, stderr = streams
+    # All that tests use of a `Process` it has, too, but it is none by its type.
     return _New(  # type: ignore[return-value]
         command,
         cwd=cwd,
