@@ -1,8 +1,9 @@
 """A test that hangs ends the run: one thread watches all of them.
 
-pytest-timeout starts a thread for each test and waits for its end: for a short test that is a third
-of what it costs. This one is told when a test begins and ends, and what happens in time's end is
-what pytest-timeout does. A plugin: `pytest -p tests.hanging`.
+pytest-timeout starts a thread for each test and waits for its end: for a short test that is a good
+part of what it costs, the more so on a busy machine. This one is told when a test begins and ends;
+when the time of a test is over, it does what pytest-timeout does. A plugin: `pytest -p
+tests.hanging`.
 """
 
 from __future__ import annotations

@@ -33,8 +33,7 @@ from typing import Any
 
 _LARGEST_ORDER = 1 << 20
 _STREAMS = 3
-# What is called so often is prepared by the interpreter to be called again.
-_STARTS = 8
+_STARTS = 8  # after so many calls the interpreter has made a function faster; forks share that
 _NOWHERE = "mongodb://127.0.0.1:9/"
 _first_modules: set[str] = set()
 # Not imported before the commands are known: a server says where its processes count together
