@@ -24,6 +24,7 @@ from pymongo import MongoClient
 
 from docgraph.embedded.mongo import EmbeddedMongo, MongodOptions
 from docgraph.store.driver.fast_path import FastPath
+from tests import hanging
 from tests.blocking import watching
 from tests.chance import examples
 from tests.databases import data_directory, drop
@@ -70,6 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(stream.close)
     faulthandler.dump_traceback_later(LONGEST_RUN_SECONDS, exit=True, file=stream)
     config.add_cleanup(faulthandler.cancel_dump_traceback_later)
+    config.pluginmanager.register(hanging)
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(_TellingReports())
 

@@ -35,7 +35,6 @@ _close, _list, _open, _read_bytes, _read_link = os.close, os.listdir, os.open, o
 _MOST_BYTES = 1 << 16
 _NAMELESS = re.compile(r"#\d+ \(deleted\)$")
 
-_WATCH = "pytest_timeout "  # the name of a thread begins so
 # Applications of modules: their pools and threads grow while a test talks to them.
 living_applications: set[object] = set()
 
@@ -98,9 +97,7 @@ def _unfreeze_now_and_then() -> None:
 
 
 def _find_threads() -> frozenset[threading.Thread]:
-    """All but those that watch how long a test takes."""
-    every = threading.enumerate()
-    return frozenset(one for one in every if not one.name.startswith(_WATCH))
+    return frozenset(threading.enumerate())
 
 
 def _find_children() -> Counter[str]:

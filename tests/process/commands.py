@@ -106,18 +106,20 @@ def start(
     cwd: Path = ROOT,
     files: int | None = None,
     environment: Mapping[str, str] | None = None,
+    code: str | None = None,
 ) -> Process:
-    """`docgraph` with these arguments; `files` is its limit of open files."""
+    """`docgraph` with these arguments, or this Python code; `files` is its limit of open files."""
     merged = {**os.environ, **(environment or {})}
     if not _CAN_PRELOAD:
         limit = ["prlimit", f"--nofile={files}"] if files else []
-        return _start_new([*limit, *_PYTHON, *arguments], cwd, merged, [subprocess.PIPE] * 3)
+        program = _PYTHON if code is None else (sys.executable, "-c", code)
+        return _start_new([*limit, *program, *arguments], cwd, merged, [subprocess.PIPE] * 3)
     pipes = [os.pipe() for _ in range(3)]
     theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
     ours = [pipes[0][1], pipes[1][0], pipes[2][0]]
     order = {"arguments": arguments, "cwd": str(cwd), "files": files, "environment": merged}
     try:
-        return _order({**order, "session": False}, theirs, ours)
+        return _order({**order, "code": code, "session": False}, theirs, ours)
     finally:
         for one in theirs:
             os.close(one)
@@ -137,7 +139,7 @@ def start_at_terminal(
     try:
         if _CAN_PRELOAD:
             own = [os.dup(ours) for _ in range(3)]
-            process = _order({**order, "session": True}, [theirs] * 3, own)
+            process = _order({**order, "code": None, "session": True}, [theirs] * 3, own)
         else:
             process = _start_new([*_PYTHON, *arguments], cwd, merged, [theirs] * 3)
     finally:
@@ -170,9 +172,10 @@ def run(
     cwd: Path = ROOT,
     input: str | None = None,
     environment: Mapping[str, str] | None = None,
+    code: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """`docgraph` with these arguments, when it is over."""
-    process = start(*arguments, cwd=cwd, environment=environment)
+    """`docgraph` with these arguments, or this Python code, when it is over."""
+    process = start(*arguments, cwd=cwd, environment=environment, code=code)
     stdout, stderr = process.communicate(input)
     assert process.returncode is not None
     return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)

@@ -1,10 +1,11 @@
 """Starts docgraph commands from a process that has imported everything already.
 
 A new interpreter needs most of a second of CPU to import the server, and tests start hundreds of
-them. This one imports docgraph once, does nothing else (no thread, no event loop, nothing of the
-test run), and forks for each command. The fork goes on as `python -m docgraph ...` would: its own
-working directory, environment, standard streams, signal handlers and exit. Only what an interpreter
-does last is left out: giving back every object would first copy all memory that forks share.
+them. This one imports docgraph once, starts it a few times without a database, and forks for each
+command; then it has no thread, no event loop and nothing of the test run. The fork goes on as
+`python -m docgraph ...` would, or as `python -c ...`: its own working directory, environment,
+standard streams, signal handlers and exit. Only what an interpreter does last is left out: giving
+back every object would first copy all memory that forks share.
 
     test ── arguments, environment, streams, socket ──▶ this process ── fork ──▶ docgraph
     test ◀──────── process id, then exit status ─────── this process
@@ -12,6 +13,7 @@ does last is left out: giving back every object would first copy all memory that
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import gc
 import importlib
@@ -31,6 +33,9 @@ from typing import Any
 
 _LARGEST_ORDER = 1 << 20
 _STREAMS = 3
+_STARTS = 8  # after so many calls the interpreter has made a function faster; forks share that
+_NOWHERE = "mongodb://127.0.0.1:9/"
+_first_modules: set[str] = set()
 # Not imported before the commands are known: a server says where its processes count together
 # before it imports what counts, and few commands need the large libraries of agents and traces.
 _LEFT_OUT = (
@@ -55,8 +60,11 @@ def main() -> None:
     # Worker processes are new interpreters: whatever PYTHONDONTWRITEBYTECODE says, not each of
     # them shall compile all modules again, which takes as long as everything else they do.
     sys.dont_write_bytecode = False
+    gc.disable()  # what is imported stays
     _import_everything()
-    _read_sections()
+    asyncio.run(_start_often())
+    gc.enable()
+    _first_modules.update(sys.modules)
     # At its end a command looks for garbage among all objects that it does not know for lasting.
     gc.collect()
     gc.freeze()
@@ -68,7 +76,10 @@ def main() -> None:
 
 
 def _import_everything() -> None:
-    import uvloop  # noqa: F401 - imported for the forks
+    import gzip  # noqa: F401 - imported for the forks: what counts needs it
+    import wsgiref.simple_server  # noqa: F401 - likewise
+
+    import uvloop  # noqa: F401 - likewise
     import zxcvbn  # noqa: F401 - likewise
 
     import docgraph
@@ -88,12 +99,16 @@ def _import_rare(arguments: Sequence[str]) -> None:
         gc.freeze()
 
 
-def _read_sections() -> None:
-    """Every command needs the options of all sections, which are looked up once."""
+async def _start_often() -> None:
+    """Have ready what every command looks up once: options of all sections, needs of plugins."""
+    from docgraph.cli.workbench import open_workbench
     from docgraph.config.sources import Sources
     from docgraph.server.prepare import load_tree, prepare
 
-    prepare(load_tree(Sources(environ={}, directory=Path("/nonexistent"))))
+    for _ in range(_STARTS):
+        sources = Sources(environ={}, directory=Path("/nonexistent"))
+        async with open_workbench(prepare(load_tree(sources)), _NOWHERE):
+            pass
 
 
 def _serve(orders: socket.socket) -> dict[str, Any] | None:
@@ -112,7 +127,8 @@ def _serve(orders: socket.socket) -> dict[str, Any] | None:
                     return None
                 streams, answer = descriptors[:_STREAMS], socket.socket(fileno=descriptors[-1])
                 order = json.loads(text)
-                _import_rare(order["arguments"])
+                if order["code"] is None:
+                    _import_rare(order["arguments"])
                 pid = os.fork()
                 if pid == 0:
                     answer.close()
@@ -158,14 +174,24 @@ def _become(order: dict[str, Any]) -> None:
         signal.signal(one, signal.default_int_handler if one is signal.SIGINT else signal.SIG_DFL)
     if order["files"] is not None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (order["files"], order["files"]))
-    sys.argv = ["docgraph", *order["arguments"]]
     try:
-        runpy.run_module("docgraph", run_name="__main__", alter_sys=True)
+        _run(order["code"], order["arguments"])
     except SystemExit as end:
         if not isinstance(end.code, int | None):
             raise  # the interpreter prints it
         _end(end.code or 0)
     _end(0)
+
+
+def _run(code: str | None, arguments: Sequence[str]) -> None:
+    if code is None:
+        sys.argv = ["docgraph", *arguments]
+        runpy.run_module("docgraph", run_name="__main__", alter_sys=True)
+    else:
+        for name in sys.modules.keys() - _first_modules:
+            del sys.modules[name]  # what a rare command needed before
+        sys.argv = ["-c", *arguments]
+        exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
 
 
 def _end(code: int) -> None:

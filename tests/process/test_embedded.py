@@ -33,6 +33,7 @@ from docgraph.exchange.errors import StartupError
 from docgraph.observe import Event
 from docgraph.observe.events import DiskFull
 from docgraph.runtime import LoadingCache
+from tests.process.commands import Process, run, start
 from tests.process.harness import eventually
 from tests.replica_set import kill
 
@@ -134,23 +135,12 @@ def owned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owned]:
         yield Owned(directory, owner.pid, pid, uri, owner.stdout.readline())
 
 
-def spawn(script: str, directory: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", script, str(directory)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 @contextmanager
-def owner_of(directory: Path, script: str = START + WAIT) -> Iterator[tuple[Any, int, str]]:
+def owner_of(directory: Path, script: str = START + WAIT) -> Iterator[tuple[Process, int, str]]:
     """Another program that owns the directory: its process, the mongod's id, the address."""
-    with spawn(script, directory) as owner:
-        assert owner.stdout is not None
+    with start(str(directory), code=script) as owner:
         words = owner.stdout.readline().split()
-        assert len(words) == 2, owner.stderr and owner.stderr.read()
+        assert len(words) == 2, owner.stderr.read()
         try:
             yield owner, int(words[0]), words[1]
         finally:
@@ -513,12 +503,11 @@ try:
 except Exception as error:
     print(type(error).__name__, error)
 """
-    with spawn(script, tmp_path) as process:
-        printed, complaints = process.communicate()
+    done = run(str(tmp_path), code=script)
 
-    assert printed.startswith(
+    assert done.stdout.startswith(
         f"StartupError data directory {tmp_path} is not writable for this user"
-    ), complaints
+    ), done.stderr
 
 
 def test_full_disk_is_refused(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from pymongo import MongoClient
 
 from tests.process.commands import ROOT, run, start
 from tests.process.harness import Server, run_server
-from tests.programs import run_program
 
 if TYPE_CHECKING:
     # The tests load the library when they need it: that takes most of a second.
@@ -126,12 +125,10 @@ def test_an_unknown_user_is_one_clear_line(mongo_uri: str, db: str) -> None:
 @pytest.mark.usefixtures("preloaded")
 def test_without_the_library_the_start_says_what_to_install(mongo_uri: str, db: str) -> None:
     blocked = "import sys; sys.modules['mcp'] = None; from docgraph.cli import main; main()"
-    command = [sys.executable, "-c", blocked, "mcp", "--user", "rita", *options(mongo_uri, db)]
-
-    done = asyncio.run(run_program(*command, cwd=ROOT))
+    done = run("mcp", "--user", "rita", *options(mongo_uri, db), code=blocked)
 
     assert done.returncode == 1
-    assert "pip install 'docgraph[mcp]'" in done.stderr.decode()
+    assert "pip install 'docgraph[mcp]'" in done.stderr
 
 
 # --- a server -------------------------------------------------------------------------------------
@@ -200,6 +197,6 @@ def test_a_server_without_agents_never_loads_the_library(mongo_uri: str, db: str
         "print([name for name in sys.modules if name.split('.')[0] in ('mcp', 'mcp_types')])"
     )
 
-    done = asyncio.run(run_program(sys.executable, "-c", code, cwd=ROOT))
+    done = run(code=code)
 
-    assert done.stdout.decode().strip() == "[]"
+    assert done.stdout.strip() == "[]"

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import secrets
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.collector import SERVER, Collector, collecting, read_attributes
-from tests.process.commands import ROOT
+from tests.process.commands import run
 from tests.process.harness import Server, eventually, run_server
-from tests.programs import run_program
 
 REQUESTS = 12
 LOG = {"level": "info", "format": "json"}
@@ -172,10 +169,9 @@ print([name for name in sys.modules if name.startswith("opentelemetry")])
 
 
 def test_a_server_that_sends_nothing_does_not_load_the_libraries() -> None:
-    program = [sys.executable, "-c", START]
-    done = asyncio.run(run_program(*program, cwd=ROOT))
+    done = run(code=START)
 
-    assert done.stdout.decode().splitlines()[-1] == "[]", done.stderr.decode()
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
 
 
 def test_without_the_libraries_the_start_says_what_to_install() -> None:
@@ -186,8 +182,8 @@ def test_without_the_libraries_the_start_says_what_to_install() -> None:
         "--set=/http-listener/port=0",
         "--set=/otel/enabled=true",
     ]
-    done = asyncio.run(run_program(sys.executable, "-c", code, "serve", *options, cwd=ROOT))
+    done = run("serve", *options, code=code)
 
-    assert done.returncode == 1, done.stderr.decode()
-    assert "pip install 'docgraph[otel]'" in done.stderr.decode()
-    assert done.stdout == b""
+    assert done.returncode == 1, done.stderr
+    assert "pip install 'docgraph[otel]'" in done.stderr
+    assert done.stdout == ""

@@ -11,15 +11,14 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from docgraph.runtime import Instance, create_instance
-
-BUMPS = 2000
+from tests.process.commands import run
+from tests.process.spawned import BUMPS, work
 
 
 def _run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -34,19 +33,6 @@ def _run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 # --- generations and secrets ----------------------------------------------------------------------
-
-
-def _work(instance: Instance, answers: Connection) -> None:
-    generations = instance.open_generations()
-    counters = instance.open_counters(seconds=1e9)
-    for _ in range(BUMPS):
-        generations.bump("apps")
-        counters.hit("login 127.0.0.1")
-    counters.close()
-    answers.send((instance.worker, instance.secret("tokens"), generations.read("apps")))
-    answers.recv()  # the parent has bumped once more
-    answers.send(generations.read("users"))
-    generations.close()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,7 +53,7 @@ def test_spawned_workers_share_counters_and_secrets(instance: Instance) -> None:
     pipes, workers = [], []
     for number in (1, 2):
         mine, yours = context.Pipe()
-        worker = context.Process(target=_work, args=(instance.for_worker(number), yours))
+        worker = context.Process(target=work, args=(instance.for_worker(number), yours))
         worker.start()
         pipes.append(mine)
         workers.append(worker)
@@ -94,7 +80,7 @@ def test_spawned_workers_share_counters_and_secrets(instance: Instance) -> None:
 def test_a_worker_that_ends_takes_nothing_with_it(instance: Instance) -> None:
     context = multiprocessing.get_context("spawn")
     mine, yours = context.Pipe()
-    worker = context.Process(target=_work, args=(instance, yours))
+    worker = context.Process(target=work, args=(instance, yours))
     worker.start()
     mine.recv()
     assert worker.pid is not None
@@ -116,8 +102,8 @@ def test_a_killed_instance_leaves_nothing_after_the_next_start(tmp_path: Path) -
         with create_instance(Path(sys.argv[1])) as instance:
             os.kill(os.getpid(), signal.SIGKILL)
     """
-    with pytest.raises(subprocess.CalledProcessError):
-        _run(script, str(tmp_path))
+    killed = run(str(tmp_path), code=textwrap.dedent(script))
+    assert killed.returncode == -signal.SIGKILL
     (left,) = tmp_path.iterdir()
 
     with create_instance(tmp_path) as instance:
