@@ -113,6 +113,10 @@ class Exchanges:
         self.started += 1
         self.tasks.add(task)
 
+    def count_room(self) -> int:
+        """How many more requests would be answered, now or after a while, and not refused."""
+        return self._gate.room
+
     def give_up(self, call: Call) -> None:
         """The client of a call is gone: end the work for it."""
         if call.task is not None:  # which may end before it has begun

@@ -53,7 +53,7 @@ class ProcessState:
         self.refusals = refusals
         self.bodies = Bodies(limits)
         self.unread = Unread(limits.unread_size)
-        self.resting = Resting()
+        self.resting = Resting(exchanges.count_room)
         self.connections: set[OpenConnection] = set()
         self.date = b""
         self.is_leaving = False  # asked to stop: no connection stays open behind its answer

@@ -180,24 +180,41 @@ class Guest:
 
 
 def test_those_who_rest_come_back_in_their_order_a_few_at_a_time() -> None:
-    loop, resting, rested = FakeLoop(), Resting(), list[Guest]()
+    loop, resting, rested = FakeLoop(), Resting(lambda: 0), list[Guest]()
     guests = [Guest(rested) for _ in range(AT_ONCE * 3)]
     for guest in guests:
         resting.enter(guest, as_loop(loop))
 
-    loop.pass_time(0.095)
+    loop.pass_time(0.099)
     assert rested == []
-    loop.pass_time(0.01)
+    loop.pass_time(0.005)
     assert rested == guests[:AT_ONCE]
-    loop.pass_time(0.01)
+    loop.pass_time(0.005)
     assert rested == guests[: AT_ONCE * 2]
     loop.pass_time(1)
     assert rested == guests
     assert loop.due == []
 
 
+def test_where_there_is_room_nobody_rests_longer() -> None:
+    loop, rested, room = FakeLoop(), list[Guest](), 0
+    resting = Resting(lambda: room)
+    guests = [Guest(rested) for _ in range(AT_ONCE * 3)]
+    for guest in guests:
+        resting.enter(guest, as_loop(loop))
+
+    loop.pass_time(0.05)
+    assert rested == []
+    room = 2
+    loop.pass_time(0.005)
+    assert rested == guests[:2]
+    room = AT_ONCE * 3
+    loop.pass_time(0.005)
+    assert rested == guests
+
+
 def test_there_is_one_look_at_a_time_however_many_come_and_go() -> None:
-    loop, resting = FakeLoop(), Resting()
+    loop, resting = FakeLoop(), Resting(lambda: 0)
     for _ in range(100):
         guest = Guest([])
         resting.enter(guest, as_loop(loop))
