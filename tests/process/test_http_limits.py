@@ -37,10 +37,10 @@ def limited(workers: int = 1, **options: int) -> AbstractContextManager[Server]:
     return run_server(settings, workers=workers)
 
 
-def assert_refused(response: Response, status: int) -> None:
+def assert_refused(response: Response, status: int, connection: str | None = "close") -> None:
     """What every refusal has, whoever made it."""
     assert response.status == status
-    assert response["connection"] == "close"
+    assert response["connection"] == connection
     assert response["x-request-id"]
     assert response["date"]
     assert response["content-type"] == "application/json; charset=utf-8"
@@ -361,7 +361,8 @@ def test_more_requests_than_allowed_are_answered_with_503_at_once(
 
         for wire in early:
             response = wire.read()
-            assert_refused(response, 503)
+            # Another worker may have room for who comes again; where there is none, it may stay.
+            assert_refused(response, 503, None if workers == 1 else "close")
             assert response["retry-after"] == "1"
             assert response["access-control-allow-origin"] == "*"
         released.touch()

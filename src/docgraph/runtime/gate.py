@@ -66,6 +66,11 @@ class Gate:
         """How many stand in the queue."""
         return len(self._waiting)
 
+    @property
+    def room(self) -> int:
+        """How many more would be let in, now or when it is their turn."""
+        return max(0, self._capacity - self.inside) + max(0, self._queue - len(self._waiting))
+
     def try_enter(self) -> bool:
         """Enter without waiting, when there is room and no other waits."""
         if self.inside < self._capacity:

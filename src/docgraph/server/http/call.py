@@ -72,6 +72,7 @@ class Call:
     error = ""  # the code of what was refused here
     is_aborted = False  # the client was gone before the response was out
     is_answered = False
+    is_refused = False  # it was one too many
     is_endless = False
     trace: RequestTrace | None = None
     on_stream: Callable[[], None] | None = None  # when the response turns out to be one

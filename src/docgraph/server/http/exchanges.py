@@ -98,6 +98,7 @@ class Exchanges:
         self._gate = Gate(
             limits.in_flight, limits.queue, "too many requests at a time", limits.wait_time
         )
+        self._has_others = settings.core.workers > 1  # who is closed may come to one with room
         self._proxies = TrustedProxies(settings.core.trusted_proxies)
         self._max_parameters = settings.connection_options.max_parameters
         self._force_compression = settings.core.force_gzip_encoding
@@ -111,6 +112,10 @@ class Exchanges:
         call.task = task
         self.started += 1
         self.tasks.add(task)
+
+    def count_room(self) -> int:
+        """How many more requests would be answered, now or after a while, and not refused."""
+        return self._gate.room
 
     def give_up(self, call: Call) -> None:
         """The client of a call is gone: end the work for it."""
@@ -206,12 +211,11 @@ class Exchanges:
             if self._gate.try_enter():
                 call.has_place = True
             elif not self._application.is_probe(exchange):
-                await self._gate.enter()
-                call.has_place = True
+                await self._enter(call)
         except DocgraphError as error:
             call.error = error.code
             body = render_refusal(error, exchange)
-            if isinstance(error, Overloaded):
+            if call.is_refused and self._has_others:
                 body.headers.append(_CLOSE)
             return body
         try:
@@ -233,9 +237,16 @@ class Exchanges:
         finally:
             emit(BodyAwaited(id, over=True))
         if had_place:
-            await self._gate.enter()
-            call.has_place = True
+            await self._enter(call)
         return body
+
+    async def _enter(self, call: Call) -> None:
+        try:
+            await self._gate.enter()
+        except Overloaded:
+            call.is_refused = True
+            raise
+        call.has_place = True
 
     def _leave(self, call: Call) -> None:
         call.has_place = False

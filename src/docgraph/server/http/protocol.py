@@ -59,6 +59,7 @@ class HttpProtocol(asyncio.Protocol):
         self._ignores_input = False  # nothing more is read
         self._room = 0  # bytes that are thrown away before a lingering connection is closed
         self._is_reading = True
+        self._is_resting = False  # its request was one too many
         self._writable: asyncio.Event | None = None  # made when the peer is slow the first time
         self.is_writable = True
 
@@ -87,6 +88,7 @@ class HttpProtocol(asyncio.Protocol):
         """End the work for a client that is gone."""
         self._state.connections.discard(self)
         self._state.count_connections()
+        self._state.resting.leave(self)
         self._ignores_input = True
         self._backlog = b""
         self._waiting.clear()
@@ -124,7 +126,7 @@ class HttpProtocol(asyncio.Protocol):
         self._state.unread.leave(self)
         if self._writable is not None:
             self._writable.set()
-        if self._active is None and self._waiting:
+        if self._active is None and self._waiting and not self._is_resting:
             self._start_next()
 
     def _feed_slices(self, data: bytes) -> None:
@@ -269,6 +271,16 @@ class HttpProtocol(asyncio.Protocol):
         if not call.keep_alive:
             self._end()
             return
+        if call.is_refused and self._phase is not Phase.LINGER:
+            self._is_resting = True
+            self._pause_reading()
+            self._state.resting.enter(self, self._loop)
+        else:
+            self.go_on()
+
+    def go_on(self) -> None:
+        """The next request, as soon as it is there."""
+        self._is_resting = False
         if self._phase is Phase.LINGER or self.transport.is_closing():
             return
         if self._waiting:
@@ -382,6 +394,9 @@ class HttpProtocol(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """Finish what was accepted, then close; what has been sent by now is read first."""
+        if self._is_resting:
+            self._state.resting.leave(self)
+            self.go_on()
         if self._active is not None and self._active.is_endless:
             self.transport.close()
         elif not self._is_busy:

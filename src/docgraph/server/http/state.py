@@ -12,6 +12,7 @@ from docgraph.server.cors import CorsPolicy
 from docgraph.server.http.bodies import Bodies
 from docgraph.server.http.exchanges import Application, Exchanges
 from docgraph.server.http.refuse import Refusals
+from docgraph.server.http.resting import Resting
 from docgraph.server.http.trace import RequestIds
 from docgraph.server.http.unread import Unread
 from docgraph.server.respond import Offload, Responder
@@ -52,6 +53,7 @@ class ProcessState:
         self.refusals = refusals
         self.bodies = Bodies(limits)
         self.unread = Unread(limits.unread_size)
+        self.resting = Resting(exchanges.count_room)
         self.connections: set[OpenConnection] = set()
         self.date = b""
         self.is_leaving = False  # asked to stop: no connection stays open behind its answer

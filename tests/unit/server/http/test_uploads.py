@@ -10,6 +10,7 @@ import pytest
 
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.observe.events import BodyAwaited
+from docgraph.runtime.sections import Core
 from docgraph.server.http.state import ProcessState, build_state
 from docgraph.server.sections import ConnectionOptions
 from docgraph.server.settings import ServerSettings
@@ -23,10 +24,12 @@ pytestmark = pytest.mark.anyio
 class Service:
     """`POST` answers the size of its body, `GET /hold` waits, other paths answer at once."""
 
-    def __init__(self, **options: int) -> None:
+    def __init__(self, workers: int = 1, **options: int) -> None:
         self.entered = 0
         self.released = asyncio.Event()
-        settings = ServerSettings(connection_options=ConnectionOptions(**options))
+        settings = ServerSettings(
+            core=Core(workers=workers), connection_options=ConnectionOptions(**options)
+        )
         application = App(self._answer, probes=("/ping",))
         self.state: ProcessState = build_state(application, settings)
 
