@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 # The newest Python from 3.11 on that is here; PYTHON=... names another.
 IS_USABLE := -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 PYTHON ?= $(shell for v in python3 python3.14 python3.13 python3.12 python3.11; do $$v $(IS_USABLE) && echo $$v && break; done)
-# Processes of `make test`: three keep two cores busy, for tests also wait.
-TESTERS ?= 3
+# Processes of `make test`: four keep two cores busy, for tests also wait.
+TESTERS ?= 4
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 

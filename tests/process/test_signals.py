@@ -12,7 +12,7 @@ import psutil
 import pytest
 from wsproto.events import CloseConnection
 
-from tests.process.harness import Response, Server, eventually, request, run_server, start
+from tests.process.harness import Response, Server, Wire, eventually, request, run_server, start
 
 BOTH = pytest.mark.parametrize("workers", [1, 2], ids=["one-worker", "two-workers"])
 # Whoever waits for requests waits longer than any test.
@@ -96,15 +96,28 @@ def test_a_server_with_a_delay_says_that_it_stops_and_serves_on(workers: int) ->
         probe = eventually(lambda: _describe_health(server) == "stopping" and _probe(server))
         assert probe.status == 503
 
-        # None is idle when the listeners close, with a request of a proxy on its way.
-        last = idle.get("/hold?until=/")
-        assert (last.status, last["connection"]) == (200, "close")
-        with server.connect() as fresh:
-            last = fresh.get("/hold?until=/")
-        assert (last.status, last["connection"]) == (200, "close")
+        # None is idle when the listeners close, with a request of a proxy on its way: each worker
+        # closes behind its answers from the moment that it is told, a little after the instance is.
+        eventually(lambda: _says_goodbye(idle))
+        assert idle.is_closed()
+        eventually(lambda: _says_goodbye_to_all(server))
 
         server.process.send_signal(signal.SIGTERM)  # the second one does not wait
         assert server.process.wait(60) == 0
+
+
+def _says_goodbye(wire: Wire) -> bool:
+    answer = wire.get("/hold?until=/")
+    assert answer.status == 200
+    return answer["connection"] == "close"
+
+
+def _says_goodbye_to_all(server: Server) -> bool:
+    """Whether each of several new connections, which any worker may have, is closed."""
+    with ExitStack() as all:
+        wires = [all.enter_context(server.connect()) for _ in range(10)]
+        said = [_says_goodbye(wire) for wire in wires]
+    return said == [True] * 10
 
 
 def _probe(server: Server) -> Response:
