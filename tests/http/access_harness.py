@@ -90,11 +90,16 @@ async def allow(service: Service, predicate: str, *roles: str, **others: Any) ->
 
 
 async def ensure_rules(service: Service, *rules: Document) -> None:
-    """Make these the rules, where a test before has left others."""
+    """Make these the rules, where a test before has left others; those that stand are not written.
+
+    A rule that is written makes the server read and compile all of them again.
+    """
+    wanted = {rule["_id"]: rule for rule in rules}
     stored = {rule["_id"]: rule for rule in service.mongo[service.db]["acl"].find({}, {"_etag": 0})}
-    if stored != {rule["_id"]: rule for rule in rules}:
-        await remove_rules(service)
-        await write_rules(service, *rules)
+    if stored.keys() - wanted.keys():
+        await remove_rules(service, _id={"$nin": list(wanted)})
+    if missing := [rule for id, rule in wanted.items() if stored.get(id) != rule]:
+        await write_rules(service, *missing)
 
 
 async def write_rules(service: Service, *rules: Document) -> None:
