@@ -107,6 +107,24 @@ async def write_rules(service: Service, *rules: Document) -> None:
     await service.write("acl", Write(WriteKind.REPLACE, rules, upsert=True))
 
 
+def forget_rules(service: Service) -> None:
+    """Begin without rules: they are deleted behind the back of the server, and it is told so.
+
+    A write by the server, which remembers it for other instances, takes several times as long.
+    """
+    if service.mongo[service.db]["acl"].delete_many({}).deleted_count:
+        service.app.plugins.find("dbAclAuthorizer")._generations.bump("rules")
+
+
+def restore(service: Service, collection: str, *documents: Document) -> None:
+    """Make these the documents of a collection, where a test before has left others."""
+    stored = service.mongo[service.db][collection]
+    if list(stored.find()) != list(documents):
+        stored.delete_many({})
+        if documents:
+            stored.insert_many(documents)
+
+
 async def remove_rules(service: Service, **filter: Any) -> None:
     """Delete the rules that match."""
     if service.mongo[service.db]["acl"].find_one(filter, {"_id": 1}) is None:

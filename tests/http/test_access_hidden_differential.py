@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.http.access_harness import ADMIN, NOBODY, allow, guarded, remove_rules
+from tests.http.access_harness import ADMIN, NOBODY, allow, forget_rules, guarded, restore
 from tests.http.harness import Document, Service
 from tests.http.hosts import module_application
 
@@ -171,16 +171,14 @@ async def send(
 
 def reset(service: Service) -> None:
     for name, documents in DATA.items():
-        collection = service.mongo[service.db][name]
-        collection.delete_many({})
-        collection.insert_many(documents)
+        restore(service, name, *documents)
 
 
 @pytest.mark.parametrize("shown", SHOWN, ids=str)
 async def test_answers_do_not_depend_on_what_is_hidden(
     server: Service, shown: dict[str, int]
 ) -> None:
-    await remove_rules(server)
+    forget_rules(server)
     flags = {"allowBulkPatch": True, "allowBulkDelete": True, "allowWriteMode": True}
     mongo = {"projectResponse": shown, **flags}
     for name in DATA:
