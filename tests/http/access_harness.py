@@ -6,6 +6,7 @@ authentication is made simple: vetoers, allowers, rules, filters and the store a
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -111,9 +112,15 @@ def forget_rules(service: Service) -> None:
     """Begin without rules: they are deleted behind the back of the server, and it is told so.
 
     A write by the server, which remembers it for other instances, takes several times as long.
+    It is for fixtures that are not asynchronous, of an application in a loop of its own; that loop
+    tells, for nobody but its thread may hold the lock of what is told.
     """
     if service.mongo[service.db]["acl"].delete_many({}).deleted_count:
-        service.app.plugins.find("dbAclAuthorizer")._generations.bump("rules")
+        asyncio.run_coroutine_threadsafe(_renew_rules(service), service.loop).result()
+
+
+async def _renew_rules(service: Service) -> None:
+    service.app.plugins.find("dbAclAuthorizer")._generations.bump("rules")
 
 
 def restore(service: Service, collection: str, *documents: Document) -> None:

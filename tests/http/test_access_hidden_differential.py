@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.http.access_harness import ADMIN, NOBODY, allow, forget_rules, guarded, restore
+from tests.http.access_harness import ADMIN, NOBODY, allow, guarded, remove_rules, restore
 from tests.http.harness import Document, Service
 from tests.http.hosts import module_application
 
@@ -178,7 +178,7 @@ def reset(service: Service) -> None:
 async def test_answers_do_not_depend_on_what_is_hidden(
     server: Service, shown: dict[str, int]
 ) -> None:
-    forget_rules(server)
+    await remove_rules(server)
     flags = {"allowBulkPatch": True, "allowBulkDelete": True, "allowWriteMode": True}
     mongo = {"projectResponse": shown, **flags}
     for name in DATA:

@@ -16,8 +16,8 @@ from tests.http.access_harness import (
     BOB,
     allow,
     caller,
-    forget_rules,
     guarded,
+    remove_rules,
 )
 from tests.http.harness import Document, Mongo, Reply, Service
 from tests.http.hosts import module_application
@@ -66,7 +66,7 @@ async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
 @pytest.fixture
 async def users(server: Service) -> Users:
     """The users with Carl, and nothing of what a test before has made."""
-    forget_rules(server)
+    await remove_rules(server)
     await server.write("users", Write(WriteKind.DELETE, many=True, filter={}))
     for name in server.mongo[server.db].list_collection_names():
         if name in {"_properties", "_revocations", "_versions"}:

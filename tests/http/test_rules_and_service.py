@@ -19,7 +19,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.chance import examples
-from tests.http.access_harness import ADMIN, allow, caller, forget_rules, guarded, restore
+from tests.http.access_harness import (
+    ADMIN,
+    allow,
+    caller,
+    forget_rules,
+    guarded,
+    remove_rules,
+    restore,
+)
 from tests.http.harness import Document, Reply, Service
 from tests.http.hosts import module_application
 
@@ -334,7 +342,7 @@ async def test_no_answer_depends_on_what_a_rule_hides(
     service: Service, shown: dict[str, int], path: str, query: list[tuple[str, str]]
 ) -> None:
     """Two collections that differ only in hidden values cannot be told from each other."""
-    forget_rules(service)
+    await remove_rules(service)
     for name, secrets in (("left", (1, 2, 3)), ("right", (3, 1, 1))):
         await allow(
             service, f"path-prefix('/{name}')", "user", mongo={"projectResponse": shown, **FLAGS}

@@ -13,7 +13,7 @@ import pytest
 from bson import Decimal128
 
 from docgraph.graphql.apps.app import App
-from tests.http.access_harness import ADMIN, NOBODY, allow, caller, forget_rules, guarded
+from tests.http.access_harness import ADMIN, NOBODY, allow, caller, guarded, remove_rules
 from tests.http.harness import Document, Mongo, Reply, Service, build_definition, eventually
 from tests.http.hosts import module_application
 
@@ -56,7 +56,7 @@ async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
 @pytest.fixture
 async def service(server: Service) -> Service:
     """Nobody but the root role may do anything, and no app is stored."""
-    forget_rules(server)
+    await remove_rules(server)
     for stored in server.definitions.find({}, {"_id": 1}):
         await server.remove(stored["_id"])
     return server

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from tests.http.access_harness import ADMIN, NOBODY, allow, caller, forget_rules, guarded
+from tests.http.access_harness import ADMIN, NOBODY, allow, caller, guarded, remove_rules
 from tests.http.harness import Mongo, Reply, Service
 from tests.http.hosts import module_application
 
@@ -66,7 +66,7 @@ def fill(service: Service) -> None:
 @pytest.fixture
 async def service(server: Service) -> Service:
     """Nobody but the root role may do anything, and no app is stored."""
-    forget_rules(server)
+    await remove_rules(server)
     for one in server.mongo[server.db]["gql-apps"].find({}, {"_id": 1}):
         await server.remove(one["_id"])
     return server
