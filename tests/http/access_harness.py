@@ -6,6 +6,7 @@ authentication is made simple: vetoers, allowers, rules, filters and the store a
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -90,16 +91,45 @@ async def allow(service: Service, predicate: str, *roles: str, **others: Any) ->
 
 
 async def ensure_rules(service: Service, *rules: Document) -> None:
-    """Make these the rules, where a test before has left others."""
+    """Make these the rules, where a test before has left others; those that stand are not written.
+
+    A rule that is written makes the server read and compile all of them again.
+    """
+    wanted = {rule["_id"]: rule for rule in rules}
     stored = {rule["_id"]: rule for rule in service.mongo[service.db]["acl"].find({}, {"_etag": 0})}
-    if stored != {rule["_id"]: rule for rule in rules}:
-        await remove_rules(service)
-        await write_rules(service, *rules)
+    if stored.keys() - wanted.keys():
+        await remove_rules(service, _id={"$nin": list(wanted)})
+    if missing := [rule for id, rule in wanted.items() if stored.get(id) != rule]:
+        await write_rules(service, *missing)
 
 
 async def write_rules(service: Service, *rules: Document) -> None:
     """Write whole rules."""
     await service.write("acl", Write(WriteKind.REPLACE, rules, upsert=True))
+
+
+def forget_rules(service: Service) -> None:
+    """Begin without rules: they are deleted behind the back of the server, and it is told so.
+
+    A write by the server, which remembers it for other instances, takes several times as long.
+    It is for fixtures that are not asynchronous, of an application in a loop of its own; that loop
+    tells, for nobody but its thread may hold the lock of what is told.
+    """
+    if service.mongo[service.db]["acl"].delete_many({}).deleted_count:
+        asyncio.run_coroutine_threadsafe(_renew_rules(service), service.loop).result()
+
+
+async def _renew_rules(service: Service) -> None:
+    service.app.plugins.find("dbAclAuthorizer")._generations.bump("rules")
+
+
+def restore(service: Service, collection: str, *documents: Document) -> None:
+    """Make these the documents of a collection, where a test before has left others."""
+    stored = service.mongo[service.db][collection]
+    if list(stored.find()) != list(documents):
+        stored.delete_many({})
+        if documents:
+            stored.insert_many(documents)
 
 
 async def remove_rules(service: Service, **filter: Any) -> None:

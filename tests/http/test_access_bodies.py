@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.http.access_harness import ADA, allow, guarded, remove_rules
+from tests.http.access_harness import ADA, allow, forget_rules, guarded, restore
 from tests.http.harness import Service
 from tests.http.hosts import module_application
 
@@ -25,10 +25,9 @@ async def server(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-async def service(server: Service) -> Service:
-    await remove_rules(server)
-    server.mongo[server.db]["people"].delete_many({})
-    server.insert("people", EVE)
+def service(server: Service) -> Service:
+    forget_rules(server)
+    restore(server, "people", EVE)
     return server
 
 

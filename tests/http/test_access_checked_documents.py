@@ -13,7 +13,15 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.http.access_harness import ADA, ADMIN, allow, guarded, remove_rules, write_rules
+from tests.http.access_harness import (
+    ADA,
+    ADMIN,
+    allow,
+    forget_rules,
+    guarded,
+    restore,
+    write_rules,
+)
 from tests.http.harness import Document, Reply, Service, build_definition
 from tests.http.hosts import module_application
 
@@ -57,12 +65,11 @@ async def server(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-async def service(server: Service) -> Service:
-    await remove_rules(server)
-    for name in ("box", "plain", "gql-apps"):
-        server.mongo[server.db][name].delete_many({})
-        if name != "gql-apps":
-            server.mongo[server.db][name].insert_many([X, {"_id": "mine", "owner": "ada"}])
+def service(server: Service) -> Service:
+    forget_rules(server)
+    for name in ("box", "plain"):
+        restore(server, name, X, {"_id": "mine", "owner": "ada"})
+    restore(server, "gql-apps")
     return server
 
 

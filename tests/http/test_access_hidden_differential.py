@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.http.access_harness import ADMIN, NOBODY, allow, guarded, remove_rules
+from tests.http.access_harness import ADMIN, NOBODY, allow, guarded, remove_rules, restore
 from tests.http.harness import Document, Service
 from tests.http.hosts import module_application
 
@@ -171,9 +171,7 @@ async def send(
 
 def reset(service: Service) -> None:
     for name, documents in DATA.items():
-        collection = service.mongo[service.db][name]
-        collection.delete_many({})
-        collection.insert_many(documents)
+        restore(service, name, *documents)
 
 
 @pytest.mark.parametrize("shown", SHOWN, ids=str)

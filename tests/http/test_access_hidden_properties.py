@@ -69,9 +69,16 @@ async def hide(server: Service, shown: dict[str, int], *roles: str) -> None:
     await ensure_rules(server, rule)
 
 
-@pytest.fixture(params=[HIDES, KEEPS], ids=["hides", "keeps"])
-async def service(server: Service, request: pytest.FixtureRequest) -> Service:
-    await hide(server, request.param)
+@pytest.fixture(scope="module", params=[HIDES, KEEPS], ids=["hides", "keeps"])
+def part(request: pytest.FixtureRequest) -> dict[str, int]:
+    """Of the module: tests with one rule come after each other, and it is written once."""
+    shown: dict[str, int] = request.param
+    return shown
+
+
+@pytest.fixture
+async def service(server: Service, part: dict[str, int]) -> Service:
+    await hide(server, part)
     return server
 
 
@@ -465,7 +472,9 @@ async def test_nor_does_a_stage_that_has_to_be_the_first(
 WORDS: Any = {"$text": {"$search": {"$var": "q"}}}
 
 
-@pytest.mark.parametrize("shown", [HIDES, KEEPS, {"name": 1}], ids=["hides", "keeps", "name"])
+@pytest.mark.parametrize(
+    "shown", [HIDES, KEEPS, {"name": 1}], ids=["hides", "keeps", "name"], scope="module"
+)
 @pytest.mark.parametrize(
     ("keys", "status"),
     [

@@ -14,8 +14,8 @@ from tests.http.access_harness import (
     ADA,
     ADMIN,
     allow,
+    forget_rules,
     guarded,
-    remove_rules,
 )
 from tests.http.harness import Mongo, Service, listening
 from tests.http.hosts import module_application
@@ -41,9 +41,9 @@ async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-async def service(server: Service) -> Service:
+def service(server: Service) -> Service:
     """The server without rules."""
-    await remove_rules(server)
+    forget_rules(server)
     return server
 
 

@@ -19,8 +19,9 @@ from tests.http.access_harness import (
     NOBODY,
     allow,
     caller,
+    forget_rules,
     guarded,
-    remove_rules,
+    restore,
     write_rules,
 )
 from tests.http.harness import UNREACHABLE, Service, failing, listening
@@ -57,11 +58,10 @@ async def server(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-async def service(server: Service) -> Service:
+def service(server: Service) -> Service:
     """The server without rules in the database, and with one user."""
-    await remove_rules(server)
-    server.mongo[server.db]["users"].drop()
-    server.insert("users", {"_id": "eve", "roles": ["user"], "hobbies": ["admin"]})
+    forget_rules(server)
+    restore(server, "users", {"_id": "eve", "roles": ["user"], "hobbies": ["admin"]})
     return server
 
 

@@ -22,8 +22,10 @@ from tests.http.access_harness import (
     NOBODY,
     allow,
     caller,
+    forget_rules,
     guarded,
     remove_rules,
+    restore,
     write_rules,
 )
 from tests.http.harness import Reply, Service, listening, names_of
@@ -47,13 +49,12 @@ async def server(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-async def service(server: Service) -> Service:
+def service(server: Service) -> Service:
     """The server without rules, and with the same data for every test."""
-    await remove_rules(server)
-    for name in ("books", "other", "new"):
-        server.mongo[server.db][name].drop()
-    server.insert("books", *BOOKS)
-    server.insert("other", {"_id": 1})
+    forget_rules(server)
+    restore(server, "books", *BOOKS)
+    restore(server, "other", {"_id": 1})
+    server.mongo[server.db]["new"].drop()
     return server
 
 

@@ -22,8 +22,9 @@ from tests.http.access_harness import (
     NOBODY,
     allow,
     caller,
+    forget_rules,
     guarded,
-    remove_rules,
+    restore,
 )
 from tests.http.batches import answers_of, entry, failed_entry
 from tests.http.harness import Mongo, Reply, Service, build_definition, failing, listening
@@ -75,10 +76,10 @@ async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-async def service(server: Service) -> Service:
-    await remove_rules(server)
+def service(server: Service) -> Service:
+    forget_rules(server)
     for name in ("things", "users", "other"):
-        server.mongo[server.db][name].delete_many({})
+        restore(server, name)
     return server
 
 

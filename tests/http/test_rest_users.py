@@ -69,7 +69,9 @@ async def users(server: Service) -> Users:
     await remove_rules(server)
     await server.write("users", Write(WriteKind.DELETE, many=True, filter={}))
     for name in server.mongo[server.db].list_collection_names():
-        if name not in {"acl", "users"}:
+        if name in {"_properties", "_revocations", "_versions"}:
+            server.mongo[server.db][name].delete_many({})  # at once, they would be there again
+        elif name not in {"acl", "users"}:
             server.mongo[server.db][name].drop()
     return await open_users(server)
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from pymongo import DeleteMany, InsertOne
+from pymongo import DeleteMany, ReplaceOne
 
 from docgraph.access import role_holders
 from docgraph.observe.events import AccessDenied
@@ -51,14 +51,17 @@ Start = Callable[..., Any]
 
 
 def seed(service: Service, path: str, key: str = "_id") -> None:
-    """Nobody but an administrator and somebody else."""
+    """Nobody but an administrator and somebody else; who is as before is not written.
+
+    Of each user who is, the server hears, and ends his tokens.
+    """
     users = []
     for name, place in zip(("boss", "eve"), PLACES[path], strict=True):
         own = {"_id": name} if key == "_id" else {"_id": name, key: f"{name}@x"}
         users.append({**own, **place, "password": "hash", "kind": "x"})
-    service.mongo[service.db]["users"].bulk_write(
-        [DeleteMany({}), *(InsertOne(user) for user in users)]
-    )
+    replaced = [ReplaceOne({"_id": user["_id"]}, user, upsert=True) for user in users]
+    others = DeleteMany({"_id": {"$nin": [user["_id"] for user in users]}})
+    service.mongo[service.db]["users"].bulk_write([others, *replaced])
 
 
 @pytest.fixture

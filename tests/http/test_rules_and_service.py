@@ -19,7 +19,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.chance import examples
-from tests.http.access_harness import ADMIN, allow, caller, guarded, remove_rules
+from tests.http.access_harness import (
+    ADMIN,
+    allow,
+    caller,
+    forget_rules,
+    guarded,
+    remove_rules,
+    restore,
+)
 from tests.http.harness import Document, Reply, Service
 from tests.http.hosts import module_application
 
@@ -45,15 +53,9 @@ async def server(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-async def service(server: Service) -> Service:
-    await remove_rules(server)
+def service(server: Service) -> Service:
+    forget_rules(server)
     return server
-
-
-def fill(service: Service, collection: str, *documents: Document) -> None:
-    stored = service.mongo[service.db][collection]
-    stored.delete_many({})
-    stored.insert_many(documents)
 
 
 async def keep_rule(service: Service, predicate: str, mongo: Document | None = None) -> None:
@@ -222,7 +224,7 @@ async def test_what_a_rule_does_not_let_write_is_not_written(
     service: Service, rule: str, request: tuple[str, str, Document]
 ) -> None:
     await keep_rule(service, f"path-prefix('/box') and {rule}")
-    fill(service, "box", {"_id": "1", "a": 1, FORBIDDEN: {"x": 7}}, {"_id": "2", FORBIDDEN: 8})
+    restore(service, "box", {"_id": "1", "a": 1, FORBIDDEN: {"x": 7}}, {"_id": "2", FORBIDDEN: 8})
     before = find_all(service)
     method, path, details = request
 
@@ -245,7 +247,7 @@ async def test_what_a_rule_demands_to_be_stored_is_stored(
 ) -> None:
     rule = "bson-request-prop-equals(key=a, value=1)"
     await keep_rule(service, f"path-prefix('/box') and {rule}")
-    fill(service, "box", {"_id": "1", "a": 5}, {"_id": "2", "a": 5})
+    restore(service, "box", {"_id": "1", "a": 5}, {"_id": "2", "a": 5})
     before = find_all(service)
     method, path, details = request
 
@@ -345,7 +347,7 @@ async def test_no_answer_depends_on_what_a_rule_hides(
         await allow(
             service, f"path-prefix('/{name}')", "user", mongo={"projectResponse": shown, **FLAGS}
         )
-        fill(
+        restore(
             service,
             name,
             *({"_id": str(n), "n": n, "secret": one} for n, one in enumerate(secrets, 1)),
@@ -392,7 +394,7 @@ async def test_a_rule_and_the_service_mean_the_same_document(
     service: Service, rule: str, name: str, segment: str, id_type: str, method: str
 ) -> None:
     await keep_rule(service, rule)
-    fill(service, "box", *(dict(one) for one in DOCUMENTS))
+    restore(service, "box", *(dict(one) for one in DOCUMENTS))
     query = f"?id_type={id_type}" if id_type else ""
     body = {"json": {"n": 1}} if method == "PATCH" else {}
 

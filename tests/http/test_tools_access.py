@@ -12,8 +12,8 @@ from tests.http.access_harness import (
     NOBODY,
     allow,
     caller,
+    forget_rules,
     guarded,
-    remove_rules,
     write_rules,
 )
 from tests.http.harness import Mongo, Reply, Service
@@ -35,9 +35,9 @@ async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-async def service(server: Service) -> Service:
+def service(server: Service) -> Service:
     """Nobody but the root role may do anything, but for the rule of the file."""
-    await remove_rules(server)
+    forget_rules(server)
     return server
 
 

@@ -12,7 +12,7 @@ from bson import ObjectId
 from docgraph.exchange.errors import NotFound
 from docgraph.graphql.infer.infer import infer as run_infer
 from docgraph.graphql.infer.survey import Scope
-from tests.http.access_harness import ADMIN, NOBODY, allow, caller, guarded, remove_rules
+from tests.http.access_harness import ADMIN, NOBODY, allow, caller, forget_rules, guarded
 from tests.http.harness import Mongo, Reply, Service, failing
 from tests.http.hosts import module_application
 
@@ -81,9 +81,9 @@ def fill(service: Service) -> None:
 
 
 @pytest.fixture
-async def service(server: Service) -> Service:
+def service(server: Service) -> Service:
     """Nobody but the root role may do anything."""
-    await remove_rules(server)
+    forget_rules(server)
     return server
 
 
