@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 from uuid import uuid4
 
+from bson import encode
+
 from docgraph.exchange import Account, Exchange, Write, WriteKind
 from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Outcome, Plugin
 from docgraph.server.builtin import BUILTIN
@@ -126,7 +128,7 @@ async def _renew_rules(service: Service) -> None:
 def restore(service: Service, collection: str, *documents: Document) -> None:
     """Make these the documents of a collection, where a test before has left others."""
     stored = service.mongo[service.db][collection]
-    if list(stored.find()) != list(documents):
+    if [encode(one) for one in stored.find()] != [encode(one) for one in documents]:
         stored.delete_many({})
         if documents:
             stored.insert_many(documents)

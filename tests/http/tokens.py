@@ -136,9 +136,9 @@ async def anew(workers: Sequence[Worker]) -> Sequence[Worker]:
     if found == [ADA] and reply.status_code == 200:
         place = reply.headers["auth-token-location"]
         assert await worker.status(place, method="DELETE", login="ada:secret") == 204
-        return workers
-    await worker.write(WriteKind.DELETE, filter={}, many=True)
-    await worker.write(WriteKind.INSERT, documents=({**ADA, "password": "secret"},))
+    else:
+        await worker.write(WriteKind.DELETE, filter={}, many=True)
+        await worker.write(WriteKind.INSERT, documents=({**ADA, "password": "secret"},))
     await _until_told(workers)
     return workers
 
@@ -146,8 +146,8 @@ async def anew(workers: Sequence[Worker]) -> Sequence[Worker]:
 async def _until_told(workers: Sequence[Worker]) -> None:
     """Wait until the change streams have told of all that was done to users.
 
-    Of a user who was deleted they tell later than `anew` makes another one of the name, whose
-    first token would end.
+    Of a user who was deleted, or changed and changed back by the test before, they tell some
+    time later: the first token of the name would end at a worker that is told after it was made.
     """
     last = uuid4().hex
     workers[0].users.insert_one({"_id": last})
