@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from itertools import count
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -18,9 +16,7 @@ from docgraph.exchange import ConfigError, StartupError
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.observe.events import CommandFinished, DatabaseFound
 from docgraph.server.app import Docgraph
-from tests.databases import drop
 from tests.http.harness import Mongo, failing, listening
-from tests.http.hosts import module_application
 from tests.http.realms import COST, Realm, hashed, open_realm
 
 pytestmark = pytest.mark.anyio
@@ -39,35 +35,6 @@ def open_(mongo_client: Mongo, mongo_uri: str, database: str) -> Open:
     return open_this
 
 
-@module_application
-async def shared_realm(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Realm]:
-    """The application of the tests that need no options."""
-    db = f"test_{uuid4().hex[:16]}"
-    try:
-        async with open_realm(mongo_client, mongo_uri, db) as realm:
-            yield realm
-    finally:
-        drop(mongo_client, db)
-
-
-HOURS = count(1)
-
-
-@pytest.fixture
-def realm(shared_realm: Realm) -> Realm:
-    """With nobody but Ada, at a time when its guard knows nothing of the tests before."""
-    shared_realm.users.delete_many({})
-    shared_realm.users.insert_one(dict(ADA))
-    stop_window(shared_realm, next(HOURS) * 3600.0)
-    return shared_realm
-
-
-def stop_window(realm: Realm, now: float = 0.0) -> None:
-    """Let no time pass for the guard: it counts what happened within some seconds."""
-    guard = realm.service.app.plugins.find("bruteForceAttackGuard")
-    guard._attempts._counters._clock = lambda: now
-
-
 @pytest.fixture
 def hashes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The hashes that passwords were compared with."""
@@ -82,9 +49,10 @@ def hashes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-async def test_the_right_password_gives_the_account_of_the_user_document(realm: Realm) -> None:
+async def test_the_right_password_gives_the_account_of_the_user_document(open_: Open) -> None:
     """Decision 19: `@user` is the user document without the password."""
-    reply = await realm.get("ada", "secret")
+    async with open_() as realm:
+        reply = await realm.get("ada", "secret")
     assert reply.status == 200
     assert reply.json == {
         "name": "ada",
@@ -98,13 +66,15 @@ async def test_the_right_password_gives_the_account_of_the_user_document(realm: 
     ("user", "password"),
     [("ada", "wrong"), ("ada", ""), ("Ada", "secret"), ("eve", "secret"), ("", ""), ("$ne", "x")],
 )
-async def test_anything_else_is_401(realm: Realm, user: str, password: str) -> None:
-    assert await realm.login(user, password) == 401
+async def test_anything_else_is_401(open_: Open, user: str, password: str) -> None:
+    async with open_() as realm:
+        assert await realm.login(user, password) == 401
 
 
-async def test_an_unknown_user_and_a_wrong_password_get_the_same_answer(realm: Realm) -> None:
+async def test_an_unknown_user_and_a_wrong_password_get_the_same_answer(open_: Open) -> None:
     """Drill A09."""
-    known, unknown = await realm.get("ada", "wrong"), await realm.get("eve", "wrong")
+    async with open_() as realm:
+        known, unknown = await realm.get("ada", "wrong"), await realm.get("eve", "wrong")
     ignored = {"date", "x-request-id"}
     assert known.status == unknown.status == 401
     assert known.text == unknown.text == ""
@@ -142,13 +112,14 @@ async def test_an_unknown_user_takes_as_much_work_as_a_wrong_password(
     ],
 )
 async def test_a_document_without_the_shape_of_a_user_never_logs_in(
-    realm: Realm, user: dict[str, Any]
+    open_: Open, user: dict[str, Any]
 ) -> None:
-    if isinstance(user["_id"], list):
-        user = {**user, "_id": {"name": user["_id"]}}
-    realm.users.insert_one(dict(user))
-    assert await realm.login("joe", "x") == 401
-    assert await realm.login("7", "x") == 401
+    async with open_() as realm:
+        if isinstance(user["_id"], list):
+            user = {**user, "_id": {"name": user["_id"]}}
+        realm.users.insert_one(dict(user))
+        assert await realm.login("joe", "x") == 401
+        assert await realm.login("7", "x") == 401
 
 
 async def test_the_id_may_be_a_nested_property_and_two_of_a_name_are_nobody(open_: Open) -> None:
@@ -187,12 +158,13 @@ async def test_a_removed_role_a_new_password_and_a_deleted_user_count_at_once(
         assert await realm.login("ada", "another") == 401
 
 
-async def test_changes_by_other_programs_are_seen_at_once_without_the_cache(realm: Realm) -> None:
+async def test_changes_by_other_programs_are_seen_at_once_without_the_cache(open_: Open) -> None:
     """Decision 34: with `cache-enabled: false` the user document is read on every request."""
-    assert await realm.login("ada", "secret") == 200
-    realm.users.update_one({"_id": "ada"}, {"$set": {"password": hashed("new")}})
-    assert await realm.login("ada", "secret") == 401
-    assert await realm.login("ada", "new") == 200
+    async with open_() as realm:
+        assert await realm.login("ada", "secret") == 200
+        realm.users.update_one({"_id": "ada"}, {"$set": {"password": hashed("new")}})
+        assert await realm.login("ada", "secret") == 401
+        assert await realm.login("ada", "new") == 200
 
 
 async def test_changes_by_other_programs_end_the_cache_by_change_stream(open_: Open) -> None:
@@ -313,18 +285,18 @@ async def test_ha1_is_kept_beside_the_hash_where_it_has_a_property(open_: Open) 
         assert realm.users.find_one({"_id": "joe"}) == {"_id": "joe", "roles": []}
 
 
-async def test_hashed_passwords_are_of_no_use_for_digest(realm: Realm) -> None:
-    secret = realm.plugin.digest_secret("ada", "docgraph", "MD5")
-    assert await realm.service.there(secret) is None
+async def test_hashed_passwords_are_of_no_use_for_digest(open_: Open) -> None:
+    async with open_() as realm:
+        assert await realm.plugin.digest_secret("ada", "docgraph", "MD5") is None
 
 
-async def test_the_account_can_be_read_again_without_a_password(realm: Realm) -> None:
-    there = realm.service.there
-    account = await there(realm.plugin.find("ada"))
-    assert account is not None
-    assert account.roles == ("admin", "user")
-    assert await there(realm.plugin.find("eve")) is None
-    assert await there(realm.plugin.find("\ud800")) is None
+async def test_the_account_can_be_read_again_without_a_password(open_: Open) -> None:
+    async with open_() as realm:
+        account = await realm.plugin.find("ada")
+        assert account is not None
+        assert account.roles == ("admin", "user")
+        assert await realm.plugin.find("eve") is None
+        assert await realm.plugin.find("\ud800") is None
 
 
 # --- what does not start --------------------------------------------------------------------------
@@ -361,6 +333,12 @@ async def test_without_the_realm_its_companions_rest(open_: Open) -> None:
 
 
 # --- the guard, in its place ----------------------------------------------------------------------
+
+
+def stop_window(realm: Realm) -> None:
+    """Let no time pass for the guard: it counts what happened within some seconds."""
+    guard = realm.service.app.plugins.find("bruteForceAttackGuard")
+    guard._attempts._counters._clock = lambda: 0.0
 
 
 async def test_twenty_wrong_logins_from_one_address(open_: Open) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
+PARAMETERS = "pytest.mark.parametrize"
 FILES = sorted(one for one in TESTS.rglob("*.py") if "node_modules" not in one.parts)
 
 
@@ -21,8 +22,12 @@ def find_functions(path: Path) -> Iterator[ast.AsyncFunctionDef]:
 
 
 def has_wide_scope(decorator: ast.expr) -> bool:
-    keywords = decorator.keywords if isinstance(decorator, ast.Call) else []
-    return any(one.arg == "scope" and ast.unparse(one.value) != "'function'" for one in keywords)
+    """Whether it makes a fixture for more than a test; parameters of tests may have a scope."""
+    if not isinstance(decorator, ast.Call) or ast.unparse(decorator.func) == PARAMETERS:
+        return False
+    return any(
+        one.arg == "scope" and ast.unparse(one.value) != "'function'" for one in decorator.keywords
+    )
 
 
 def test_no_asynchronous_fixture_outlives_its_test() -> None:
