@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 from urllib.parse import quote
@@ -9,6 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from docgraph.exchange.errors import StoreUnavailable
+from docgraph.store.watch import ChangeEvents
 from tests.http.harness import UNREACHABLE, Document, eventually, failing
 from tests.http.rest_harness import Api
 from tests.http.stream_harness import SSE, Refused
@@ -141,6 +143,33 @@ async def test_the_end_of_what_is_watched_ends_the_stream(
         end(server)
         events = await client.take(len(told) + 1)
         assert [one["operationType"] for one in events] == [*told, "invalidate"]
+        assert await client.wait_closed() == (4001, "the stream or its collection is gone")
+
+
+@pytest.mark.parametrize(("end", "told"), [(rename, "rename"), (drop_database, "drop")])
+async def test_who_is_judged_anew_before_the_end_is_told_is_told_of_it(
+    server: Api, by: str, end: Callable[[Api], None], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewals = server.service.app.plugins.find("events")._renewals
+    judged, try_next = asyncio.Event(), ChangeEvents.try_next
+
+    async def hold_back(self: ChangeEvents) -> Document | None:
+        event = await try_next(self)
+        if event is not None:
+            await judged.wait()
+        return event
+
+    async def judge() -> None:
+        renewals._generations.bump("collections")
+        await renewals.look()
+        judged.set()
+
+    async with listen(server, by=by) as client:
+        monkeypatch.setattr(ChangeEvents, "try_next", hold_back)
+        end(server)
+        await server.service.there(judge())
+        events = await client.take(2)
+        assert [one["operationType"] for one in events] == [told, "invalidate"]
         assert await client.wait_closed() == (4001, "the stream or its collection is gone")
 
 

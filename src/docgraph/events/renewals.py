@@ -26,7 +26,7 @@ from docgraph.events.ending import (
     Ending,
 )
 from docgraph.events.identity import identify
-from docgraph.exchange import DocgraphError, Renew, Subscription
+from docgraph.exchange import DocgraphError, Renew, Subscription, WatchedIsGone
 from docgraph.exchange.errors import (
     Forbidden,
     NotFound,
@@ -137,6 +137,8 @@ class Renewals:
             return NOT_KNOWN
         except (Forbidden, SecurityViolation):
             return NOT_ALLOWED
+        except WatchedIsGone:
+            return None  # but what its stream still has to tell is told
         except NotFound:
             return GONE
         except _REFUSING:

@@ -29,7 +29,13 @@ from docgraph.exchange.response import (
     Takeover,
     Upgrade,
 )
-from docgraph.exchange.streams import EventStreams, NotifyWhen, Renew, Subscription
+from docgraph.exchange.streams import (
+    EventStreams,
+    NotifyWhen,
+    Renew,
+    Subscription,
+    WatchedIsGone,
+)
 
 __all__ = [
     "Account",
@@ -63,6 +69,7 @@ __all__ = [
     "Subscription",
     "Takeover",
     "Upgrade",
+    "WatchedIsGone",
     "Write",
     "WriteConcern",
     "WriteFailure",

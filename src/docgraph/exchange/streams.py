@@ -14,7 +14,7 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.exchange import Exchange
 from docgraph.exchange.response import Answer
 
-__all__ = ["EventStreams", "NotifyWhen", "Renew", "Subscription"]
+__all__ = ["EventStreams", "NotifyWhen", "Renew", "Subscription", "WatchedIsGone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,10 @@ class Subscription:
 
 # The subscription that the same request would get now; raises what would refuse it.
 Renew = Callable[[], Awaitable[Subscription]]
+
+
+class WatchedIsGone(Exception):
+    """There is nothing to renew: the stream itself tells of the end of its collection, and ends."""
 
 
 class EventStreams(Protocol):

@@ -18,7 +18,7 @@ from docgraph.events.ending import (
     Ending,
 )
 from docgraph.events.renewals import Renewals, Session
-from docgraph.exchange import Subscription
+from docgraph.exchange import Subscription, WatchedIsGone
 from docgraph.exchange.errors import (
     DefinitionError,
     Forbidden,
@@ -97,6 +97,7 @@ def build(
         (Unauthenticated("no"), [NOT_KNOWN]),
         (Forbidden("no"), [NOT_ALLOWED]),
         (NotFound("no"), [GONE]),
+        (WatchedIsGone(), []),
         (DefinitionError("no"), [CHANGED]),
         (RuntimeError("a fault"), [FAILED]),
         (replace(ASKED, stages=({"$match": {}},)), [CHANGED]),

@@ -18,6 +18,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
@@ -211,8 +212,8 @@ class IssuedTokens:
         self._opened.replace(row)
         self._generations.bump("logins")
 
-    def _end(self, login: str) -> list[bytes]:
-        ids = self._opened.end(login)
+    def _end(self, login: str, until: float = inf) -> list[bytes]:
+        ids = self._opened.end(login, until)
         self._generations.bump("logins")
         return ids
 
@@ -262,7 +263,8 @@ class IssuedTokens:
         fresh = await self._refresh(account) if isinstance(account, TokenAccount) else account
         row = self._make_row(account, fresh)
         if latest is not None and self._is_over(_read_row(latest)):
-            await self._run(self._end, row.login)
+            # Not the one that another worker, which has seen the same, has issued since.
+            await self._run(self._end, row.login, latest.issued_at)
         change = self._change
         put = await self._run(self._put, row, self._find_sessions(account))
         return _Entry(_read_row(put), row.login, put.account, change, fresh)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from math import inf
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -44,7 +45,7 @@ class Sessions(NamedTuple):
     """Which sessions may have a token: those that began between two times."""
 
     first: float = 0.0
-    last: float = float("inf")
+    last: float = inf
 
 
 ANY: Final = Sessions()
@@ -122,12 +123,14 @@ class TokenTable:
             self._insert(row)
             self._note_change(row.login)
 
-    def end(self, login: str) -> list[bytes]:
-        """Take away every token of the login; their random parts."""
+    def end(self, login: str, until: float = inf) -> list[bytes]:
+        """Take away every token of the login that was issued until then; their random parts."""
         with self._transaction():
-            found = self._connection.execute("SELECT id FROM issued WHERE login = ?", (login,))
+            found = self._connection.execute(
+                "SELECT id FROM issued WHERE login = ? AND issued_at <= ?", (login, until)
+            )
             ids = [id for (id,) in found.fetchall()]
-            self._delete(login)
+            self._delete(login, until)
             self._note_change(login)
         return ids
 
@@ -157,8 +160,10 @@ class TokenTable:
         if self._inserted % _SWEEP_EVERY == 0:
             self._sweep(row.issued_at)
 
-    def _delete(self, login: str) -> None:
-        self._connection.execute("DELETE FROM issued WHERE login = ?", (login,))
+    def _delete(self, login: str, until: float = inf) -> None:
+        self._connection.execute(
+            "DELETE FROM issued WHERE login = ? AND issued_at <= ?", (login, until)
+        )
 
     def _sweep(self, now: float) -> None:
         self._connection.execute("DELETE FROM issued WHERE expires_at <= ?", (now,))

@@ -17,6 +17,7 @@ from docgraph.exchange import (
     NotifyWhen,
     ResourceType,
     Subscription,
+    WatchedIsGone,
 )
 from docgraph.exchange.errors import NotFound, SecurityViolation
 from docgraph.rest.bodies.streams import StreamDefinition, find_stream
@@ -49,7 +50,13 @@ async def _renew(call: Call, moment: Document) -> Subscription:
     admission = call.exchange.admission
     assert admission is not None  # noqa: S101 - the request came through the pipeline
     exchange = await admission.readmit(call.exchange)
-    return await _subscribe(replace(call, exchange=exchange, checked={}), moment)
+    try:
+        return await _subscribe(replace(call, exchange=exchange, checked={}), moment)
+    except NotFound:
+        find = call.context.catalog.find_collection
+        if await find(call.db, call.collection, exchange.deadline, fresh=True) is None:
+            raise WatchedIsGone from None
+        raise
 
 
 async def _subscribe(call: Call, moment: Document) -> Subscription:

@@ -55,7 +55,6 @@ from docgraph.server.settings import ServerSettings
 __all__ = ["Application", "Exchanges"]
 
 _CLIENT_GONE = 499  # only the log shows it
-_CLOSE = ("Connection", "close")
 _SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 
 
@@ -214,10 +213,7 @@ class Exchanges:
                 await self._enter(call)
         except DocgraphError as error:
             call.error = error.code
-            body = render_refusal(error, exchange)
-            if call.is_refused and self._has_others:
-                body.headers.append(_CLOSE)
-            return body
+            return render_refusal(error, exchange)
         try:
             return await self._application.answer(exchange)
         finally:
@@ -245,6 +241,7 @@ class Exchanges:
             await self._gate.enter()
         except Overloaded:
             call.is_refused = True
+            call.keep_alive = call.keep_alive and not self._has_others
             raise
         call.has_place = True
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from math import inf
 
 from docgraph.exchange import Connection, DocgraphError, Headers
@@ -271,7 +272,8 @@ class HttpProtocol(asyncio.Protocol):
         if not call.keep_alive:
             self._end()
             return
-        if call.is_refused and self._phase is not Phase.LINGER:
+        is_leaving = self._state.is_leaving  # then there is no time to rest
+        if call.is_refused and self._phase is not Phase.LINGER and not is_leaving:
             self._is_resting = True
             self._pause_reading()
             self._state.resting.enter(self, self._loop)
@@ -382,8 +384,10 @@ class HttpProtocol(asyncio.Protocol):
         """
         self._enter(Phase.LINGER, _LINGER)
         self._room = DRAINABLE
+        self._waiting.clear()  # not begun when this answer is read: there is no way back for theirs
         if self.transport.can_write_eof():
-            self.transport.write_eof()
+            with suppress(OSError):  # asyncio: the client is gone, which is read next
+                self.transport.write_eof()
         self._resume_reading()
 
     def _discard(self, size: int) -> None:
@@ -422,10 +426,10 @@ class HttpProtocol(asyncio.Protocol):
 
     def _expire(self, now: float) -> None:
         if self._phase is Phase.HEAD:
-            if not self._is_busy:
+            if not self._is_busy and not self._is_resting:
                 self._refuse(RequestTimeout("the request head did not arrive in time"))
             else:
-                self._expires = now + 1.0  # earlier answers are due first
+                self._expires = now + 1.0  # earlier answers are due first, or it is not read
         elif self._phase is Phase.BODY:
             if self._held_at is not None:
                 self._fail_body(Overloaded("too many bodies are on their way"))

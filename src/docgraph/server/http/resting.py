@@ -46,8 +46,10 @@ class Resting:
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         now, room = loop.time(), self._count_room()
         first = list(islice(self._until.items(), room + AT_ONCE))
-        for place, (connection, until) in enumerate(first):
-            if place < room or until <= now:
-                self.leave(connection)
-                connection.go_on()
-        self._next = loop.call_later(_TICK, self._look, loop) if self._until else None
+        try:
+            for place, (connection, until) in enumerate(first):
+                if place < room or until <= now:
+                    self.leave(connection)
+                    connection.go_on()
+        finally:  # whatever becomes of one of them, the others are read again
+            self._next = loop.call_later(_TICK, self._look, loop) if self._until else None

@@ -106,6 +106,35 @@ async def test_both_workers_give_out_one_token(workers):
     assert (one.account.name, one.account.properties) == ("ada", {"_id": "ada"})
 
 
+async def test_both_workers_give_out_one_token_where_both_see_that_the_last_one_was_revoked(
+    world, workers, monkeypatch
+):
+    old = await workers[0].current(ADA)
+    world.clock.now += 10
+    world.ends.stamp = world.clock.now
+    world.clock.now += 10
+    is_seen, is_issued, find = asyncio.Event(), asyncio.Event(), IssuedTokens._call
+
+    async def find_late(self, method, *args):
+        found = await find(self, method, *args)
+        if method is TokenTable.find_latest and self is workers[1]:
+            is_seen.set()
+            await is_issued.wait()
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IssuedTokens, "_call", find_late)
+        later = asyncio.create_task(workers[1].current(ADA))
+        await is_seen.wait()
+        one = await workers[0].current(ADA)
+        is_issued.set()
+        two = await later
+
+    assert one.id == two.id != old.id
+    assert [await worker.find(one.id) is not None for worker in workers] == [True, True]
+    assert await workers[0].find(old.id) is None
+
+
 async def test_both_workers_know_the_token(workers):
     issued = await workers[0].current(ADA)
     found = await workers[1].find(issued.id)
@@ -246,7 +275,7 @@ async def test_a_caller_who_leaves_while_a_token_is_taken_away_leaves_no_half(wo
     taken, may_go_on = threading.Event(), threading.Event()
     original = workers[0]._table.end
 
-    def end_slowly(login):
+    def end_slowly(login, until):
         ids = original(login)
         taken.set()
         may_go_on.wait(60)

@@ -139,6 +139,64 @@ async def test_a_server_that_stops_reads_at_once_what_was_sent_meanwhile() -> No
     assert (await held.read()).status == 200
 
 
+async def test_while_a_server_stops_nobody_rests() -> None:
+    service, held = await fill()
+    peer = service.connect()
+    peer.send(build_request("GET", "/") * 3)
+    assert (await peer.read()).status == 503
+
+    service.state.is_leaving = True
+    peer.protocol.shutdown()
+
+    for _ in range(2):
+        assert (await peer.read()).status == 503
+        assert not service.state.resting._until
+    service.released.set()
+    assert (await held.read()).status == 200
+
+
+async def test_the_time_of_a_head_does_not_end_while_it_is_not_read() -> None:
+    service, _ = await fill()
+    peer = service.connect()
+    request = build_request("GET", "/")
+    peer.send(request + request[:10])
+    assert (await peer.read()).status == 503
+    peer.send(request[10:])  # in time, but it is the server that does not read
+
+    peer.protocol.sweep(asyncio.get_running_loop().time() + 11)
+    service.released.set()
+
+    assert (await peer.read()).status == 200
+
+
+async def test_a_body_is_refused_with_several_workers_as_a_request_is() -> None:
+    service = Service(max_requests_in_flight=2, queue=0, workers=2)
+    slow = await service.upload()
+    service.get("/hold")
+    await until(lambda: service.entered == 2)
+
+    slow.send(b"a" * 9)
+    response = await slow.read()
+
+    assert (response.status, response["connection"]) == (503, "close")
+    service.released.set()
+
+
+async def test_who_reads_its_last_answer_slowly_has_no_more_requests_begun() -> None:
+    """On a connection that was told to be closed: such a request is sent again elsewhere."""
+    service = Service()
+    service.state.is_leaving = True
+    peer = service.connect()
+    peer.send(build_request("GET", "/") * 3)
+    response = await peer.read()
+    assert (response.status, response["connection"]) == (200, "close")
+
+    peer.protocol.pause_writing()
+    peer.protocol.resume_writing()
+
+    assert service.state.exchanges.started == 1
+
+
 async def test_who_leaves_while_it_rests_is_forgotten() -> None:
     service, _ = await fill()
     peer = await refuse(service)
@@ -223,6 +281,24 @@ def test_there_is_one_look_at_a_time_however_many_come_and_go() -> None:
     assert len(loop.due) == 1
     loop.pass_time(1)
     assert loop.due == []
+
+
+class Faulty(Guest):
+    def go_on(self) -> None:
+        raise RuntimeError
+
+
+def test_one_that_fails_does_not_hold_the_others_up() -> None:
+    loop, resting, rested = FakeLoop(), Resting(lambda: 0), list[Guest]()
+    guests = [Faulty(rested), Guest(rested)]
+    for guest in guests:
+        resting.enter(guest, as_loop(loop))
+
+    with pytest.raises(RuntimeError):
+        loop.pass_time(1)
+    loop.pass_time(1)
+
+    assert rested == guests[1:]
 
 
 def as_loop(loop: FakeLoop) -> asyncio.AbstractEventLoop:
