@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import suppress
 from math import inf
 
 from docgraph.exchange import Connection, DocgraphError, Headers
@@ -272,8 +271,7 @@ class HttpProtocol(asyncio.Protocol):
         if not call.keep_alive:
             self._end()
             return
-        is_leaving = self._state.is_leaving  # then there is no time to rest
-        if call.is_refused and self._phase is not Phase.LINGER and not is_leaving:
+        if call.is_refused and not self._state.is_leaving and self._phase is not Phase.LINGER:
             self._is_resting = True
             self._pause_reading()
             self._state.resting.enter(self, self._loop)
@@ -386,8 +384,7 @@ class HttpProtocol(asyncio.Protocol):
         self._room = DRAINABLE
         self._waiting.clear()  # not begun when this answer is read: there is no way back for theirs
         if self.transport.can_write_eof():
-            with suppress(OSError):  # asyncio: the client is gone, which is read next
-                self.transport.write_eof()
+            self.transport.write_eof()
         self._resume_reading()
 
     def _discard(self, size: int) -> None:
