@@ -55,7 +55,7 @@ uvloop.new_event_loop().close()
 resource_tracker.ensure_running()
 
 
-# On an idle machine a run takes about six minutes. Whatever hangs is shown, and ends the run.
+# On an idle machine a run takes about five minutes. Whatever hangs is shown, and ends the run.
 LONGEST_RUN_SECONDS = 2400
 
 
