@@ -19,6 +19,7 @@ from tests.http.hosts import module_application
 pytestmark = pytest.mark.anyio
 
 FLAGS = {"allowWriteMode": True, "allowBulkPatch": True}
+INDEXES = {"_id_", "home_2dsphere", "name_text"}
 ANN = {
     "_id": "a",
     "name": "Ann",
@@ -42,7 +43,7 @@ def service(server: Service) -> Service:
     forget_rules(server)
     restore(server, "people", ANN)
     people = server.mongo[server.db]["people"]
-    if len(people.index_information()) != 3:  # the first test, or one before has made another
+    if people.index_information().keys() != INDEXES:  # the first test, or one before made others
         people.drop_indexes()
         people.create_index([("home", "2dsphere")])
         people.create_index([("name", "text")])

@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def _import_everything() -> None:
-    import gzip  # noqa: F401 - imported for the forks: what counts needs it
+    import gzip  # noqa: F401 - for the forks: prometheus_client imports it
     import wsgiref.simple_server  # noqa: F401 - likewise
 
     import uvloop  # noqa: F401 - likewise

@@ -64,6 +64,7 @@ class Session:
     subscription: Subscription
     renew: Renew
     judged_at: float = field(default_factory=monotonic)
+    gone_since: float | None = None  # when its collection was first missed
 
 
 Move = Callable[[Client, Subscription], Awaitable[bool]]
@@ -138,7 +139,7 @@ class Renewals:
         except (Forbidden, SecurityViolation):
             return NOT_ALLOWED
         except WatchedIsGone:
-            return None  # but what its stream still has to tell is told
+            return self._await_end(session)
         except NotFound:
             return GONE
         except _REFUSING:
@@ -147,9 +148,16 @@ class Renewals:
             return None  # the database is away, or nobody has the time; it is asked again
         except DocgraphError:
             return CHANGED  # what is stored now cannot be opened
+        session.gone_since = None
         if now.is_momentary and identify(replace(now, row=before.row)) == identify(before):
             return await self._go_on(session, now)
         return _compare(before, now)
+
+    def _await_end(self, session: Session) -> Ending | None:
+        """Its stream tells of the end, and ends by itself, unless it was opened after that end."""
+        if session.gone_since is None:
+            session.gone_since = self._clock()
+        return GONE if self._clock() - session.gone_since >= self._interval else None
 
     async def _go_on(self, session: Session, now: Subscription) -> Ending | None:
         """With the time of now in the row filter."""

@@ -115,6 +115,18 @@ async def test_who_would_be_told_something_else_is_ended(
     assert client.endings == endings
 
 
+async def test_a_stream_that_does_not_tell_of_the_end_of_its_collection_is_ended_later(
+    generations: Generations,
+) -> None:
+    clock = Clock()
+    renewals, client, _ = build(generations, clock, WatchedIsGone())
+    for passed, endings in ((50.0, []), (1.0, []), (49.0, [GONE])):
+        clock.now += passed
+        generations.bump("collections")
+        await renewals.look()
+        assert client.endings == endings
+
+
 async def test_nobody_is_asked_before_the_time(generations: Generations) -> None:
     clock = Clock()
     renewals, _, asked = build(generations, clock, ASKED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -302,5 +302,4 @@ def test_one_that_fails_does_not_hold_the_others_up() -> None:
 
 
 def as_loop(loop: FakeLoop) -> asyncio.AbstractEventLoop:
-    fake: Any = loop
-    return fake  # type: ignore[no-any-return]
+    return cast("asyncio.AbstractEventLoop", loop)
