@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Locator, LocatorAssertions
 
-__all__ = ["HANGS_SECONDS", "launched_browser", "require", "run_program"]
+__all__ = ["HANGS_SECONDS", "PATIENCE_MS", "expect", "launched_browser", "require", "run_program"]
 
 # The first is the same browser without the frame that nobody sees: it costs half as much.
 _BROWSERS = (
@@ -44,6 +44,8 @@ _BROWSER_OPTIONS = (
     "--renderer-process-limit=1",
     f"--disable-features={','.join(_FEATURES_OFF)}",
 )
+# How long a page may take for what a person waits for, on a machine that is far too busy.
+PATIENCE_MS = 60_000
 # What takes so long even on a machine that is far too busy does not end any more.
 HANGS_SECONDS = 240
 
@@ -65,6 +67,14 @@ async def run_program(*command: str, cwd: Path | None = None) -> subprocess.Comp
     return await asyncio.to_thread(
         run, command, cwd=cwd, capture_output=True, timeout=HANGS_SECONDS
     )
+
+
+def expect(shown: Locator) -> LocatorAssertions:
+    """Wait until the page shows it like that: a page is drawn when it comes to it, never before."""
+    from playwright.sync_api import expect as wait  # not installed everywhere
+
+    wait.set_options(timeout=PATIENCE_MS)
+    return wait(shown)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from tests.databases import drop
 from tests.http.harness import Document, Mongo, build_definition, flatten, merge
 from tests.http.realms import hashed
 from tests.process.commands import ROOT, start
-from tests.programs import launched_browser
+from tests.programs import PATIENCE_MS, launched_browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -28,7 +28,6 @@ __all__ = ["ADMIN", "HOSTILE", "READER", "Place", "Window", "launched", "open_wi
 
 ADMIN, READER = "ada", "rita"
 PASSWORD = "a long enough secret"
-PATIENCE_MS = 60_000
 HOSTILE = "<img src=x onerror=\"document.title='pwned'\"><script>document.title='pwned'</script>"
 AXE = ROOT / "console/node_modules/axe-core/axe.min.js"
 SCHEMA = """

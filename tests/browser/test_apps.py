@@ -10,6 +10,7 @@ import pytest
 from tests.browser.harness import ADMIN, HOSTILE, PASSWORD, READER, Place, Window, open_window
 from tests.http.harness import Document
 from tests.http.realms import render_basic
+from tests.programs import expect
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator
@@ -80,7 +81,7 @@ def test_a_definition_is_checked_while_it_is_typed_and_findings_lead_to_their_pl
 
     finding = window.page.get_by_role("region", name="Findings").get_by_role("button")
     finding.get_by_text("MongoDB has no operator $equals").wait_for()
-    assert "mappings:3" in finding.inner_text()
+    expect(finding).to_contain_text("mappings:3")
     finding.click()
     window.page.keyboard.press("ControlOrMeta+Shift+K")  # deletes the line where the click has led
     check.get_by_text("No findings").wait_for()
@@ -155,7 +156,7 @@ def test_unsaved_work_survives_a_reload_and_logging_out_asks(window: Window, app
     press(window, "Stay", "dialog")
     press(window, "Discard changes")
     window.page.get_by_text("Unsaved changes").wait_for(state="detached")
-    assert HOSTILE not in window.page.get_by_role("textbox", name="Schema").inner_text()
+    expect(window.page.get_by_role("textbox", name="Schema")).not_to_contain_text(HOSTILE)
 
 
 def test_without_an_answer_or_a_login_nothing_is_saved_and_the_work_stays(
@@ -190,7 +191,7 @@ def test_an_app_is_made_from_a_template_and_deleted_by_its_name(window: Window) 
 
     press(window, "Delete")
     dialog = window.page.get_by_role("dialog", name="Delete this app")
-    assert dialog.get_by_role("button", name="Delete").is_disabled()
+    expect(dialog.get_by_role("button", name="Delete")).to_be_disabled()
     dialog.get_by_label("Type its name").fill("made <b>here<b>")
     dialog.get_by_role("button", name="Delete").click()
     window.page.get_by_role("heading", name="is deleted").wait_for()
@@ -200,8 +201,8 @@ def test_others_see_the_apps_that_they_may_ask_and_no_definition(window: Window)
     window.open("/apps")
     window.log_in(READER)
     window.page.get_by_role("link", name="blog").wait_for()
-    assert window.page.get_by_role("link", name="vault").count() == 0
-    assert window.page.get_by_role("button", name="New app").count() == 0
+    expect(window.page.get_by_role("link", name="vault")).to_have_count(0)
+    expect(window.page.get_by_role("button", name="New app")).to_have_count(0)
 
     window.open("/apps/blog")
     window.log_in(READER)

@@ -25,6 +25,7 @@ from bson import (
 from tests.browser.harness import ADMIN, HOSTILE, PASSWORD, READER, Place, Window
 from tests.browser.test_shell import end_login
 from tests.http.realms import render_basic
+from tests.programs import expect
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
@@ -121,7 +122,7 @@ def test_hostile_names_and_values_are_text_wherever_they_stand(window: Window) -
     table = window.page.get_by_role("table")
     table.get_by_role("link", name="onerror").last.click()
     window.page.get_by_role("list", name="Tree").get_by_text("list").wait_for()
-    assert window.page.locator("main img, main script, main b").count() == 0
+    expect(window.page.locator("main img, main script, main b")).to_have_count(0)
 
 
 def test_pages_are_walked_by_keys_and_a_filter_is_checked_while_typing(window: Window) -> None:
@@ -136,7 +137,7 @@ def test_pages_are_walked_by_keys_and_a_filter_is_checked_while_typing(window: W
     page.get_by_text("Documents 101 to 200").wait_for()
     page.get_by_role("button", name="Next").click()
     page.get_by_text("Documents 201 to 250").wait_for()
-    assert page.get_by_role("button", name="Next").is_disabled()
+    expect(page.get_by_role("button", name="Next")).to_be_disabled()
     page.get_by_role("button", name="Previous").click()
     page.get_by_text("Documents 101 to 200").wait_for()
     queries = [parse_qs(urlsplit(one).query, keep_blank_values=True) for one in asked]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,9 +16,10 @@ from bson import Decimal128
 from tests.browser.harness import ADMIN, HOSTILE, PASSWORD, READER, Place, Window, open_window
 from tests.browser.test_shell import end_login
 from tests.http.realms import render_basic
+from tests.programs import expect
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator
+    from playwright.sync_api import Browser, Locator, Route
 
 KEPT = 500
 
@@ -117,31 +119,46 @@ def test_events_come_with_their_types_and_a_pause_counts_what_came(window: Windo
     collection.insert_one({"_id": 1, HOSTILE: Decimal128("1.50")})
     collection.update_one({"_id": 1}, {"$set": {"n": 2.0}})
     wait_for_count(window, 2)
-    assert [one.split()[1:] for one in rows(window).all_inner_texts()] == [
-        ["update", "1", "n"],
-        ["insert", "1"],
-    ]
+    expect(rows(window)).to_have_text([re.compile("update.*1.*n$"), re.compile("insert.*1$")])
     rows(window).last.click()
     tree = page.get_by_role("list", name="Event", exact=True)
     tree.get_by_text("Decimal128").wait_for()
-    assert tree.get_by_text(HOSTILE).count() == 1
+    expect(tree.get_by_text(HOSTILE)).to_have_count(1)
 
     page.get_by_role("button", name="Pause").click()
     collection.insert_many({"_id": number} for number in range(2, 4))
     page.get_by_text("Paused: 2 events came meanwhile").wait_for()
-    assert rows(window).count() == 1
+    expect(rows(window)).to_have_count(1)
     page.get_by_role("button", name="Resume").click()
     rows(window).nth(2).wait_for()
 
     page.get_by_label("Type").select_option("update")
     rows(window).nth(1).wait_for(state="detached")
-    assert rows(window).count() == 1
+    expect(rows(window)).to_have_count(1)
     page.get_by_label("Type").select_option("")
     page.get_by_role("button", name="Clear").click()
     page.get_by_role("heading", name="Waiting for events").wait_for()
     collection.insert_many({"_id": number} for number in range(10, 10 + KEPT + 7))
     page.get_by_text(f"The newest {KEPT} are kept; 7 events dropped").wait_for()
-    assert page.locator("main img, main script, main b").count() == 0
+    expect(page.locator("main img, main script, main b")).to_have_count(0)
+
+
+def test_a_stream_without_variables_never_asks_for_them_not_even_before_it_is_described(
+    window: Window,
+) -> None:
+    declare(window.place, "calm", {"uri": "all", "stages": []})
+    held: list[Route] = []
+
+    def hold(one: Route) -> None:
+        held.append(one)
+
+    window.page.route("**/openapi.json", hold)
+    follow(window, "calm/_streams/all")
+    expect(window.page.get_by_label("Variables")).to_have_count(0)
+
+    with window.page.expect_response("**/openapi.json"):
+        held.pop().continue_()
+    expect(window.page.get_by_label("Variables")).to_have_count(0)
 
 
 def test_after_a_cut_it_goes_on_after_the_last_event_and_says_what_is_missing(
@@ -158,7 +175,7 @@ def test_after_a_cut_it_goes_on_after_the_last_event_and_says_what_is_missing(
         wire.is_cut = False
         window.page.get_by_text("went on after the last event: nothing is missing").wait_for()
         wait_for_count(window, 2)
-        assert "meanwhile" in rows(window).first.inner_text()
+        expect(rows(window).first).to_contain_text("meanwhile")
 
         wire.cut()
         named = {"uri": "all", "stages": [{"$match": {"fullDocument.name": {"$exists": True}}}]}
@@ -168,7 +185,7 @@ def test_after_a_cut_it_goes_on_after_the_last_event_and_says_what_is_missing(
         window.page.get_by_text("The database does not know the last event any more").wait_for()
         collection.insert_one({"_id": "after", "name": "bob"})
         wait_for_count(window, 3)
-        assert "after" in rows(window).first.inner_text()
+        expect(rows(window).first).to_contain_text("after")
 
 
 def test_an_ended_login_is_said_and_the_stream_goes_on_after_the_next(window: Window) -> None:
@@ -211,7 +228,7 @@ def test_a_restricted_caller_follows_what_a_rule_opens_and_is_told_the_rest(
         for name in ("ann", "bob")
     )
     rows(window).get_by_text("blue bob").wait_for()
-    assert rows(window).count() == 1
+    expect(rows(window)).to_have_count(1)
 
     for path, said in (
         ("guarded/_streams/closed", "This stream is not open to you"),

@@ -21,6 +21,7 @@ from tests.browser.harness import (
 )
 from tests.http.harness import Mongo
 from tests.http.realms import render_basic
+from tests.programs import expect
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -65,7 +66,7 @@ def test_people_log_in_see_who_they_are_and_log_out(window: Window) -> None:
 
     banner = window.page.get_by_role("banner")
     banner.get_by_text(READER, exact=True).wait_for()
-    assert banner.get_by_role("list", name="Roles").inner_text() == "reader"
+    expect(banner.get_by_role("list", name="Roles")).to_have_text("reader")
 
     window.page.get_by_role("button", name="Log out").click()
     window.page.get_by_text("Not logged in").wait_for()
@@ -106,7 +107,7 @@ def test_names_and_roles_with_markup_are_shown_as_text(window: Window) -> None:
     banner = window.page.get_by_role("banner")
     banner.get_by_text(HOSTILE).first.wait_for()
     banner.get_by_text("Blog & <b>more</b>").wait_for()
-    assert window.page.locator("img, b").count() == 0
+    expect(window.page.locator("img, b")).to_have_count(0)
 
 
 def test_an_expired_login_is_said_and_the_work_stays(window: Window) -> None:
@@ -123,7 +124,7 @@ def test_an_expired_login_is_said_and_the_work_stays(window: Window) -> None:
     dialog.get_by_text("Your login has ended").wait_for()
     window.give_password(READER, PASSWORD)
     window.page.get_by_role("button", name="Log out").wait_for()
-    assert editor.inner_text() == "{ posts { likes } }"
+    expect(editor).to_have_text("{ posts { likes } }")
 
 
 @pytest.mark.parametrize(("path", "told"), ADMINS_PAGES.items())
@@ -150,7 +151,7 @@ def log_in_before_the_refusal(window: Window, path: str, told: str) -> None:
 
     window.page.get_by_text(told).first.wait_for()
     window.page.get_by_role("button", name="Log out").wait_for()
-    assert window.page.get_by_role("dialog").count() == 0
+    expect(window.page.get_by_role("dialog")).to_have_count(0)
 
 
 def test_a_login_by_cookie_survives_a_reload_and_no_script_sees_it(

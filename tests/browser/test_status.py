@@ -23,12 +23,18 @@ from tests.browser.harness import (
 from tests.browser.test_live import declare, rows
 from tests.http.harness import Mongo
 from tests.http.realms import render_basic
+from tests.programs import expect
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, ViewportSize
 
 ASKED, WRONG = 7, 3
 SHARES = (0.5, 0.95, 0.99)
+# In one moment: between two questions to the page it can be drawn anew.
+STANDS_BESIDE_ITS_CHOICE = """label => {
+    const [own, choice] = [label, label.control].map(one => one.getBoundingClientRect());
+    return choice.top < own.top && own.top < choice.bottom;
+}"""
 
 
 def ask(place: Place, body: dict[str, object], times: int) -> None:
@@ -93,19 +99,19 @@ def test_the_figures_agree_with_what_was_asked(window: Window) -> None:
     ask(window.place, {"query": "{ nothing }"}, WRONG)
     requests = cells(window, "Requests, slowest first", "graphql")
     requests.nth(2).get_by_text(str(ASKED + WRONG), exact=True).wait_for()
-    assert requests.nth(4).inner_text() == str(WRONG)
-    assert requests.nth(5).inner_text() == "0"
+    expect(requests.nth(4)).to_have_text(str(WRONG))
+    expect(requests.nth(5)).to_have_text("0")
 
     operation = cells(window, "Stored operations, slowest first", "titles").all_inner_texts()
     assert operation[:3] == ["watched", "titles", str(ASKED)]
     shown = [read_ms(one) for one in operation[4:]]
     assert shown == pytest.approx(read_quantiles(window.place), rel=0.1, abs=0.1)
     cells(window, "Commands of the database, slowest first", "find").first.wait_for()
-    assert page.locator("canvas").count() == 4
+    expect(page.locator("canvas")).to_have_count(4)
 
     page.get_by_text("The charts as a table").click()
-    minutes = page.get_by_role("region", name="The charts as a table").get_by_role("row")
-    refused = [int(row.get_by_role("cell").nth(2).inner_text()) for row in minutes.all()[1:]]
+    moments = page.get_by_role("region", name="The charts as a table").get_by_role("row")
+    refused = moments.evaluate_all("rows => rows.slice(1).map(row => +row.cells[2].innerText)")
     assert sum(refused) == WRONG
 
 
@@ -148,11 +154,7 @@ def test_axe_finds_nothing_serious_on_live_and_status_and_narrow_screens_are_eno
         window.page.get_by_text("Connected since").wait_for()
         for narrow in (360, 400, 440):
             window.page.set_viewport_size({"width": narrow, "height": 720})
-            label = window.page.get_by_text("Type", exact=True).bounding_box()
-            choice = window.page.get_by_label("Type", exact=True).bounding_box()
-            assert label is not None
-            assert choice is not None
-            assert choice["y"] < label["y"] < choice["y"] + choice["height"]
+            assert window.page.get_by_text("Type", exact=True).evaluate(STANDS_BESIDE_ITS_CHOICE)
         window.page.set_viewport_size(viewport)
         collection.insert_one({"text": "long " * 50})
         rows(window).first.press("Enter")

@@ -14,13 +14,12 @@ from pymongo import MongoClient
 from tests.databases import drop
 from tests.process.chat import PASSWORDS, Speaker, run_chat
 from tests.process.commands import Process
-from tests.programs import launched_browser
+from tests.programs import PATIENCE_MS, expect, launched_browser
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 SOCKET, SSE = "?by=websocket", "?by=sse"
-PATIENCE_MS = 60_000
 DATABASE = "docgraph"  # that of the example
 
 
@@ -72,8 +71,14 @@ class Window:
     def wait_text(self, text: str) -> None:
         self.page.get_by_role("log").get_by_text(text, exact=True).wait_for()
 
-    def texts(self) -> list[str]:
-        return [text.strip() for text in self.page.locator("#messages li > div").all_inner_texts()]
+    @property
+    def messages(self) -> Locator:
+        return self.page.locator("#messages li > div")
+
+    def wait_last(self, *said: str) -> None:
+        for back, text in enumerate(reversed(said), 1):
+            last = self.page.locator(f"#messages li:nth-last-child({back}) > div")
+            expect(last).to_have_text(text)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +120,8 @@ def test_two_windows_talk_to_each_other(browser: Browser, server: Server, by: st
         bob.say(f"<b>hello</b> ada {by}")
         ada.wait_text(f"<b>hello</b> ada {by}")
         said = [f"hello bob {by}", f"<b>hello</b> ada {by}"]
-        assert ada.texts()[-2:] == bob.texts()[-2:] == said
+        ada.wait_last(*said)
+        bob.wait_last(*said)
 
 
 def test_a_window_that_is_reloaded_misses_nothing(browser: Browser, server: Server) -> None:
@@ -130,9 +136,7 @@ def test_a_window_that_is_reloaded_misses_nothing(browser: Browser, server: Serv
         bob.say(said[3])
         ada.wait_status("Online as ada")
         bob.say(said[4])
-        ada.wait_text(said[4])
-        ada.wait_text(said[0])
-        assert [text for text in ada.texts() if text in said] == said
+        expect(ada.messages.filter(has_text="around the reload")).to_have_text(said)
 
 
 @pytest.mark.parametrize("by", [SOCKET, SSE])
@@ -148,10 +152,9 @@ def test_a_window_without_network_says_so_and_catches_up(
         ada.wait_status("Offline")
         for text in said[1:]:
             bob.say(text)
-        assert ada.texts()[-1] == said[0]
+        ada.wait_last(said[0])
         ada.page.context.set_offline(False)
-        ada.wait_text(said[-1])
-        assert ada.texts()[-9:] == said
+        ada.wait_last(*said)
 
 
 def test_windows_come_back_by_themselves_when_the_server_does(
@@ -170,7 +173,7 @@ def test_windows_come_back_by_themselves_when_the_server_does(
         bob.wait_status("Online as bob")
         ada.say("after the beginning")
         bob.wait_text("after the beginning")
-        assert bob.texts()[-2:] == ["before the end", "after the beginning"]
+        bob.wait_last("before the end", "after the beginning")
 
 
 def test_earlier_messages_are_shown_on_demand(browser: Browser, server: Server) -> None:
@@ -181,11 +184,11 @@ def test_earlier_messages_are_shown_on_demand(browser: Browser, server: Server) 
     with window(browser, server, "ada", SOCKET) as ada:
         ada.wait_text(said[-1])
         ada.page.get_by_text("The latest 5 of").wait_for()
-        assert ada.texts() == said[-5:]
+        expect(ada.messages).to_have_text(said[-5:])
         for oldest in (said[2], said[0]):
             ada.page.get_by_role("button", name="Show earlier ones").click()
             ada.wait_text(oldest)
-        assert ada.texts()[-12:] == said
+        ada.wait_last(*said)
 
 
 def test_a_wrong_password_is_told_and_a_logout_leads_to_the_login(
@@ -198,4 +201,4 @@ def test_a_wrong_password_is_told_and_a_logout_leads_to_the_login(
         ada.page.get_by_label("Password").fill("guessed")
         ada.page.get_by_role("button", name="Log in").click()
         ada.page.get_by_role("alert").get_by_text("Name or password are wrong.").wait_for()
-        assert ada.texts() == []
+        expect(ada.messages).to_have_count(0)

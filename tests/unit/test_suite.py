@@ -48,3 +48,42 @@ def test_programs_are_not_started_by_an_event_loop() -> None:
     files = [one for one in FILES if "drills" not in one.parts]
 
     assert [one.name for one in files if starting in one.read_text(encoding="utf-8")] == []
+
+
+# What Playwright reads of a page in the moment in which it is asked.
+MOMENTARY = {
+    "all_inner_texts",
+    "all_text_contents",
+    "bounding_box",
+    "count",
+    "get_attribute",
+    "inner_html",
+    "inner_text",
+    "input_value",
+    "is_checked",
+    "is_disabled",
+    "is_editable",
+    "is_enabled",
+    "is_hidden",
+    "is_visible",
+    "text_content",
+}
+
+
+def find_momentary(path: Path) -> Iterator[str]:
+    """Where a test of pages asserts what a page shows by chance at one moment."""
+    text = path.read_text(encoding="utf-8")
+    if "playwright" not in text:
+        return
+    for claim in ast.walk(ast.parse(text)):
+        if isinstance(claim, ast.Assert):
+            for node in ast.walk(claim.test):
+                if isinstance(node, ast.Attribute) and node.attr in MOMENTARY:
+                    yield f"{path.relative_to(TESTS)}:{claim.lineno}: {node.attr}"
+
+
+def test_what_a_page_shows_is_waited_for() -> None:
+    """A page is drawn when it comes to it: on a busy machine after the next question."""
+    found = [one for path in FILES for one in find_momentary(path)]
+
+    assert found == [], "use expect of tests/programs.py"

@@ -1,6 +1,6 @@
 /** JSON as a tree that opens level by level; large lists are shown in portions. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Numeral, Scalar } from "./json.js";
 
 const portion = 100;
@@ -69,7 +69,7 @@ function Node({ name, value, openLevels, reveal }: NodeProps) {
   const [[first, end], setShown] = useState([0, portion]);
   const line = useRef<HTMLElement>(null);
   const step = reveal?.path[0];
-  useEffect(() => {
+  useLayoutEffect(() => { // at once: the next key belongs to the value
     if (reveal === undefined) return;
     if (step === undefined || !isBranch(value)) return showLine(line.current);
     const index = Array.isArray(value) ? Number(step) : namesOf(value).indexOf(String(step));

@@ -3,7 +3,8 @@
 import type { GraphQLSchema } from "graphql";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { AppId } from "../../api/apps.js";
-import { keptKey, readKept, writeKept } from "../../api/kept.js";
+import { keptKey, readKept } from "../../api/kept.js";
+import { useKeeping } from "../../api/keeping.js";
 import { sessionState } from "../../api/session.js";
 import { useStore } from "../../api/store.js";
 import { type As, tryDraft } from "../../api/tools.js";
@@ -111,11 +112,7 @@ function useAttempt(owner: string | null, id: AppId): readonly [Attempt, (attemp
     const isWhole = isRecord(kept) && Object.keys(noAttempt).every((name) => typeof kept[name] === "string");
     return isWhole ? (kept as unknown as Attempt) : noAttempt;
   });
-  useEffect(() => {
-    if (attempt === noAttempt) return undefined;
-    const timer = setTimeout(() => writeKept(key, attempt), 250);
-    return () => clearTimeout(timer);
-  }, [key, attempt]);
+  useKeeping(key, attempt === noAttempt ? null : attempt);
   return [attempt, setAttempt];
 }
 

@@ -1,6 +1,6 @@
 /** The work on one app: what is stored, what somebody has made of it, and what becomes of both. */
 
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type AppId, readStored, removeStored, writeStored } from "../../api/apps.js";
 import { ApiError, asApiError } from "../../api/error.js";
 import { dropKept, keptKey, readKept, writeKept } from "../../api/kept.js";
@@ -126,7 +126,7 @@ function useKeeping(key: string, state: WorkState): boolean {
   const [isKept, setKept] = useState(true);
   const due = useRef<(() => void) | null>(null);
   const { stored, mine } = state.kind === "ready" ? state : { stored: null, mine: null };
-  useEffect(() => {
+  useLayoutEffect(() => { // at once: the page can go at any moment
     due.current = null;
     if (mine === null) return undefined;
     const keep = () => {

@@ -1,6 +1,6 @@
 /** The tabs and the history of somebody at an app, as they are kept in this browser. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { keptKey } from "../../api/kept.js";
 import { sessionState } from "../../api/session.js";
 import { type Entry, loadHistory, remember, saveHistory } from "./history.js";
@@ -50,7 +50,7 @@ export function useWork(owner: string | null, app: string, hash: string, onHashR
     setEntries(loadHistory(keys.history));
   } else shown.current.workspace = workspace;
 
-  useEffect(() => {
+  useLayoutEffect(() => { // at once: the page can go at any moment
     const save = () => {
       if (isOwner(owner)) setKept(saveWorkspace(keys.tabs, workspace));
     };

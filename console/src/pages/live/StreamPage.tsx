@@ -33,7 +33,7 @@ export function StreamPage({ owner, segments, values }: StreamPageProps) {
     <div class="page live">
       <Trail segments={segments} />
       <h1>{segments[segments.length - 1]}</h1>
-      {valuesMatter && <ValuesForm segments={segments} values={values} info={info} />}
+      {info !== undefined && valuesMatter && <ValuesForm segments={segments} values={values} info={info} />}
       <Controls followed={followed} type={type} onType={setType} />
       <StreamNotice contact={contact} segments={segments} onRetry={followed.retry} />
       <EventList journal={followed.journal} contact={contact} type={type} />
@@ -41,14 +41,14 @@ export function StreamPage({ owner, segments, values }: StreamPageProps) {
   );
 }
 
-/** What the server tells of the stream; undefined: it is not known, or not told to this caller. */
-function useInfo(segments: Segments): StreamInfo | undefined {
-  const [info, setInfo] = useState<StreamInfo>();
+/** What the server tells of the stream: null where it tells this caller nothing, undefined until it has answered. */
+function useInfo(segments: Segments): StreamInfo | null | undefined {
+  const [info, setInfo] = useState<StreamInfo | null>();
   const path = segments.join("/");
   useCallerEffect((signal) => {
     listStreams(signal).then(
-      ({ streams }) => setInfo(streams.find((one) => one.segments.join("/") === path)),
-      () => undefined, // only some may read the description
+      ({ streams }) => setInfo(streams.find((one) => one.segments.join("/") === path) ?? null),
+      () => signal.aborted || setInfo(null), // only some may read the description
     );
   }, [path]);
   return info;

@@ -10,7 +10,7 @@ import { addressOf } from "./places.js";
 interface ValuesFormProps {
   segments: Segments;
   values: StreamValues;
-  info: StreamInfo | undefined;
+  info: StreamInfo | null;
 }
 
 export function ValuesForm({ segments, values, info }: ValuesFormProps) {
@@ -18,7 +18,7 @@ export function ValuesForm({ segments, values, info }: ValuesFormProps) {
   const [chosen, setChosen] = useState(values.condition?.[1] ?? "");
   useEffect(() => setVariables(values.variables), [values.variables]);
   const name = info?.condition ?? values.condition?.[0] ?? null;
-  const takesVariables = info === undefined || info.variables.length > 0 || values.variables !== "";
+  const takesVariables = info === null || info.variables.length > 0 || values.variables !== "";
   if (!takesVariables && name === null) return null;
   const apply = (event: Event) => {
     event.preventDefault();
@@ -33,12 +33,12 @@ export function ValuesForm({ segments, values, info }: ValuesFormProps) {
   );
 }
 
-function tellVariables(info: StreamInfo | undefined): string {
-  if (info === undefined) return "JSON, where the stream has variables";
+function tellVariables(info: StreamInfo | null): string {
+  if (info === null) return "JSON, where the stream has variables";
   const named = info.variables.map(({ name, isRequired }) => (isRequired ? name : `${name} (optional)`));
   return named.length === 0 ? "This stream has no variables" : `JSON with ${named.join(", ")}`;
 }
 
-function example(info: StreamInfo | undefined): string {
+function example(info: StreamInfo | null): string {
   return `{${JSON.stringify(info?.variables[0]?.name ?? "room")}: "blue"}`;
 }
