@@ -11,6 +11,7 @@ from pymongo import AsyncMongoClient
 from pymongo.server_api import ServerApi
 
 from docgraph.exchange.deadline import Deadline
+from docgraph.store.catalog import Catalog
 from docgraph.store.driver.pinned import find_collection, pinned
 from docgraph.store.store import Store
 from tests.http.harness import UNREACHABLE, Mongo, failing
@@ -112,6 +113,31 @@ async def test_another_instance_obeys_the_schema_of_the_new_collection(
 
     assert (made.status, refused.status) == (201, 400)
     assert known.things.count_documents({}) == 0
+
+
+async def test_what_was_known_of_a_former_collection_is_not_held_of_the_new_one(
+    api: Api, other_instance: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """News that come within a request clear what is remembered before them, and not after."""
+    find = Catalog.find_collection
+
+    async def find_and_hear(catalog: Catalog, *where: Any, **how: Any) -> Any:
+        found = await find(catalog, *where, **how)
+        catalog.announce()
+        return found
+
+    other = Api(other_instance.service, api.mongo, api.db, api.host)
+    await other.put("/others")
+    await other.put("/_schemas")
+    await other.put("/_schemas/person", PERSON, wm="upsert")
+    with monkeypatch.context() as patch:
+        patch.setattr(Catalog, "find_collection", find_and_hear)
+        assert (await api.post("/things", {"_id": "seen"})).status == 201
+    api.things.drop()
+    await other.put("/things", {"jsonSchema": {"schemaId": "person"}})
+
+    assert (await api.post("/things", {"a": 1})).status == 400
+    assert api.things.count_documents({}) == 0
 
 
 async def test_metadata_of_a_collection_that_others_have_dropped_is_not_written(known: Api) -> None:

@@ -284,15 +284,18 @@ async def test_meta_is_read_only(api: Api) -> None:
     assert (reply.status, reply.json["message"]) == (405, "method PUT not allowed")
 
 
-async def test_metadata_is_kept_until_it_changes_here(api: Api) -> None:
-    await api.put("/coll", {"n": 1})
-    assert (await api.get("/coll/_meta")).json["n"] == 1
-    api.mongo[api.db]["_properties"].update_one({"_id": "_properties.coll"}, {"$set": {"n": 2}})
+async def test_metadata_is_kept_until_it_changes_here(mongo_client: Mongo, mongo_uri: str) -> None:
+    async with serving(mongo_client, mongo_uri) as api:
+        await api.service.app._tasks.stop("collectionsUpdater")  # no news, not even of its own
+        await api.put("/coll", {"n": 1})
+        assert (await api.get("/coll/_meta")).json["n"] == 1
+        stored = api.mongo[api.db]["_properties"]
+        stored.update_one({"_id": "_properties.coll"}, {"$set": {"n": 2}})
 
-    assert (await api.get("/coll/_meta")).json["n"] == 1
-    assert (await api.get("/coll/_meta", nocache="")).json["n"] == 2
-    await api.patch("/coll", {"n": 3})
-    assert (await api.get("/coll/_meta")).json["n"] == 3
+        assert (await api.get("/coll/_meta")).json["n"] == 1
+        assert (await api.get("/coll/_meta", nocache="")).json["n"] == 2
+        await api.patch("/coll", {"n": 3})
+        assert (await api.get("/coll/_meta")).json["n"] == 3
 
 
 async def test_without_a_cache_changes_elsewhere_are_seen_at_once(

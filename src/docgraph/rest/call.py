@@ -206,7 +206,10 @@ class Call:
 
     async def find_metadata(self, collection: str | None) -> Document | None:
         """The metadata of a collection of the database, or of the database itself."""
-        return await self.context.metadata.find(self.db, collection, fresh=self.parameters.no_cache)
+        found = None if collection is None else self.checked.get((self.db, collection))
+        id = None if found is None else found.id
+        fresh = self.parameters.no_cache
+        return await self.context.metadata.find(self.db, collection, id=id, fresh=fresh)
 
     async def require_collection(self, *, fresh: bool = False) -> None:
         """404 unless the collection exists; collections are never made by writing into them."""

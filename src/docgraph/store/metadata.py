@@ -2,7 +2,9 @@
 
 The one of a database has the `_id` `_properties`, the one of a collection `_properties.<name>`.
 They are read at nearly every request (etags, policies, aggregations), so they are remembered until
-something is announced under the generation `collections`, and for `ttl` seconds at most.
+something is announced under the generation `collections`, and for `ttl` seconds at most. What is
+remembered belongs to a collection and not to its name alone: of one that was made anew, which
+others may know of earlier than the news of it come, nothing is known before it was looked at.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ __all__ = ["Metadata", "metadata_id"]
 _KEPT = 10_000
 _LOAD_MS = 10_000  # a load is shared by all who ask, so it has a deadline of its own
 
-Key = tuple[str, str | None]
+Key = tuple[str, str | None, bytes | None]
 
 
 def metadata_id(collection: str | None) -> str:
@@ -36,10 +38,18 @@ class Metadata:
         self._kept: LoadingCache[Key, Document | None] = LoadingCache(_KEPT if ttl > 0 else 0, ttl)
 
     async def find(
-        self, db: str, collection: str | None = None, *, fresh: bool = False
+        self,
+        db: str,
+        collection: str | None = None,
+        *,
+        id: bytes | None = None,
+        fresh: bool = False,
     ) -> Document | None:
-        """The metadata as it is stored, or None; `fresh` asks the database in any case."""
-        key = (db, collection)
+        """The metadata as it is stored, or None; `fresh` asks the database in any case.
+
+        `id` is the one of the collection, for whoever knows which of that name is meant.
+        """
+        key = (db, collection, id)
         generation = self._generations.read("collections")
         if generation != self._generation:
             self._kept.clear()
@@ -53,7 +63,7 @@ class Metadata:
         await self._kept.close()
 
     async def _load(self, key: Key) -> Document | None:
-        db, collection = key
+        db, collection, _ = key
         return await self._store.find_one(
             db,
             METADATA_STORE,

@@ -171,7 +171,9 @@ class SchemaChecker(DataInterceptor):
         """All documents or none."""
         if write.kind in (WriteKind.DELETE, WriteKind.CREATE, WriteKind.DROP):
             return write
-        metadata = await self._metadata.find(resource.db or "", resource.collection)
+        metadata = await self._metadata.find(
+            resource.db or "", resource.collection, id=write.collection_id
+        )
         setting = (metadata or {}).get("jsonSchema")
         if setting is None:
             return write
