@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 SCHEMA = "type Query {\n  posts: [Post]\n}\ntype Post {\n  _id: Int\n  title: String\n}\n"
 LONG = 9_007_199_254_740_993  # a number that JavaScript rounds
+# What is written after a pause of the typist is not written by then.
+NO_PAUSES_END = """
+    const wait = window.setTimeout;
+    window.setTimeout = (work, delay, ...rest) => delay === 250 ? 0 : wait(work, delay, ...rest);
+"""
 
 
 @pytest.fixture
@@ -157,6 +162,20 @@ def test_unsaved_work_survives_a_reload_and_logging_out_asks(window: Window, app
     press(window, "Discard changes")
     window.page.get_by_text("Unsaved changes").wait_for(state="detached")
     expect(window.page.get_by_role("textbox", name="Schema")).not_to_contain_text(HOSTILE)
+
+
+def test_the_query_that_was_being_tried_is_there_after_a_reload_that_comes_at_once(
+    window: Window, app: str
+) -> None:
+    window.page.add_init_script(NO_PAUSES_END)
+    open_app(window, app).get_by_text("No findings").wait_for()
+    window.page.get_by_role("tab", name="Try").click()
+    window.write("Query", "{ posts { _id } }")
+    window.page.reload()
+    window.log_in()
+
+    window.page.get_by_role("tab", name="Try").click()
+    expect(window.page.get_by_role("textbox", name="Query")).to_have_text("{ posts { _id } }")
 
 
 def test_without_an_answer_or_a_login_nothing_is_saved_and_the_work_stays(

@@ -52,6 +52,8 @@ _RARE = {
         "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     ),
 }
+# Imported by prometheus_client, by the server and by the check of passwords when they begin.
+_LATE = ("gzip", "wsgiref.simple_server", "uvloop", "zxcvbn")
 
 
 def main() -> None:
@@ -76,14 +78,10 @@ def main() -> None:
 
 
 def _import_everything() -> None:
-    import gzip  # noqa: F401 - for the forks: prometheus_client imports it
-    import wsgiref.simple_server  # noqa: F401 - likewise
-
-    import uvloop  # noqa: F401 - likewise
-    import zxcvbn  # noqa: F401 - likewise
-
     import docgraph
 
+    for name in _LATE:
+        importlib.import_module(name)
     for module in pkgutil.walk_packages(docgraph.__path__, "docgraph."):
         if not module.name.startswith(_LEFT_OUT):
             importlib.import_module(module.name)

@@ -276,7 +276,7 @@ async def test_a_caller_who_leaves_while_a_token_is_taken_away_leaves_no_half(wo
     original = workers[0]._table.end
 
     def end_slowly(login, until):
-        ids = original(login)
+        ids = original(login, until)
         taken.set()
         may_go_on.wait(60)
         return ids
