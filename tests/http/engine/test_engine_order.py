@@ -24,7 +24,8 @@ type Query {
   maybe(group: Int): [Item]
   groups: [Group] group(_id: Int): Group
 }
-type Group { _id: Int items(skip: Int): [Item] own(skip: Int): [Item] maybe(kind: Int): [Item] }
+type Group { _id: Int items(skip: Int): [Item] own(skip: Int): [Item] maybe(kind: Int): [Item]
+  oldest: Item }
 type Item { _id: Int }
 """
 PAGE = {"skip": {"$arg": ["skip", 0]}, "limit": 9}
@@ -61,6 +62,11 @@ MAPPINGS: dict[str, Any] = {
                 ]
             },
             "sort": {"age": -1},
+        },
+        "oldest": {
+            "collection": "items",
+            "find": {"group": {"$fk": "_id"}},
+            "sort": {"age": -1, "_id": 1},
         },
         "own": {
             "collection": "items",
@@ -135,6 +141,15 @@ async def test_pages_of_each_parent_are_whole(
         down = field == "items" or number == 1
         own = [n for n in range(97) if n % 2 == number]
         assert pages == sorted(own, key=lambda n: (n % 5, n), reverse=down)
+
+
+async def test_a_relation_to_one_takes_the_first_in_order_of_each_parent(
+    engine: Engine, app: VisibleApp
+) -> None:
+    data = await engine.data(app, "{ groups { _id oldest { _id } } }")
+
+    # Age 4 is the highest of both groups; 4 and 9 are the first documents that have it.
+    assert [group["oldest"] for group in data["groups"]] == [{"_id": 4}, {"_id": 9}]
 
 
 @pytest.mark.parametrize("direction", [1, -1])

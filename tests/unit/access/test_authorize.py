@@ -28,6 +28,8 @@ def make_authorizer(role_of, allowed, *, requires=True, raises=None):
             return Decision(allowed, "because")
 
         def requires_authentication(self, exchange):
+            if isinstance(requires, Exception):
+                raise requires
             return requires
 
     return Test()
@@ -115,6 +117,12 @@ async def test_a_decision_names_its_authorizer_and_reason():
 def test_no_allower_at_all_refuses_to_start():
     with pytest.raises(StartupError, match="no allower"):
         Authorization([vetoer(True)])
+
+
+async def test_an_allower_that_cannot_say_whether_it_requires_a_login_admits_no_one_anonymous():
+    authorization = Authorization([allower(True, requires=RuntimeError())])
+    assert not (await authorization.find_approval(make_exchange(), secured=True)).allowed
+    assert (await authorization.find_approval(make_exchange(ADA), secured=True)).allowed
 
 
 @pytest.mark.parametrize("required", [True, False])

@@ -235,7 +235,7 @@ class TokenVerifier:
         verified = self._remembered.peek(digest)
         if verified is None:
             verified = await self._check(token)
-            if self._keys.version == self._version:  # else checked with keys that are gone by now
+            if self._keys.version == version:  # else it was verified with keys that were rotated
                 self._remembered.put(digest, verified)
         elif self._claims.is_over(verified.expires, self._clock()):
             self._remembered.invalidate(digest)

@@ -1,5 +1,6 @@
 """The JWT matrix (reliability 2.7.1) and decision 31, row by row."""
 
+import asyncio
 import base64
 import json
 import time
@@ -470,6 +471,42 @@ async def test_refused_tokens_are_not_remembered(build):
     mechanism = await build(**C3)
     await send(mechanism, make_token(claims(), "x" * 64))
     assert len(mechanism._verifier._remembered._entries) == 0
+
+
+class RotatingKeys:
+    """Keys that are rotated while a token is verified with those of before."""
+
+    def __init__(self, key, next_key):
+        self.version, self.key, self.next_key = 1, key, next_key
+        self.found, self.rotated = asyncio.Event(), asyncio.Event()
+
+    def keep_fresh(self):
+        """Nothing to read again."""
+
+    def rotate(self):
+        self.version, self.key = 2, self.next_key
+        self.rotated.set()
+
+    async def find(self, kid):
+        key = self.key
+        self.found.set()
+        await self.rotated.wait()
+        return (key,)
+
+
+async def test_a_token_verified_with_rotated_keys_is_not_remembered(build):
+    mechanism, token = await build(**C3), hs()
+    verifier = mechanism._verifier
+    new_secret = "n" * 64
+    keys = RotatingKeys((await verifier._keys.find(None))[0], new_secret.encode())
+    verifier._keys, verifier._version = keys, keys.version
+    first = asyncio.create_task(send(mechanism, token))
+    await keys.found.wait()
+    keys.rotate()
+    # Another request notices the new keys first.
+    assert isinstance(await send(mechanism, make_token(claims(), new_secret)), Accepted)
+    assert isinstance(await first, Accepted)
+    assert await send(mechanism, token) == Rejected("bad-signature")
 
 
 @pytest.mark.parametrize(
