@@ -74,15 +74,14 @@ class Stray(Initializer):
         await self._store.write(place, write, deadline=Deadline.after_ms(10_000))
 """
 VAULT = """
-type Query { notes(where: BsonDocument): [Note] coded: [Note] }
+type Query { notes(where: BsonDocument): [Note] coded: [Note] folders: [Folder] }
 type Note { id: Int text: String code: String }
+type Folder { id: Int }
 """
 # An expression of an author, who relies on codes being numbers; `$or` is evaluated early.
 CODED = {"$or": [{"$expr": {"$gte": [{"$toInt": "$code"}, 1]}}, {"_id": None}]}
-# It removes the fence between row filters and what can fail.
-UNFENCED = """
-
-"""
+# The same inside a join.
+JOINED = {"from": "notes", "localField": "_id", "foreignField": "_id", "as": "note"}
 # It removes the fence behind row filters: whatever a filter holds counts as safe.
 UNFENCED = """
 from importlib.util import find_spec
@@ -191,8 +190,10 @@ def vault(
         "Query": {
             "notes": find(name, "notes", find={"$and": [{"$arg": ["where", {}]}]}),
             "coded": find(name, "notes", find=CODED),
+            "folders": find(name, "folders", find={}),
         },
         "Note": {"id": "_id"},
+        "Folder": {"id": "_id"},
     }
     db["gql-apps"].insert_one({"_id": "vault", "schema": VAULT, "mappings": mappings})
     own = {"owner": "@user._id"}
@@ -201,6 +202,7 @@ def vault(
     rules = [
         ("app", posted, {"readFilters": {f"{name}.notes": own}}),
         ("batch", "path('/_batch')", None),
+        ("folders", "path-prefix('/folders')", {"readFilters": {f"{name}.notes": own}}),
         ("notes", "path-prefix('/notes')", {"readFilter": own, "writeFilter": own, **bulk}),
     ]
     db["acl"].insert_many(
@@ -216,6 +218,10 @@ def vault(
     db["notes"].insert_one({"_id": 1, "text": "hi", "owner": "eve", "code": "7"})
     coded = [{"uri": "coded", "stages": [{"$match": CODED}]}]
     db["_properties"].insert_one({"_id": "_properties.notes", "aggrs": coded})
+    db["folders"].insert_one({"_id": 1})
+    lookup = {"$lookup": {**JOINED, "pipeline": [{"$match": CODED}]}}
+    joined = [{"uri": "joined", "stages": [lookup]}]
+    db["_properties"].insert_one({"_id": "_properties.folders", "aggrs": joined})
     directory = tmp_path_factory.mktemp("vault")
     yield Staff(db, build_options(directory, mongo_uri, name, **{"/mcp/enabled": True}))
     drop(mongo_client, name)
@@ -238,6 +244,7 @@ def test_requests_that_fail_because_of_hidden_rows_are_found_at_every_door(
         ("REST", "GET /notes"),
         ("REST", "GET /notes/_size"),
         ("REST", "GET /notes/_aggrs/coded"),
+        ("REST", "GET /folders/_aggrs/joined"),
         ("REST", "GET /notes/6"),
         ("REST", "PATCH /notes/6"),
         ("REST", "PATCH /notes/*"),

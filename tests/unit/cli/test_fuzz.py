@@ -116,7 +116,7 @@ def test_each_excluded_row_is_kept_back_by_one_filter_alone() -> None:
 def test_expressions_of_definitions_fail_for_excluded_rows_of_one_world_only() -> None:
     shape = build_shape()
     stage = {"$project": {"a": {"$toInt": "$name"}, "b": {"$divide": [1, {"$ifNull": ["$n", 1]}]}}}
-    mark_evaluated(shape, stage)
+    mark_evaluated(shape, stage, {})
     shape.at(("name",)).kind = "string"
     left, right = build_documents("d.things", shape, [Barrier({"owner": "ada"}, "own")], "7")
 
@@ -128,6 +128,9 @@ def test_expressions_of_definitions_fail_for_excluded_rows_of_one_world_only() -
     assert misfits
     assert len(misfits) < len(left.excluded)
     assert all(isinstance(one[name], dict) for one in misfits for name in ("name", "n"))
+    # Some have ids that others refer to, and some have none that is known.
+    assert {one["_id"] in {7} for one in misfits} == {True, False}
+    assert 7 in {one["_id"] for one in right.excluded}
 
 
 def test_filters_fail_for_a_row_that_both_worlds_keep_back() -> None:

@@ -78,12 +78,15 @@ def build_documents(
         for number in range(_SEEN if barriers else POOL):
             world.add_seen(number, {path: one for some in wanted for path, one in some.items()})
         for position, barrier in enumerate(barriers):
-            numbers: list[int | None] = [*range(_SEEN + position, POOL, len(barriers))]
-            numbers += [None] * _STRANGERS if world is worlds[0] else []
+            known = range(_SEEN + position, POOL, len(barriers))
+            is_first = world is worlds[0]
+            numbers: list[int | None] = [*known, *([None] * _STRANGERS if is_first else [])]
+            misfits = (None, *known[-1:]) if is_first else ()
             others = [one for one in wanted if one is not wanted[position]]
             passing = {path: one for some in others for path, one in some.items()}
             for place in numbers:
-                world.add_excluded(place, barrier, filtered[position], passing)
+                is_misfit = place in misfits
+                world.add_excluded(place, barrier, filtered[position], passing, is_misfit)
     return worlds[0].made, worlds[1].made
 
 
@@ -148,10 +151,11 @@ class _World:
         barrier: Barrier,
         filtered: set[str],
         passing: Mapping[str, Any],
+        is_misfit: bool,
     ) -> None:
         """A document that only this barrier keeps from the caller; no number: an unknown id.
 
-        Expressions of definitions fail for those without a number, in the first world only.
+        Expressions of definitions fail for a misfit.
         """
         node = self._shape.at(("_id",))
         if number is None:
@@ -172,7 +176,7 @@ class _World:
             elif is_plain:
                 value = self._plain(path, node, number or 0)
             else:
-                kind = "object" if number is None and node.is_evaluated else ""
+                kind = "object" if is_misfit and node.is_evaluated else ""
                 value = self._secret(path, node, barrier.reason, id, is_row=True, kind=kind)
             _put(self._shape, document, path, value)
         self.made.excluded.append(document)

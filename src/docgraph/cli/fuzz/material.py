@@ -21,7 +21,7 @@ from docgraph.graphql.apps.app import App, build_app
 from docgraph.graphql.apps.apps import known_variables
 from docgraph.graphql.definition.definition import decode_definition, normalise_uri
 from docgraph.graphql.fuzz.shape import Node
-from docgraph.graphql.fuzz.surface import Surface, survey_app, survey_stages
+from docgraph.graphql.fuzz.surface import Surface, join_kinds, survey_app, survey_stages
 from docgraph.graphql.infer.profile import Profile, Seen
 from docgraph.graphql.sections import Graphql
 from docgraph.server.app import Docgraph
@@ -83,6 +83,7 @@ async def gather(
     for name, metadata in material.metadata.items():
         for one in list_entries(metadata, "aggrs"):
             survey_stages(material.surface, name, one.get("stages") or [], REST.optional)
+    join_kinds(material.surface)
     await _sample(bench, material)
     _note_roles(material, question)
     return material

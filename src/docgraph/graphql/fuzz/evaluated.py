@@ -7,17 +7,19 @@ request fails tells about that row; so documents are made that pass, and a hidde
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from docgraph.graphql.fuzz.shape import Node, mark_path
+from docgraph.store.guard.references import READING_MORE
 
 __all__ = ["mark_evaluated"]
 
 _FIELD: Final = re.compile(r"\$([A-Za-z_][\w.]*)")
 # They hand on what they are given, so that the operator around them fails.
 _PASSING: Final = frozenset({"$ifNull", "$cond", "$first", "$last", "$min", "$max"})
-_UNREAD: Final = frozenset({"$lookup", "$arg", "$fk", "$var", "$literal"})
+# What is inside is about other documents, or no expression.
+_UNREAD: Final = READING_MORE | {"$arg", "$fk", "$var", "$literal"}
 _LENIENT: Final = frozenset({"$sum", "$avg"})  # they skip what is no number
 _NUMERIC: Final = _LENIENT | frozenset(
     "$add $subtract $multiply $divide $mod $abs $ceil $floor $round $trunc $sqrt $pow $exp $ln "
@@ -38,10 +40,16 @@ _STRICT: Final = frozenset(
 )
 
 
-def mark_evaluated(shape: Node, source: Any) -> None:
-    """Mark the properties that expressions in a filter or a stage read."""
+def mark_evaluated(shape: Node, source: Any, joined: Mapping[str, Node]) -> None:
+    """Mark the properties that expressions in a filter or a stage read.
+
+    `joined` has the shapes of documents that `$lookup` has put into these, by property.
+    """
     for path, operator in _find_fields(source, ""):
-        node = mark_path(shape, path)
+        first, _, rest = path.partition(".")
+        node = (
+            mark_path(joined[first], rest) if rest and first in joined else mark_path(shape, path)
+        )
         if operator in _NUMERIC:
             node.kind = node.kind or "int"
         node.text = node.text or _PARSED.get(operator, "")

@@ -21,13 +21,15 @@ from graphql import (
     is_list_type,
 )
 
+from docgraph.exchange.errors import QueryError
 from docgraph.graphql.apps.app import App
 from docgraph.graphql.definition.mapping import AggregationMapping, FieldMapping, QueryMapping
 from docgraph.graphql.fuzz.evaluated import mark_evaluated
 from docgraph.graphql.fuzz.shape import Link, Node, find_constants, mark_path
+from docgraph.store.guard.references import nested_pipelines, read_reference
 from docgraph.variables import GRAPHQL, flatten_stages
 
-__all__ = ["Surface", "survey_app", "survey_stages"]
+__all__ = ["Surface", "join_kinds", "survey_app", "survey_stages"]
 
 _KINDS: Final = {
     "String": "string",
@@ -72,7 +74,7 @@ def survey_app(app: App, roles: Iterable[str]) -> Surface:
     walk.run()
     surface = walk.surface
     surface.secret_names = frozenset(_find_secret_names(app, held))
-    _join_kinds(surface)
+    join_kinds(surface)
     return surface
 
 
@@ -86,7 +88,7 @@ def _find_secret_names(app: App, roles: tuple[str, ...]) -> Iterator[str]:
             yield name
 
 
-def _join_kinds(surface: Surface) -> None:
+def join_kinds(surface: Surface) -> None:
     """Properties that hold the same values are of one kind."""
     for link in surface.links:
         left, right = (surface.shape(name).at(path) for name, path in (link.left, link.right))
@@ -184,7 +186,7 @@ class _Walk:
         for path in find_constants(shape, written.get("find", {})):
             condition = _find_condition(written["find"], path)
             _link(self.surface, namespace, path, condition, parent)
-        mark_evaluated(shape, written.get("find", {}))
+        mark_evaluated(shape, written.get("find", {}), {})
         for path in written.get("sort") or () if isinstance(written.get("sort"), dict) else ():
             if path[:1] != "$":
                 mark_path(shape, path)
@@ -199,19 +201,32 @@ def survey_stages(
     optional: str,
     parent: tuple[str, Path, str] = ("", (), ""),
 ) -> None:
-    """What the stages of a mapping, or of a stored aggregation, read of a collection."""
-    shape = surface.shape(namespace)
+    """What the stages of a mapping, or of a stored aggregation, read of collections."""
+    shape, joined = surface.shape(namespace), dict[str, Node]()
     for stage in flatten_stages(stages, optional):
+        ((name, body),) = stage.items()
         for path in find_constants(shape, stage.get("$match", {})):
             _link(surface, namespace, path, _find_condition(stage["$match"], path), parent)
-        lookup = stage.get("$lookup")
-        if _is(lookup) and isinstance(lookup.get("from"), str):
-            other = f"{namespace.partition('.')[0]}.{lookup['from']}"
-            local, foreign = lookup.get("localField"), lookup.get("foreignField")
+        other = _find_other(name, body, namespace)
+        if other and _is(body):
+            local, foreign = body.get("localField"), body.get("foreignField")
             if isinstance(local, str) and isinstance(foreign, str):
-                ends = ((namespace, tuple(local.split("."))), (other, (foreign,)))
+                ends = ((namespace, tuple(local.split("."))), (other, tuple(foreign.split("."))))
                 surface.links.append(Link(*ends))
-        mark_evaluated(shape, stage)
+            joined[str(body.get("as"))] = surface.shape(other)
+            mark_evaluated(surface.shape(other), body.get("restrictSearchWithMatch"), {})
+        for _, nested in nested_pipelines(name, body):
+            survey_stages(surface, other or namespace, nested, optional)
+        mark_evaluated(shape, stage, joined)
+
+
+def _find_other(name: str, body: Any, namespace: str) -> str:
+    """The collection that a stage reads besides its own; empty: none."""
+    try:
+        found = read_reference(name, body, namespace.partition(".")[0], name)
+    except QueryError:
+        return ""  # a definition that cannot work fails for everybody alike
+    return "" if found is None else f"{found.db}.{found.collection}"
 
 
 def _link(

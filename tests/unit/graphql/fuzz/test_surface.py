@@ -101,6 +101,26 @@ def test_properties_that_stored_stages_compute_with_are_marked() -> None:
     assert (leaves["n"].kind, leaves["until"].made_kind) == ("int", "")
 
 
+def test_properties_of_joined_documents_are_marked_where_they_are_stored() -> None:
+    surface = Surface()
+    inner = {"$match": {"$expr": {"$gt": [{"$toInt": "$code"}, 1]}}}
+    stages = [
+        {"$lookup": {"from": "people", "localField": "by", "foreignField": "_id", "as": "who"}},
+        {"$match": {"$expr": {"$eq": [{"$toUpper": "$who.name"}, "A"]}}},
+        {"$lookup": {"from": "others", "pipeline": [inner], "as": "more"}},
+        {"$facet": {"one": [{"$match": {"$expr": {"$toDate": "$at"}}}]}},
+        {"$lookup": {"from": 5}},  # which is wrong, and for everybody
+    ]
+    survey_stages(surface, "d.posts", stages, "$ifvar")
+    marked = {
+        f"{namespace}: {'.'.join(path)}"
+        for namespace, shape in surface.shapes.items()
+        for path, node in shape.leaves()
+        if node.is_evaluated
+    }
+    assert marked == {"d.people: name", "d.others: code", "d.posts: at"}
+
+
 def test_names_that_only_hidden_fields_have_are_secret() -> None:
     assert survey("reader").secret_names == {"secret", "inner"}
     assert survey("hr").secret_names == set()
