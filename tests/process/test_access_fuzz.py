@@ -91,6 +91,14 @@ if find_spec("docgraph.store.guard.fence"):
 
     fence.find_unsafe.__code__ = (lambda filter: None).__code__
 """
+# It lets expressions pass in filters that callers send to apps.
+UNCHECKED = """
+from docgraph.variables import values
+
+values.check_caller_document.__code__ = (lambda document: None).__code__
+"""
+ASKED = "type Query { notes(where: BsonDocument): [Note] } type Note { id: Int text: String }"
+FILTERED = "type Query { notes: [Note] } type Note { id: Int text: String }"
 FAILING = ["vault", "--user", "eve", "--operations", "110", "--seed", "7", "--json"]
 PLANTED = ["staff", "--user", "ada", "--operations", "40", "--seed", "7", "--json"]
 
@@ -196,9 +204,13 @@ def vault(
         "Folder": {"id": "_id"},
     }
     db["gql-apps"].insert_one({"_id": "vault", "schema": VAULT, "mappings": mappings})
+    for id, schema, where in (("asked", ASKED, "where"), ("filtered", FILTERED, "@filter")):
+        notes = find(name, "notes", find={"$and": [{"$arg": [where, {}]}]})
+        mapped = {"Query": {"notes": notes}, "Note": {"id": "_id"}}
+        db["gql-apps"].insert_one({"_id": id, "schema": schema, "mappings": mapped})
     own = {"owner": "@user._id"}
     bulk = {"allowBulkPatch": True, "allowBulkDelete": True}
-    posted = "(path-prefix('/graphql/vault') or path('/mcp')) and method('POST')"
+    posted = "(path-prefix('/graphql') or path('/mcp')) and method('POST')"
     rules = [
         ("app", posted, {"readFilters": {f"{name}.notes": own}}),
         ("batch", "path('/_batch')", None),
@@ -255,6 +267,23 @@ def test_requests_that_fail_because_of_hidden_rows_are_found_at_every_door(
     assert any("&shardkey={" in one["operation"] for one in leaks)
     assert all(one["row"] and one["collection"] == f"{vault.db.name}.notes" for one in leaks)
     assert all("runs on rows that the row filter excludes" in one["advice"] for one in leaks)
+
+
+@pytest.mark.parametrize(
+    ("app", "doors"), [("asked", {"GraphQL", "MCP"}), ("filtered", {"GraphQL"})]
+)
+def test_filters_that_callers_send_to_apps_fail_because_of_hidden_rows(
+    vault: Staff, tmp_path: Path, app: str, doors: set[str]
+) -> None:
+    (tmp_path / "unfenced.py").write_text(UNFENCED + UNCHECKED)
+    plugins = ["--set", f"/core/plugins-directory={tmp_path}"]
+
+    done = vault.fuzz(app, "--user", "eve", "--operations", "24", "--seed", "7", "--json", *plugins)
+
+    assert done.code == 1, done.stdout + done.stderr
+    leaks = [one for one in json.loads(done.stdout)["leaks"] if one["door"] != "REST"]
+    assert {one["door"] for one in leaks} == doors
+    assert all("$expr" in one["operation"] and one["row"] for one in leaks)
 
 
 @pytest.mark.skipif(

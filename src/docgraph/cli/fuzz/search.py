@@ -125,7 +125,7 @@ class Search:
         stored = [{"operation": one.name} for one in material.app.definition.operations]
         swept += [Operation(GRAPHQL, "POST", path, body=one) for one in stored]
         if "@filter" in str(material.definition.get("mappings")):
-            failing = [one for name in self.planting.made for one in self._list_failing(name)[:1]]
+            failing = self._list_failing()
             sent = [{"filter": to_json(one, JsonMode.STANDARD)} for one in failing]
             swept += [replace(one, parameters=filter) for filter in sent for one in list(swept)]
         makers: dict[str, Any] = {GRAPHQL: (iter(swept), ask_once)}
@@ -159,23 +159,24 @@ class Search:
 
     def _collect_guesses(self) -> dict[str, list[Any]]:
         """Secrets of the first world that a caller happens to guess, by kind."""
-        found: dict[str, list[Any]] = {}
+        found: dict[str, list[Any]] = {"object": self._list_failing()}
         for name, (first, _) in self.planting.made.items():
             shape = self.planting.material.surface.shapes[name]
             for _, canary in first.canaries:
-                known = found.setdefault(shape.at(canary.path.split(".")).kind or "string", [])
-                if len(known) < _GUESSED:
+                kind = shape.at(canary.path.split(".")).kind or "string"
+                known = found.setdefault(kind, [])
+                if len(known) < _GUESSED and isinstance(canary.value, dict) == (kind == "object"):
                     known.append(canary.value)
-            found.setdefault("object", []).extend(self._list_failing(name))
         return found
 
-    def _list_failing(self, namespace: str) -> list[dict[str, Any]]:
-        """Filters that fail for an excluded row of a collection."""
-        shape = self.planting.material.surface.shapes[namespace]
-        rows = self.planting.made[namespace][0].list_comparable(shape)
-        return [
-            filter for _, one in rows[:1] for filter in build_failing_filters(one.path, one.value)
-        ]
+    def _list_failing(self) -> list[dict[str, Any]]:
+        """For each collection a filter that fails for an excluded row."""
+        found = []
+        for name, (first, _) in self.planting.made.items():
+            shape = self.planting.material.surface.shapes[name]
+            for _, one in first.list_comparable(shape)[:1]:
+                found.append(next(build_failing_filters(one.path, one.value)))
+        return found
 
     def _collect_words(self) -> list[str]:
         """Texts that definitions compare with."""
