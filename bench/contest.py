@@ -24,7 +24,8 @@ import orjson
 import psutil
 from pymongo import MongoClient
 
-from bench import data, load, logins
+from bench import data, load, logins, row_filters
+from bench.beside import PAIRS
 from bench.workloads import WORKLOADS, Workload
 from docgraph.embedded.mongo import EmbeddedMongo
 
@@ -60,8 +61,26 @@ class Contestant:
 
     def cpu(self) -> float:
         """CPU seconds used so far."""
-        times = self.process.cpu_times()
-        return times.user + times.system
+        return _read_cpu(self.process)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One timed run of one contestant, with the CPU seconds of its process and of the database."""
+
+    measured: load.Measured
+    cpu: float
+    database_cpu: float
+
+    @property
+    def cpu_ms(self) -> float:
+        """Milliseconds of the server process per request."""
+        return self.cpu / self.measured.requests * 1000
+
+    @property
+    def database_ms(self) -> float:
+        """The same of the database, which only this contestant uses meanwhile."""
+        return self.database_cpu / self.measured.requests * 1000
 
 
 @dataclass(frozen=True)
@@ -72,6 +91,7 @@ class Result:
     p50: float
     p99: float
     cpu_ms: float
+    rounds: tuple[Round, ...] = ()
 
 
 @contextmanager
@@ -79,8 +99,10 @@ def running_database() -> Iterator[str]:
     """A `mongod` with the data and the apps of the ladder; gives its address."""
     with tempfile.TemporaryDirectory() as directory, EmbeddedMongo(Path(directory)) as uri:
         data.load(uri)
+        row_filters.load(uri)
         with MongoClient(uri) as client:
-            client["docgraph"]["gql-apps"].insert_many(load_definitions())
+            apps = [*load_definitions(), row_filters.APP]
+            client["docgraph"]["gql-apps"].insert_many(apps)
         yield uri
 
 
@@ -175,36 +197,53 @@ def compare(workload: Workload, contestants: list[Contestant]) -> None:
 
 
 def time_rung(
-    workload: Workload, contestants: list[Contestant], args: argparse.Namespace
+    workload: Workload,
+    contestants: list[Contestant],
+    args: argparse.Namespace,
+    database: psutil.Process | None = None,
 ) -> dict[str, Result]:
-    """Median of the rounds for each contestant, taken in turns."""
-    runs: dict[str, list[tuple[load.Measured, float]]] = {one.name: [] for one in contestants}
-    for round_number in range(args.rounds + 1):
-        for contestant in contestants:
-            seconds = args.seconds if round_number else args.warm_up
-            before = contestant.cpu()
+    """Median of the rounds for each contestant, taken in turns; another one begins each time."""
+    runs: dict[str, list[Round]] = {one.name: [] for one in contestants}
+    for number in range(args.rounds + 1):
+        for contestant in contestants if number % 2 else reversed(contestants):
+            before, database_before = contestant.cpu(), _read_cpu(database)
             measured = load.measure(
                 contestant.port,
                 workload.path,
                 workload.body(),
-                seconds=seconds,
+                seconds=args.seconds if number else args.warm_up,
                 connections=args.connections,
                 headers=logins.build_headers(workload.caller),
             )
             if measured.errors:
                 raise SystemExit(f"{workload.id}: {contestant.name} answered with errors")
-            if round_number:
-                runs[contestant.name].append((measured, contestant.cpu() - before))
-    return {name: _summarise(results) for name, results in runs.items()}
+            cpu, database_cpu = contestant.cpu() - before, _read_cpu(database) - database_before
+            if number:
+                runs[contestant.name].append(Round(measured, cpu, database_cpu))
+    return {name: _summarise(rounds) for name, rounds in runs.items()}
 
 
-def _summarise(results: list[tuple[load.Measured, float]]) -> Result:
+def _summarise(rounds: list[Round]) -> Result:
     return Result(
-        rate=statistics.median(run.rate for run, _ in results),
-        p50=statistics.median(run.percentile(0.50) for run, _ in results),
-        p99=statistics.median(run.percentile(0.99) for run, _ in results),
-        cpu_ms=statistics.median(cpu / run.requests * 1000 for run, cpu in results),
+        rate=statistics.median(one.measured.rate for one in rounds),
+        p50=statistics.median(one.measured.percentile(0.50) for one in rounds),
+        p99=statistics.median(one.measured.percentile(0.99) for one in rounds),
+        cpu_ms=statistics.median(one.cpu_ms for one in rounds),
+        rounds=tuple(rounds),
     )
+
+
+def _read_cpu(process: psutil.Process | None) -> float:
+    if process is None:
+        return 0.0
+    times = process.cpu_times()
+    return times.user + times.system
+
+
+def find_database(uri: str) -> psutil.Process:
+    """The process of the `mongod`."""
+    with MongoClient(uri) as client:
+        return psutil.Process(int(client.admin.command("serverStatus")["pid"]))
 
 
 def parse_arguments(description: str | None, *, warm_up: float = 1.0) -> argparse.Namespace:
@@ -212,14 +251,18 @@ def parse_arguments(description: str | None, *, warm_up: float = 1.0) -> argpars
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--warm-up", type=float, default=warm_up, help="seconds, not counted")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--rounds", type=int, help=f"3 by default; {PAIRS} with --beside, which fewer do not judge"
+    )
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--stream-seconds", type=float, default=20.0, help="of writes for W10")
     parser.add_argument(
         "--beside", type=Path, help="a checkout of another version, in place of the twin"
     )
     parser.add_argument("--only", nargs="*", help="ids of workloads")
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.rounds = args.rounds or (PAIRS if args.beside else 3)
+    return args
 
 
 def wanted(workloads: Iterable[Workload], args: argparse.Namespace) -> list[Workload]:

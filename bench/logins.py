@@ -1,4 +1,4 @@
-"""Callers of W9: a user with a password in the database, and a token that another party made."""
+"""Callers of W9 and W14: a user with a password in the database, and a token of another party."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import bcrypt
 import jwt
 from pymongo import MongoClient
 
-USER, PASSWORD, ROLE = "bench", "a password of the bench", "reader"
-KEY = "a key of the bench, which is long enough for HS256"
+from bench.row_filters import KEY, ROLE, TEAM
+
+USER, PASSWORD = "bench", "a password of the bench"
 _A_DAY = 86_400
 
 CONFIG = {
@@ -38,6 +39,6 @@ def build_headers(caller: str) -> dict[str, str]:
             pair = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
             return {"Authorization": f"Basic {pair}"}
         case "jwt":
-            claims = {"sub": USER, "roles": [ROLE], "exp": int(time.time()) + _A_DAY}
+            claims = {"sub": USER, "roles": [ROLE], "team": TEAM, "exp": int(time.time()) + _A_DAY}
             return {"Authorization": f"Bearer {jwt.encode(claims, KEY, algorithm='HS256')}"}
     raise ValueError(caller)

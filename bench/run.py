@@ -7,12 +7,17 @@ is the ratio docgraph / twin; a run with an error or a different answer does not
 from __future__ import annotations
 
 import argparse
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from statistics import median
 
-from bench import logins, streams
+from bench import logins, row_filters, streams
+from bench.beside import compare_pairs
 from bench.contest import (
     Contestant,
+    Result,
     compare,
+    find_database,
     parse_arguments,
     running_database,
     running_docgraph,
@@ -21,7 +26,7 @@ from bench.contest import (
     wanted,
 )
 from bench.twin import HANDLERS
-from bench.workloads import LOGINS, WORKLOADS
+from bench.workloads import LOGINS, ROW_FILTERS, WORKLOADS, Workload
 
 LOGIN_BAR = 0.15  # milliseconds of CPU
 
@@ -29,11 +34,14 @@ LOGIN_BAR = 0.15  # milliseconds of CPU
 def main() -> None:
     """Run the ladder and print the table."""
     args = parse_arguments(__doc__)
-    with ExitStack() as stack:
-        uri = stack.enter_context(running_database())
-        if wanted(WORKLOADS, args):
-            docgraph = stack.enter_context(running_docgraph(uri))
-            print_table([docgraph, stack.enter_context(running_rival(uri, args))], args)
+    with running_database() as uri:
+        for workloads, config in ((WORKLOADS, {}), (ROW_FILTERS, row_filters.CONFIG)):
+            if wanted(workloads, args):
+                with (
+                    running_docgraph(uri, config) as docgraph,
+                    running_rival(uri, args, config) as rival,
+                ):
+                    print_rungs(wanted(workloads, args), [docgraph, rival], uri, args)
         if wanted(LOGINS, args):
             logins.store_user(uri)
             with running_docgraph(uri, logins.CONFIG) as docgraph:
@@ -43,29 +51,62 @@ def main() -> None:
                 streams.print_outcome(streams.measure(docgraph, uri, args.stream_seconds))
 
 
-def running_rival(uri: str, args: argparse.Namespace) -> AbstractContextManager[Contestant]:
+def running_rival(
+    uri: str, args: argparse.Namespace, config: Mapping[str, str]
+) -> AbstractContextManager[Contestant]:
     """What docgraph is measured beside: another version of itself, or the twin."""
-    return running_docgraph(uri, checkout=args.beside) if args.beside else running_twin(uri)
+    if args.beside:
+        return running_docgraph(uri, config, checkout=args.beside)
+    return running_twin(uri)
 
 
-def print_table(contestants: list[Contestant], args: argparse.Namespace) -> None:
+def print_rungs(
+    workloads: Sequence[Workload],
+    contestants: list[Contestant],
+    uri: str,
+    args: argparse.Namespace,
+) -> None:
     """One line per rung."""
     other = contestants[1].name
-    print(
-        f"{'':8} {'docgraph/s':>10} {other + '/s':>8} {'ratio':>6} {'bar':>5}   p50/p99 ms   cpu ms"
-    )
-    for workload in wanted(WORKLOADS, args):
-        rivals = contestants if args.beside or workload.id in HANDLERS else contestants[:1]
-        compare(workload, rivals)
-        result = time_rung(workload, rivals, args)
-        own, rival = result["docgraph"], result.get(other)
-        ratio = f"{own.rate / rival.rate:.2f}" if rival else ""
+    if args.beside:
+        print(f"{'':16} {'cpu ms':>8} {other[:8]:>8}   quotient, verdict   database ms, quotient")
+    else:
         print(
-            f"{workload.id:8} {own.rate:10.0f} {rival.rate if rival else 0:8.0f} {ratio:>6} "
-            f"{workload.bar or '':>5}   {own.p50:.1f}/{own.p99:.1f}   {own.cpu_ms:.3f}"
-            + (f" ({other} {rival.cpu_ms:.3f})" if rival else ""),
-            flush=True,
+            f"{'':16} {'docgraph/s':>10} {other + '/s':>8} {'ratio':>6} {'bar':>5}"
+            "   p50/p99 ms   cpu ms"
         )
+    database = find_database(uri)
+    for workload in workloads:
+        is_shared = args.beside or workload.id in HANDLERS
+        rivals = contestants if is_shared else contestants[:1]
+        compare(workload, rivals)
+        result = time_rung(workload, rivals, args, database)
+        own, rival = result["docgraph"], result.get(other)
+        line = (
+            format_pair(own, rival) if args.beside and rival else format_rates(own, rival, workload)
+        )
+        print(f"{workload.id:16} {line}", flush=True)
+
+
+def format_rates(own: Result, rival: Result | None, workload: Workload) -> str:
+    """Requests per second, also of the twin where it knows the rung."""
+    ratio = f"{own.rate / rival.rate:.2f}" if rival else ""
+    beside = f" ({rival.cpu_ms:.3f})" if rival else ""
+    return (
+        f"{own.rate:10.0f} {rival.rate if rival else 0:8.0f} {ratio:>6} {workload.bar or '':>5}"
+        f"   {own.p50:.1f}/{own.p99:.1f}   {own.cpu_ms:.3f}{beside}"
+    )
+
+
+def format_pair(own: Result, rival: Result) -> str:
+    """CPU per request of two versions, in pairs, and whether this one is slower."""
+    pairs = compare_pairs([one.cpu_ms for one in own.rounds], [one.cpu_ms for one in rival.rounds])
+    database = [one.database_ms for one in own.rounds]
+    database_pairs = compare_pairs(database, [one.database_ms for one in rival.rounds])
+    return (
+        f"{own.cpu_ms:8.3f} {rival.cpu_ms:8.3f}   {pairs.render()} {pairs.verdict}"
+        f"   {median(database):.3f}, {database_pairs.render()}"
+    )
 
 
 def print_logins(docgraph: Contestant, args: argparse.Namespace) -> None:

@@ -14,8 +14,9 @@ from typing import Any
 import orjson
 from pymongo import AsyncMongoClient
 
+from bench import row_filters
 from bench.data import DB
-from bench.workloads import WORKLOADS
+from bench.workloads import ROW_FILTERS, WORKLOADS
 
 Handler = Callable[[dict[str, Any]], Awaitable[Any]]
 _EPOCH = datetime(1970, 1, 1)
@@ -215,6 +216,35 @@ async def page(variables: dict[str, Any]) -> Any:
     return [_render(one) for one in await cursor.to_list()]
 
 
+async def _find_notes(name: str) -> list[dict[str, Any]]:
+    notes = _db()[row_filters.COLLECTION]
+    filter = {"team": row_filters.TEAM, **row_filters.FILTERS[name]}
+    fields = {"title": 1, "kind": 1, "score": 1}
+    limit = row_filters.LIMIT
+    cursor = notes.find(filter, fields, sort=[("created", -1)], limit=limit, batch_size=limit)
+    rows: list[dict[str, Any]] = await cursor.to_list()
+    return rows
+
+
+def notes(name: str) -> Handler:
+    """W14"""
+
+    async def handle(variables: dict[str, Any]) -> Any:
+        rows = await _find_notes(name)
+        return {name: [{"id": row.pop("_id"), **row} for row in rows]}
+
+    return handle
+
+
+def notes_page(name: str) -> Handler:
+    """W14 by REST"""
+
+    async def handle(variables: dict[str, Any]) -> Any:
+        return await _find_notes(name)
+
+    return handle
+
+
 HANDLERS: dict[str, Handler] = {
     "W0": typename,
     "W1": post,
@@ -228,9 +258,12 @@ HANDLERS: dict[str, Handler] = {
     "W7": tags,
     "R1": document,
     "R2": page,
+    **{f"W14-{name}": notes(name) for name in row_filters.FILTERS},
+    **{f"W14-{name}-rest": notes_page(name) for name in row_filters.FILTERS},
 }
-_BY_QUERY = {one.query: HANDLERS[one.id] for one in WORKLOADS if one.id in HANDLERS and one.query}
-_BY_PATH = {one.path: HANDLERS[one.id] for one in WORKLOADS if not one.query}
+_KNOWN = [one for one in (*WORKLOADS, *ROW_FILTERS) if one.id in HANDLERS]
+_BY_QUERY = {one.query: HANDLERS[one.id] for one in _KNOWN if one.query}
+_BY_PATH = {one.path: HANDLERS[one.id] for one in _KNOWN if not one.query}
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:

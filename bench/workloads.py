@@ -1,4 +1,4 @@
-"""The ladder: a name, a query and its variables for each rung; R1 and R2 are GETs of REST."""
+"""The ladder: a name, a query and its variables for each rung; those without a query are GETs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 from graphql import get_introspection_query
+
+from bench import row_filters
 
 FLAT = "{ posts(limit: %d) { id title kind score rating created tags } }"
 
@@ -20,7 +22,7 @@ class Workload:
     query: str = ""
     variables: dict[str, Any] = field(default_factory=dict)
     bar: float | None = None
-    caller: str = ""  # W9: how the caller is known; a key of `logins.headers`
+    caller: str = ""  # W9, W14: how the caller is known, for `logins.build_headers`
     path: str = "/graphql/bench"
 
     @property
@@ -86,4 +88,25 @@ LOGINS = (
         caller="jwt",
         path="/graphql/hidden",
     ),
+)
+
+# Lists under a row filter, on a server with rules.
+ROW_FILTERS = tuple(
+    workload
+    for name in row_filters.FILTERS
+    for workload in (
+        Workload(
+            f"W14-{name}",
+            f"a list under a row filter: {name}",
+            f"{{ {name} {{ id title kind score }} }}",
+            caller="jwt",
+            path="/graphql/notes",
+        ),
+        Workload(
+            f"W14-{name}-rest",
+            f"the same by REST: {name}",
+            caller="jwt",
+            path=row_filters.build_path(name),
+        ),
+    )
 )

@@ -302,6 +302,86 @@ async def test_idle_indexes_are_told_and_constraints_never(service: Service) -> 
     assert pick(named, "unused-index") == []  # others may use it
 
 
+@pytest.mark.parametrize(
+    ("path", "mongo", "indexes"),
+    [
+        ("/orders", {"readFilter": {"customerCode": "@user.code"}}, [{"customerCode": 1}]),
+        ("/orders", {"writeFilter": {"sku": {"$in": ["S1", "S2"]}}}, [{"sku": 1}]),
+        ("/orders", {"readFilters": {"DB.orders": {"sku": "@user.sku"}}}, [{"sku": 1}]),
+        (
+            "/orders",
+            {"readFilter": {"$and": [{"open": True}, {"state": "new"}]}},
+            [{"open": 1, "state": 1}],
+        ),
+        (
+            "/orders/_size",
+            {"readFilter": {"$or": [{"sku": "@user.sku"}, {"customerCode": "@user.code"}]}},
+            [{"customerCode": 1}, {"sku": 1}],
+        ),
+        # One branch has an index.
+        ("/", {"readFilter": {"$or": [{"sku": "S1"}, {"customerId": "@user._id"}]}}, [{"sku": 1}]),
+        ("/orders", {"readFilter": {"customerId": "@user._id"}}, []),
+        ("/orders", {"readFilter": {"customerId": "@user._id", "sku": "S1"}}, []),
+        ("/orders", {"readFilter": {"total": {"$gt": 5}}}, []),  # a range fixes nothing
+        ("/orders", {"readFilter": {"$or": [{"sku": "S1"}, {"total": {"$gt": 5}}]}}, []),
+        ("/customers", {"readFilter": {"sku": "S1"}}, []),  # another collection
+        ("/orders", {"readFilter": {"nowhere": 1}}, []),  # no document has it
+    ],
+)
+async def test_row_filters_want_indexes_that_begin_with_what_they_fix(
+    service: Service, path: str, mongo: dict[str, Any], indexes: list[dict[str, int]]
+) -> None:
+    if "readFilters" in mongo:
+        mongo = {"readFilters": {f"{service.db}.orders": mongo["readFilters"]["DB.orders"]}}
+    await allow(service, f"path-prefix('{path}')", "clerk", mongo=mongo)
+
+    report = await look_at_orders(service)
+
+    assert sorted((one["keys"] for one in report["indexes"]), key=str) == indexes
+    found = pick(report, "no-row-filter-index")
+    assert len(found) == bool(indexes)
+    for one in found:
+        assert (one["severity"], one["app"]) == ("warning", None)
+        assert one["where"].startswith("the rule ")
+        assert f": mongo.{next(iter(mongo))}" in one["where"]
+        assert sorted(one["createIndex"]) == sorted(
+            index["createIndex"] for index in report["indexes"]
+        )
+
+
+async def test_row_filters_and_apps_share_an_index_which_is_not_idle_then(
+    service: Service,
+) -> None:
+    await allow(service, "path-prefix('/orders')", "clerk", mongo={"readFilter": {"old": 1}})
+    await allow(service, "path-prefix('/orders')", "clerk", mongo={"writeFilter": {"sku": "S1"}})
+    schema = f"type Query {{ orders(sku: String!): [Order] }} {ORDER}"
+    mapping = {**service.find("orders"), "find": {"sku": {"$arg": "sku"}}, "sort": {"placed": -1}}
+    mapping["limit"] = 5
+    await service.store(define(service, schema, {"Query": {"orders": mapping}}))
+
+    report = (await ask(service)).json
+
+    (index,) = report["indexes"]
+    assert index["keys"] == {"sku": 1, "placed": -1, "_id": -1}
+    assert len(index["serves"]) == 2
+    assert pick(report, "unused-index") == []
+
+
+async def test_only_those_who_may_read_all_rules_are_told_of_row_filters(service: Service) -> None:
+    schema = f"type Query {{ orders: [Order] }} {ORDER}"
+    mappings = {"Query": {"orders": {**service.find("orders"), "limit": 5}}}
+    await service.store(define(service, schema, mappings))
+    for path in ("/_tools", "/graphql", "/gql-apps", "/orders"):
+        await allow(service, f"path-prefix('{path}')", "author")
+    await allow(service, "path-prefix('/orders')", "clerk", mongo={"readFilter": {"sku": "S1"}})
+
+    reply = await ask(service, AUTHOR)
+
+    assert (reply.status, reply.json["apps"]) == (200, ["shop"])
+    assert "the rule" not in reply.text
+    assert pick((await ask(service)).json, "no-row-filter-index")
+
+
 async def test_data_that_are_not_as_declared_are_told_with_how_often_and_an_example(
     service: Service,
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -72,6 +73,33 @@ class Stray(Initializer):
         write = Write(WriteKind.INSERT, ({"_id": "stray"},))
         await self._store.write(place, write, deadline=Deadline.after_ms(10_000))
 """
+VAULT = """
+type Query { notes(where: BsonDocument): [Note] coded: [Note] folders: [Folder] }
+type Note { id: Int text: String code: String }
+type Folder { id: Int }
+"""
+# An expression of an author, who relies on codes being numbers; `$or` is evaluated early.
+CODED = {"$or": [{"$expr": {"$gte": [{"$toInt": "$code"}, 1]}}, {"_id": None}]}
+# The same inside a join.
+JOINED = {"from": "notes", "localField": "_id", "foreignField": "_id", "as": "note"}
+# It removes the fence behind row filters: whatever a filter holds counts as safe.
+UNFENCED = """
+from importlib.util import find_spec
+
+if find_spec("docgraph.store.guard.fence"):
+    from docgraph.store.guard import fence
+
+    fence.find_unsafe.__code__ = (lambda filter: None).__code__
+"""
+# It lets expressions pass in filters that callers send to apps.
+UNCHECKED = """
+from docgraph.variables import values
+
+values.check_caller_document.__code__ = (lambda document: None).__code__
+"""
+ASKED = "type Query { notes(where: BsonDocument): [Note] } type Note { id: Int text: String }"
+FILTERED = "type Query { notes: [Note] } type Note { id: Int text: String }"
+FAILING = ["vault", "--user", "eve", "--operations", "110", "--seed", "7", "--json"]
 PLANTED = ["staff", "--user", "ada", "--operations", "40", "--seed", "7", "--json"]
 
 
@@ -157,6 +185,113 @@ def staff(
     more = {"/mcp/enabled": True, "/core/plugins-directory": str(directory / "plugins")}
     yield Staff(db, build_options(directory, mongo_uri, name, **more))
     drop(mongo_client, name)
+
+
+@pytest.fixture(scope="module")
+def vault(
+    mongo_client: MongoClient[Document], mongo_uri: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Staff]:
+    """Rows by owner at every door, and expressions of an author that some rows make fail."""
+    name = f"test_{uuid4().hex[:16]}"
+    db = mongo_client[name]
+    mappings = {
+        "Query": {
+            "notes": find(name, "notes", find={"$and": [{"$arg": ["where", {}]}]}),
+            "coded": find(name, "notes", find=CODED),
+            "folders": find(name, "folders", find={}),
+        },
+        "Note": {"id": "_id"},
+        "Folder": {"id": "_id"},
+    }
+    db["gql-apps"].insert_one({"_id": "vault", "schema": VAULT, "mappings": mappings})
+    for id, schema, where in (("asked", ASKED, "where"), ("filtered", FILTERED, "@filter")):
+        notes = find(name, "notes", find={"$and": [{"$arg": [where, {}]}]})
+        mapped = {"Query": {"notes": notes}, "Note": {"id": "_id"}}
+        db["gql-apps"].insert_one({"_id": id, "schema": schema, "mappings": mapped})
+    own = {"owner": "@user._id"}
+    bulk = {"allowBulkPatch": True, "allowBulkDelete": True}
+    posted = "(path-prefix('/graphql') or path('/mcp')) and method('POST')"
+    rules = [
+        ("app", posted, {"readFilters": {f"{name}.notes": own}}),
+        ("batch", "path('/_batch')", None),
+        ("folders", "path-prefix('/folders')", {"readFilters": {f"{name}.notes": own}}),
+        ("notes", "path-prefix('/notes')", {"readFilter": own, "writeFilter": own, **bulk}),
+    ]
+    db["acl"].insert_many(
+        {
+            "_id": id,
+            "predicate": predicate,
+            "roles": ["reader"],
+            **({"mongo": mongo} if mongo else {}),
+        }
+        for id, predicate, mongo in rules
+    )
+    db["users"].insert_one({"_id": "eve", "password": "x", "roles": ["reader"]})
+    db["notes"].insert_one({"_id": 1, "text": "hi", "owner": "eve", "code": "7"})
+    coded = [{"uri": "coded", "stages": [{"$match": CODED}]}]
+    db["_properties"].insert_one({"_id": "_properties.notes", "aggrs": coded})
+    db["folders"].insert_one({"_id": 1})
+    lookup = {"$lookup": {**JOINED, "pipeline": [{"$match": CODED}]}}
+    joined = [{"uri": "joined", "stages": [lookup]}]
+    db["_properties"].insert_one({"_id": "_properties.folders", "aggrs": joined})
+    directory = tmp_path_factory.mktemp("vault")
+    yield Staff(db, build_options(directory, mongo_uri, name, **{"/mcp/enabled": True}))
+    drop(mongo_client, name)
+
+
+def test_requests_that_fail_because_of_hidden_rows_are_found_at_every_door(
+    vault: Staff, tmp_path: Path
+) -> None:
+    """With a plugin that removes the fence behind row filters."""
+    (tmp_path / "unfenced.py").write_text(UNFENCED)
+    plugins = ["--set", f"/core/plugins-directory={tmp_path}"]
+
+    done = vault.fuzz(*FAILING, *plugins)
+
+    assert done.code == 1, done.stdout + done.stderr
+    leaks = json.loads(done.stdout)["leaks"]
+    assert {(one["door"], one["operation"].partition("?")[0]) for one in leaks} >= {
+        ("GraphQL", "POST /graphql/vault { coded { __typename } }"),
+        ("MCP", "POST /mcp run_query { coded { __typename } }"),
+        ("REST", "GET /notes"),
+        ("REST", "GET /notes/_size"),
+        ("REST", "GET /notes/_aggrs/coded"),
+        ("REST", "GET /folders/_aggrs/joined"),
+        ("REST", "GET /notes/6"),
+        ("REST", "PATCH /notes/6"),
+        ("REST", "PATCH /notes/*"),
+        ("REST", "DELETE /notes/6"),
+        ("REST", "DELETE /notes/*"),
+        ("REST", 'POST /_batch [{"method": "PATCH", "path": "/notes/6'),
+    }
+    assert any("&shardkey={" in one["operation"] for one in leaks)
+    assert all(one["row"] and one["collection"] == f"{vault.db.name}.notes" for one in leaks)
+    assert all("runs on rows that the row filter excludes" in one["advice"] for one in leaks)
+
+
+@pytest.mark.parametrize(
+    ("app", "doors"), [("asked", {"GraphQL", "MCP"}), ("filtered", {"GraphQL"})]
+)
+def test_filters_that_callers_send_to_apps_fail_because_of_hidden_rows(
+    vault: Staff, tmp_path: Path, app: str, doors: set[str]
+) -> None:
+    (tmp_path / "unfenced.py").write_text(UNFENCED + UNCHECKED)
+    plugins = ["--set", f"/core/plugins-directory={tmp_path}"]
+
+    done = vault.fuzz(app, "--user", "eve", "--operations", "24", "--seed", "7", "--json", *plugins)
+
+    assert done.code == 1, done.stdout + done.stderr
+    leaks = [one for one in json.loads(done.stdout)["leaks"] if one["door"] != "REST"]
+    assert {one["door"] for one in leaks} == doors
+    assert all("$expr" in one["operation"] and one["row"] for one in leaks)
+
+
+@pytest.mark.skipif(
+    find_spec("docgraph.store.guard.fence") is None, reason="there is no fence to hold"
+)
+def test_no_request_fails_because_of_a_hidden_row(vault: Staff) -> None:
+    done = vault.fuzz(*FAILING)
+    assert done.code == 0, done.stdout + done.stderr
 
 
 def build_options(directory: Path, uri: str, db: str, **more: Any) -> list[str]:

@@ -211,6 +211,40 @@ def test_stored_rules_that_cannot_work_are_found(commands: Commands) -> None:
     assert "x: Wrong permission: mongo.readFilter.$gtt is not known: " in done.stderr
 
 
+def test_indexes_that_row_filters_want_are_recommended(commands: Commands) -> None:
+    database = commands.mongo[commands.db]
+    database["notes"].insert_many({"_id": n, "owner": n % 50, "team": n % 7} for n in range(1200))
+    database["few"].insert_many({"_id": n, "owner": n} for n in range(10))
+    filters = {
+        "own": {"readFilter": {"owner": "@user._id"}, "writeFilter": {"owner": "@user._id"}},
+        "app": {"readFilters": {f"{commands.db}.notes": {"$or": [{"_id": 1}, {"team": "red"}]}}},
+        "late": {"readFilter": {"owner": {"$gt": 5}}},
+    }
+    database["acl"].insert_many(
+        {"_id": id, "roles": ["x"], "predicate": "true", "mongo": mongo}
+        for id, mongo in filters.items()
+    )
+    mounts = json.dumps([{"what": f"/{commands.db}", "where": "/"}])
+
+    done = commands.acl("check", f"--set=/mongo/mongo-mounts={mounts}")
+    rows = json.loads(commands.acl("check", "--json").stdout)
+
+    place = f"{commands.db}.notes"
+    command = f'db.getSiblingDB("{commands.db}").getCollection("notes").createIndex'
+    lines = done.stderr.splitlines()
+    (own,) = [one for one in lines if one.startswith("own: mongo.")]
+    assert own.startswith(f"own: mongo.readFilter: no index of {place} begins with owner: ")
+    assert f'    → {command}({{"owner": 1}})' in lines
+    (app,) = [one for one in lines if one.startswith("app: mongo.")]
+    assert f"app: mongo.readFilters.{place}: no index of {place} begins with team: " in app
+    assert f'    → {command}({{"team": 1}})' in lines
+    assert not any(one.startswith("late: mongo.") or "few" in one for one in lines)
+    assert {"own: fine", "app: fine", "late: fine"} <= {*lines}
+    by_rule = {row["rule"]: row["advice"] for row in rows}  # nothing else is mounted here
+    assert [one["where"] for one in by_rule["app"]] == [f"mongo.readFilters.{place}"]
+    assert by_rule["own"] == by_rule["late"] == []
+
+
 # --- apps apply --open-to -------------------------------------------------------------------------
 
 

@@ -86,6 +86,34 @@ def test_advice_is_told_after_apply_and_by_check_and_its_indexes_are_created_aft
     assert "advice:" not in commands.run("apply", str(file)).stderr
 
 
+def test_the_index_that_a_row_filter_wants_is_created(
+    commands: Commands, mongo_client: Mongo
+) -> None:
+    database = mongo_client[commands.db]
+    database["things"].create_index("kind")
+    database["things"].update_many({}, [{"$set": {"owner": {"$mod": ["$_id", 50]}}}])
+    database["gql-apps"].insert_one(build_app(commands.db))
+    rows = {"readFilters": {f"{commands.db}.things": {"owner": "@user._id"}}}
+    rule = {"_id": "own", "roles": ["clerk"], "predicate": "path('/graphql/stock')", "mongo": rows}
+    database["acl"].insert_one(rule)
+
+    told = commands.run("advise", code=1)
+    created = commands.run("advise", "--apply", "--yes", "--json")
+
+    command = (
+        f'db.getSiblingDB("{commands.db}").getCollection("things").createIndex({{"owner": 1}})'
+    )
+    assert told.stdout.splitlines()[:3] == [
+        f"warning: the rule own (database): mongo.readFilters.{commands.db}.things",
+        f"    no index of {commands.db}.things begins with owner: requests under this row filter "
+        f"may go through all {MANY} documents",
+        f"    → {command}",
+    ]
+    assert json.loads(created.stdout)["created"] == [command]
+    assert "owner_1" in database["things"].index_information()
+    assert "nothing to advise" in commands.run("advise").stderr
+
+
 def test_the_index_of_a_search_by_distance_is_created(
     commands: Commands, mongo_client: Mongo, tmp_path: Path
 ) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
+from docgraph.access.row_filters import find_row_filters
+from docgraph.access.rulebook import RuleBook
 from docgraph.exchange import DocgraphError, Exchange
 from docgraph.exchange.errors import Forbidden, StoreUnavailable
 from docgraph.graphql.advise.advise import Scope, advise, find_places
@@ -19,7 +21,9 @@ from docgraph.graphql.advise.findings import Advice, note_broken
 from docgraph.graphql.apps.app import App
 from docgraph.graphql.infer.survey import MOST_SECONDS
 from docgraph.graphql.sections import Graphql
+from docgraph.rest.sections import Mongo
 from docgraph.runtime import Lane, run_blocking
+from docgraph.store.guard.row_indexes import RowFilter
 from docgraph.tools.visits import Visits
 from docgraph.tools.wanted import Wanted
 
@@ -38,6 +42,8 @@ class Advising:
     visits: Visits
     lane: Lane
     settings: Graphql
+    rules: RuleBook
+    mongo: Mongo
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def advise(self, exchange: Exchange, wanted: Wanted) -> dict[str, Any]:
@@ -53,6 +59,7 @@ class Advising:
                 raise Forbidden("the app is about collections that you may not read whole")
         async with self._turn:
             scope = self._scope(exchange, wanted, is_all=is_all and not broken)
+            scope = replace(scope, rows=await self._find_rows(exchange, apps))
             report = await advise(self.visits.store, self.settings, apps, scope)
         report.advice += broken
         return await self._run(report.as_dict)
@@ -90,6 +97,13 @@ class Advising:
             if app is not None and await self._may_read(exchange, app):
                 apps.append(app)
         return apps, broken
+
+    async def _find_rows(self, exchange: Exchange, apps: list[App]) -> list[RowFilter]:
+        """The row filters on the collections of the apps, for those who may read all rules."""
+        if not self.visits.is_root(exchange):
+            return []
+        places = sorted({place for app in apps for place in find_places(app)})
+        return list(find_row_filters(await self.rules.find_all(), places, self.mongo))
 
     def _scope(self, exchange: Exchange, wanted: Wanted, *, is_all: bool) -> Scope:
         left = exchange.deadline.remaining()

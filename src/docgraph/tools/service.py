@@ -108,6 +108,7 @@ class ToolsService(Service):
         self._build_realm = partial(
             Realm, book=acl_rules, users_section=users, rules_section=rules, mongo=mongo
         )
+        self._build_advising = partial(Advising, settings=graphql, rules=acl_rules, mongo=mongo)
         self._registry = registry
         self._store = store
         self._apps = gql_app_definition_cache
@@ -137,7 +138,7 @@ class ToolsService(Service):
             "plan": answers.plan,
             "matrix": answers.matrix,
             "infer": inferring.infer,
-            "advise": Advising(visits, self._lane, self._graphql).advise,
+            "advise": self._build_advising(visits, self._lane).advise,
             "realm": realm.realm,
             "rules": realm.rules,
         }

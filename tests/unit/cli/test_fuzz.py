@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from docgraph.cli.fuzz.documents import Barrier, build_documents
+from docgraph.cli.fuzz.failing import build_failing_filters
 from docgraph.cli.fuzz.judge import Judge
 from docgraph.cli.fuzz.operation import GRAPHQL, REST, Operation
 from docgraph.cli.fuzz.renaming import Renaming
 from docgraph.cli.fuzz.world import Reply, World
 from docgraph.codec import decode
+from docgraph.graphql.fuzz.evaluated import mark_evaluated
 from docgraph.graphql.fuzz.shape import Node
 from docgraph.graphql.fuzz.values import Finder
 from docgraph.rest.sections import Mongo
@@ -111,6 +113,53 @@ def test_each_excluded_row_is_kept_back_by_one_filter_alone() -> None:
     assert kept == {(True, False), (False, True)}
 
 
+def test_expressions_of_definitions_fail_for_excluded_rows_of_one_world_only() -> None:
+    shape = build_shape()
+    stage = {"$project": {"a": {"$toInt": "$name"}, "b": {"$divide": [1, {"$ifNull": ["$n", 1]}]}}}
+    mark_evaluated(shape, stage, {})
+    shape.at(("name",)).kind = "string"
+    left, right = build_documents("d.things", shape, [Barrier({"owner": "ada"}, "own")], "7")
+
+    def passes(one: dict[str, Any]) -> bool:
+        return isinstance(one["name"], str) and one["name"].isdigit() and one["n"] not in (0, {})
+
+    assert all(map(passes, (*left.seen, *right.seen, *right.excluded)))
+    misfits = [one for one in left.excluded if not passes(one)]
+    assert misfits
+    assert len(misfits) < len(left.excluded)
+    assert all(isinstance(one[name], dict) for one in misfits for name in ("name", "n"))
+    # Some have ids that others refer to, and some have none that is known.
+    assert {one["_id"] in {7} for one in misfits} == {True, False}
+    assert 7 in {one["_id"] for one in right.excluded}
+
+
+def test_filters_fail_for_a_row_that_both_worlds_keep_back() -> None:
+    shape = build_shape()
+    shape.at(("tags",)).is_list = True
+    left, right = build_documents("d.things", shape, [Barrier({"owner": "ada"}, "own")], "7")
+    rows = left.list_comparable(shape)
+    assert rows[0][0] in {one["_id"] for one in right.excluded}
+    assert {one.path for _, one in rows} == {"name", "home.street", "_id"}
+    filters = list(build_failing_filters(rows[0][1].path, rows[0][1].value))
+    assert all("$expr" in str(one) and rows[0][1].value in str(one) for one in filters)
+    assert len({str(one) for one in filters}) == len(filters) > 4
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "way"),
+    [
+        ("GET", "", "GET "),
+        ("GET", "/_size", "GET /_size"),
+        ("GET", "/_aggrs/a", "GET /_aggrs/a"),
+        ("PATCH", "/5", "PATCH /{id}"),
+        ("DELETE", "/*", "DELETE /*"),
+    ],
+)
+def test_ways_of_requests_leave_ids_out(method: str, path: str, way: str) -> None:
+    assert Operation(REST, method, f"/c{path}", base="/c").way == way
+    assert Operation(REST, "POST", "/_batch", base="/c").way == "POST /_batch"
+
+
 def test_an_operation_shrinks_by_parameters_conditions_and_parts_of_the_body() -> None:
     filter = {"$and": [{"a": 1}, {"b": {"$gt": 2}}]}
     operation = Operation(REST, "GET", "/c", {"filter": filter, "page": 1}, {"If-Match": "x"})
@@ -149,6 +198,8 @@ async def forget(namespace: str) -> None:
         ([b"[1, 2]"], [b"[2, 1]"], True),
         ([b"[1, 2]", b"[2, 1]"], [b"[2, 1]", b"[1, 2]"], False),  # any order, each time
         ([b"x_db.c"], [b"x_db.c"], False),
+        ([b'{"id":"0123456789ab"}', b'{"id":"ba9876543210"}'], [b"[]"], True),  # of an error
+        ([rb"{\"id\":\"0123456789ab\"}", rb"{\"id\":\"ba9876543210\"}"], [b"[]"], True),
     ],
 )
 async def test_worlds_differ_only_where_each_of_them_is_steady(
@@ -157,6 +208,25 @@ async def test_worlds_differ_only_where_each_of_them_is_steady(
     judge = Judge([Told(*left), Told(*right)], Finder(), (), forget)
     found = await judge.find_difference(Operation(REST, "GET", "/c"))
     assert (found is not None) is differs
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("left", "right", "is_failure"),
+    [
+        (b'{"data":null,"errors":[{"message":"x"}]}', b'{"data":[]}', True),
+        (rb'{"text":"{\"errors\":[{}]}"}', b'{"text":"{}"}', True),
+        (b'{"errors":[{"message":"x"}]}', b'{"errors":[{"message":"y"}]}', False),
+        (b'{"data":[1]}', b'{"data":[]}', False),
+    ],
+)
+async def test_a_difference_in_whether_a_request_fails_is_told_as_such(
+    left: bytes, right: bytes, is_failure: bool
+) -> None:
+    judge = Judge([Told(left), Told(right)], Finder(), (), forget)
+    found = await judge.find_difference(Operation(GRAPHQL, "POST", "/g"))
+    assert found is not None
+    assert found.is_failure is is_failure
 
 
 @pytest.mark.anyio

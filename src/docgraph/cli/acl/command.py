@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from docgraph.access.rule import Rule
     from docgraph.access.rulebook import RuleBook
     from docgraph.cli.acl.rules import Rules
+    from docgraph.graphql.advise.findings import Advice
 
 __all__ = ["acl"]
 
@@ -130,7 +131,8 @@ def remove(sources: Sources, id: str, yes: bool) -> None:
 def check(sources: Sources, predicate: str | None, file: Path | None, as_json: bool) -> None:
     """Check a predicate, the rules of a file, or without either the stored rules.
 
-    Only the last needs a database. Exit code 1 when a rule cannot work, which then allows nothing.
+    Only the last needs a database, and also recommends indexes for row filters. Exit code 1 when a
+    rule cannot work, which then allows nothing.
     """
     from docgraph.cli.acl.rules import build_knowledge, load_rules, suspect
 
@@ -139,8 +141,11 @@ def check(sources: Sources, predicate: str | None, file: Path | None, as_json: b
         raise click.UsageError("give a predicate or --file, not both")
 
     async def check_stored(rules: Rules) -> list[dict[str, Any]]:
+        from docgraph.cli.acl.indexes import find_missing_indexes
+
         stored = await rules.read_all()
-        return [_judge(_name(one), await rules.find_flaws(one, knowledge)) for one in stored]
+        found = [_judge(_name(one), await rules.find_flaws(one, knowledge)) for one in stored]
+        return _add_advice(found, await find_missing_indexes(rules))
 
     if predicate is not None:
         rows = [_judge(predicate, suspect(_imagine(predicate), knowledge))]
@@ -239,6 +244,20 @@ def _judge(name: str, flaws: Sequence[Flaw]) -> dict[str, Any]:
     return {"rule": name, "valid": not flaws, "errors": errors}
 
 
+def _add_advice(rows: list[dict[str, Any]], advice: Sequence[Advice]) -> list[dict[str, Any]]:
+    """The rules with what is advised for each of them; anything else is said at once."""
+    found = [{**row, "advice": []} for row in rows]
+    by_place = {f"the rule {row['rule']} (database): ": row["advice"] for row in found}
+    for one in advice:
+        place = next((name for name in by_place if one.where.startswith(name)), None)
+        if place is None:
+            notice(make_printable(f"{one.what} ({one.hint})" if one.hint else one.what))
+        else:
+            where = one.where.removeprefix(place)
+            by_place[place].append({"where": where, "what": one.what, "hint": one.hint})
+    return found
+
+
 def _report(rows: list[dict[str, Any]]) -> Iterator[str]:
     if not rows:
         yield "no rules are stored"
@@ -248,6 +267,9 @@ def _report(rows: list[dict[str, Any]]) -> Iterator[str]:
         for error in row["errors"]:
             hint = f" ({error['hint']})" if error["hint"] else ""
             yield f"{row['rule']}: {error['what']}{hint}"
+        for one in row.get("advice", ()):
+            yield make_printable(f"{row['rule']}: {one['where']}: {one['what']}")
+            yield make_printable(f"    → {one['hint']}")
 
 
 def _summarise(document: Document, knowledge: Knowledge, as_json: bool) -> dict[str, Any]:

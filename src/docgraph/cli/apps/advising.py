@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from docgraph.cli.apps.stored import Definitions
     from docgraph.graphql.advise.findings import Advice, NewIndex, Report
     from docgraph.graphql.apps.app import App
+    from docgraph.store.guard.row_indexes import RowFilter
 
 __all__ = ["advise_checked", "describe_amount", "look_for_advice", "print_report", "tell_advice"]
 
@@ -46,6 +47,7 @@ async def look_for_advice(
         is_open=lambda app: _is_open(bench, app),
         tell=shown.tell,
         run=asyncio.to_thread,  # the driver has its own work to do meanwhile
+        rows=await _find_rows(bench, apps),
     )
     try:
         report = await advise(bench.app.store, bench.settings, apps, scope)
@@ -53,6 +55,20 @@ async def look_for_advice(
         shown.end()
     report.advice += broken
     return report
+
+
+async def _find_rows(bench: Definitions, apps: Iterable[App]) -> list[RowFilter]:
+    """The row filters of rules on the collections of the apps."""
+    from docgraph.access.row_filters import find_row_filters
+    from docgraph.graphql.advise.advise import find_places
+    from docgraph.rest.sections import Mongo
+
+    plugins = bench.app.plugins
+    places = {place for app in apps for place in find_places(app)}
+    mongo = plugins.values["configuration"].get(Mongo.section_name) or Mongo()
+    return list(
+        find_row_filters(await plugins.values["acl-rules"].find_all(), sorted(places), mongo)
+    )
 
 
 def _compile(bench: Definitions, documents: Iterable[Document]) -> tuple[list[App], list[Advice]]:

@@ -62,7 +62,7 @@ class AgentMaker:
 
     def make(self) -> Operation:
         """One more call."""
-        return self._call(self._random.choice(self._tools), self._queries.make())
+        return self._call(self._random.choice(self._tools), self._queries.make(), optional=0.5)
 
     def sweep(self) -> Iterator[Operation]:
         """The lists there are, and every tool with every question."""
@@ -73,7 +73,8 @@ class AgentMaker:
             for query in self._queries.sweep() if asks else [Query("")]:
                 yield self._call(tool, query)
 
-    def _call(self, tool: Mapping[str, Any], query: Query) -> Operation:
+    def _call(self, tool: Mapping[str, Any], query: Query, *, optional: float = 0) -> Operation:
+        """A call of a tool, with a share of the arguments that it does not need."""
         arguments: dict[str, Any] = {}
         required = tool.get("inputSchema", {}).get("required", ())
         for name, schema in _properties(tool).items():
@@ -83,7 +84,7 @@ class AgentMaker:
                 arguments[name] = query.text
             elif name == "variables" and "query" in _properties(tool):
                 arguments[name] = query.variables
-            elif name in required or (name != "cursor" and happens(self._random, 0.5)):
+            elif name in required or (name != "cursor" and happens(self._random, optional)):
                 kind = schema.get("type", "string") if isinstance(schema, dict) else "string"
                 arguments[name] = self._guesses.choose(_KINDS.get(str(kind), "string"))
         params = {"name": tool["name"], "arguments": arguments}

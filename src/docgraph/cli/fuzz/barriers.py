@@ -7,12 +7,13 @@ from typing import Any
 from urllib.parse import quote
 
 from docgraph.cli.fuzz.documents import Barrier
-from docgraph.cli.fuzz.material import Material
+from docgraph.cli.fuzz.material import Material, list_entries
 from docgraph.cli.fuzz.rest import Collection
 from docgraph.cli.fuzz.world import World
 from docgraph.exchange import Exchange, Permission, Request, Resource, ResourceType
 from docgraph.exchange.path import encode_path
 from docgraph.graphql.fuzz.shape import Node, find_constants, mark_path
+from docgraph.graphql.fuzz.values import pool_value
 from docgraph.graphql.sections import Graphql
 from docgraph.mcp.sections import Mcp
 from docgraph.rest.sections import Mongo
@@ -44,9 +45,19 @@ def app_path(material: Material, settings: Graphql) -> str:
 
 def list_uris(metadata: Mapping[str, Any] | None, kind: str) -> list[str]:
     """The names of stored aggregations (`aggrs`) or streams (`streams`)."""
-    entries = (metadata or {}).get(kind)
-    found = entries if isinstance(entries, list) else ()
-    return [one["uri"] for one in found if isinstance(one, dict) and "uri" in one]
+    return [one["uri"] for one in list_entries(metadata, kind)]
+
+
+def _find_names(value: Any) -> Iterator[str]:
+    """The variables of an aggregation."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _find_names(one)
+    for key, inner in value.items() if isinstance(value, Mapping) else ():
+        if key == "$var":
+            yield str(inner[0] if isinstance(inner, list) and inner else inner)
+        else:
+            yield from _find_names(inner)
 
 
 async def find_barriers(world: World, material: Material) -> Barriers:
@@ -84,8 +95,12 @@ async def _look_at(
 ) -> None:
     """A collection at one path, with its aggregations and streams."""
     metadata = material.metadata.get(collection.namespace)
-    collection.aggregations = list_uris(metadata, "aggrs")
-    below = [f"/_aggrs/{quote(one)}" for one in collection.aggregations]
+    collection.aggregations = {
+        one["uri"]: sorted({name for name in _find_names(one) if name[:1] != "@"})
+        for one in list_entries(metadata, "aggrs")
+    }
+    below = ["/_size", f"/{quote(str(pool_value(collection.id_kind, 0)))}"]
+    below += [f"/_aggrs/{quote(one)}" for one in collection.aggregations]
     below += [f"/_streams/{quote(one)}" for one in list_uris(metadata, "streams")]
     is_open, reason = False, ""
     for path in (collection.path, *(f"{collection.path}{one}" for one in below)):

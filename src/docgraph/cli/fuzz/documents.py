@@ -45,6 +45,18 @@ class Made:
         """All of them, mixed, so that an order by insertion tells nothing."""
         return [*self.excluded[:1], *self.seen, *self.excluded[1:]]
 
+    def list_comparable(self, shape: Node) -> list[tuple[Any, Canary]]:
+        """Secrets in excluded rows that an expression finds at their paths, with the rows' ids.
+
+        Rows that both worlds have come first: a request for one document differs in nothing else.
+        """
+        rows = [
+            (id, one)
+            for id, one in self.canaries
+            if one.is_row and not isinstance(one.value, bool) and _is_single(shape, one.path)
+        ]
+        return sorted(rows, key=lambda one: one[1].path == "_id")
+
     def keep(self, ids: Sequence[Any]) -> None:
         """Only these are left."""
         self.seen = [one for one in self.seen if one["_id"] in ids]
@@ -66,12 +78,15 @@ def build_documents(
         for number in range(_SEEN if barriers else POOL):
             world.add_seen(number, {path: one for some in wanted for path, one in some.items()})
         for position, barrier in enumerate(barriers):
-            numbers: list[int | None] = [*range(_SEEN + position, POOL, len(barriers))]
-            numbers += [None] * _STRANGERS if world is worlds[0] else []
+            known = range(_SEEN + position, POOL, len(barriers))
+            is_first = world is worlds[0]
+            numbers: list[int | None] = [*known, *([None] * _STRANGERS if is_first else [])]
+            misfits = (None, *known[-1:]) if is_first else ()
             others = [one for one in wanted if one is not wanted[position]]
             passing = {path: one for some in others for path, one in some.items()}
             for place in numbers:
-                world.add_excluded(place, barrier, filtered[position], passing)
+                is_misfit = place in misfits
+                world.add_excluded(place, barrier, filtered[position], passing, is_misfit)
     return worlds[0].made, worlds[1].made
 
 
@@ -136,8 +151,12 @@ class _World:
         barrier: Barrier,
         filtered: set[str],
         passing: Mapping[str, Any],
+        is_misfit: bool,
     ) -> None:
-        """A document that only this barrier keeps from the caller; no number: an unknown id."""
+        """A document that only this barrier keeps from the caller; no number: an unknown id.
+
+        Expressions of definitions fail for a misfit.
+        """
         node = self._shape.at(("_id",))
         if number is None:
             id = make_canary(node.kind, self._random, self._world)
@@ -157,7 +176,8 @@ class _World:
             elif is_plain:
                 value = self._plain(path, node, number or 0)
             else:
-                value = self._secret(path, node, barrier.reason, id, is_row=True)
+                kind = "object" if is_misfit and node.is_evaluated else ""
+                value = self._secret(path, node, barrier.reason, id, is_row=True, kind=kind)
             _put(self._shape, document, path, value)
         self.made.excluded.append(document)
 
@@ -175,36 +195,54 @@ class _World:
 
     def _plain(self, path: tuple[str, ...], node: Node, number: int) -> Any:
         """Neighbours in one order are none in another; keys and ids of a number go together."""
+        kind = node.made_kind
         if node.values:
             value = node.values[number % len(node.values)]
         elif node.is_key:
-            value = pool_value(node.kind, number)
+            value = pool_value(kind, number)
         else:
-            value = pool_value(node.kind, number * (3 if len(path[-1]) % 2 else 5) + len(path[-1]))
+            value = pool_value(kind, number * (3 if len(path[-1]) % 2 else 5) + len(path[-1]))
+        if value == 0 and node.is_evaluated:
+            value = pool_value(kind, 1)  # no division fails for what the caller may see
         return [value] if node.is_list else value
 
     def _other(self, node: Node, number: int) -> Any:
         """A value with which a filter does not let the document pass."""
-        kind = node.kind or _kind_of(node.values)
+        kind = node.made_kind or _kind_of(node.values)
         others = [pool_value(kind, number + step) for step in range(POOL)]
         value = next((one for one in others if one not in node.values), None)
         return [value] if node.is_list else value
 
     def _secret(
-        self, path: tuple[str, ...], node: Node, reason: str, id: Any, *, is_row: bool = False
+        self,
+        path: tuple[str, ...],
+        node: Node,
+        reason: str,
+        id: Any,
+        *,
+        is_row: bool = False,
+        kind: str = "",
     ) -> Any:
-        count = self._world + 1 if node.is_list else 1
-        kind = node.kind or _kind_of(node.values)
+        """A canary, or several in a list; `kind` is another one than the property has."""
+        is_list = node.is_list and not kind
+        kind = kind or node.made_kind or _kind_of(node.values)
+        count = self._world + 1 if is_list else 1
         values = [make_canary(kind, self._random, self._world) for _ in range(count)]
         for value in values:
             self._note(value, id, path, reason, is_row=is_row)
-        return values if node.is_list else values[0]
+        return values if is_list else values[0]
 
     def _note(
         self, value: Any, id: Any, path: tuple[str, ...], reason: str, *, is_row: bool
     ) -> None:
         canary = Canary(value, self._namespace, ".".join(path), reason, is_row)
         self.made.canaries.append((id, canary))
+
+
+def _is_single(shape: Node, path: str) -> bool:
+    """Whether no array lies on the way to a property."""
+    steps = path.split(".")
+    return not any(shape.at(steps[: depth + 1]).is_list for depth in range(len(steps)))
 
 
 def _kind_of(values: Sequence[Any]) -> str:

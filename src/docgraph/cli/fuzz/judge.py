@@ -17,6 +17,9 @@ __all__ = ["Judge"]
 
 _MOST_TRIES: Final = 40  # smaller operations that are tried for one leak
 _OK: Final = 300
+_FAILED: Final = (400, 422)  # the database could not evaluate what it was sent
+# The same inside a body with status 200, which may be a text of JSON in JSON.
+_ERRORS: Final = re.compile(rb'errors\\*":\[\{|"isError":true')
 _REPEATED: Final = 2
 _REPEATED_ORDER: Final = 8  # two things have the same order by chance every other time
 _AROUND: Final = 30  # characters of two answers that are shown where they differ
@@ -43,7 +46,9 @@ class Judge:
         """How the answers differ, if they do, and not by chance."""
         replies = await self._ask(operation)
         if self._differ(replies) and await self._is_steady(operation, replies):
-            return Showing(DIFFERENCE, detail=self._describe_difference(replies))
+            failed = [_has_failed(one) for one in replies]
+            detail = self._describe_difference(replies)
+            return Showing(DIFFERENCE, detail=detail, is_failure=any(failed) and not all(failed))
         return None
 
     async def _is_steady(self, operation: Operation, replies: Sequence[Reply]) -> bool:
@@ -109,9 +114,7 @@ class Judge:
 
     async def _look_after(self, world: World, operation: Operation, reply: Reply) -> Reply:
         """The answer to a write, with what is to be seen afterwards."""
-        steps = operation.path.split("/")
-        path = operation.path if operation.method == "POST" else "/".join(steps[:-1])
-        after = await world.send(Operation(REST, "GET", path, {"sort": {"$natural": 1}}))
+        after = await world.send(Operation(REST, "GET", operation.base, {"sort": {"$natural": 1}}))
         return Reply(reply.status, reply.headers, reply.body + after.body, reply.raw + after.raw)
 
     def _differ(self, replies: Sequence[Reply]) -> bool:
@@ -131,6 +134,11 @@ class Judge:
         start, end = max(0, place - _AROUND), place + _AROUND
         shown = (" ".join(one[start:end].split()) for one in (text, other))
         return " or ".join(f"…{one}…" for one in shown)
+
+
+def _has_failed(reply: Reply) -> bool:
+    """Whether a request was admitted and then failed."""
+    return reply.status in _FAILED or _ERRORS.search(reply.body) is not None
 
 
 def _sort(body: bytes) -> str:

@@ -24,6 +24,7 @@ class Showing:
     detail: str = ""
     cause: Canary | None = None  # one that makes the difference
     world: int = 0  # the number of the world that showed it
+    is_failure: bool = False  # the worlds differ in whether the request fails
 
     def key(self, operation: Operation) -> tuple[Any, ...]:
         """Leaks with the same key are one."""
@@ -32,7 +33,8 @@ class Showing:
         if self.kind == NAME:
             return (operation.door, self.kind, self.name)
         cause = None if self.cause is None else (self.cause.namespace, self.cause.path)
-        return (operation.door, self.kind, operation.namespace, cause)
+        way = operation.way if self.is_failure else ""
+        return (operation.door, self.kind, operation.namespace, cause, way)
 
     def _place(self) -> tuple[Any, ...]:
         """A row is one thing, whichever of its properties shows it."""
@@ -124,6 +126,11 @@ def advise(operation: Operation, showing: Showing) -> str:
     in_app = operation.door in _APPS
     if showing.kind == NAME:
         return "look for descriptions, errors and plugins that say the name"
+    if showing.is_failure and cause is not None and cause.is_row:
+        return (
+            "an expression runs on rows that the row filter excludes, and its failure tells about "
+            "them: look for plugins that read by themselves, or report it as a fault of docgraph"
+        )
     if canary is None and cause is not None and cause.is_row and operation.writes:
         return (
             "mongo.readFilter is for reads only: give the rule that admits this request "

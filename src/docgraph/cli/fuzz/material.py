@@ -21,7 +21,7 @@ from docgraph.graphql.apps.app import App, build_app
 from docgraph.graphql.apps.apps import known_variables
 from docgraph.graphql.definition.definition import decode_definition, normalise_uri
 from docgraph.graphql.fuzz.shape import Node
-from docgraph.graphql.fuzz.surface import Surface, survey_app
+from docgraph.graphql.fuzz.surface import Surface, join_kinds, survey_app, survey_stages
 from docgraph.graphql.infer.profile import Profile, Seen
 from docgraph.graphql.sections import Graphql
 from docgraph.server.app import Docgraph
@@ -30,8 +30,9 @@ from docgraph.store.catalog import Inventory
 from docgraph.store.driver.scratch import Scratch
 from docgraph.store.metadata import metadata_id
 from docgraph.store.mounts import METADATA_STORE
+from docgraph.variables import REST
 
-__all__ = ["Material", "gather"]
+__all__ = ["Material", "gather", "list_entries"]
 
 _MOST_DEFINITIONS: Final = 10_000
 _SAMPLE: Final = 50
@@ -79,6 +80,10 @@ async def gather(
     material.rules = await _read_rules(scratch, prepared)
     material.file_rules = _read_file_rules(prepared)
     await _read_metadata(scratch, material)
+    for name, metadata in material.metadata.items():
+        for one in list_entries(metadata, "aggrs"):
+            survey_stages(material.surface, name, one.get("stages") or [], REST.optional)
+    join_kinds(material.surface)
     await _sample(bench, material)
     _note_roles(material, question)
     return material
@@ -128,6 +133,13 @@ async def _read_metadata(scratch: Scratch, material: Material) -> None:
             plain = as_meant(document)
             material.metadata[name if document["_id"] == ids[0] else f"{db}."] = plain
             pending |= set(find_namespaces(plain, db)) - surface.shapes.keys()
+
+
+def list_entries(metadata: Mapping[str, Any] | None, kind: str) -> list[Mapping[str, Any]]:
+    """The stored aggregations (`aggrs`) or streams (`streams`) that have a name."""
+    entries = (metadata or {}).get(kind)
+    found = entries if isinstance(entries, list) else ()
+    return [one for one in found if isinstance(one, Mapping) and "uri" in one]
 
 
 async def _sample(bench: Docgraph, material: Material) -> None:

@@ -18,7 +18,7 @@ GRAPHQL, REST, MCP, STREAMS = "GraphQL", "REST", "MCP", "streams"
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A request; `namespace` is the collection that its path names, where it names one."""
+    """A request; `namespace` is the collection that it is about, `base` the path of that."""
 
     door: str
     method: str
@@ -27,6 +27,15 @@ class Operation:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
     namespace: str = ""
+    base: str = ""
+
+    @property
+    def way(self) -> str:
+        """The method and the kind of resource, without the ids of documents and most parameters."""
+        below = self.path.removeprefix(self.base) if self.base else self.path
+        if self.base and below[:1] == "/" and below[1:2] not in ("_", "*"):
+            below = "/{id}"
+        return f"{self.method} {below}{'?shardkey' if 'shardkey' in self.parameters else ''}"
 
     @property
     def target(self) -> str:

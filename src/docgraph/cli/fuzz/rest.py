@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 from urllib.parse import quote
 
+from docgraph.cli.fuzz.failing import build_failing_filters, build_failing_value
 from docgraph.cli.fuzz.operation import REST, Operation
 from docgraph.codec import JsonMode, to_json
 from docgraph.graphql.fuzz.shape import Node
-from docgraph.graphql.fuzz.values import POOL, Guesses, happens, pool_value
+from docgraph.graphql.fuzz.values import POOL, Canary, Guesses, happens, pool_value
 
 __all__ = ["Collection", "RestMaker"]
 
@@ -21,13 +22,18 @@ _MOST_PATHS: Final = 60
 
 @dataclass(slots=True)
 class Collection:
-    """A collection and the path that it is served at; `strangers` are ids of excluded rows."""
+    """A collection and the path that it is served at; `strangers` are ids of excluded rows.
+
+    `excluded` are secrets in excluded rows that a filter can compare with, with the rows' ids.
+    `aggregations` has the variables of each.
+    """
 
     namespace: str
     path: str
     shape: Node
-    aggregations: list[str] = field(default_factory=list)
+    aggregations: dict[str, list[str]] = field(default_factory=dict)
     strangers: list[Any] = field(default_factory=list)
+    excluded: list[tuple[Any, Canary]] = field(default_factory=list)
 
     @property
     def id_kind(self) -> str:
@@ -41,12 +47,19 @@ class Collection:
 
 
 class RestMaker:
-    """Makes requests about some collections."""
+    """Makes requests about some collections; `batch` is the path of batches, where they are on."""
 
-    def __init__(self, collections: list[Collection], random: Random, guesses: Guesses) -> None:
+    def __init__(
+        self,
+        collections: list[Collection],
+        random: Random,
+        guesses: Guesses,
+        batch: str | None = None,
+    ) -> None:
         self._collections = collections
         self._random = random
         self._guesses = guesses
+        self._batch = batch
 
     def make(self) -> Operation:
         """One more request."""
@@ -67,14 +80,51 @@ class RestMaker:
             for id in (*(pool_value(one.id_kind, n) for n in range(POOL)), *one.strangers):
                 path, parameters = self._locate(one, id)
                 yield self._get(one, path, **parameters)
+            yield from self._fail(one)
             for steps, node in one.shape.leaves():
                 if node.hidden_by:
                     name = ".".join(steps)
                     yield self._get(one, "", sort=name, keys={"_id": 1})
                     yield self._get(one, "", filter={name: {"$gt": self._value(node)}})
 
+    def _fail(self, one: Collection) -> Iterator[Operation]:
+        """Every request that takes a filter, with one that fails for an excluded row."""
+        for id, canary in one.excluded[:1]:
+            value = to_json(canary.value, JsonMode.STANDARD)
+            first, *others = build_failing_filters(canary.path, value)
+            path, parameters = self._locate(one, id)
+            given = {**parameters, "filter": first}
+            change = {"$set": {"a": 1}}
+            yield self._get(one, "", filter=first)
+            yield self._get(one, "/_size", filter=first)
+            yield self._get(one, path, **given)
+            yield self._get(one, path, **parameters, shardkey=first)
+            for where, sent in ((path, given), ("/*", {"filter": first})):
+                yield self._change(one, "PATCH", where, sent, change)
+                yield self._change(one, "DELETE", where, sent)
+            if self._batch is not None:
+                for where, sent in ((path, given), ("/*", {"filter": first})):
+                    entry = self._change(one, "PATCH", where, sent, change)
+                    entries = [{"method": "PATCH", "path": entry.target, "body": change}]
+                    yield replace(
+                        entry, method="POST", path=self._batch, parameters={}, body=entries
+                    )
+            for name, variables in one.aggregations.items():
+                for variable in variables:
+                    avars = dict.fromkeys(variables, 1) | {variable: first}
+                    yield self._get(one, f"/_aggrs/{quote(name)}", avars=avars)
+            yield self._get(one, "", keys={"a": build_failing_value(canary.path, value)})
+            for other in others:
+                yield self._get(one, "", filter=other)
+
+    def _change(
+        self, one: Collection, method: str, path: str, parameters: dict[str, Any], body: Any = None
+    ) -> Operation:
+        return replace(self._get(one, path, **parameters), method=method, body=body)
+
     def _get(self, one: Collection, path: str, **parameters: Any) -> Operation:
-        return Operation(REST, "GET", one.path + path, parameters, namespace=one.namespace)
+        whole = one.path + path
+        return Operation(REST, "GET", whole, parameters, namespace=one.namespace, base=one.path)
 
     def _read(self, one: Collection) -> Operation:
         random = self._random
@@ -84,7 +134,7 @@ class RestMaker:
             ids = [pool_value(one.id_kind, random.randrange(POOL)), *one.strangers]
             path, parameters = self._locate(one, random.choice(ids))
         elif one.aggregations and happens(random, 0.25):
-            path = f"/_aggrs/{quote(random.choice(one.aggregations))}"
+            path = f"/_aggrs/{quote(random.choice(list(one.aggregations)))}"
             parameters["avars"] = {"limit": 5, "name": self._guesses.choose("string")}
         for chance, name, make in (
             (0.6, "filter", self._filter),
@@ -100,7 +150,7 @@ class RestMaker:
         if "after" in parameters:
             parameters.pop("page", None)
         method = "HEAD" if happens(random, 0.05) else "GET"
-        return Operation(REST, method, one.path + path, parameters, namespace=one.namespace)
+        return replace(self._get(one, path, **parameters), method=method)
 
     def _write(self, one: Collection) -> Operation:
         random = self._random
@@ -126,8 +176,7 @@ class RestMaker:
             parameters = {"filter": parameters.get("filter") or self._filter(one)}
         elif not where:
             parameters = {"wm": random.choice(["insert", "update", "upsert"])}
-        whole = one.path + where
-        return Operation(REST, method, whole, parameters, headers, body, one.namespace)
+        return replace(self._change(one, method, where, parameters, body), headers=headers)
 
     def _locate(self, one: Collection, id: Any) -> tuple[str, dict[str, Any]]:
         parameters = {"id_type": _ID_TYPES[one.id_kind]} if one.id_kind in _ID_TYPES else {}
@@ -139,6 +188,10 @@ class RestMaker:
 
     def _filter(self, one: Collection, depth: int = 0) -> dict[str, Any]:
         random = self._random
+        if one.excluded and happens(random, 0.1):  # one that fails for an excluded row
+            _, canary = random.choice(one.excluded)
+            value = to_json(canary.value, JsonMode.STANDARD)
+            return random.choice(list(build_failing_filters(canary.path, value)))
         if depth == 0 and happens(random, 0.2):
             branches = [self._filter(one, 1) for _ in range(random.choice([1, 2]))]
             return {random.choice(["$and", "$or", "$nor"]): branches}

@@ -12,16 +12,19 @@ from typing import Any, Final
 from docgraph.cli.fuzz.agents import AgentMaker, message, read_result
 from docgraph.cli.fuzz.barriers import Barriers, app_path
 from docgraph.cli.fuzz.documents import Made
+from docgraph.cli.fuzz.failing import build_failing_filters
 from docgraph.cli.fuzz.judge import Judge
 from docgraph.cli.fuzz.leaks import DIFFERENCE, Findings, Leak, Showing, advise
 from docgraph.cli.fuzz.operation import GRAPHQL, MCP, REST, STREAMS, Operation
 from docgraph.cli.fuzz.planting import Planting
 from docgraph.cli.fuzz.rest import RestMaker
 from docgraph.cli.fuzz.streams import Listener, list_streams
+from docgraph.codec import JsonMode, to_json
 from docgraph.graphql.fuzz.queries import QueryMaker
 from docgraph.graphql.fuzz.values import Canary, Guesses
 from docgraph.graphql.sections import Graphql
 from docgraph.mcp.sections import Mcp
+from docgraph.server.batch.sections import Batch
 
 __all__ = ["Bounds", "Search"]
 
@@ -121,12 +124,19 @@ class Search:
         swept = [ask(one.text, one.variables) for one in queries.sweep()]
         stored = [{"operation": one.name} for one in material.app.definition.operations]
         swept += [Operation(GRAPHQL, "POST", path, body=one) for one in stored]
+        if "@filter" in str(material.definition.get("mappings")):
+            failing = self._list_failing()
+            sent = [{"filter": to_json(one, JsonMode.STANDARD)} for one in failing]
+            swept += [replace(one, parameters=filter) for filter in sent for one in list(swept)]
         makers: dict[str, Any] = {GRAPHQL: (iter(swept), ask_once)}
         if self.barriers.collections:
             for one in self.barriers.collections:
                 made = self.planting.made.get(one.namespace, (Made(),))[0]
                 one.strangers = [doc["_id"] for doc in made.excluded][-2:]
-            rest = RestMaker(self.barriers.collections, random, guesses)
+                one.excluded = made.list_comparable(one.shape)
+            batch = sections.get(Batch.section_name)
+            uri = batch.uri if isinstance(batch, Batch) and batch.enabled else None
+            rest = RestMaker(self.barriers.collections, random, guesses, uri)
             makers[REST] = (rest.sweep(), rest.make)
         agents = sections.get(Mcp.section_name)
         if isinstance(agents, Mcp) and agents.enabled:
@@ -149,13 +159,23 @@ class Search:
 
     def _collect_guesses(self) -> dict[str, list[Any]]:
         """Secrets of the first world that a caller happens to guess, by kind."""
-        found: dict[str, list[Any]] = {}
+        found: dict[str, list[Any]] = {"object": self._list_failing()}
         for name, (first, _) in self.planting.made.items():
             shape = self.planting.material.surface.shapes[name]
             for _, canary in first.canaries:
-                known = found.setdefault(shape.at(canary.path.split(".")).kind or "string", [])
-                if len(known) < _GUESSED:
+                kind = shape.at(canary.path.split(".")).kind or "string"
+                known = found.setdefault(kind, [])
+                if len(known) < _GUESSED and isinstance(canary.value, dict) == (kind == "object"):
                     known.append(canary.value)
+        return found
+
+    def _list_failing(self) -> list[dict[str, Any]]:
+        """For each collection a filter that fails for an excluded row."""
+        found = []
+        for name, (first, _) in self.planting.made.items():
+            shape = self.planting.material.surface.shapes[name]
+            for _, one in first.list_comparable(shape)[:1]:
+                found.append(next(build_failing_filters(one.path, one.value)))
         return found
 
     def _collect_words(self) -> list[str]:
@@ -198,7 +218,7 @@ class Search:
 
     async def _add_difference(self, operation: Operation) -> None:
         """Only one that is left when the worlds agree on what this door shows anyway."""
-        async with self._agreeing(self._list_known(operation.door)):
+        async with self._agreeing(self._list_known(operation)):
             found = await self.judge.find_difference(operation)
             if found is None:
                 return
@@ -209,7 +229,7 @@ class Search:
 
     async def _find_cause(self, operation: Operation) -> Canary | None:
         """The one secret without which the worlds give the same answer."""
-        known = self._list_known(operation.door)
+        known = self._list_known(operation)
         places: dict[tuple[Any, ...], Canary] = {}
         for first, _ in self.planting.made.values():
             for _, one in first.canaries:
@@ -220,9 +240,17 @@ class Search:
                     return canary
         return None
 
-    def _list_known(self, door: str) -> list[Canary]:
-        """What is known to be shown at a door, or to make a difference there."""
-        leaks = (one.showing for one in self.findings.leaks if one.operation.door == door)
+    def _list_known(self, operation: Operation) -> list[Canary]:
+        """What is known to be shown at this door, or to make a difference there.
+
+        Failures are reported for each way: one that is closed says nothing about the others.
+        """
+        leaks = (
+            one.showing
+            for one in self.findings.leaks
+            if one.operation.door == operation.door
+            and (one.operation.way == operation.way or not one.showing.is_failure)
+        )
         return [one for leak in leaks for one in (leak.canary, leak.cause) if one is not None]
 
     @asynccontextmanager

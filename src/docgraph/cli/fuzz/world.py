@@ -32,7 +32,10 @@ _SECONDS: Final = 30.0  # for an answer
 _CHANGING: Final = frozenset(
     {"date", "content-length", "x-request-id", "auth-token", "auth-token-valid-until"}
 )
-_IDS: Final = re.compile(r"[0-9a-f]{24,32}")
+# Of documents and requests, and the number under which an error is logged, also in a text of JSON.
+_IDS: Final = re.compile(
+    r"""[0-9a-f]{24,32}|(?<="id":")[0-9a-f]{12}(?=")|(?<="id\\":\\")[0-9a-f]{12}"""
+)
 _TIMES: Final = re.compile(r"\d{13}|20\d\d-\d\d-\d\dt[\d:.]+z?")
 # Limits are for strangers; this caller asks as fast as he can.
 _OPTIONS: Final = (

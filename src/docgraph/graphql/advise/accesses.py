@@ -21,7 +21,15 @@ from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.variables import GRAPHQL, Source
 from docgraph.variables.names import parse_reference
 
-__all__ = ["Access", "Spot", "find_accesses", "find_groups", "find_paths", "find_spots"]
+__all__ = [
+    "Access",
+    "RuleAccess",
+    "Spot",
+    "find_accesses",
+    "find_groups",
+    "find_paths",
+    "find_spots",
+]
 
 _LOGICAL: Final = frozenset({"$and", "$or", "$nor", "$not", "$elemMatch", "$match"})
 SORT: Final = "$sort"
@@ -76,6 +84,20 @@ class Access:
         if argument is None or reference.path:
             return False
         return is_non_null_type(argument.type) or argument.default_value not in (Undefined, None)
+
+
+@dataclass(frozen=True)
+class RuleAccess:
+    """A permission rule whose row filter every request is found by that it admits."""
+
+    rule: str
+    app_id: str = ""
+    is_root: bool = True
+
+    @property
+    def where(self) -> str:
+        """The rule itself."""
+        return f"the rule {self.rule}"
 
 
 def find_accesses(app: App) -> Iterator[Access]:

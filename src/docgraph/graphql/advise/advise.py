@@ -22,6 +22,7 @@ from docgraph.graphql.advise.findings import Advice, NewIndex, Report, Weight
 from docgraph.graphql.advise.indexes import combine, find_idle, note_refusal
 from docgraph.graphql.advise.look import Look, Place, look_at
 from docgraph.graphql.advise.questions import Question, find_questions
+from docgraph.graphql.advise.rows import find_unserved_rows
 from docgraph.graphql.advise.serving import Serving, Unserved
 from docgraph.graphql.apps.app import App
 from docgraph.graphql.definition.mapping import AggregationMapping
@@ -32,9 +33,10 @@ from docgraph.store.catalog import Inventory, Listed
 from docgraph.store.driver.errors import StoreDenied
 from docgraph.store.driver.planning import Planning
 from docgraph.store.guard.references import find_references
+from docgraph.store.guard.row_indexes import RowFilter
 from docgraph.variables import GRAPHQL, flatten_stages
 
-__all__ = ["Scope", "advise", "find_places"]
+__all__ = ["Scope", "advise", "advise_rows", "find_places"]
 
 _SAMPLING_SHARE: Final = 0.6  # of the time
 _LIST_MS: Final = 6_000
@@ -46,7 +48,8 @@ _KEEPING: Final = frozenset({"$match", "$sort", "$limit", "$skip", "$sample"})
 class Scope:
     """How much is looked at; `is_all`: there are no other apps, so that idle indexes are told.
 
-    `is_open` says whether unknown callers may ask an app, `tell` hears of the progress.
+    `is_open` says whether unknown callers may ask an app, `tell` hears of the progress, `rows` are
+    the row filters of rules.
     """
 
     sample: int = 1_000
@@ -55,6 +58,14 @@ class Scope:
     is_open: Callable[[App], Awaitable[bool | None]] | None = None
     tell: Callable[[int, int, str], None] = lambda number, total, name: None
     run: Run = run_here
+    rows: Sequence[RowFilter] = ()
+
+
+async def advise_rows(store: Store, scope: Scope) -> Report:
+    """Which indexes the row filters of the scope need; nothing is changed."""
+    adviser = _Adviser(store, Graphql(), (), scope)
+    await adviser.advise_rows()
+    return adviser.report
 
 
 async def advise(store: Store, settings: Graphql, apps: Sequence[App], scope: Scope) -> Report:
@@ -86,14 +97,24 @@ class _Adviser:
         plausible = await self.scope.run(lambda: list(filter(self._is_plausible, questions)))
         plausible.sort(key=lambda one: bool(one.options))  # what is always asked comes first
         unserved = await self._ask(serving, plausible)
-        combined = await self.scope.run(lambda: combine(unserved, self._looks))
-        self.report.indexes += combined.indexes
-        self._add(combined.advice)
+        await self._combine([*unserved, *find_unserved_rows(self.scope.rows, self._looks)])
         await self.scope.run(self._compare)
         await self._judge_exposure()
         if self.scope.is_all:
             await self._find_idle(serving, questions)
         return self.report
+
+    async def advise_rows(self) -> None:
+        """The findings on the row filters alone."""
+        await self._look()
+        # What else is said of collections is about apps.
+        self.report.advice = [one for one in self.report.advice if one.kind == "not-looked-at"]
+        await self._combine(list(find_unserved_rows(self.scope.rows, self._looks)))
+
+    async def _combine(self, unserved: Sequence[Unserved]) -> None:
+        combined = await self.scope.run(lambda: combine(unserved, self._looks))
+        self.report.indexes += combined.indexes
+        self._add(combined.advice)
 
     def _add(self, advice: Iterable[Advice]) -> None:
         self.report.advice += advice
@@ -101,7 +122,8 @@ class _Adviser:
     # --- the collections --------------------------------------------------------------------------
 
     async def _look(self) -> None:
-        places = list(dict.fromkeys(_find_places(self._accesses)))
+        rows = () if self.apps else (one.place for one in self.scope.rows)
+        places = list(dict.fromkeys((*_find_places(self._accesses), *rows)))
         self.report.collections = len(places)
         listed: dict[str, dict[str, Listed] | None] = {}
         for number, place in enumerate(places):
@@ -292,6 +314,8 @@ class _Adviser:
                 for path in find_paths(template.source)
             }
             named |= {path for one in questions if one.place == place for path in one.filter}
+            rows = (one.filter for one in self.scope.rows if one.place == place)
+            named |= {path for one in rows for path in find_paths(one)}
             uses = await planning.read_uses(place, Deadline.after_ms(_GLANCE_MS))
             self._add(find_idle(look, named, serving.used.get(place, set()), uses))
 

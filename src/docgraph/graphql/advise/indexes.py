@@ -89,9 +89,7 @@ def _build_indexes(serious: Sequence[Unserved], look: Look) -> Iterator[tuple[Ke
         if keys in there:
             continue  # which does not serve: hidden, or of some documents only
         places = dict.fromkeys(
-            f"{one.question.access.app_id}: {one.question.where}{one.question.condition}"
-            for one in serious
-            if any(want in wants for want in one.wants)
+            one.question.name for one in serious if any(want in wants for want in one.wants)
         )
         replaced = [
             one.name
@@ -195,8 +193,7 @@ def note_refusal(question: Question, reason: str) -> tuple[Advice, NewIndex | No
     )
     if special is None or not is_known:
         return advice, None
-    serves = f"{question.access.app_id}: {question.where}{question.condition}"
-    return advice, NewIndex(*question.place, tuple(special.items()), (serves,), command)
+    return advice, NewIndex(*question.place, tuple(special.items()), (question.name,), command)
 
 
 def find_idle(

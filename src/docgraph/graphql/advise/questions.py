@@ -15,7 +15,14 @@ from graphql import GraphQLEnumType, get_named_type, get_nullable_type, is_list_
 
 from docgraph.codec.types import Decimal128, Int64, ObjectId
 from docgraph.exchange.errors import DocgraphError
-from docgraph.graphql.advise.accesses import SORT, Access, Spot, find_groups, find_spots
+from docgraph.graphql.advise.accesses import (
+    SORT,
+    Access,
+    RuleAccess,
+    Spot,
+    find_groups,
+    find_spots,
+)
 from docgraph.graphql.definition.mapping import AggregationMapping
 from docgraph.graphql.plan.relation import analyse
 from docgraph.store.guard.references import read_reference
@@ -53,7 +60,7 @@ class Question:
     `reads_on`: the documents are all gone through, as nothing bounds them.
     """
 
-    access: Access
+    access: Access | RuleAccess
     place: Place
     filter: Mapping[str, Any]
     sort: Mapping[str, Any] = field(default_factory=dict)
@@ -64,7 +71,14 @@ class Question:
     @property
     def where(self) -> str:
         """The place in the definition."""
-        return f"{self.access.where}.{self.part}"
+        mark = ": " if isinstance(self.access, RuleAccess) else "."
+        return f"{self.access.where}{mark}{self.part}"
+
+    @property
+    def name(self) -> str:
+        """The place with its app, and when it is asked."""
+        app = f"{self.access.app_id}: " if self.access.app_id else ""
+        return f"{app}{self.where}{self.condition}"
 
     @property
     def condition(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["Link", "Node", "find_constants", "mark_path"]
 
-_BRANCHES = frozenset({"$and", "$or", "$nor", "$ifarg", "$not", "$elemMatch"})
+_BRANCHES = frozenset({"$and", "$or", "$nor", "$ifarg", "$ifvar", "$not", "$elemMatch"})
 _CONSTANT = frozenset({"$eq", "$gte", "$lte"})
 _SCALARS = (str, int, float, bool)
 
@@ -18,15 +18,23 @@ class Node:
     """A property; `values` are constants that definitions compare it with.
 
     `is_key`: other documents are found by it. `hidden_by` says what keeps it from the caller.
+    `is_evaluated`: an expression computes with it; `text` is what it parses texts as.
     """
 
     kind: str = ""
     is_list: bool = False
     is_key: bool = False
     is_optional: bool = False
+    is_evaluated: bool = False
+    text: str = ""
     values: list[Any] = field(default_factory=list)
     children: dict[str, Node] = field(default_factory=dict)
     hidden_by: list[str] = field(default_factory=list)
+
+    @property
+    def made_kind(self) -> str:
+        """The kind of values that documents are made with."""
+        return self.text or self.kind if self.kind in ("", "string") else self.kind
 
     def at(self, path: Sequence[str]) -> Node:
         """The property at a path, made where it is new; positions in arrays are no steps."""

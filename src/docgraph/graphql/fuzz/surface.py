@@ -21,11 +21,15 @@ from graphql import (
     is_list_type,
 )
 
+from docgraph.exchange.errors import QueryError
 from docgraph.graphql.apps.app import App
 from docgraph.graphql.definition.mapping import AggregationMapping, FieldMapping, QueryMapping
+from docgraph.graphql.fuzz.evaluated import mark_evaluated
 from docgraph.graphql.fuzz.shape import Link, Node, find_constants, mark_path
+from docgraph.store.guard.references import nested_pipelines, read_reference
+from docgraph.variables import GRAPHQL, flatten_stages
 
-__all__ = ["Surface", "survey_app"]
+__all__ = ["Surface", "join_kinds", "survey_app", "survey_stages"]
 
 _KINDS: Final = {
     "String": "string",
@@ -40,11 +44,9 @@ _KINDS: Final = {
     "Timestamp": "timestamp",
     "BsonDocument": "object",
 }
-_NUMERIC: Final = frozenset({"$sum", "$avg", "$add", "$subtract", "$multiply", "$divide", "$abs"})
 _KEEPING: Final = frozenset(
     {"$match", "$sort", "$limit", "$skip", "$lookup", "$addFields", "$set", "$unwind", "$sample"}
 )
-_FIELD: Final = re.compile(r"\$([A-Za-z_][\w.]*)")
 _EQUALS: Final = re.compile(r"field-eq\(\s*field\s*=\s*([\w.]+)\s*,\s*value\s*=\s*'([^']*)'")
 _EXISTS: Final = re.compile(r"field-exists\(([^)]*)\)")
 _DEEPEST: Final = 6
@@ -72,7 +74,7 @@ def survey_app(app: App, roles: Iterable[str]) -> Surface:
     walk.run()
     surface = walk.surface
     surface.secret_names = frozenset(_find_secret_names(app, held))
-    _join_kinds(surface)
+    join_kinds(surface)
     return surface
 
 
@@ -86,7 +88,7 @@ def _find_secret_names(app: App, roles: tuple[str, ...]) -> Iterator[str]:
             yield name
 
 
-def _join_kinds(surface: Surface) -> None:
+def join_kinds(surface: Surface) -> None:
     """Properties that hold the same values are of one kind."""
     for link in surface.links:
         left, right = (surface.shape(name).at(path) for name, path in (link.left, link.right))
@@ -182,61 +184,73 @@ class _Walk:
     ) -> None:
         shape = self.surface.shape(namespace)
         for path in find_constants(shape, written.get("find", {})):
-            self._link(namespace, path, _find_condition(written["find"], path), parent)
+            condition = _find_condition(written["find"], path)
+            _link(self.surface, namespace, path, condition, parent)
+        mark_evaluated(shape, written.get("find", {}), {})
         for path in written.get("sort") or () if isinstance(written.get("sort"), dict) else ():
             if path[:1] != "$":
                 mark_path(shape, path)
-        self._read_stages(namespace, written.get("stages") or [], parent)
+        stages = written.get("stages") or []
+        survey_stages(self.surface, namespace, stages, GRAPHQL.optional, parent)
 
-    def _link(
-        self, namespace: str, path: str, condition: Any, parent: tuple[str, Path, str]
-    ) -> None:
-        """`{"authorId": {"$fk": "_id"}}`: the children have what the parent has."""
-        is_list = isinstance(condition, dict) and "$in" in condition
-        inner = condition.get("$in", condition.get("$eq", condition)) if _is(condition) else None
-        named = inner.get("$fk") if _is(inner) else None
-        named = named[0] if isinstance(named, list) and named else named
-        if isinstance(named, str) and parent[0]:
-            own = (*parent[1], *named.split("."))
-            self.surface.shape(parent[0]).at(own).is_list |= is_list
-            self.surface.links.append(Link((parent[0], own), (namespace, tuple(path.split(".")))))
 
-    def _read_stages(self, namespace: str, stages: Any, parent: tuple[str, Path, str]) -> None:
-        shape = self.surface.shape(namespace)
-        for stage in _flatten(stages):
-            for path in find_constants(shape, stage.get("$match", {})):
-                self._link(namespace, path, _find_condition(stage["$match"], path), parent)
-            lookup = stage.get("$lookup")
-            if _is(lookup) and isinstance(lookup.get("from"), str):
-                other = f"{namespace.partition('.')[0]}.{lookup['from']}"
-                local, foreign = lookup.get("localField"), lookup.get("foreignField")
-                if isinstance(local, str) and isinstance(foreign, str):
-                    ends = ((namespace, tuple(local.split("."))), (other, (foreign,)))
-                    self.surface.links.append(Link(*ends))
-            for path, operator in _find_fields(stage, ""):
-                node = mark_path(shape, path)
-                if operator in _NUMERIC:
-                    node.kind = node.kind or "int"
+def survey_stages(
+    surface: Surface,
+    namespace: str,
+    stages: Any,
+    optional: str,
+    parent: tuple[str, Path, str] = ("", (), ""),
+) -> None:
+    """What the stages of a mapping, or of a stored aggregation, read of collections."""
+    shape, joined = surface.shape(namespace), dict[str, Node]()
+    for stage in flatten_stages(stages, optional):
+        ((name, body),) = stage.items()
+        for path in find_constants(shape, stage.get("$match", {})):
+            _link(surface, namespace, path, _find_condition(stage["$match"], path), parent)
+        other = _find_other(name, body, namespace)
+        if other and _is(body):
+            local, foreign = body.get("localField"), body.get("foreignField")
+            if isinstance(local, str) and isinstance(foreign, str):
+                ends = ((namespace, tuple(local.split("."))), (other, tuple(foreign.split("."))))
+                surface.links.append(Link(*ends))
+            joined[str(body.get("as"))] = surface.shape(other)
+            mark_evaluated(surface.shape(other), body.get("restrictSearchWithMatch"), {})
+        for _, nested in nested_pipelines(name, body):
+            survey_stages(surface, other or namespace, nested, optional)
+        mark_evaluated(shape, stage, joined)
+
+
+def _find_other(name: str, body: Any, namespace: str) -> str:
+    """The collection that a stage reads besides its own; empty: none."""
+    try:
+        found = read_reference(name, body, namespace.partition(".")[0], name)
+    except QueryError:
+        return ""  # a definition that cannot work fails for everybody alike
+    return "" if found is None else f"{found.db}.{found.collection}"
+
+
+def _link(
+    surface: Surface, namespace: str, path: str, condition: Any, parent: tuple[str, Path, str]
+) -> None:
+    """`{"authorId": {"$fk": "_id"}}`: the children have what the parent has."""
+    is_list = isinstance(condition, dict) and "$in" in condition
+    inner = condition.get("$in", condition.get("$eq", condition)) if _is(condition) else None
+    named = inner.get("$fk") if _is(inner) else None
+    named = named[0] if isinstance(named, list) and named else named
+    if isinstance(named, str) and parent[0]:
+        own = (*parent[1], *named.split("."))
+        surface.shape(parent[0]).at(own).is_list |= is_list
+        surface.links.append(Link((parent[0], own), (namespace, tuple(path.split(".")))))
 
 
 def _reshapes(stages: Any) -> bool:
     """Whether what comes out of stages has other properties than the documents."""
-    return any(not _KEEPING.issuperset(stage) for stage in _flatten(stages))
+    found = flatten_stages(stages or [], GRAPHQL.optional)
+    return any(not _KEEPING.issuperset(stage) for stage in found)
 
 
 def _is(value: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict)
-
-
-def _flatten(stages: Any) -> Iterator[dict[str, Any]]:
-    """The stages, those of `$ifarg` included."""
-    for stage in stages if isinstance(stages, list) else ():
-        if _is(stage) and "$ifarg" in stage:
-            yield from _flatten(stage["$ifarg"])
-        elif _is(stage):
-            yield stage
-        elif isinstance(stage, list):
-            yield from _flatten(stage)
 
 
 def _find_condition(filter: Any, path: str) -> Any:
@@ -248,16 +262,3 @@ def _find_condition(filter: Any, path: str) -> Any:
     if path in filter:
         return filter[path]
     return _find_condition(list(filter.values()), path)
-
-
-def _find_fields(value: Any, operator: str) -> Iterator[tuple[str, str]]:
-    """The `$paths` of a stage, each with the operator around it."""
-    if isinstance(value, str) and (found := _FIELD.fullmatch(value)):
-        yield found[1], operator
-    elif isinstance(value, list):
-        for item in value:
-            yield from _find_fields(item, operator)
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            if key not in ("$lookup", "$arg", "$fk", "$literal"):
-                yield from _find_fields(inner, key if key[:1] == "$" else operator)

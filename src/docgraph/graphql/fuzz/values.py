@@ -38,6 +38,10 @@ _ORDINARY: Final[Mapping[str, Callable[[int], Any]]] = {
     "binary": lambda number: bytes([number]) * 4,
     "uuid": lambda number: Binary(bytes([number]) * 16, _UUID),
     "object": lambda number: {"text": f"word{number}"},
+    # Texts that expressions parse.
+    "digits": lambda number: str(number + 1),
+    "dateText": lambda number: f"{(_START + timedelta(days=number)).isoformat()}Z",
+    "idText": lambda number: f"{number:024x}",
 }
 
 
@@ -79,17 +83,24 @@ def _make_small(random: Random, world: int) -> int:
     return 1_100_000_000 + 500_000_000 * (world % 2) + random.randrange(500_000_000)
 
 
+def _make_date(random: Random, world: int) -> datetime:
+    return _FAR + timedelta(seconds=_make_number(random, world, 10**9))
+
+
 _SECRET: Final[Mapping[str, Callable[[Random, int], Any]]] = {
     "int": _make_small,
     "long": lambda random, world: Int64(_make_number(random, world, 10**14)),
     "double": lambda random, world: _make_number(random, world, 10**9) + 0.25,
-    "date": lambda random, world: _FAR + timedelta(seconds=_make_number(random, world, 10**9)),
+    "date": _make_date,
     "objectId": lambda random, world: ObjectId(random.randbytes(12)),
     "decimal": lambda random, world: Decimal128(f"{_make_number(random, world, 10**12)}.5"),
     "timestamp": lambda random, world: Timestamp(_make_small(random, world), 1),
     "binary": lambda random, world: random.randbytes(12),
     "uuid": lambda random, world: Binary(random.randbytes(16), _UUID),
     "object": lambda random, world: {"text": _make_text(random, world)},
+    "digits": lambda random, world: str(_make_small(random, world)),
+    "dateText": lambda random, world: f"{_make_date(random, world).isoformat()}Z",
+    "idText": lambda random, world: random.randbytes(12).hex(),
 }
 
 

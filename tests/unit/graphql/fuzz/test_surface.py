@@ -6,7 +6,7 @@ from typing import Any
 
 from docgraph.graphql.apps.app import build_app
 from docgraph.graphql.definition.definition import decode_definition
-from docgraph.graphql.fuzz.surface import Surface, survey_app
+from docgraph.graphql.fuzz.surface import Surface, survey_app, survey_stages
 from docgraph.graphql.sections import Graphql
 
 SCHEMA = """
@@ -88,6 +88,37 @@ def test_relations_are_keys_of_one_kind() -> None:
     assert own.is_key
     assert other.is_key
     assert own.kind == other.kind == "int"
+
+
+def test_properties_that_stored_stages_compute_with_are_marked() -> None:
+    surface = Surface()
+    optional = {"$ifvar": ["at", {"$match": {"$expr": {"$lt": [{"$toDate": "$at"}, "$until"]}}}]}
+    totals = {"$project": {"name": {"$toUpper": "$name"}, "sum": {"$sum": "$n"}, "same": "$kept"}}
+    survey_stages(surface, "d.posts", [optional, totals], "$ifvar")
+    leaves = {".".join(path): node for path, node in surface.shapes["d.posts"].leaves()}
+    assert {name for name, node in leaves.items() if node.is_evaluated} == {"at", "name"}
+    assert leaves["at"].made_kind == "dateText"
+    assert (leaves["n"].kind, leaves["until"].made_kind) == ("int", "")
+
+
+def test_properties_of_joined_documents_are_marked_where_they_are_stored() -> None:
+    surface = Surface()
+    inner = {"$match": {"$expr": {"$gt": [{"$toInt": "$code"}, 1]}}}
+    stages = [
+        {"$lookup": {"from": "people", "localField": "by", "foreignField": "_id", "as": "who"}},
+        {"$match": {"$expr": {"$eq": [{"$toUpper": "$who.name"}, "A"]}}},
+        {"$lookup": {"from": "others", "pipeline": [inner], "as": "more"}},
+        {"$facet": {"one": [{"$match": {"$expr": {"$toDate": "$at"}}}]}},
+        {"$lookup": {"from": 5}},  # which is wrong, and for everybody
+    ]
+    survey_stages(surface, "d.posts", stages, "$ifvar")
+    marked = {
+        f"{namespace}: {'.'.join(path)}"
+        for namespace, shape in surface.shapes.items()
+        for path, node in shape.leaves()
+        if node.is_evaluated
+    }
+    assert marked == {"d.people: name", "d.others: code", "d.posts: at"}
 
 
 def test_names_that_only_hidden_fields_have_are_secret() -> None:

@@ -1,0 +1,53 @@
+"""The row filters of rules, with the collections that they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from docgraph.access.conditions import Conditions
+from docgraph.access.language.reach import reach_of
+from docgraph.access.rule import Rule
+from docgraph.exchange import Resource, ResourceType
+from docgraph.rest.sections import Mongo
+from docgraph.store.guard.row_indexes import RowFilter
+from docgraph.store.mounts import find_paths
+
+__all__ = ["find_row_filters"]
+
+
+def find_row_filters(
+    rules: Iterable[Rule], places: Iterable[tuple[str, str]], mongo: Mongo
+) -> Iterator[RowFilter]:
+    """The filters of the rules on these collections.
+
+    `readFilters` names them. The other two are for whatever a request is about, so that the rule
+    counts for each collection with a path at which its predicate could hold.
+    """
+    known = list(places)
+    for rule in rules:
+        conditions = rule.conditions
+        for namespace, template in conditions.read_filters.items():
+            db, _, collection = namespace.partition(".")
+            if (db, collection) in known and isinstance(template.source, Mapping):
+                part = f"mongo.readFilters.{namespace}"
+                yield RowFilter((db, collection), str(rule), part, template.source)
+        for part, filter in _list_plain(conditions):
+            for place in known:
+                if _concerns(rule, place, mongo):
+                    yield RowFilter(place, str(rule), part, filter)
+
+
+def _list_plain(conditions: Conditions) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """`readFilter` and `writeFilter`; often they are the same, and one index serves both."""
+    reads, writes = conditions.read_filter, conditions.write_filter
+    if reads is not None and isinstance(reads.source, Mapping):
+        yield "mongo.readFilter", reads.source
+    is_other = writes is not None and (reads is None or reads.source != writes.source)
+    if writes is not None and is_other and isinstance(writes.source, Mapping):
+        yield "mongo.writeFilter", writes.source
+
+
+def _concerns(rule: Rule, place: tuple[str, str], mongo: Mongo) -> bool:
+    paths = find_paths(Resource(ResourceType.COLLECTION, *place), mongo.mongo_mounts, mongo.uri)
+    return bool((rule.predicate.reach & reach_of(paths)).prefixes)
