@@ -18,7 +18,7 @@
     ├── TooManyRequests                    429  too-many-requests
     ├── DefinitionError                    400  invalid-definition
     ├── QueryError                         400  invalid-query
-    │   └── LoopTooLarge                   400  loop-too-large
+    │   └── ExpressionTooLarge                   400  expression-too-large
     ├── Overloaded                         503  overloaded
     ├── NotSupported                       501  not-supported
     ├── StoreError                         500  database-error
@@ -53,10 +53,10 @@ __all__ = [
     "Conflict",
     "DefinitionError",
     "DocgraphError",
+    "ExpressionTooLarge",
     "Forbidden",
     "HeadersTooLarge",
     "InternalError",
-    "LoopTooLarge",
     "MethodNotAllowed",
     "NotFound",
     "NotSupported",
@@ -218,10 +218,10 @@ class QueryError(DocgraphError):
     status, code = 400, "invalid-query"
 
 
-class LoopTooLarge(QueryError):
+class ExpressionTooLarge(QueryError):
     """The values given make an expression run too often for one document."""
 
-    status, code = 400, "loop-too-large"
+    status, code = 400, "expression-too-large"
 
 
 class Overloaded(DocgraphError):
