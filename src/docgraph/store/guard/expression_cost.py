@@ -18,7 +18,7 @@ from typing import Any, Final
 from docgraph.exchange.errors import ExpressionTooLarge, QueryError
 from docgraph.store.guard.expression_scope import Model, Place, Scope, measure_constant
 from docgraph.store.guard.operands import PLAIN, Operands, choose
-from docgraph.store.guard.operator_sizes import BUILDING_TEXTS, RULES
+from docgraph.store.guard.operator_sizes import BUILDING_TEXTS, REFERRING, RULES, TAKING_NAMES
 from docgraph.store.guard.sizes import ELEMENT, NONE, Form, Part, Size, add, close, join
 
 __all__ = ["MAX_PATTERN", "Analysis"]
@@ -172,6 +172,8 @@ class Analysis:
             size = special(self, body, scope, times, place)
         else:
             size = self._apply(name, body, scope, times, place)
+        if not size.bytes.parts and size.bytes.constant < ELEMENT:
+            size = size._replace(bytes=_SINGLE)  # it may be null
         self.check_size(size, place)
         return size
 
@@ -183,7 +185,7 @@ class Analysis:
                 f"{place}: the operator is not known, so that its cost cannot be bounded",
                 hint="use it in a stored aggregation or a GraphQL mapping",
             )
-        operands = self._measure_operands(body, scope, times, place)
+        operands = self._measure_operands(name, body, scope, times, place)
         if not trusted and name in _PATTERNS:
             _check_pattern(operands, place)
         size, steps = (rule or _COMBINE)(operands)
@@ -194,10 +196,12 @@ class Analysis:
             return size._replace(built=size.bytes)
         if size.bytes == _SINGLE:
             return size._replace(built=_SINGLE)
-        parts = [one.built for one in operands.all]
-        return size._replace(built=add(size.length.times(ELEMENT), *parts))
+        own = NONE if name in REFERRING else size.length.times(ELEMENT)
+        return size._replace(built=add(own, *(one.built for one in operands.all)))
 
-    def _measure_operands(self, body: Any, scope: Scope, times: float, place: Place) -> Operands:
+    def _measure_operands(
+        self, name: str, body: Any, scope: Scope, times: float, place: Place
+    ) -> Operands:
         trusted = self.model.trusted
         if isinstance(body, list | tuple):
             sizes = [
@@ -205,7 +209,8 @@ class Analysis:
                 for index, item in enumerate(body)
             ]
             return Operands(sizes, trusted=trusted)
-        if isinstance(body, Mapping) and not any(key[:1] == "$" for key in body):
+        is_named = name in TAKING_NAMES and not any(key[:1] == "$" for key in body)
+        if is_named and isinstance(body, Mapping):
             named = {
                 key: self.measure(item, scope, times, Place(place, key))
                 for key, item in body.items()

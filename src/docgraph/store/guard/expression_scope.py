@@ -84,7 +84,9 @@ class Scope:
         parts = [self.stored, *self.fields.values()]
         inner = join([form for one in parts for form in (one.length, one.inner)])
         low, high = min(one.low for one in parts), max(one.high for one in parts)
-        return Size(add(*(one.bytes for one in parts)), inner, inner, low, high)
+        length = add(inner, Form(len(self.fields)))
+        names = Form(sum(len(name) + ELEMENT for name in self.fields))
+        return Size(add(names, *(one.bytes for one in parts)), length, inner, low, high)
 
     def read(self, path: str) -> Size:
         """The property that a path leads to, or one around it."""

@@ -7,9 +7,12 @@ for each element.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
+
+from bson import Regex
 
 from docgraph.exchange.data import TrustedDocument
 from docgraph.exchange.errors import QueryError
@@ -78,11 +81,12 @@ def _walk_filter(analysis: Analysis, value: Any, place: Place) -> None:
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(value):
             _walk_filter(analysis, inner, Place(place, index))
+    elif not analysis.model.trusted and isinstance(value, Regex | re.Pattern):
+        _check_pattern(value.pattern, place)
 
 
 def _check_pattern(pattern: Any, place: Place) -> None:
-    text = getattr(pattern, "pattern", pattern)
-    if isinstance(text, str) and len(text) > MAX_PATTERN:
+    if isinstance(pattern, str) and len(pattern) > MAX_PATTERN:
         raise QueryError(f"{place}: a regular expression may have {MAX_PATTERN} characters at most")
 
 
@@ -147,7 +151,7 @@ def _compute(
             _walk_filter(analysis, value, below)
             continue
         elif "." in path:
-            inner = {name: _compute_below(analysis, name, value, scope, below)}
+            inner = {name: _compute_below(analysis, path, value, scope, below)}
         else:
             inner = {name: analysis.measure(value, scope, 1, below)}
         for one, size in inner.items():
@@ -158,13 +162,16 @@ def _compute(
 
 def _is_of_find(value: Mapping[str, Any]) -> bool:
     """`$elemMatch`, `$meta`, and `$slice` of numbers: no expressions."""
-    ((name, body), *_) = value.items()
+    if len(value) != 1:
+        return False
+    ((name, body),) = value.items()
     is_plain = all(isinstance(one, int | float) for one in (body if type(body) is list else [body]))
-    return len(value) == 1 and name in _ONLY_FIND and (name != "$slice" or is_plain)
+    return name in _ONLY_FIND and (name != "$slice" or is_plain)
 
 
-def _compute_below(analysis: Analysis, name: str, value: Any, scope: Scope, place: Place) -> Size:
+def _compute_below(analysis: Analysis, path: str, value: Any, scope: Scope, place: Place) -> Size:
     """A property inside of another one, once for each element where that is an array."""
+    name, *names = path.split(".")
     around = scope.read(name)
     turns = max(around.bytes.peak() / ELEMENT, 1)
     part = Part(around.bytes, turns)
@@ -177,7 +184,8 @@ def _compute_below(analysis: Analysis, name: str, value: Any, scope: Scope, plac
     analysis.check_size(Size(built=built), place)
     lengths = [one.resolve(part, around.bytes) for one in (size.length, size.inner)]
     inner = add(join([around.length, around.inner, *lengths]), Form(1))
-    grown = close(add(size.bytes, Form(ELEMENT)), part, Form(turns))
+    keys = Form(sum(len(one) + ELEMENT for one in names))
+    grown = close(add(size.bytes, keys), part, Form(turns))
     return around._replace(bytes=add(around.bytes, grown), length=inner, inner=inner, built=built)
 
 

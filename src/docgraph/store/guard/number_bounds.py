@@ -72,7 +72,7 @@ def _extreme(is_least: bool) -> Rule:
         # What is null or missing does not take part, so that only constants are a bound.
         known = [one.low for one in operands.all if one.is_number]
         if len(operands.all) == 1:
-            return size, visit(operands)
+            return size.within(), visit(operands)
         if known and is_least:
             size = size._replace(high=min(known))
         elif known:

@@ -25,12 +25,12 @@ from docgraph.store.guard.operands import (
 )
 from docgraph.store.guard.sizes import ELEMENT, NONE, Form, Size, add, join, number, product
 
-__all__ = ["BUILDING_TEXTS", "RULES"]
+__all__ = ["BUILDING_TEXTS", "REFERRING", "RULES", "TAKING_NAMES"]
 
 _REGEX: Final = 16  # how much slower a regular expression is than a search
 _LARGEST_NUMBER: Final = 64  # bytes of a number, date or id as text
 _FORMAT: Final = 8  # bytes that one of a date format can become
-_MATCH: Final = 50  # bytes of a match without its text and groups
+_MATCH: Final = 6 * ELEMENT  # bytes of a match without its text and groups
 _COPY: Final = 1 / 4  # how much faster references are copied than looked at
 _UTF8: Final = 4
 
@@ -161,7 +161,7 @@ def _find_matches(is_every: bool) -> Rule:
         matches = add(text, Form(1)) if is_every else Form(1)
         overlap = is_every and (pattern is None or "(?" in pattern)
         copies = product(matches, text) if overlap else text
-        bytes = add(copies.times(groups + 1), matches.times(groups * ELEMENT + _MATCH))
+        bytes = add(copies.times(groups + 1), matches.times(2 * groups * ELEMENT + _MATCH))
         length = join([matches, Form(max(groups, 3))])
         size = Size(bytes, length, length, supplied=operands.supplied)
         return size, add(scan(operands, _REGEX), bytes.times(BYTE))
@@ -267,7 +267,7 @@ def _range(operands: Operands) -> Result:
     span = max((one if one == one else inf for one in spans), default=inf)  # noqa: PLR0124
     count = max(ceil(span / max(width, 1)), 0) if isfinite(span) else inf
     low, high = min(start.low, end.low), max(start.high, end.high)
-    size = Size(Form(count * ELEMENT), Form(count), NONE, low, high, operands.supplied)
+    size = Size(Form(2 * count * ELEMENT), Form(count), NONE, low, high, operands.supplied)
     return size, Form(count * PLAIN)
 
 
@@ -286,14 +286,26 @@ _SCALARS: Final = """
 _SUMMARIES: Final = "sum avg stdDevPop stdDevSamp median"
 _TEXTS: Final = """
     concat toLower toUpper trim ltrim rtrim toString substr substrBytes substrCP split replaceOne
-    replaceAll regexFind regexFindAll dateToString convert
+    replaceAll regexFind dateToString convert
+"""
+_BY_NAME: Final = """
+    bottom bottomN cond convert dateAdd dateDiff dateFromParts dateFromString dateSubtract
+    dateToParts dateToString dateTrunc firstN getField lastN ltrim maxN median minN percentile
+    regexFind regexFindAll regexMatch replaceAll replaceOne rtrim setField sortArray top topN trim
+    unsetField zip
 """
 _GATHERING: Final = (
     "push addToSet top topN bottom bottomN shift linearFill locf percentile minMaxScaler"
 )
 
 BUILDING_TEXTS: Final = frozenset(_names(_TEXTS))
-"""Operators whose result is a copy, not a reference to what there is."""
+"""Operators whose result is a copy, not a reference; the server itself bounds `$regexFindAll`."""
+
+REFERRING: Final = frozenset(_names("arrayElemAt first last getField ifNull cond min max"))
+"""Operators whose result is one of their operands, or a part of it."""
+
+TAKING_NAMES: Final = frozenset(_names(_BY_NAME))
+"""Operators whose operands have names; a document is a single operand of all others."""
 
 RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(_names(_SCALARS), scalar),

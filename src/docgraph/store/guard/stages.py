@@ -119,8 +119,8 @@ READ_STAGES: Final = STREAM_STAGES | {
 
 # Types that hold no keys. Whatever is neither here nor a dict or list is looked at more closely.
 _SCALARS = frozenset(
-    {str, int, float, bool, type(None), bytes, ObjectId, Int64, Decimal128, Binary, Regex, Code}
-    | {Timestamp, DatetimeMS, MinKey, MaxKey, datetime.datetime, uuid.UUID, re.Pattern}
+    {str, int, float, bool, type(None), bytes, ObjectId, Int64, Decimal128, Binary, Code}
+    | {Timestamp, DatetimeMS, MinKey, MaxKey, datetime.datetime, uuid.UUID}
 )
 _FLAGS = frozenset({int, float, bool, Int64})
 
@@ -356,6 +356,8 @@ def _open_container(value: Any) -> Sequence[Any]:
         return () if _SCALARS.issuperset(map(type, value)) else value
     if isinstance(value, Mapping):  # SON, RawBSONDocument: encoded like a dict, so read like one
         return (dict(value),)
+    if isinstance(value, Regex | re.Pattern):  # the same as `{"$regex": …}`
+        return ({"$regex": value.pattern},)
     return ()
 
 
@@ -371,6 +373,8 @@ def _locate(value: Any, keys: frozenset[str], location: str) -> tuple[str, str] 
         for index, inner in enumerate(value):
             if found := _locate(inner, keys, f"{location}[{index}]"):
                 return found
+    elif isinstance(value, Regex | re.Pattern) and "$regex" in keys:
+        return location, "$regex"
     return None
 
 
