@@ -62,7 +62,7 @@ async def test_a_value_cannot_make_an_expression_run_for_ever(api: Api) -> None:
 
     assert await ids(api, avars={"n": 2}) == [0, 1]
     reply = await api.get("/things/_aggrs/x", avars={"n": 1_000_000_000})
-    assert (reply.status, reply.json["code"]) == (400, "expression-too-large")
+    assert (reply.status, reply.json["code"]) == (400, "loop-too-large")
 
 
 async def test_extended_values_are_read_before_they_are_checked(api: Api) -> None:

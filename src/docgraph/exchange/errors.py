@@ -18,7 +18,8 @@
     ├── TooManyRequests                    429  too-many-requests
     ├── DefinitionError                    400  invalid-definition
     ├── QueryError                         400  invalid-query
-    │   └── ExpressionTooLarge                   400  expression-too-large
+    │   └── ExpressionTooLarge             400  expression-too-large
+    │       └── LoopTooLarge               400  loop-too-large
     ├── Overloaded                         503  overloaded
     ├── NotSupported                       501  not-supported
     ├── StoreError                         500  database-error
@@ -57,6 +58,7 @@ __all__ = [
     "Forbidden",
     "HeadersTooLarge",
     "InternalError",
+    "LoopTooLarge",
     "MethodNotAllowed",
     "NotFound",
     "NotSupported",
@@ -219,9 +221,15 @@ class QueryError(DocgraphError):
 
 
 class ExpressionTooLarge(QueryError):
-    """The values given make an expression run too often for one document."""
+    """An expression can take too many steps for one document, or make too large a value."""
 
     status, code = 400, "expression-too-large"
+
+
+class LoopTooLarge(ExpressionTooLarge):
+    """The values given make an expression of an author too large."""
+
+    status, code = 400, "loop-too-large"
 
 
 class Overloaded(DocgraphError):

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from math import inf, log2
 from typing import Any, Final
 
-from docgraph.exchange.errors import ExpressionTooLarge, QueryError
+from docgraph.exchange.errors import ExpressionTooLarge, LoopTooLarge, QueryError
 from docgraph.store.guard.expression_scope import Model, Place, Scope, measure_constant
 from docgraph.store.guard.operands import PLAIN, Operands, choose
 from docgraph.store.guard.operator_sizes import BUILDING_TEXTS, REFERRING, RULES, TAKING_NAMES
@@ -44,6 +44,7 @@ class Analysis:
 
     def __init__(self, model: Model) -> None:
         self.model = model
+        self.too_large = LoopTooLarge if model.trusted else ExpressionTooLarge
         self.steps = NONE
         self._operators = 0
         self._depth = 0
@@ -78,7 +79,7 @@ class Analysis:
         """Add steps that are taken so many times."""
         self.steps = add(self.steps, steps.average().times(times))
         if self.steps.constant > MAX_STEPS:
-            raise ExpressionTooLarge(
+            raise self.too_large(
                 f"{place}: the expression can take more than {MAX_STEPS} steps for one document",
                 hint=_HINT,
             )
@@ -91,7 +92,7 @@ class Analysis:
     def _check_bytes(self, bytes: Form, limit: int, place: Place) -> None:
         most = bytes.flatten()
         if most.constant > limit or any(count > limit for count in most.parts.values()):
-            raise ExpressionTooLarge(
+            raise self.too_large(
                 f"{place}: the expression can make a value of more than {limit // MAX_BYTES} MiB",
                 hint=_HINT,
             )
@@ -162,7 +163,7 @@ class Analysis:
         if not trusted:
             self._operators += 1
             if self._operators > MAX_OPERATORS:
-                raise ExpressionTooLarge(
+                raise self.too_large(
                     f"{place}: there are more than {MAX_OPERATORS} operators in expressions",
                     hint="split the request",
                 )
@@ -222,7 +223,7 @@ class Analysis:
         if self.model.trusted and not size.supplied:
             return self.model.stored
         if size.length.constant == inf:
-            raise ExpressionTooLarge(
+            raise self.too_large(
                 f"{place}: the bounds of $range must be known before it runs",
                 hint='use constants, the $size of an array, or a limit: {"$min": ["$n", 100]}',
             )
@@ -265,7 +266,7 @@ class Analysis:
         array = self.measure(body.get("input"), scope, times, Place(place, "input"))
         turns = array.length.average()
         if array.length.is_open:
-            raise ExpressionTooLarge(
+            raise self.too_large(
                 f"{place}: a loop over the $$value of $reduce has no bound", hint=_HINT
             )
         if not self.model.trusted or turns.constant > 1:
