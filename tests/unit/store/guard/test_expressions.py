@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from bson import Decimal128, Int64, Regex
 
+from docgraph.access.enforcing.enforce import restrict
 from docgraph.exchange.data import TrustedDocument, Write, WriteKind
 from docgraph.exchange.errors import ExpressionTooLarge, LoopTooLarge, QueryError
 from docgraph.store import Policy, check_filter, check_pipeline
@@ -323,6 +324,15 @@ def test_the_filter_of_a_rule_is_not_bounded() -> None:
     supplied = {"$expr": {"$in": [1, up_to(given(10**9))]}}
     with pytest.raises(LoopTooLarge):
         check_filter({"$and": [{"a": 1}, TrustedDocument(supplied)]}, policy=Policy())
+
+
+def test_the_write_filter_of_a_rule_is_not_that_of_the_caller() -> None:
+    costly = {"$expr": loop("$items", loop("$items"))}
+    own = restrict(Write(WriteKind.DELETE, filter={"a": 1}), costly)
+    check_write(own, db="d", policy=Policy(), hidden=())
+    theirs = restrict(Write(WriteKind.DELETE, filter=costly), {"a": 1})
+    with pytest.raises(ExpressionTooLarge):
+        check_write(theirs, db="d", policy=Policy(), hidden=())
 
 
 # --- what authors write ---------------------------------------------------------------------------
