@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -192,6 +193,51 @@ async def test_row_filters_of_another_collection_do_not_matter(service: Service)
     assert (await put(service, [{"$unionWith": "closed"}, {"$limit": 1}])).status == 403
 
 
+# --- what expressions cost ------------------------------------------------------------------------
+
+PAIRS = {"$map": {"input": "$a", "in": {"$map": {"input": "$a", "in": {"$var": ["x", 1]}}}}}
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        [{"$project": {"x": PAIRS}}],
+        [{"$match": {"$expr": PAIRS}}],
+        [{"$group": {"_id": 1, "x": {"$push": PAIRS}}}],
+        [{"$facet": {"f": [{"$set": {"x": PAIRS}}]}}],
+        [{"$lookup": {"from": "own", "let": {"x": PAIRS}, "pipeline": [], "as": "c"}}],
+        [{"$ifvar": ["x", {"$sortByCount": PAIRS}]}],
+        [{"$set": {"a": {"$concatArrays": ["$a", "$a"]}}}] * 30,
+    ],
+)
+async def test_expressions_of_authors_without_the_root_role_are_bounded(
+    service: Service, stages: Any
+) -> None:
+    """They are callers who write expressions; those with the root role may do everything anyway."""
+    reply = await put(service, stages)
+    assert (reply.status, reply.json["code"]) == (400, "expression-too-large"), reply.text
+    assert reply.json["message"].startswith("aggrs[0].stages[")
+    assert (await put(service, stages, who=ADMIN)).status == 200
+
+
+ORDINARY = (
+    {"$match": {"$expr": {"$in": ["$n", {"$range": [0, {"$var": "n"}]}]}}},
+    {"$geoNear": {"near": [0, 0], "distanceField": "d", "query": {"a": {"$exists": True}}}},
+    {"$setWindowFields": {"output": {"s": {"$sum": "$n", "window": {"documents": [-1, 0]}}}}},
+    {"$group": {"_id": "$a", "all": {"$push": {"n": "$n"}}, "n": {"$sum": 1}}},
+    {"$bucket": {"groupBy": "$n", "boundaries": [0, 9], "output": {"n": {"$push": "$$ROOT"}}}},
+    {"$set": {"total": {"$sum": {"$map": {"input": "$a", "in": {"$add": ["$$this.n", 1]}}}}}},
+    {"$fill": {"sortBy": {"n": 1}, "output": {"n": {"value": {"$add": [1, 2]}}}}},
+    {"$unionWith": {"coll": "own", "pipeline": [{"$sort": {"n": {"$var": ["order", 1]}}}]}},
+)
+
+
+@pytest.mark.parametrize("stage", ORDINARY)
+async def test_their_ordinary_stages_pass(service: Service, stage: Any) -> None:
+    reply = await put(service, [stage, {"$limit": {"$var": ["limit", 5]}}])
+    assert reply.status == 200, reply.text
+
+
 # --- GraphQL apps ---------------------------------------------------------------------------------
 
 SCHEMA = "type Query { items: [Item] } type Item { name: String }"
@@ -241,6 +287,28 @@ async def test_an_app_of_what_its_author_reads_is_written(service: Service, mapp
     definition = app(service, MAPPINGS[mapping]("open"))
     reply = await service.request("POST", "/gql-apps", headers=MANAGER, json=definition)
     assert reply.status == 201, reply.text
+
+
+@pytest.mark.parametrize(
+    "mapping", [{"find": {"$expr": PAIRS}}, {"stages": [{"$set": {"x": PAIRS}}]}]
+)
+async def test_expressions_of_apps_are_bounded_stored_or_tried(
+    service: Service, mapping: Document
+) -> None:
+    text = json.dumps({"collection": "open", **mapping}).replace("$var", "$arg")
+    definition = app(service, json.loads(text))
+    await allow(service, "path-prefix('/_tools') or path-prefix('/graphql')", "manager")
+
+    async def tell(path: str, body: Any, who: dict[str, str]) -> Reply:
+        return await service.request("POST", path, headers=who, json=body)
+
+    draft = {"definition": definition, "query": "{ items { name } }"}
+    for path, body in (("/_tools/draft", draft), ("/gql-apps", definition)):
+        reply = await tell(path, body, MANAGER)
+        assert reply.status == 400, reply.text
+        assert "expression-too-large" in reply.text
+        assert "mappings.Query.items." in reply.text
+        assert (await tell(path, body, ADMIN)).status in (200, 201)
 
 
 async def store_app_of_root(service: Service, **descriptor: Any) -> Document:

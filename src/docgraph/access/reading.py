@@ -164,7 +164,7 @@ class _Reader:
         if source is None:
             return None
         try:
-            check_filter(source, policy=self._knowledge.policy, origin=where)
+            check_filter(source, policy=self._knowledge.policy, trusted=True, origin=where)
         except DocgraphError as error:
             self.flaw(where, f"is refused: {error.message}")
             return None

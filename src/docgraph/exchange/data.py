@@ -21,6 +21,7 @@ __all__ = [
     "Read",
     "Resource",
     "ResourceType",
+    "TrustedDocument",
     "Write",
     "WriteConcern",
     "WriteFailure",
@@ -29,6 +30,13 @@ __all__ = [
 ]
 
 Document = dict[str, Any]
+
+
+class TrustedDocument(dict[str, Any]):
+    """A filter that an administrator or a plugin wrote."""
+
+    __slots__ = ()
+
 
 # Where a read that is paged has the sort key of each document: the service takes it out again.
 SORT_KEY = "_docgraph_sort_key"

@@ -18,7 +18,8 @@
     ├── TooManyRequests                    429  too-many-requests
     ├── DefinitionError                    400  invalid-definition
     ├── QueryError                         400  invalid-query
-    │   └── LoopTooLarge                   400  loop-too-large
+    │   └── ExpressionTooLarge             400  expression-too-large
+    │       └── LoopTooLarge               400  loop-too-large
     ├── Overloaded                         503  overloaded
     ├── NotSupported                       501  not-supported
     ├── StoreError                         500  database-error
@@ -53,6 +54,7 @@ __all__ = [
     "Conflict",
     "DefinitionError",
     "DocgraphError",
+    "ExpressionTooLarge",
     "Forbidden",
     "HeadersTooLarge",
     "InternalError",
@@ -218,8 +220,14 @@ class QueryError(DocgraphError):
     status, code = 400, "invalid-query"
 
 
-class LoopTooLarge(QueryError):
-    """The values given make an expression run too often for one document."""
+class ExpressionTooLarge(QueryError):
+    """An expression can take too many steps for one document, or make too large a value."""
+
+    status, code = 400, "expression-too-large"
+
+
+class LoopTooLarge(ExpressionTooLarge):
+    """The values given make an expression of an author too large."""
 
     status, code = 400, "loop-too-large"
 

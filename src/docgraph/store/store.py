@@ -35,7 +35,7 @@ from docgraph.store.guard.rows import (
     strip,
     strip_before,
 )
-from docgraph.store.guard.stages import Policy, check_filter, check_pipeline
+from docgraph.store.guard.stages import Policy, check_filter, check_pipeline, check_projection
 from docgraph.store.intercept import Interceptors
 from docgraph.store.names import check_namespace, place_of
 from docgraph.store.order import Order, find_in_order
@@ -145,16 +145,17 @@ class Store(Watching, Writing):
         complete: bool = False,
         take: Take | None = None,
         transaction: Transaction | None = None,
+        trusted: bool = False,
     ) -> list[Document]:
         """The documents that match, at most `limit`; with `complete`, ties have an order, too.
 
         With `take`, that gets them, in portions where they are many, and none are returned.
+        `trusted`: an author wrote the expressions in the filter, not the caller.
         """
         namespace, shield = check_namespace(db, collection), self._shield(rows, reveal)
         order = Order(read_sort(sort), hint)
-        check_filter(filter, policy=self.policy)
-        if projection:
-            check_filter(projection, policy=self.policy, origin="projection")
+        check_filter(filter, policy=self.policy, trusted=trusted)
+        check_projection(projection or {}, policy=self.policy)
         if hidden := shield.hidden.get(namespace, ()):
             check_query(filter, projection, order.sort, hint, hidden)
         filter = shield.restrict(namespace, filter)
@@ -199,9 +200,9 @@ class Store(Watching, Writing):
         sort: Sort | None = None,
         rows: Rows | None = None,
     ) -> QueryPlan:
-        """How the database would find these documents; none is looked at."""
+        """How the database would find these documents of a mapping; none is looked at."""
         namespace, order = check_namespace(db, collection), read_sort(sort)
-        check_filter(filter, policy=self.policy)
+        check_filter(filter, policy=self.policy, trusted=True)
         shield = self._shield(rows)
         if hidden := shield.hidden.get(namespace, ()):
             check_query(filter, None, order, None, hidden)

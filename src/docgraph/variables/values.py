@@ -11,6 +11,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Final
 
+from docgraph.exchange.data import TrustedDocument
 from docgraph.exchange.errors import SecurityViolation
 from docgraph.variables.errors import BadValue
 
@@ -59,12 +60,6 @@ def matches_nothing(filter_: Any) -> bool:
 
 class CallerDocument(dict[str, Any]):
     """A document that a caller wrote where query operators are welcome."""
-
-    __slots__ = ()
-
-
-class TrustedDocument(dict[str, Any]):
-    """A filter that an administrator or a plugin wrote."""
 
     __slots__ = ()
 

@@ -3,8 +3,9 @@
 A stored aggregation or a GraphQL app reads collections for whoever may run it. So somebody without
 the root role can write one only about collections that a plain `GET` of theirs would show them
 whole: without `readFilter` and `projectResponse`. Nor can they name a hidden property, such as the
-password, in an aggregation, an app, a stream or a schema. What was stored before and stays as it
-is, they may leave there: an entry of the metadata, or an app, as a whole.
+password, in an aggregation, an app, a stream or a schema. Their expressions have the bounds of what
+callers write. What was stored before and stays as it is, they may leave there: an entry of the
+metadata, or an app, as a whole.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from docgraph.plugins.kinds import DataInterceptor, Decision, Kind
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
 from docgraph.store import Key, Store
+from docgraph.store.guard.expressions import check_filter_cost, check_pipeline_cost
 from docgraph.store.guard.marker import hide_marker
 from docgraph.store.guard.naming import find_named, find_property
 from docgraph.store.guard.references import find_references
@@ -171,6 +173,7 @@ class DefinitionLimits(DataInterceptor):
     async def _check_pipeline(
         self, exchange: Exchange, own: Namespace, stages: list[Any], place: str
     ) -> None:
+        check_pipeline_cost(stages, f"{place}.stages")
         # The collection itself is read under the filters of whoever runs the aggregation.
         read = {(one.db, one.collection) for one in find_references(stages, own[0])} - {own}
         for joined in sorted(read):
@@ -243,6 +246,7 @@ class DefinitionLimits(DataInterceptor):
             if (place, namespace) in judged:
                 continue  # stages may name a collection a thousand times
             judged.add((place, namespace))
+            _check_cost(mapping, place)
             if namespace not in readable and not await self._may_read(exchange, namespace):
                 raise SecurityViolation(
                     f"{place}: the collection '{namespace_of(*namespace)}' may not be mapped by "
@@ -372,6 +376,13 @@ def _served(app: Document) -> Document:
         descriptor = {key: one for key, one in descriptor.items() if key not in _FREE}
     parts = {"schema": app.get("schema"), "mappings": app.get("mappings")}
     return {**parts, "descriptor": descriptor or None}
+
+
+def _check_cost(mapping: Document, place: str) -> None:
+    """Expressions in a mapping can cost no more than those that callers write."""
+    check_filter_cost(mapping.get("find"), f"{place}.find")
+    stages = flatten_stages(mapping.get("stages", []), GRAPHQL.optional)
+    check_pipeline_cost(stages, f"{place}.stages")
 
 
 def _find_mapped(mappings: Any) -> Iterator[tuple[str, Namespace, Document]]:

@@ -22,7 +22,7 @@ from docgraph.exchange import (
     Write,
     WriteKind,
 )
-from docgraph.exchange.data import SORT_KEY
+from docgraph.exchange.data import SORT_KEY, TrustedDocument
 from docgraph.exchange.errors import DocgraphError, Forbidden, Unauthenticated
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
@@ -127,6 +127,7 @@ def restrict(write: Write, filter: Mapping[str, Any]) -> Write:
     own = write.filter
     if not own and write.kind is WriteKind.REPLACE and len(write.documents) == 1:
         own = {"_id": write.documents[0].get("_id")}
+    filter = TrustedDocument(filter)
     return replace(write, filter={"$and": [own, filter]} if own else filter)
 
 

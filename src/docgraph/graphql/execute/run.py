@@ -82,6 +82,7 @@ class Run:
                     comment=self._comment(fetch),
                     rows=self.rows,
                     complete=fetch.is_root,
+                    trusted=True,
                 )
             finally:
                 self._record(fetch, "find", started, documents)

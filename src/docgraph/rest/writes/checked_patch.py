@@ -19,6 +19,7 @@ from docgraph.exchange import (
     WriteMode,
     WriteResult,
 )
+from docgraph.exchange.data import TrustedDocument
 from docgraph.exchange.errors import Conflict, RequestError
 from docgraph.rest.call import Call
 from docgraph.rest.parameters.ids import show_id
@@ -123,7 +124,7 @@ async def _read(call: Call, target: Target) -> Document | None:
 
     What becomes of the checks below would tell what is in one that they may not write.
     """
-    writable = [call.write_filter] if call.write_filter else []
+    writable = [TrustedDocument(call.write_filter)] if call.write_filter else []
     read = Read(
         filter={"$and": [target.filter_without_etag, *writable]},
         limit=1,

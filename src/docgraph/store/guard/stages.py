@@ -21,7 +21,13 @@ from bson.timestamp import Timestamp
 
 from docgraph.config.nearest import find_nearest
 from docgraph.exchange.errors import QueryError, SecurityViolation
-from docgraph.store.guard.loops import LOOPS, check_loops
+from docgraph.store.guard.expressions import (
+    COSTLY,
+    COSTLY_VALUES,
+    check_filter_cost,
+    check_pipeline_cost,
+    check_projection_cost,
+)
 from docgraph.store.guard.references import (
     READING_MORE,
     Reference,
@@ -39,6 +45,7 @@ __all__ = [
     "Policy",
     "check_filter",
     "check_pipeline",
+    "check_projection",
     "has_key",
 ]
 
@@ -112,9 +119,10 @@ READ_STAGES: Final = STREAM_STAGES | {
 
 # Types that hold no keys. Whatever is neither here nor a dict or list is looked at more closely.
 _SCALARS = frozenset(
-    {str, int, float, bool, type(None), bytes, ObjectId, Int64, Decimal128, Binary, Regex, Code}
-    | {Timestamp, DatetimeMS, MinKey, MaxKey, datetime.datetime, uuid.UUID, re.Pattern}
+    {str, int, float, bool, type(None), bytes, ObjectId, Int64, Decimal128, Binary, Code}
+    | {Timestamp, DatetimeMS, MinKey, MaxKey, datetime.datetime, uuid.UUID}
 )
+_FLAGS = frozenset({int, float, bool, Int64})
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +156,32 @@ def _lower(names: Iterable[str]) -> frozenset[str]:
 
 
 def check_filter(
-    value: Any, *, policy: Policy, from_caller: bool = False, origin: str = "filter"
+    value: Any,
+    *,
+    policy: Policy,
+    from_caller: bool = False,
+    trusted: bool = False,
+    origin: str = "filter",
 ) -> None:
-    """Refuse operators in a filter or projection; a value of a caller may not hold `$expr` either.
+    """Refuse operators and costly expressions in a filter.
 
-    `value` may be any part of a filter, such as what a caller supplies for one argument.
+    `value` may be any part of a filter. As a value of a caller (`from_caller`) it may not hold
+    `$expr` at all. In a filter that an author wrote (`trusted`) only supplied values count.
     """
     refused = policy.refused | {"$expr"} if from_caller else policy.refused
-    _check_keys(value, refused, origin)
+    costly = COSTLY_VALUES if trusted else COSTLY
+    if _check_keys(value, refused, origin, costly):
+        check_filter_cost(value, origin, trusted=trusted)
+
+
+def check_projection(
+    projection: Mapping[str, Any], *, policy: Policy, origin: str = "projection"
+) -> None:
+    """Refuse operators and costly expressions in a projection."""
+    # What is computed is no number; the projections of our own are numbers.
+    if projection and not _FLAGS.issuperset(map(type, projection.values())):
+        _check_keys(projection, policy.refused, origin)
+        check_projection_cost(projection, origin)
 
 
 def check_pipeline(
@@ -165,9 +191,13 @@ def check_pipeline(
     policy: Policy,
     origin: str = "pipeline",
     allowed: frozenset[str] = READ_STAGES,
+    trusted: bool = True,
 ) -> None:
-    """Refuse stages, operators and namespaces, through nested pipelines."""
-    if _is_sound(pipeline, db, policy, allowed):
+    """Refuse stages, operators, namespaces and costly expressions, through nested pipelines.
+
+    An author wrote the stages, unless `trusted` is False.
+    """
+    if trusted and _is_sound(pipeline, db, policy, allowed):
         return
     try:
         _check_stages(pipeline, _Scope(db, origin), policy, allowed)
@@ -175,6 +205,7 @@ def check_pipeline(
         raise QueryError(f"{origin} is nested too deeply") from None
     for index, stage in enumerate(pipeline):
         _check_keys(stage, policy.refused, f"{origin}[{index}]")
+    check_pipeline_cost(pipeline, origin, trusted=trusted)
 
 
 def _is_sound(pipeline: Any, db: str, policy: Policy, allowed: frozenset[str]) -> bool:
@@ -186,7 +217,7 @@ def _is_sound(pipeline: Any, db: str, policy: Policy, allowed: frozenset[str]) -
         return (
             not policy.stages
             and _has_sound_stages(pipeline, db, allowed)
-            and not has_key(pipeline, policy.refused | LOOPS)
+            and not has_key(pipeline, policy.refused | COSTLY_VALUES)
         )
     except (QueryError, SecurityViolation, TypeError, AttributeError, RecursionError):
         return False
@@ -276,13 +307,15 @@ def _check_reference(name: str, reference: Reference, scope: _Scope, policy: Pol
         raise _violation("CROSS_DATABASE_ACCESS", name, scope.location, error.message) from None
 
 
-def _check_keys(value: Any, refused: frozenset[str], location: str) -> None:
+def _check_keys(
+    value: Any, refused: frozenset[str], location: str, costly: frozenset[str] = frozenset()
+) -> bool:
+    """Whether one of the `costly` keys is in the value, and none of the refused ones."""
     try:
-        if type(value) in _SCALARS or not has_key(value, refused | LOOPS):
-            return
+        if type(value) in _SCALARS or not has_key(value, refused | costly):
+            return False
         if not has_key(value, refused):
-            check_loops(value)
-            return
+            return True
         found, operator = _locate(value, refused, location) or (location, "?")
     except (TypeError, AttributeError):
         raise QueryError(f"{location}: every key must be text") from None
@@ -323,6 +356,8 @@ def _open_container(value: Any) -> Sequence[Any]:
         return () if _SCALARS.issuperset(map(type, value)) else value
     if isinstance(value, Mapping):  # SON, RawBSONDocument: encoded like a dict, so read like one
         return (dict(value),)
+    if isinstance(value, Regex | re.Pattern):  # the same as `{"$regex": …}`
+        return ({"$regex": value.pattern},)
     return ()
 
 
@@ -338,6 +373,8 @@ def _locate(value: Any, keys: frozenset[str], location: str) -> tuple[str, str] 
         for index, inner in enumerate(value):
             if found := _locate(inner, keys, f"{location}[{index}]"):
                 return found
+    elif isinstance(value, Regex | re.Pattern) and "$regex" in keys:
+        return location, "$regex"
     return None
 
 

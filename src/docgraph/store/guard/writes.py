@@ -16,7 +16,14 @@ def check_write(write: Write, *, db: str, policy: Policy, hidden: Paths) -> None
     if write.update is not None and "$pull" in write.update:
         check_filter(write.update["$pull"], policy=policy, origin="update.$pull")
     if write.pipeline is not None:
-        check_pipeline(write.pipeline, db=db, policy=policy, origin="update", allowed=UPDATE_STAGES)
+        check_pipeline(
+            write.pipeline,
+            db=db,
+            policy=policy,
+            origin="update",
+            allowed=UPDATE_STAGES,
+            trusted=False,
+        )
     if hidden:
         check_filter_paths(write.filter, hidden)
         check_update(write.update or write.pipeline or {}, hidden)

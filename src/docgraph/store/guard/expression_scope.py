@@ -1,0 +1,170 @@
+"""What an expression is evaluated on: stored values, variables, what earlier stages computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from math import inf, isnan
+from typing import Any, Final, NamedTuple
+
+from bson import DatetimeMS, Decimal128, Regex
+from bson.timestamp import Timestamp
+
+from docgraph.store.guard.sizes import ELEMENT, NONE, Form, Size, add, join
+
+__all__ = ["TRUSTED", "WRITTEN", "Model", "Place", "Scope", "measure_constant"]
+
+_SHOWN: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What counts how much: a stored value, and whether what is written counts at all."""
+
+    elements: int
+    bytes: int
+    trusted: bool = False
+
+    @property
+    def stored(self) -> Size:
+        """A stored value of any kind."""
+        length = Form(self.elements)
+        low, high = (0, 1) if self.trusted else (-inf, inf)
+        return Size(Form(self.bytes), length, length, low, high)
+
+
+WRITTEN: Final = Model(elements=1_000, bytes=16 * 1024)
+"""What a caller writes."""
+
+TRUSTED: Final = Model(elements=1, bytes=1, trusted=True)
+"""What an author wrote, with values that callers supply."""
+
+
+class Place(NamedTuple):
+    """Where something is: the key below another place."""
+
+    above: Place | None
+    key: str | int
+
+    def __str__(self) -> str:
+        steps: list[str] = []
+        place: Place | None = self
+        while place is not None:
+            steps.append(f"[{place.key}]" if isinstance(place.key, int) else f".{place.key}")
+            place = place.above
+        return "".join(reversed(steps)).removeprefix(".")[:_SHOWN]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What names stand for: variables, properties that earlier stages computed, the document.
+
+    `below` is the property that a dotted name leads through, and its share of each turn.
+    """
+
+    stored: Size
+    variables: Mapping[str, Size] = field(default_factory=dict)
+    fields: Mapping[str, Size] = field(default_factory=dict)
+    below: tuple[str, Size] | None = None
+
+    def bind(self, variables: Mapping[str, Size]) -> Scope:
+        """With further variables, which refer to their values."""
+        bound = {name: size._replace(built=NONE) for name, size in variables.items()}
+        return replace(self, variables={**self.variables, **bound})
+
+    def compute(self, fields: Mapping[str, Size]) -> Scope:
+        """With properties that a stage computes."""
+        bound = {name: size._replace(built=NONE) for name, size in fields.items()}
+        return replace(self, fields={**self.fields, **bound})
+
+    @property
+    def document(self) -> Size:
+        """The whole document."""
+        parts = [self.stored, *self.fields.values()]
+        inner = join([form for one in parts for form in (one.length, one.inner)])
+        low, high = min(one.low for one in parts), max(one.high for one in parts)
+        length = add(inner, Form(len(self.fields)))
+        names = Form(sum(len(name) + ELEMENT for name in self.fields))
+        return Size(add(names, *(one.bytes for one in parts)), length, inner, low, high)
+
+    def read(self, path: str) -> Size:
+        """The property that a path leads to, or one around it."""
+        name, dot, _ = path.partition(".")
+        if self.below is not None and name == self.below[0]:
+            return self.below[1]
+        found = self.fields.get(name, self.stored.within())
+        return found.within() if dot else found
+
+
+def measure_constant(value: Any, *, supplied: bool, trusted: bool) -> Size:
+    """A value that is not evaluated; one that an author wrote does not count."""
+    if trusted and not supplied:
+        low, high = _read_number(value)
+        text = value if isinstance(value, str) else None
+        return Size(Form(1), low=low, high=high, text=text, is_number=_is_number(value))
+    if isinstance(value, Mapping | list | tuple):
+        return _measure_container(value, supplied)
+    low, high = _read_number(value)
+    if isinstance(value, Regex) or hasattr(value, "pattern"):
+        value = value.pattern
+    if isinstance(value, bytes):
+        return Size(Form(len(value) + ELEMENT), low=low, high=high, supplied=supplied)
+    if not isinstance(value, str):
+        is_number = _is_number(value)
+        return Size(low=low, high=high, supplied=supplied, is_number=is_number)
+    return Size(Form(len(value.encode())), low=low, high=high, supplied=supplied, text=value)
+
+
+def _measure_container(value: Any, supplied: bool) -> Size:
+    """A constant list or document, level by level."""
+    bytes, inner, low, high = 0.0, 0.0, inf, -inf
+    level: list[Any] = [value]
+    while level:
+        below: list[Any] = []
+        for one in level:
+            if isinstance(one, Mapping):
+                bytes += sum(len(key) + ELEMENT for key in one)
+                below += one.values()
+            elif isinstance(one, list | tuple):
+                bytes += len(one) * ELEMENT
+                below += one
+            else:
+                size = measure_constant(one, supplied=supplied, trusted=False)
+                bytes, low, high = (
+                    bytes + size.bytes.constant,
+                    min(low, size.low),
+                    max(high, size.high),
+                )
+        inner = max(
+            [inner, *(len(one) for one in below if isinstance(one, Mapping | list | tuple))]
+        )
+        level = below
+    if low > high:
+        low, high = 0, 1
+    return Size(Form(bytes), Form(len(value)), Form(inner), low, high, supplied)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal128) and not isinstance(value, bool)
+
+
+def _read_number(value: Any) -> tuple[float, float]:
+    """The number that a value is, or can be converted to."""
+    if isinstance(value, datetime | DatetimeMS | Timestamp):
+        return -inf, inf
+    if isinstance(value, bool):
+        return 0, 1
+    if isinstance(value, Decimal128):
+        value = str(value)
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return 0, 1
+    if not isinstance(value, int | float):
+        return 0, 1
+    if isnan(value):
+        return 0, 1
+    value = float(max(min(value, 2**64), -(2**64)))
+    return value, value

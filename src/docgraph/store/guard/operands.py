@@ -1,0 +1,106 @@
+"""The operands of an operator, what it results in, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from docgraph.store.guard.sizes import NONE, Form, Size, add, join, number
+
+__all__ = [
+    "BYTE",
+    "PLAIN",
+    "Operands",
+    "Result",
+    "Rule",
+    "choose",
+    "scalar",
+    "scan",
+    "unknown",
+    "visit",
+]
+
+PLAIN: Final = 1 / 20  # steps: an operator on single values, or a look at one element
+BYTE: Final = 1 / 512  # steps: a byte that is copied or searched
+
+Result = tuple[Size, Form]
+"""The result of an operator, and the steps that it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """The operands of an operator: those of a list, or a single one; those with a name.
+
+    `trusted`: an author wrote the expression, and only values that callers supply count.
+    """
+
+    all: list[Size]
+    named: Mapping[str, Size] = field(default_factory=dict)
+    trusted: bool = False
+
+    def get(self, index: int) -> Size:
+        """The operand at that position."""
+        return self.all[index] if index < len(self.all) else number(0, 0)
+
+    def name(self, name: str) -> Size:
+        """The operand of that name."""
+        return self.named.get(name, number(0, 0))
+
+    @property
+    def supplied(self) -> bool:
+        """Whether a value of the caller is among them."""
+        return any(one.supplied for one in self.all)
+
+    @property
+    def bytes(self) -> Form:
+        """All of them together."""
+        return add(*(one.bytes for one in self.all))
+
+    @property
+    def length(self) -> Form:
+        """The elements of all of them together."""
+        return add(*(one.length for one in self.all))
+
+    @property
+    def inner(self) -> Form:
+        """The longest array inside."""
+        return join([one.inner for one in self.all])
+
+
+Rule = Callable[[Operands], Result]
+
+
+def scan(operands: Operands, factor: float = 1) -> Form:
+    """The steps to read or copy them."""
+    return operands.bytes.times(BYTE * factor)
+
+
+def visit(operands: Operands) -> Form:
+    """The steps to look at each element."""
+    return operands.length.times(PLAIN)
+
+
+def unknown(operands: Operands) -> Size:
+    """A number that is not known; of an author's values alone it does not matter."""
+    if operands.trusted and not operands.supplied:
+        return number(0, 1)
+    return Size(supplied=operands.supplied)
+
+
+def scalar(operands: Operands) -> Result:
+    """A single value that is not known."""
+    return unknown(operands), NONE
+
+
+def choose(operands: Operands) -> Result:
+    """One of the operands, whichever it is."""
+    sizes = operands.all or [number(0, 1)]
+    return Size(
+        join([one.bytes for one in sizes]),
+        join([one.length for one in sizes]),
+        join([one.inner for one in sizes]),
+        min(one.low for one in sizes),
+        max(one.high for one in sizes),
+        operands.supplied,
+    ), NONE

@@ -1,0 +1,411 @@
+"""What expressions may cost: those that callers write, and supplied values in those of authors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from bson import Decimal128, Int64, Regex
+
+from docgraph.access.enforcing.enforce import restrict
+from docgraph.exchange.data import TrustedDocument, Write, WriteKind
+from docgraph.exchange.errors import ExpressionTooLarge, LoopTooLarge, QueryError
+from docgraph.store import Policy, check_filter, check_pipeline
+from docgraph.store.guard.expression_cost import _SPECIAL
+from docgraph.store.guard.operator_sizes import RULES
+from docgraph.store.guard.stages import check_projection
+from docgraph.store.guard.writes import check_write
+from docgraph.variables.operators import _EXPRESSION
+
+STEPS = "more than 100000 steps for one document"
+SIZE = "a value of more than 1 MiB"
+BOUNDS = r"the bounds of \$range must be known"
+
+
+def given(value: Any) -> dict[str, Any]:
+    """A supplied value, as it is in an expression."""
+    return {"$literal": value}
+
+
+def up_to(value: Any) -> dict[str, Any]:
+    return {"$range": [0, value]}
+
+
+def loop(over: Any, body: Any = 1) -> dict[str, Any]:
+    return {"$map": {"input": over, "in": body}}
+
+
+def reduce(over: Any, body: Any, first: Any = "") -> dict[str, Any]:
+    return {"$reduce": {"input": over, "initialValue": first, "in": body}}
+
+
+def nested(times: int, doubled: Any, first: Any = ("a",)) -> dict[str, Any]:
+    """`$let` inside of `$let`, each of which makes `doubled` of the `$$v` around it."""
+    body: Any = {"$type": "$$v"}
+    for _ in range(times):
+        body = {"$let": {"vars": {"v": doubled}, "in": body}}
+    return {"$let": {"vars": {"v": first}, "in": body}}
+
+
+def check_in_filter(expression: Any) -> None:
+    check_filter({"$or": [{"$expr": {"$eq": [expression, 1]}}]}, policy=Policy())
+
+
+def check_in_projection(expression: Any) -> None:
+    check_projection({"a": 1, "x": expression}, policy=Policy())
+
+
+def check_update(*stages: Any) -> None:
+    write = Write(WriteKind.UPDATE, filter={}, pipeline=list(stages))
+    check_write(write, db="d", policy=Policy(), hidden=())
+
+
+def check_in_update(expression: Any) -> None:
+    check_update({"$set": {"x": expression}})
+
+
+def check_in_pull(expression: Any) -> None:
+    update = {"$pull": {"a": {"$expr": expression}}}
+    write = Write(WriteKind.UPDATE, filter={}, update=update)
+    check_write(write, db="d", policy=Policy(), hidden=())
+
+
+def check_in_written_filter(expression: Any) -> None:
+    write = Write(WriteKind.DELETE, filter={"$and": [{"a": 1}, {"$expr": expression}]})
+    check_write(write, db="d", policy=Policy(), hidden=())
+
+
+WRITTEN = pytest.mark.parametrize(
+    "check",
+    [check_in_filter, check_in_projection, check_in_update, check_in_pull, check_in_written_filter],
+)
+
+LOOKING_AHEAD = {"$regexFindAll": {"input": "$s", "regex": "(?=(.*))"}}
+
+TOO_LARGE: list[tuple[Any, str]] = [
+    (loop(up_to(400), loop(up_to(400))), STEPS),
+    (loop("$items", loop("$items")), STEPS),
+    (loop("$items", {"$let": {"vars": {"i": "$items"}, "in": loop("$$i")}}), STEPS),
+    (loop(["$items", "$items"], loop("$items", loop(up_to(100)))), STEPS),
+    (reduce(up_to(1000), {"$sum": up_to(3000)}), STEPS),
+    ({"$filter": {"input": "$items", "cond": {"$in": [1, up_to(3000)]}}}, STEPS),
+    (loop("$items", {"$sortArray": {"input": "$items", "sortBy": 1}}), STEPS),
+    (loop("$items", {"$setUnion": ["$items", "$others", "$more"]}), STEPS),
+    (loop("$items", {"$regexMatch": {"input": "$s", "regex": "^a"}}), STEPS),
+    (loop("$items", [{"$indexOfCP": ["$s", "$$this"]} for _ in range(4)]), STEPS),
+    (nested(27, {"$concatArrays": ["$$v", "$$v"]}), SIZE),
+    (nested(27, {"$concat": ["$$v", "$$v"]}, "a"), SIZE),
+    (nested(27, {"$setUnion": ["$$v", "$$v"]}), SIZE),
+    (nested(27, {"$mergeObjects": ["$$v", {"a": "$$v"}, "$$v"]}, {"b": 1}), "MiB"),
+    (nested(27, ["$$v", "$$v"]), "more than 64 MiB"),
+    (nested(27, {"a": "$$v", "b": "$$v"}), "more than 64 MiB"),
+    (nested(27, {"$cond": ["$x", ["$$v", "$$v"], 1]}), "more than 64 MiB"),
+    (nested(27, {"$zip": {"inputs": ["$$v", "$$v"]}}), "more than"),
+    (nested(9, {"$replaceAll": {"input": "$$v", "find": "a", "replacement": "aaaa"}}, "a"), SIZE),
+    (nested(27, {"$switch": {"branches": [{"case": 1, "then": ["$$v", "$$v"]}]}}), "64 MiB"),
+    (reduce(up_to(30), {"$concat": ["$$value", "$$value"]}, "a"), SIZE),
+    (reduce(up_to(30), {"$concatArrays": ["$$value", "$$value"]}, [1]), SIZE),
+    (reduce("$items", {"$concat": ["$$value", "$$value", "$$this"]}), SIZE),
+    (reduce("$items", {"$concatArrays": ["$$value", "$$value"]}, []), SIZE),
+    (
+        reduce(
+            up_to(30), {"$let": {"vars": {"v": "$$value"}, "in": {"$concat": ["$$v", "$$v"]}}}, "a"
+        ),
+        SIZE,
+    ),
+    (reduce([1, 2], loop("$$value", 1), []), r"a loop over the \$\$value of \$reduce"),
+    ({"$concat": ["$s"] * 65}, SIZE),
+    (loop("$items", {"$concat": ["$prefix", "$$this"]}), SIZE),
+    (loop(up_to(1000), {"$toUpper": "$s"}), SIZE),
+    ({"$replaceAll": {"input": "$s", "find": "a", "replacement": "x" * 100}}, SIZE),
+    ({"$replaceAll": {"input": "$s", "find": "", "replacement": "x" * 100}}, SIZE),
+    ({"$replaceAll": {"input": "$s", "find": "$t", "replacement": "$s"}}, STEPS),
+    (
+        {
+            "$zip": {
+                "inputs": ["$a", up_to(60000)],
+                "useLongestLength": True,
+                "defaults": ["x" * 100, 1],
+            }
+        },
+        "MiB",
+    ),
+    (LOOKING_AHEAD, STEPS),
+    ({"$regexFindAll": {"input": "$s", "regex": "$pattern"}}, STEPS),
+    (up_to(70_000), SIZE),
+    (up_to(1e300), STEPS),
+    (up_to("$n"), BOUNDS),
+    (up_to({"$multiply": ["$n", 2]}), BOUNDS),
+    (up_to({"$toInt": "$n"}), BOUNDS),
+    (up_to({"$max": ["$n", 5]}), BOUNDS),
+    (up_to({"$min": ["$n", "5"]}), BOUNDS),
+    (up_to({"$min": ["$n", [5]]}), BOUNDS),
+    (up_to({"$min": ["$n", None]}), BOUNDS),
+    (up_to({"$min": ["$n", {"$arrayElemAt": [[5], 7]}]}), BOUNDS),
+    (up_to({"$pow": [10, 9]}), BOUNDS),
+    (up_to({"$toLong": "$$NOW"}), BOUNDS),
+    ({"$range": ["$n", 0]}, BOUNDS),
+    ({"$range": [0, "$n", 5]}, BOUNDS),
+    ({"$let": {"vars": {"CURRENT": up_to(60_000)}, "in": {"$concatArrays": ["$a", "$a"]}}}, SIZE),
+    ({"$add": [{"$abs": 1} for _ in range(1000)]}, "more than 1000 operators"),
+]
+
+COMMA = {"$cond": [{"$eq": ["$$value", ""]}, "", ", "]}
+STARTS = {"$regexMatch": {"input": "$$this.name", "regex": "^a"}}
+PAIRS = {"input": {"$objectToArray": "$$ROOT"}, "cond": {"$ne": ["$$this.k", "x"]}}
+BRANCHES = [{"case": {"$gt": ["$n", n]}, "then": "text"} for n in range(50)]
+
+ORDINARY: list[Any] = [
+    loop("$items"),
+    loop("$items", {"name": "$$this.name", "sum": {"$multiply": ["$$this.n", "$$this.price"]}}),
+    loop("$items", {"name": "$$this.name", "owner": "$owner"}),
+    loop("$items", {"$mergeObjects": ["$$this", {"total": {"$sum": "$$this.prices"}}]}),
+    loop("$items", loop("$$this.tags", {"$toUpper": "$$this"})),
+    loop("$items", {"$concat": [{"$substrCP": ["$prefix", 0, 100]}, "/", "$$this.path"]}),
+    loop("$items", {"$add": [{"$multiply": ["$$this.n", n]} for n in range(900)]}),
+    loop(up_to(100), loop(up_to(100))),
+    loop({"$slice": ["$items", 100]}, loop({"$slice": ["$items", 100]})),
+    loop(up_to({"$size": "$items"}), {"$arrayElemAt": ["$items", "$$this"]}),
+    {"$filter": {"input": "$items", "as": "i", "cond": {"$eq": ["$$i.owner", "$owner"]}}},
+    {"$filter": {"input": "$items", "cond": {"$in": ["$$this.id", "$ids"]}}},
+    {"$filter": {"input": "$items", "cond": STARTS}},
+    reduce("$items", {"$concat": ["$$value", COMMA, "$$this.first", " ", "$$this.last"]}),
+    reduce("$items", {"$concatArrays": ["$$value", "$$this.tags"]}, []),
+    reduce("$items", {"$concatArrays": ["$$value", ["$$this.x"]]}, []),
+    reduce("$items", {"$add": ["$$value", {"$multiply": ["$$this.n", "$$this.price"]}]}, 0),
+    reduce("$items", {"$setUnion": ["$$value", "$$this.tags"]}, []),
+    nested(10, {"$concatArrays": ["$$v", "$$v"]}),
+    {"$sum": {"$map": {"input": "$items", "in": {"$multiply": ["$$this.n", "$$this.price"]}}}},
+    {"$in": ["$id", list(range(5000))]},
+    {"$setIntersection": ["$a", "$b"]},
+    {"$sortArray": {"input": "$items", "sortBy": {"n": -1}}},
+    {"$arrayToObject": {"$filter": PAIRS}},
+    {"$zip": {"inputs": ["$a", "$b"], "useLongestLength": True, "defaults": [0, 0]}},
+    {"$concat": ["$first", " ", "$last"]},
+    {"$dateToString": {"format": "%Y-%m-%dT%H:%M:%S", "date": "$at", "timezone": "+01:00"}},
+    {"$regexFindAll": {"input": "$text", "regex": "#[a-z]+"}},
+    {"$replaceAll": {"input": "$text", "find": " ", "replacement": "&nbsp;"}},
+    loop({"$split": ["$text", ","]}, {"$trim": {"input": "$$this"}}),
+    {"$switch": {"branches": BRANCHES, "default": "x"}},
+    {"$cond": {"if": {"$isArray": "$a"}, "then": {"$size": "$a"}, "else": 0}},
+    up_to({"$min": ["$n", 100]}),
+    {"$range": [{"$max": ["$n", 0]}, 100]},
+    {"$range": [0, {"$divide": [1000, 10]}]},
+    {"$setField": {"field": "a", "input": "$$ROOT", "value": {"$rand": {}}}},
+    given({"$range": [0, 10**9]}),
+]
+
+
+@WRITTEN
+@pytest.mark.parametrize(("expression", "reason"), TOO_LARGE)
+def test_costly_expressions_of_callers_are_rejected_with_place_and_reason(
+    check: Callable[[Any], None], expression: Any, reason: str
+) -> None:
+    with pytest.raises(ExpressionTooLarge, match=rf"^(filter|projection|update)\S*: .*{reason}"):
+        check(expression)
+
+
+@WRITTEN
+@pytest.mark.parametrize("expression", ORDINARY)
+def test_ordinary_expressions_pass(check: Callable[[Any], None], expression: Any) -> None:
+    check(expression)
+
+
+def test_the_place_is_that_of_the_operator() -> None:
+    with pytest.raises(ExpressionTooLarge, match=r"^projection\.x\.\$add\[1\]\.\$range: "):
+        check_in_projection({"$add": [1, up_to("$n")]})
+    with pytest.raises(ExpressionTooLarge, match=r"^filter\.\$or\[0\]\.\$expr\.\$eq\[0\]\.\$range"):
+        check_in_filter(up_to("$n"))
+    with pytest.raises(ExpressionTooLarge, match=r"^update\[1\]\.\$set\.x\.\$range"):
+        check_update({"$set": {"a": 1}}, {"$set": {"x": up_to("$n")}})
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"$set": {"a": {"$concatArrays": ["$a", "$a"]}}},
+        {"$addFields": {"a": {"$concat": ["$a", "$a"]}}},
+        {"$project": {"a": {"$concatArrays": ["$a", "$a"]}}},
+        {"$set": {"a.b": {"$concat": ["$a.b", "$a.b"]}}},
+        {"$set": {"a": {"b": {"$concat": ["$a.b", "$a.b"]}}}},
+        {"$set": {"a": ["$a", "$a"]}},
+        {"$replaceWith": {"a": "$$ROOT", "b": "$$ROOT"}},
+        {"$replaceRoot": {"newRoot": {"a": "$$CURRENT", "b": "$a"}}},
+        {"$set": {"a": {"$mergeObjects": ["$$ROOT", {"b": "$$ROOT"}]}}},
+    ],
+)
+def test_stages_see_what_those_before_them_computed(stage: Any) -> None:
+    check_update(stage)
+    with pytest.raises(ExpressionTooLarge, match=r"^update\[\d+\]\.\$"):
+        check_update(*[stage] * 30)
+
+
+def test_stages_that_compute_nothing_new_pass() -> None:
+    check_update(*[{"$set": {f"a{n}": {"$concat": ["$first", "$last"]}}} for n in range(30)])
+    check_update(*[{"$set": {"n": {"$add": ["$n", 1]}}} for _ in range(30)])
+
+
+@pytest.mark.parametrize(
+    ("projection", "reason"),
+    [
+        # MongoDB evaluates it once for each element of `a`.
+        ({"a.b": {"$concat": ["$first", "$last"]}}, SIZE),
+        ({"a": {"b": {"$concat": ["$first", "$last"]}}}, SIZE),
+        ({"a.b": loop("$items")}, STEPS),
+        ({"a.b": {"$sum": up_to(3000)}}, STEPS),
+    ],
+)
+def test_what_is_computed_inside_of_arrays_counts_for_each_element(
+    projection: Any, reason: str
+) -> None:
+    with pytest.raises(ExpressionTooLarge, match=reason):
+        check_projection(projection, policy=Policy())
+    with pytest.raises(ExpressionTooLarge, match=reason):
+        check_update({"$set": projection})
+
+
+@pytest.mark.parametrize(
+    "projection",
+    [
+        {"address.line": {"$concat": ["$address.street", ", ", "$address.city"]}},
+        {"totals.sum": {"$sum": "$items.price"}},
+        {"profile.bio": given("x" * 100_000)},
+        {"profile": {"bio": {"$toUpper": "$profile.bio"}}},
+        {"items": {"$elemMatch": {"n": {"$gt": 1}}}, "tags": {"$slice": [1, 5]}},
+        {"score": {"$meta": "textScore"}, "s": {"$slice": ["$tags", 5]}, "t": "$title", "u": {}},
+    ],
+)
+def test_ordinary_projections_pass(projection: Any) -> None:
+    check_projection(projection, policy=Policy())
+
+
+def test_operators_that_are_not_known_are_rejected_where_callers_write_them() -> None:
+    with pytest.raises(QueryError, match=r"^projection\.x\.\$newest: the operator is not known"):
+        check_in_projection({"$newest": 1})
+    check_pipeline([{"$project": {"x": {"$newest": "$a"}}}], db="d", policy=Policy())
+
+
+def test_every_operator_that_definitions_know_has_a_bound() -> None:
+    unbounded = {"$literal", "$const", "$accumulator", "$function"}
+    assert _EXPRESSION - RULES.keys() - _SPECIAL.keys() == unbounded
+
+
+def test_expressions_are_not_nested_without_end() -> None:
+    expression: Any = "$a"
+    for _ in range(150):
+        expression = {"$abs": expression}
+    with pytest.raises(QueryError, match="nested deeper than 100 levels"):
+        check_in_projection(expression)
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        {"a": {"$regex": "a" * 513}},
+        {"a": {"$not": {"$regex": "a" * 513}}},
+        {"a": Regex("a" * 513)},
+        {"a": {"$in": [1, Regex("a" * 513)]}},
+        {"$or": [{"a": {"$elemMatch": {"b": Regex("a" * 513, "i")}}}]},
+        {"$expr": {"$regexMatch": {"input": "$a", "regex": "a" * 513}}},
+        {"$expr": {"$regexMatch": {"input": "$a", "regex": Regex("a" * 513)}}},
+    ],
+)
+def test_regular_expressions_of_callers_have_a_longest(filter: Any) -> None:
+    with pytest.raises(QueryError, match="may have 512 characters at most"):
+        check_filter(filter, policy=Policy())
+    check_filter(filter, policy=Policy(), trusted=True)
+
+
+def test_the_filter_of_a_rule_is_not_bounded() -> None:
+    rule = {"$expr": loop("$items", loop("$items"))}
+    check_filter({"$and": [{"a": 1}, TrustedDocument(rule)]}, policy=Policy())
+    check_filter(rule, policy=Policy(), trusted=True)
+    supplied = {"$expr": {"$in": [1, up_to(given(10**9))]}}
+    with pytest.raises(LoopTooLarge):
+        check_filter({"$and": [{"a": 1}, TrustedDocument(supplied)]}, policy=Policy())
+
+
+def test_the_write_filter_of_a_rule_is_not_that_of_the_caller() -> None:
+    costly = {"$expr": loop("$items", loop("$items"))}
+    own = restrict(Write(WriteKind.DELETE, filter={"a": 1}), costly)
+    check_write(own, db="d", policy=Policy(), hidden=())
+    theirs = restrict(Write(WriteKind.DELETE, filter=costly), {"a": 1})
+    with pytest.raises(ExpressionTooLarge):
+        check_write(theirs, db="d", policy=Policy(), hidden=())
+
+
+# --- what authors write ---------------------------------------------------------------------------
+
+
+def check_as_author(expression: Any) -> None:
+    """As part of a pipeline, of a joined one, and of a filter."""
+    stage = {"$project": {"x": expression}}
+    check_pipeline([stage], db="d", policy=Policy())
+    check_pipeline(
+        [{"$lookup": {"from": "c", "pipeline": [stage], "as": "y"}}], db="d", policy=Policy()
+    )
+    check_pipeline([{"$group": {"_id": expression}}], db="d", policy=Policy())
+    check_filter({"$expr": {"$eq": [expression, 1]}}, policy=Policy(), trusted=True)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        up_to(given(100_001)),
+        up_to(given(1e300)),
+        up_to(given(Int64(2**40))),
+        up_to(given(Decimal128("1E+9"))),
+        {"$range": [given(-100_001), 0]},
+        {"$range": [given(0), 100_000, given(1)]},
+        {"$range": [100_000, 0, given(-1)]},
+        up_to({"$multiply": [given(9_000), given(9_000)]}),
+        up_to({"$pow": [given(10), given(9)]}),
+        up_to({"$toInt": given("100000000")}),
+        up_to({"$toInt": given("0" * 200 + "100000000")}),
+        up_to({"$multiply": ["$n", given(100_000)]}),
+        loop(up_to(given(400)), loop(up_to(given(400)))),
+        loop(given(list(range(400))), loop(given(list(range(400))))),
+        reduce(up_to(given(60_000)), loop(up_to(given(2))), 0),
+        {"$filter": {"input": up_to(given(2_000)), "cond": {"$in": [1, up_to(given(2_000))]}}},
+        {"$let": {"vars": {"r": up_to(given(400))}, "in": loop("$$r", loop("$$r"))}},
+        loop({"$concatArrays": [up_to(given(60_000)), up_to(given(60_000))]}),
+        reduce(given(list("abc") * 10), {"$concat": ["$$value", "$$value", "$$this"]}),
+        {
+            "$replaceAll": {
+                "input": given("a" * 2000),
+                "find": "a",
+                "replacement": given("b" * 2000),
+            }
+        },
+    ],
+)
+def test_a_supplied_value_may_not_make_an_expression_too_large(expression: Any) -> None:
+    with pytest.raises(LoopTooLarge):
+        check_as_author(expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        up_to(given(30_000)),
+        {"$range": [given(1), given(1_000_000), given(1_000)]},
+        up_to({"$min": [given(1_000_000), 100]}),
+        up_to(1_000_000),
+        up_to("$n"),
+        up_to({"$pow": ["$n", 9]}),
+        up_to({"$size": "$items"}),
+        loop("$items", loop("$items", loop("$items"))),
+        loop("$items", {"$concat": ["$prefix", "$$this"]}),
+        loop(list(range(1000)), loop(list(range(1000)))),
+        loop(up_to(given(100)), loop(up_to(given(100)))),
+        loop(up_to(given(10_000)), {"$add": ["$$this", given(1_000_000)]}),
+        {"$filter": {"input": "$items", "cond": {"$in": ["$$this", given(list(range(90_000)))]}}},
+        {"$add": [given(1_000_000), 1]},
+        given({"$range": [0, {"$literal": 1_000_000}]}),
+        up_to(given("many")),
+        up_to(given(None)),
+    ],
+)
+def test_what_authors_write_is_not_bounded(expression: Any) -> None:
+    check_as_author(expression)
