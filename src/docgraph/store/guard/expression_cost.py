@@ -284,7 +284,17 @@ class Analysis:
         built = close(add(result.built, Form(ELEMENT)), part, array.length)
         supplied = array.supplied or result.supplied
         size = Size(bytes, array.length, inner, result.low, result.high, supplied)
-        return size._replace(built=add(array.built, built))
+        is_stored = times <= 1 and array.built == NONE
+        built = self._limit_once(built, place) if is_stored else add(array.built, built)
+        return size._replace(built=built)
+
+    def _limit_once(self, built: Form, place: Place) -> Form:
+        """Let one iteration over a stored array pass; what doubles its result is too large."""
+        total = built.flatten()
+        if total.parts:
+            return built
+        self._check_bytes(total, _MAX_REFERRED, place)
+        return Form(min(total.constant, MAX_BYTES))
 
     def _measure_filter(
         self, body: Mapping[str, Any], scope: Scope, times: float, place: Place

@@ -181,7 +181,7 @@ def _compute_below(analysis: Analysis, path: str, value: Any, scope: Scope, plac
     inside = replace(scope, below=(name, share))
     size = analysis.measure(value, inside, turns, place)
     built = close(size.built, part, Form(turns))
-    analysis.check_size(Size(built=built), place)
+    analysis.check_size(Size(bytes=built), place)  # of all elements: they are no one value
     lengths = [one.resolve(part, around.bytes) for one in (size.length, size.inner)]
     inner = add(join([around.length, around.inner, *lengths]), Form(1))
     keys = Form(sum(len(one) + ELEMENT for one in names))
