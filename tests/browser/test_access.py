@@ -118,7 +118,7 @@ def test_users_are_added_changed_and_deleted_and_no_hash_is_shown(window: Window
         200,
     )
     assert place.mongo[place.db]["users"].find_one({"_id": "nora"})["roles"] == ["editor"]
-    assert "$2b$" not in page.content()
+    assert "$2a$" not in page.content()
 
     user.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()

@@ -57,6 +57,8 @@ SHOWN: tuple[dict[str, int], ...] = (
     {"name": 1},
     {"_id": 1, "name": 1, "home.city": 1},
     {"email": 0, "n": 0, "home.street": 0, "tags": 0, "l": 0},
+    {"_id": 1, "name": 1, "l.a": 1},
+    {"email": 0, "n": 0, "home.street": 0, "tags": 0, "l.b": 0},
 )
 PATHS = (
     *("name", "email", "n", "home", "home.city", "home.street", "home.0.city", "tags", "tags.0"),

@@ -41,9 +41,9 @@ def hashes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     original = passwords_module._matches
 
-    def count(given: bytes, expected: str, decoy: str) -> bool:
+    def count(given: bytes, expected: str, cost: int) -> bool:
         seen.append(expected)
-        return original(given, expected, decoy)
+        return original(given, expected, cost)
 
     monkeypatch.setattr(passwords_module, "_matches", count)
     return seen

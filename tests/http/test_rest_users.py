@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from typing import Any
@@ -214,7 +215,7 @@ async def test_no_read_gives_a_password_back(users: Users) -> None:
     for reply in (one, many, kept, shown):
         assert reply.status == 200, reply.text
         assert "password" not in reply.text
-        assert "$2b$" not in reply.text
+        assert not re.search(r"\$2[aby]\$", reply.text)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +236,7 @@ async def test_a_password_is_no_condition(users: Users, path: str, parameters: A
     reply = await users.get(path, **parameters)
 
     assert reply.status == 403, reply.text
-    assert "$2b$" not in reply.text
+    assert not re.search(r"\$2[aby]\$", reply.text)
 
 
 async def test_aggregations_do_not_see_passwords(users: Users) -> None:

@@ -161,7 +161,7 @@ async def test_a_password_is_hashed_in_every_shape_of_a_write(realm: Realm, shap
     password = write.documents[0]["password"] if shape == "looks hashed" else NEW
     name = "new" if realm.users.count_documents({"_id": "new"}) else "ada"
     stored = realm.users.find_one({"_id": name})["password"]
-    assert stored.startswith("$2b$04$")
+    assert stored.startswith("$2a$04$")
     assert is_hash_of(stored, password)
     assert await realm.login(name, password) == 200
     for document in realm.users.find({"_id": {"$in": ["none", "nil"]}}):
@@ -352,7 +352,7 @@ async def test_no_read_gives_the_password_back(realm: Realm) -> None:
     for read in everything:
         documents = await realm.service.there(read)
         assert documents
-        assert "$2b$" not in repr(documents)
+        assert "$2" not in repr(documents)
     posts.drop()
 
 
@@ -386,7 +386,7 @@ async def test_change_streams_do_not_show_it_either(realm: Realm) -> None:
     events = await realm.service.there(watch())
 
     assert events[0]["fullDocument"]["x"] == 1
-    assert "$2b$" not in repr(events)
+    assert "$2" not in repr(events)
 
 
 # --- first start ----------------------------------------------------------------------------------

@@ -146,6 +146,27 @@ def test_the_doctor_tells_a_wrong_address_and_a_wrong_configuration(tmp_path: Pa
     assert checks["address"]["state"] == "skipped"
 
 
+def test_the_doctor_lists_users_whose_hash_is_too_expensive(
+    mongo_uri: str, mongo_client: Any, database: str, tmp_path: Path
+) -> None:
+    """Decision 53: they cannot log in with a password, and are not told why."""
+    users = mongo_client[database]["users"]
+    settings = (
+        f"/mclient/connection-string={mongo_uri}",
+        f"/dbRealmAuthenticator/users-db={database}",
+    )
+    users.insert_one({"_id": "ann", "password": "$2a$14$" + "." * 53})
+    _, checks = examine(*settings, cwd=tmp_path)
+    assert checks["passwords"]["state"] == "ok"
+
+    for name, cost in (("bob", 15), ("cid", 31)):
+        users.insert_one({"_id": name, "password": f"$2b${cost}$" + "." * 53})
+    code, checks = examine(*settings, cwd=tmp_path)
+    assert (code, checks["passwords"]["state"]) == (1, "wrong")
+    assert checks["passwords"]["details"] == ["bob", "cid"]
+    assert "docgraph users passwd" in checks["passwords"]["advice"]
+
+
 def test_the_doctor_starts_no_database(tmp_path: Path) -> None:
     done = run("doctor", cwd=tmp_path)
 

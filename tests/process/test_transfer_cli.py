@@ -64,9 +64,9 @@ def test_the_files_are_for_people_to_read_and_for_nobody_else(commands: Commands
         f"schemas/{commands.db}.json",
         *(f"apps/notes/{name}" for name in ("schema.graphql", "mappings.yml", "app.yml")),
     }
-    assert stat.S_IMODE((commands.directory / "users.json").stat().st_mode) == 0o600
-    for name in ("", "apps", "properties", "schemas"):
-        assert stat.S_IMODE((commands.directory / name).stat().st_mode) == 0o700
+    for path in (commands.directory, *commands.directory.rglob("*")):
+        wanted = 0o700 if path.is_dir() else 0o600
+        assert stat.S_IMODE(path.stat().st_mode) == wanted, path
 
 
 def test_what_differs_is_overwritten_only_when_somebody_says_so(commands: Commands) -> None:

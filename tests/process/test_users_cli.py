@@ -75,7 +75,7 @@ def test_add_reads_the_password_from_stdin_and_stores_a_hash(commands: Commands)
     assert done.stdout == ""
     stored = commands.users.find_one()
     assert (stored["_id"], stored["roles"]) == ("ada", ["admin", "user"])
-    assert stored["password"].startswith("$2b$04$")
+    assert stored["password"].startswith("$2a$04$")
     assert commands.has_password("ada", "secret word")
 
 
@@ -146,7 +146,7 @@ def test_list_shows_users_and_roles_and_never_a_password(commands: Commands) -> 
     assert [line.split()[0] for line in table.splitlines()] == ["user", "ada", "bob"]
     rows = json.loads(commands.run("list", "--json").stdout)
     assert rows == [{"user": "ada", "roles": ["a", "b"]}, {"user": "bob", "roles": []}]
-    assert "$2b$" not in table
+    assert "$2" not in table
 
 
 def test_hash_prints_a_hash_of_the_configured_cost_and_needs_no_database(
@@ -154,7 +154,7 @@ def test_hash_prints_a_hash_of_the_configured_cost_and_needs_no_database(
 ) -> None:
     nowhere = ("--set=/mclient/connection-string=mongodb://127.0.0.1:9/",)
     done = commands.run("hash", typed="secret\n", more=nowhere)
-    assert done.stdout.startswith("$2b$04$")
+    assert done.stdout.startswith("$2a$04$")
     assert bcrypt.checkpw(b"secret", done.stdout.strip().encode())
 
 

@@ -185,6 +185,9 @@ class _Reader:
             return None
         where = "mongo.projectResponse"
         for key, value in source.items():
+            if key.startswith("$") or not all(key.split(".")):
+                self.flaw(f"{where}.{key}", "must be a property or a path of one")
+                return None
             if isinstance(value, bool) or value not in (0, 1):
                 self.flaw(f"{where}.{key}", "must be 0 or 1")
                 return None

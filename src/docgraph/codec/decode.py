@@ -15,7 +15,7 @@ import orjson
 
 from docgraph.codec.extended import TYPE_KEYS, build_value
 from docgraph.codec.lenient import MAX_DEPTH, build_error, parse
-from docgraph.codec.scalars import INT32_MAX, INT32_MIN, INT64_MAX, BadValue
+from docgraph.codec.scalars import INT32_MAX, INT32_MIN, INT64_MAX, BadValue, show
 from docgraph.codec.types import Int64
 from docgraph.exchange.errors import BodyError
 
@@ -195,6 +195,11 @@ def _decode_text(raw: bytes) -> str:
 
 def _build_syntax_error(raw: bytes, error: orjson.JSONDecodeError) -> BodyError:
     text = _decode_text(raw)
-    message = error.msg if text.strip() else "the text is empty"
+    if not text.strip():
+        message = "the text is empty"
+    elif error.pos >= len(text):
+        message = "the text ends too early"
+    else:
+        message = f"this is not JSON: unexpected {show(text[error.pos])}"
     hint = " (a text of this size has to be strict JSON)" if len(raw) > LENIENT_LIMIT else ""
-    return build_error(text, error.pos, message[:1].lower() + message[1:] + hint)
+    return build_error(text, error.pos, message + hint)

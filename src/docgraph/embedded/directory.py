@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -158,7 +159,9 @@ class DataDirectory:
         """Write what the next start must know, all of it or nothing."""
         draft = self._memory.with_suffix(".new")
         try:
-            draft.write_text(json.dumps(asdict(memory)))
+            draft.unlink(missing_ok=True)  # of a start that was killed, with rights of its own
+            with open(draft, "x", opener=partial(os.open, mode=0o600)) as file:
+                json.dump(asdict(memory), file)
             draft.replace(self._memory)
         except OSError as error:
             raise describe_os_error(error, self.path) from error

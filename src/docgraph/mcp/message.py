@@ -19,7 +19,7 @@ from docgraph.exchange.errors import (
     Unauthenticated,
     UnsupportedMediaType,
 )
-from docgraph.graphql.http.body import parse_exactly
+from docgraph.graphql.http.body import parse_json
 
 __all__ = ["InvalidMessage", "find_arguments", "read_message", "render_error"]
 
@@ -27,6 +27,9 @@ _PARSE_ERROR: Final = -32700
 _INVALID_REQUEST: Final = -32600
 _SERVER_ERROR: Final = -32000
 _LONGEST_ID: Final = 256
+_MAX_DEPTH: Final = (
+    100  # the protocol's library reads 200 levels, and reports more in its own words
+)
 _MEDIA_TYPE: Final = "application/json"
 
 
@@ -40,9 +43,10 @@ def read_message(body: bytes, content_type: str) -> Mapping[str, Any]:
     """One request or notification."""
     if content_type != _MEDIA_TYPE:
         raise UnsupportedMediaType(f"Content-Type must be {_MEDIA_TYPE}")
-    message = parse_exactly(body)
+    message = parse_json(body)
     if not isinstance(message, dict):
         raise InvalidMessage("the body must be one JSON-RPC message, an object")
+    _check_depth(message)
     if message.get("jsonrpc") != "2.0":
         raise InvalidMessage("'jsonrpc' must be '2.0'")
     if not isinstance(message.get("method"), str):
@@ -52,6 +56,21 @@ def read_message(body: bytes, content_type: str) -> Mapping[str, Any]:
     if "id" in message and not _is_id(message["id"]):
         raise InvalidMessage("'id' must be a string or a whole number")
     return message
+
+
+def _check_depth(message: Any) -> None:
+    level = [message]
+    for _ in range(_MAX_DEPTH + 1):
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                below.extend(value.values())
+            elif isinstance(value, list):
+                below.extend(value)
+        if not below:
+            return
+        level = below
+    raise BodyError(f"the body is nested deeper than {_MAX_DEPTH} levels")
 
 
 def _is_id(id: Any) -> bool:

@@ -4,6 +4,7 @@ Decision 44: after a committed write the worker bumps the counter of what it cha
 compares an integer, and reads again what is behind it only when it has moved. `disk` is moved by
 the parent: it is odd while the disk of the embedded MongoDB is full. `ready` is, too: it is no
 longer 0 when it was said that the instance is. So is `stopping`, when it was asked to stop.
+`password-cost` is the highest cost of a stored password hash that any worker has seen.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from docgraph.runtime.shared import SharedFile, create_shared
 __all__ = ["NAMES", "Generation", "Generations", "create_generations"]
 
 Generation = Literal[
-    "apps", "users", "rules", "tokens", "logins", "collections", "disk", "ready", "stopping"
+    "apps",
+    "users",
+    "rules",
+    "tokens",
+    "logins",
+    "collections",
+    "disk",
+    "ready",
+    "stopping",
+    "password-cost",
 ]
 NAMES: tuple[Generation, ...] = get_args(Generation)
 
@@ -46,6 +56,14 @@ class Generations:
         with self._file.locked():
             self._counters[position] += 1
             return self._counters[position]
+
+    def raise_to(self, name: Generation, number: int) -> None:
+        """Make it at least this number for all processes."""
+        if self.read(name) >= number:
+            return
+        position = self._positions[name]
+        with self._file.locked():
+            self._counters[position] = max(self._counters[position], number)
 
     def close(self) -> None:
         """Give back the memory; the counters stay for the others."""

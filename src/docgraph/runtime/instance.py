@@ -25,12 +25,12 @@ from docgraph.runtime.counters import WindowCounters, create_counters
 from docgraph.runtime.generations import Generations, create_generations
 from docgraph.runtime.shared import explain_no_room
 
-__all__ = ["CALLS", "LOGINS", "Instance", "create_instance"]
+__all__ = ["CALLS", "LOGINS", "SLOW_LOGINS", "Instance", "create_instance"]
 
 PREFIX = "docgraph-instance-"
 PARENT = 0  # the number of the parent; workers count from 1
 _SECRET_BYTES = 32
-LOGINS, CALLS = _TABLES = ("counters", "calls")
+LOGINS, CALLS, SLOW_LOGINS = _TABLES = ("counters", "calls", "slow-logins")
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ from docgraph.auth.users.changes import (
     PasswordStripper,
     UserChangeNotifier,
 )
+from docgraph.auth.users.costs import PasswordCosts
 from docgraph.auth.users.first import FirstUser
 from docgraph.console.service import ConsoleService
 from docgraph.events.streams import EventStreamsProvider
@@ -98,6 +99,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     DatabaseRealm,
     FileRealm,
     FirstUser,
+    PasswordCosts,
     PasswordHasher,
     PasswordStripper,
     AffectedUsers,

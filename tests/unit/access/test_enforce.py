@@ -10,12 +10,12 @@ from docgraph.access.enforcing.enforce import (
     RequestMerger,
     ResponseProjector,
     WriteFilter,
-    project,
     restrict,
 )
 from docgraph.access.enforcing.merging import merge_into
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Exchange, Permission, Resource, ResourceType, Write, WriteKind
+from docgraph.store.guard.shown import project
 from tests.unit.access.harness import make_exchange
 
 pytestmark = pytest.mark.anyio
@@ -129,14 +129,14 @@ def test_merged_values_come_last_in_a_pipeline_and_stay_values() -> None:
         ({"b.c": 0}, {"a": 1, "b": {"d": 2}, "l": [{"c": 1}]}),
         ({"a": 1}, {"a": 1}),
         ({"b.c": 1}, {"b": {"c": 1}}),
-        ({"l.c": 1, "a.b": 1, "none": 1}, {}),
-        ({"l.c": 0, "none.x": 0}, {"a": 1, "b": {"c": 1, "d": 2}, "l": [{"c": 1}]}),
+        ({"l.c": 1, "a.b": 1, "none": 1}, {"l": [{"c": 1}]}),
+        ({"l.c": 0, "none.x": 0}, {"a": 1, "b": {"c": 1, "d": 2}, "l": [{}]}),
     ],
 )
-def test_projections_go_through_objects(shown: Any, expected: Any) -> None:
+def test_projections_go_through_objects_and_arrays(shown: Any, expected: Any) -> None:
     document = {"a": 1, "b": {"c": 1, "d": 2}, "l": [{"c": 1}]}
     before = {"a": 1, "b": {"c": 1, "d": 2}, "l": [{"c": 1}]}
-    assert project(document, shown) == expected
+    assert project([document], shown) == [expected]
     assert document == before
 
 

@@ -83,6 +83,16 @@ def test_what_has_no_meaning_for_rules_is_left_alone(extra: Any) -> None:
             {"mongo": {"mergeRequest": {"$set": {}}}},
             ["Wrong permission: mongo.mergeRequest.$set must be a property or a path of one"],
         ),
+        *(
+            (
+                {"mongo": {"projectResponse": {path: 0}}},
+                [
+                    f"Wrong permission: mongo.projectResponse.{path} must be a property "
+                    "or a path of one"
+                ],
+            )
+            for path in ("$x", "a..b", ".a", "")
+        ),
         (
             {"mongo": {"projectResponse": {"a": 2}}},
             ["Wrong permission: mongo.projectResponse.a must be 0 or 1"],

@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 import bcrypt
 import pytest
@@ -20,13 +21,15 @@ from docgraph.auth.passwords import (
 )
 from docgraph.auth.users.strength import Strength, rate
 from docgraph.exchange.errors import Overloaded, RequestError
-from docgraph.runtime import Blocking, count_cores
+from docgraph.runtime import Blocking, Generations, count_cores
+from docgraph.runtime.generations import create_generations
 
 pytestmark = pytest.mark.anyio
 
 COST = 4
 SECRET = b"s" * 32
 TTL = 60.0
+SHARED: list[Generations] = []
 
 
 @pytest.fixture
@@ -34,6 +37,15 @@ async def blocking() -> AsyncIterator[Blocking]:
     pool = Blocking(parallelism=2)
     yield pool
     await pool.close()
+
+
+@pytest.fixture(autouse=True)
+def generations(tmp_path: Path) -> Iterator[Generations]:
+    """What the workers of an instance share; each test is an instance."""
+    create_generations(tmp_path / "generations")
+    SHARED.append(Generations(tmp_path / "generations"))
+    yield SHARED[-1]
+    SHARED.pop().close()
 
 
 def make_passwords(
@@ -44,7 +56,7 @@ def make_passwords(
     clock: Callable[[], float] = lambda: 0.0,
 ) -> BcryptPasswords:
     lane = open_lane(blocking)
-    return BcryptPasswords(lane, SECRET, cost=cost, size=size, ttl=TTL, clock=clock)
+    return BcryptPasswords(lane, SECRET, SHARED[-1], cost=cost, size=size, ttl=TTL, clock=clock)
 
 
 @pytest.fixture
@@ -53,9 +65,9 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     original = module._matches
 
-    def count(given: bytes, expected: str, decoy: str) -> bool:
+    def count(given: bytes, expected: str, cost: int) -> bool:
         seen.append(expected)
-        return original(given, expected, decoy)
+        return original(given, expected, cost)
 
     monkeypatch.setattr(module, "_matches", count)
     return seen
@@ -65,9 +77,10 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def test_a_new_password_is_hashed_with_the_configured_cost_and_its_own_salt(blocking):
+    """Decision 47: with the prefix that every implementation of bcrypt reads."""
     keeper = make_passwords(blocking, cost=5)
     first, second = await keeper.prepare("correct horse"), await keeper.prepare("correct horse")
-    assert first.startswith("$2b$05$")
+    assert first.startswith("$2a$05$")
     assert first != second
     assert bcrypt.checkpw(b"correct horse", first.encode())
 
@@ -171,19 +184,113 @@ async def test_an_unknown_user_is_checked_against_a_hash_of_the_same_cost(blocki
 @pytest.mark.parametrize("stored", ["hash", None, "", "plain", "$2b$99$" + "x" * 53])
 async def test_nobody_takes_less_work_than_a_wrong_password(blocking, monkeypatch, stored):
     """Decision 34, drill A08: counted in bcrypt's own work, two to the power of the cost."""
-    costs = []
-    check = bcrypt.checkpw
-
-    def count(given: bytes, expected: bytes) -> bool:
-        costs.append(int(expected[4:6]))
-        return check(given, expected)
-
-    monkeypatch.setattr(bcrypt, "checkpw", count)
+    costs = count_costs(monkeypatch)
     keeper = make_passwords(blocking, cost=6)
     stored = hash_password("secret", 6) if stored == "hash" else stored
     for number in range(3):
         assert not await keeper.verify("ada", f"wrong{number}", stored)
     assert costs == [6, 6, 6]
+
+
+def count_costs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The cost of every check that bcrypt has done work for."""
+    costs: list[int] = []
+    check = bcrypt.checkpw
+
+    def count(given: bytes, expected: bytes) -> bool:
+        result = check(given, expected)  # a damaged hash raises, and costs nothing
+        costs.append(int(expected[4:6]))
+        return result
+
+    monkeypatch.setattr(bcrypt, "checkpw", count)
+    return costs
+
+
+DAMAGED = "$2b$05$" + "z" * 53
+ABOVE = "$2b$15$" + "." * 53
+
+
+@pytest.mark.parametrize("highest", [4, 5, 6, 8])
+@pytest.mark.parametrize("seen_by", ["read", "verified", "another worker"])
+@pytest.mark.parametrize("stored", [4, 5, 6, 8, None, "", "plain", DAMAGED, ABOVE], ids=str)
+async def test_every_failed_check_does_the_work_of_the_most_expensive_hash(
+    blocking, monkeypatch, tmp_path, stored, highest, seen_by
+):
+    """Decision 53: two to the power of the cost, to the round, whichever hash was checked."""
+    keeper = make_passwords(blocking, cost=4)
+    known = hash_password("other", highest)
+    if seen_by == "verified":
+        assert not await keeper.verify("bob", "wrong", known)
+    elif seen_by == "read":
+        keeper.record(known)
+    else:
+        theirs = Generations(tmp_path / "generations")
+        other = BcryptPasswords(open_lane(blocking), SECRET, theirs, cost=4, size=1, ttl=TTL)
+        other.record(known)
+        theirs.close()
+    costs = count_costs(monkeypatch)
+    hashed = hash_password("secret", stored) if isinstance(stored, int) else stored
+    assert not await keeper.verify("ada", "wrong", hashed)
+    own = 5 if stored == DAMAGED else stored if isinstance(stored, int) else 0
+    most = max(highest, own)
+    assert sum(2**cost for cost in costs) == 2**most
+
+
+async def test_a_cheaper_hash_is_topped_up_to_the_round(blocking, monkeypatch):
+    keeper = make_passwords(blocking, cost=9)
+    costs = count_costs(monkeypatch)
+    assert not await keeper.verify("ada", "wrong", hash_password("secret", 6))
+    assert costs == [6, 6, 7, 8]
+    costs.clear()
+    assert await keeper.verify("ada", "secret", hash_password("secret", 6))
+    assert costs == [6]
+
+
+async def test_a_hash_above_the_maximum_lets_nobody_in_and_slows_nobody_down(blocking, monkeypatch):
+    """Decision 53: a check of cost 15 would make every failed login take two seconds."""
+    monkeypatch.setattr(module, "MAX_COST", 6)
+    keeper, costs = make_passwords(blocking, cost=4), []
+    above, highest = hash_password("secret", 7), hash_password("secret", 6)
+    costs = count_costs(monkeypatch)
+    assert not await keeper.verify("ada", "secret", above)
+    assert costs == [4]
+    assert await keeper.verify("bob", "secret", highest)
+    assert not await keeper.verify("ada", "secret", above)
+    assert costs == [4, 6, 6]
+
+
+def test_the_maximum_is_that_of_the_specification():
+    assert module.MAX_COST == 14
+
+
+# --- hashes that are replaced ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stored", "is_outdated"),
+    [("$2a$05$", True), ("$2b$06$", False), ("$2y$06$", False), ("$2b$07$", False)],
+)
+async def test_only_a_cheaper_hash_is_outdated(blocking, stored, is_outdated):
+    """Decision 53: never a downgrade, and the prefix alone is no reason."""
+    keeper = make_passwords(blocking, cost=6)
+    assert keeper.is_outdated(stored + "." * 53) is is_outdated
+
+
+async def test_a_pair_is_remembered_with_its_new_hash(blocking, checks):
+    keeper = make_passwords(blocking, cost=5)
+    assert await keeper.verify("ada", "se\tcret", bcrypt_of("se\tcret"))
+    fresh = await keeper.rehash("ada", "se\tcret")
+    assert fresh.startswith("$2a$05$")
+    assert bcrypt.checkpw(b"se\tcret", fresh.encode())
+    assert await keeper.verify("ada", "se\tcret", fresh)
+    assert len(checks) == 1
+    assert not await keeper.verify("ada", "other", fresh)
+    assert not await keeper.verify("bob", "other", fresh)
+
+
+def bcrypt_of(password: str) -> str:
+    """As another program would hash it."""
+    return bcrypt.hashpw(password.encode(), bcrypt.gensalt(COST)).decode()
 
 
 # --- what is remembered ---------------------------------------------------------------------------

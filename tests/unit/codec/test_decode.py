@@ -285,8 +285,8 @@ def test_plain_json_leaves_type_objects_alone(text: str, expected: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{'a': 1}", "line 1, column 2: unexpected character, expected a string key"),
-        ("[NaN]", "line 1, column 2: unexpected character, expected a JSON value"),
+        ("{'a': 1}", 'line 1, column 2: this is not JSON: unexpected "\'"'),
+        ("[NaN]", "line 1, column 2: this is not JSON: unexpected 'N'"),
         (" ", "line 1, column 1: the text is empty"),
         (
             '{"query": 1, "query": 2}',

@@ -274,10 +274,14 @@ def test_directory_is_private_to_its_owner(tmp_path: Path) -> None:
     place = DataDirectory(tmp_path / "deep" / "data")
 
     place.claim()
+    (place.path / "mongod.new").write_text("of a start that was killed")
+    place.remember(Remembered(port=1, pid=2))
     place.lock.release()
 
-    assert place.path.stat().st_mode & 0o777 == 0o700
-    assert place.data.stat().st_mode & 0o777 == 0o700
+    assert place.recall() == Remembered(port=1, pid=2)
+    assert (place.path / "mongod.json").stat().st_mode & 0o777 == 0o600
+    for path in (place.path, *place.path.rglob("*")):
+        assert path.stat().st_mode & 0o077 == 0, path
 
 
 def test_second_claim_in_the_same_process_is_refused(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from docgraph.exchange.errors import DocgraphError, Forbidden, Unauthenticated
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import DataInterceptor
+from docgraph.store.guard.shown import project
 from docgraph.store.names import namespace_of
 
 __all__ = [
@@ -35,7 +36,6 @@ __all__ = [
     "RequestMerger",
     "ResponseProjector",
     "WriteFilter",
-    "project",
 ]
 
 _FIRST = -1000  # before others add conditions of their own to what the caller asks for
@@ -163,46 +163,8 @@ class ResponseProjector(_Enforcing):
         permission = self.find_permission(exchange, resource)
         if permission is None or not permission.project_response:
             return documents
-        return [project(document, permission.project_response) for document in documents]
-
-
-def project(document: Document, shown: Mapping[str, int]) -> Document:
-    """The document without what is 0, or with only what is 1; paths go through objects."""
-    keeps = any(shown.values())
-    result: Document = {} if keeps else _copy(document)
-    if keeps and SORT_KEY in document:  # of an order that uses nothing hidden (`HiddenReads`)
-        result[SORT_KEY] = document[SORT_KEY]
-    for path in shown:
-        if keeps:
-            _take(document, result, path.split("."))
-        else:
-            _drop(result, path.split("."))
-    return result
-
-
-def _copy(value: Any) -> Any:
-    return {key: _copy(item) for key, item in value.items()} if isinstance(value, dict) else value
-
-
-def _take(source: Any, target: Document, steps: list[str]) -> None:
-    *way, last = steps
-    holders = [source]
-    for step in way:
-        inner = holders[-1].get(step) if isinstance(holders[-1], dict) else None
-        if not isinstance(inner, dict):
-            return
-        holders.append(inner)
-    if not isinstance(holders[-1], dict) or last not in holders[-1]:
-        return
-    for step in way:
-        target = target.setdefault(step, {})
-    target[last] = holders[-1][last]
-
-
-def _drop(document: Any, steps: list[str]) -> None:
-    *way, last = steps
-    holder = document
-    for step in way:
-        holder = holder.get(step) if isinstance(holder, dict) else None
-    if isinstance(holder, dict):
-        holder.pop(last, None)
+        shown = project(documents, permission.project_response)
+        for before, after in zip(documents, shown, strict=True):
+            if SORT_KEY in before:  # of an order that uses nothing hidden (`HiddenReads`)
+                after[SORT_KEY] = before[SORT_KEY]
+        return shown

@@ -19,6 +19,7 @@ from docgraph.auth.passwords import (
     encode_text,
     open_lane,
 )
+from docgraph.auth.users.rehash import Announcer, Rehashing
 from docgraph.auth.users.strength import Strength
 from docgraph.config.locate import CONFIGURATION
 from docgraph.exchange import (
@@ -65,9 +66,11 @@ class DatabaseRealm(Authenticator):
         generations: Generations,
         tasks: Tasks,
         registry: PluginRegistry,
+        token_revocations: Announcer | None = None,
     ) -> None:
         self.config: DbRealmAuthenticator = config
-        self.passwords = _build_passwords(config, blocking, instance)
+        self.passwords = _build_passwords(config, blocking, instance, generations)
+        self._rehashing = Rehashing(config, store, self.passwords, token_revocations)
         self.strength = (
             Strength(blocking, config.minimum_password_strength)
             if config.enforce_minimum_password_strength
@@ -93,6 +96,7 @@ class DatabaseRealm(Authenticator):
     async def provision(self) -> None:
         """Hide the secrets from everybody else; follow the changes that others make."""
         self.keys = tuple(self._hide(name) for name in self.secret_properties)
+        self._rehashing.start(self._tasks)
         if self.config.cache_enabled:
             self._generation = self._generations.read("users")
             self._tasks.start(_WATCH, self._watch)
@@ -124,7 +128,10 @@ class DatabaseRealm(Authenticator):
         found = await self._find(user)
         stored = found.password if found is not None else None
         is_right = await self.passwords.verify(user, password, stored)
-        return found.account if is_right and found is not None else None
+        if not is_right or found is None:
+            return None
+        self._rehashing.offer(found, password)
+        return found.account
 
     async def find(self, user: str) -> Account | None:
         """The account as it is now, without asking for a password: to renew a token."""
@@ -177,7 +184,9 @@ class DatabaseRealm(Authenticator):
         except TimeLimitExceeded as error:
             # It is not the caller's query that took too long.
             raise StoreUnavailable("the users could not be read in time") from error
-        return self.reader.read(name, documents[0]) if len(documents) == 1 else None
+        found = self.reader.read(name, documents[0]) if len(documents) == 1 else None
+        self.passwords.record(found.password if found is not None else None)
+        return found
 
     async def _watch(self) -> None:
         """Forget users when other instances, or other programs, write to the collection."""
@@ -215,13 +224,17 @@ class _UnknownUserError(Exception):
 
 
 def _build_passwords(
-    config: DbRealmAuthenticator, blocking: Blocking, instance: Instance
+    config: DbRealmAuthenticator,
+    blocking: Blocking,
+    instance: Instance,
+    generations: Generations,
 ) -> Passwords:
     if not config.bcrypt_hashed_password:
         return PlainPasswords()
     return BcryptPasswords(
         open_lane(blocking),
         instance.secret("passwords"),
+        generations,
         cost=config.bcrypt_complexity,
         size=config.cache_size,
         ttl=config.cache_ttl / 1000,

@@ -12,9 +12,10 @@ from msgspec import Meta
 from docgraph.config.section import ConfigurationPath, Name, PluginConfig, View
 from docgraph.exchange.errors import Problem
 
-__all__ = ["BCRYPT_HASH", "DbRealmAuthenticator", "FileRealmAuthenticator"]
+__all__ = ["BCRYPT_HASH", "MAX_COST", "DbRealmAuthenticator", "FileRealmAuthenticator"]
 
 BCRYPT_HASH: Final = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
+MAX_COST: Final = 14  # every failed login takes as long as the most expensive hash: one second here
 
 
 class DbRealmAuthenticator(PluginConfig, frozen=True):
@@ -58,7 +59,7 @@ class DbRealmAuthenticator(PluginConfig, frozen=True):
     bcrypt_hashed_password: Annotated[
         bool, Meta(description="whether passwords are hashed", extra={"secret": False})
     ] = True
-    bcrypt_complexity: Annotated[int, Meta(description="cost of the hash", ge=4, le=20)] = 12
+    bcrypt_complexity: Annotated[int, Meta(description="cost of the hash", ge=4, le=MAX_COST)] = 12
     create_user: Annotated[
         bool, Meta(description="create the collection and a first user when there is none")
     ] = True

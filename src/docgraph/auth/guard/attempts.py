@@ -1,5 +1,7 @@
 """What the brute force guard counts: guesses by address and user, failures by address.
 
+Guesses are counted in two windows: a short one stops a flood, a long one those who try slowly.
+
 A guess is counted before the password is checked, so that many at once do not slip through while
 the first ones are still being checked, and is taken back if it turns out to have been none: the
 password was right, or nobody could check it (the database is away, the client left).
@@ -8,40 +10,52 @@ password was right, or nobody could check it (the database is away, the client l
 from __future__ import annotations
 
 import ipaddress
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import finalize
 
 from docgraph.runtime import WindowCounters
 
-__all__ = ["Attempt", "Attempts", "group_address"]
+__all__ = ["Attempt", "Attempts", "Guesses", "group_address"]
 
 _IPV6_CUSTOMER: Final = 64  # the bits of an address that one customer cannot choose
+
+
+class Guesses(NamedTuple):
+    """How many there are in each window."""
+
+    short: int
+    long: int
 
 
 class Attempts:
     """Counts over all workers of the instance."""
 
-    def __init__(self, counters: WindowCounters) -> None:
-        self._counters = counters
+    def __init__(self, short: WindowCounters, long: WindowCounters) -> None:
+        self._counters = short
+        self._windows = (short, long)
         self._is_open = True
 
-    def count_guesses(self, pair: str) -> int:
+    def count_guesses(self, pair: str) -> Guesses:
         """Guesses of one address at one user."""
-        return self._counters.read(f"guess {pair}") - self._counters.read(f"no guess {pair}")
+        return Guesses(
+            *(one.read(f"guess {pair}") - one.read(f"no guess {pair}") for one in self._windows)
+        )
 
     def count_failures(self, address: str) -> int:
         """Failures of one address, whoever they were about."""
         return self._counters.read(f"address {address}")
 
-    def add_guess(self, pair: str) -> int:
+    def add_guess(self, pair: str) -> Guesses:
         """Count a guess; the result is how many there are now."""
-        return self._counters.hit(f"guess {pair}") - self._counters.read(f"no guess {pair}")
+        return Guesses(
+            *(one.hit(f"guess {pair}") - one.read(f"no guess {pair}") for one in self._windows)
+        )
 
     def take_back(self, pair: str) -> None:
         """What was counted was no guess."""
         # Counted apart: the table knows no less, and two counts slide out of the window alike.
-        if self._is_open:
-            self._counters.hit(f"no guess {pair}")
+        for one in self._windows if self._is_open else ():
+            one.hit(f"no guess {pair}")
 
     def add_failure(self, address: str) -> None:
         """Count a failure of an address."""
@@ -49,14 +63,16 @@ class Attempts:
 
     def forget(self, pair: str) -> None:
         """Forget the guesses: the user has come."""
-        self._counters.reset(f"guess {pair}")
-        self._counters.reset(f"no guess {pair}")
+        for one in self._windows:
+            one.reset(f"guess {pair}")
+            one.reset(f"no guess {pair}")
 
     def close(self) -> None:
         """Give back the memory."""
         if self._is_open:
             self._is_open = False
-            self._counters.close()
+            for one in self._windows:
+                one.close()
 
 
 class Attempt:
@@ -75,7 +91,7 @@ class Attempt:
         self.is_counted = False
         self._release: finalize[..., Attempt] | None = None
 
-    def count(self, attempts: Attempts) -> int:
+    def count(self, attempts: Attempts) -> Guesses:
         """Count it as a guess; the result is how many there are now."""
         guesses = attempts.add_guess(self.pair)
         self.is_counted = True

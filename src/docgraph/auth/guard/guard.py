@@ -1,6 +1,7 @@
 """`bruteForceAttackGuard`: 429 to those who try passwords, before a password is checked.
 
-Counted are guesses by address and user together, and failures by address alone, over all workers.
+Counted are guesses by address and user together, in a short window and in a long one, and failures
+by address alone, over all workers.
 There is no count by user alone: whoever guesses somebody's password from elsewhere cannot keep the
 user out. Credentials that were right before from this address are no guesses and pass, even where a
 neighbour behind it has used up all attempts; from elsewhere they count, or the 429 of wrong ones
@@ -17,7 +18,7 @@ from typing import ClassVar, Final, cast
 from weakref import WeakValueDictionary
 
 from docgraph.auth.cookies.remove import REMOVER
-from docgraph.auth.guard.attempts import Attempt, Attempts, group_address
+from docgraph.auth.guard.attempts import Attempt, Attempts, Guesses, group_address
 from docgraph.auth.guard.sections import BruteForceAttackGuard
 from docgraph.auth.headers import (
     BasicCredentials,
@@ -35,6 +36,7 @@ from docgraph.observe.events import LoginsBlocked
 from docgraph.plugins.kinds import Interceptor, Point
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Instance, LoadingCache
+from docgraph.runtime.instance import SLOW_LOGINS
 
 __all__ = ["FailedLogins", "LoginGuard", "SuccessfulLogins"]
 
@@ -63,6 +65,7 @@ class LoginGuard(Interceptor):
         self._registry = registry
         self._secret = instance.secret("logins")
         self._seconds = config.window_ms / 1000
+        self._long_seconds = config.long_window_ms / 1000
         self._attempts: Attempts
         self._pending: WeakValueDictionary[bytes, Attempt] = WeakValueDictionary()
         self._known: LoadingCache[bytes, bool] = LoadingCache(_KNOWN, _KNOWN_SECONDS)
@@ -71,7 +74,10 @@ class LoginGuard(Interceptor):
 
     async def provision(self) -> None:
         """Open the counters of the instance."""
-        self._attempts = Attempts(self._instance.open_counters(self._seconds))
+        self._attempts = Attempts(
+            self._instance.open_counters(self._seconds),
+            self._instance.open_counters(self._long_seconds, SLOW_LOGINS),
+        )
         self._is_open = True
 
     def validate(self) -> None:
@@ -161,31 +167,41 @@ class LoginGuard(Interceptor):
         """The attempt that counts: the same credentials at the same time are one."""
         failures = self._attempts.count_failures(attempt.address)
         if failures >= self.config.max_failed_attempts_per_address:
-            raise self._refuse(attempt, "address")
+            raise self._refuse(attempt, "address", self._seconds)
         if not attempt.digest:  # counted when it fails; checking it costs next to nothing
-            if self._attempts.count_guesses(attempt.pair) >= self.config.max_failed_attempts:
-                raise self._refuse(attempt, "address-and-user")
+            self._check_guesses(attempt, self._attempts.count_guesses(attempt.pair), following=1)
             return attempt
         pending = self._pending.get(attempt.digest)
         if pending is not None and pending.pair == attempt.pair:
             return pending
-        if attempt.count(self._attempts) > self.config.max_failed_attempts:
+        guesses = attempt.count(self._attempts)
+        try:
+            self._check_guesses(attempt, guesses)
+        except TooManyRequests:
             attempt.cancel()  # else whoever goes on trying would never be let in again
-            raise self._refuse(attempt, "address-and-user")
+            raise
         self._pending[attempt.digest] = attempt
         return attempt
+
+    def _check_guesses(self, attempt: Attempt, guesses: Guesses, following: int = 0) -> None:
+        """Raise `TooManyRequests` where there are too many, with those that are still to follow."""
+        scope = "address-and-user"
+        if guesses.long + following > self.config.max_failed_attempts_long_window:
+            raise self._refuse(attempt, scope, self._long_seconds)
+        if guesses.short + following > self.config.max_failed_attempts:
+            raise self._refuse(attempt, scope, self._seconds)
 
     def _digest(self, credentials: Credentials, address: str) -> bytes:
         """Stands for the credentials from this address; they are not kept."""
         return hmac.digest(self._secret, f"{address} {credentials.text}".encode(), "sha256")
 
-    def _refuse(self, attempt: Attempt, scope: str) -> TooManyRequests:
+    def _refuse(self, attempt: Attempt, scope: str, window: float) -> TooManyRequests:
         user = attempt.user if scope == "address-and-user" else ""
-        subject = f"{attempt.address} {user}"
+        subject = f"{window} {attempt.address} {user}"
         if self._told.peek(subject) is None:  # once per window, not once per attempt
             self._told.put(subject, True)
-            emit(LoginsBlocked(scope, attempt.address, user, self._seconds))
-        seconds = math.ceil(self._seconds)
+            emit(LoginsBlocked(scope, attempt.address, user, window))
+        seconds = math.ceil(window)
         return TooManyRequests(
             "too many failed logins",
             hint=f"try again in {seconds} s",

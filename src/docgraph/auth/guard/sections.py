@@ -23,6 +23,17 @@ class BruteForceAttackGuard(PluginConfig, frozen=True):
     max_failed_attempts_per_address: Annotated[
         int, Meta(description="failures of one address in the window", ge=1, le=1_000_000)
     ] = 100
+    max_failed_attempts_long_window: Annotated[
+        int,
+        Meta(
+            description="failures of one address with one user in the long window",
+            ge=1,
+            le=1_000_000,
+        ),
+    ] = 100
     window_ms: Annotated[int, Meta(description="length of the window", ge=1000, le=86_400_000)] = (
         10_000
     )
+    long_window_ms: Annotated[
+        int, Meta(description="length of the long window", ge=1000, le=86_400_000)
+    ] = 3_600_000

@@ -20,6 +20,7 @@ from docgraph.auth.tokens.stamps import (
     EPOCH,
     EVERYONE,
     Stamps,
+    name_rehash,
     name_token,
     name_user,
     name_users,
@@ -48,6 +49,7 @@ _READ_MS: Final = 2_000
 _WRITE_MS: Final = 10_000
 _INDEX_MS: Final = 60_000
 _SWEEP_EVERY: Final = 60.0
+_REHASH_SECONDS: Final = 3600.0  # in which every instance hears of a hash that was replaced
 _REST: Final = 5.0  # seconds for which a database that did not answer is not asked again
 
 
@@ -92,6 +94,10 @@ class Revocations:
         """Whether a stamp of the user as young as that is known already."""
         return self._stamps.find(user) >= at
 
+    def is_rehash(self, hash: Any) -> bool:
+        """Whether a stored hash is only another one of the same password."""
+        return isinstance(hash, str) and self._stamps.is_rehash(hash)
+
     def date(self, user: str) -> float:
         """When a token of the user that is made now counts as made: after every known stamp."""
         return max(self._clock.earliest(), self._stamps.find(user) + _JUST_AFTER)
@@ -129,6 +135,11 @@ class Revocations:
     async def stamp_everyone(self, at: float | None = None) -> None:
         """End every token that was made until now, or until `at`."""
         await self._stamp(EVERYONE, await self._find_moment(at))
+
+    async def announce_rehash(self, hash: str) -> None:
+        """Before this hash is stored: it is no change of the password, on no instance."""
+        now: float = (await self._find_moment(None))["at"]
+        await self._stamp(name_rehash(hash), {"until": _date(now + _REHASH_SECONDS)})
 
     async def _find_moment(self, at: float | None) -> Document:
         if not self._clock.is_set:  # a command that has just begun

@@ -1,7 +1,8 @@
 """How a process learns of revocations: at its start, by a change stream, by asking now and then.
 
 The stream also tells of users that somebody changes in the database itself: who is deleted, or gets
-another password, loses the tokens just as if it had been done through docgraph. What is learned so
+another password, loses the tokens just as if it had been done through docgraph. A hash that was
+announced as another one of the same password ends none (decision 53). What is learned so
 counts here at once; the stamps that make it lasting are written together, however many there are.
 """
 
@@ -146,6 +147,8 @@ class RevocationsWatcher(Initializer):
             if isinstance(event.get("stamp"), dict):
                 self._revocations.learn(event["stamp"])
             return
+        if self._revocations.is_rehash(event.get("hash")):
+            return
         earliest, at = _read_time(event)
         user = event.get("user")
         if event["operationType"] in _GONE:
@@ -175,7 +178,7 @@ class RevocationsWatcher(Initializer):
 
 
 def _stages(users: DbRealmAuthenticator) -> list[Document]:
-    """Stamps, deleted users and written passwords; of a password not more than that it was."""
+    """Stamps, deleted users and written passwords."""
     written = f"updateDescription.updatedFields.{users.prop_password}"
     removed = {"updateDescription.removedFields": users.prop_password}
     ends_tokens = {
@@ -197,6 +200,7 @@ def _stages(users: DbRealmAuthenticator) -> list[Document]:
                 "clusterTime": 1,
                 "wallTime": 1,
                 "user": user,
+                "hash": f"${written}",
                 "stamp": stamp,
             }
         },

@@ -2,9 +2,11 @@
 
     {_id: "token:<jti>", until}    {_id: "user:<name>", at, until}    {_id: "everyone", at, until}
     {_id: "users:<random>", users: [<name>, …], times: [<at>, …], at, until}
+    {_id: "rehash:<digest>", until}
 
 A stamp of a token ends that one, a stamp of a user, of many or of everyone ends what was made until
 `at`. `until` is when no such token can be alive any more. Times are those of the database.
+A stamp of a rehash ends nothing: that hash is not a new password (decision 53).
 """
 
 from __future__ import annotations
@@ -15,7 +17,15 @@ from hashlib import sha256
 from secrets import token_hex
 from typing import Any, Final
 
-__all__ = ["EPOCH", "EVERYONE", "Stamps", "name_token", "name_user", "name_users"]
+__all__ = [
+    "EPOCH",
+    "EVERYONE",
+    "Stamps",
+    "name_rehash",
+    "name_token",
+    "name_user",
+    "name_users",
+]
 
 EPOCH: Final = datetime(1970, 1, 1)
 EVERYONE: Final = "everyone"
@@ -37,12 +47,18 @@ def name_users() -> str:
     return f"users:{token_hex(12)}"
 
 
+def name_rehash(hash: str) -> str:
+    """The `_id` of the stamp of a hash that took the place of a cheaper one."""
+    return f"rehash:{sha256(hash.encode()).hexdigest()}"
+
+
 class Stamps:
     """All that are known."""
 
     def __init__(self) -> None:
         self._tokens: dict[str, float] = {}  # to the time until which the stamp is needed
         self._users: dict[str, float] = {}  # to the time of the stamp
+        self._rehashes: dict[str, float] = {}  # to the time until which the stamp is needed
         self._everyone = 0.0
 
     def __len__(self) -> int:
@@ -63,9 +79,10 @@ class Stamps:
         """Take a stamp into account; one that is known, or has another shape, changes nothing."""
         kind, _, name = str(document.get("_id")).partition(":")
         at, until = document.get("at"), document.get("until")
-        if kind == "token" and isinstance(until, datetime):
+        if kind in ("token", "rehash") and isinstance(until, datetime):
             needed = (until - EPOCH).total_seconds()
-            self._tokens[name] = max(needed, self._tokens.get(name, 0.0))
+            known = self._tokens if kind == "token" else self._rehashes
+            known[name] = max(needed, known.get(name, 0.0))
         elif kind == "user" and isinstance(at, int | float):
             self._add_user(name, at)
         elif kind == "users":
@@ -77,9 +94,14 @@ class Stamps:
     def _add_user(self, user: str, at: float) -> None:
         self._users[user] = max(float(at), self._users.get(user, 0.0))
 
+    def is_rehash(self, hash: str) -> bool:
+        """Whether that hash took the place of a cheaper one of the same password."""
+        return name_rehash(hash).partition(":")[2] in self._rehashes
+
     def forget(self, now: float) -> None:
-        """Drop the stamps of tokens that are over by themselves."""
+        """Drop the stamps of tokens that are over by themselves, and of rehashes."""
         self._tokens = {name: until for name, until in self._tokens.items() if until > now}
+        self._rehashes = {name: until for name, until in self._rehashes.items() if until > now}
 
 
 def _read_many(document: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Protocol, cast
 from docgraph.auth.authenticators.database import REALM, DatabaseRealm
 from docgraph.auth.authenticators.record import find_value
 from docgraph.auth.mechanisms.sections import DigestAuthMechanism
-from docgraph.auth.passwords import build_ha1
+from docgraph.auth.passwords import Hashed, build_ha1
 from docgraph.auth.users.writes import (
     NewPassword,
     Properties,
@@ -131,6 +131,9 @@ class PasswordHasher(_OnUsers):
         kept = _kept_of(exchange)
         # Each write has salts of its own, and the same ones when it is tried again.
         stored = [await self._prepare(one, kept, id(exchange)) for one in found]
+        for document in write.documents:
+            given = document.get(names.password)
+            self.realm.passwords.record(given if isinstance(given, Hashed) else None)
         return put_passwords(write, found, stored, names)
 
     async def _check_strength(self, one: NewPassword, several: bool) -> None:

@@ -25,8 +25,8 @@ __all__ = ["doctor"]
 def doctor(sources: Sources, as_json: bool) -> None:
     """Check the configuration and the database, and say what to do.
 
-    Looks at address, login, rights, version, members, clock and indexes, and changes nothing. The
-    exit code is 1 if something is wrong, and 0 if there is only advice.
+    Looks at address, login, rights, version, members, clock, indexes and passwords, and changes
+    nothing. The exit code is 1 if something is wrong, and 0 if there is only advice.
     """
     from docgraph.cli.doctor.examine import examine
     from docgraph.store.checkup import State

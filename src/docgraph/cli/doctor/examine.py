@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from docgraph.auth.authenticators.sections import DbRealmAuthenticator
+from docgraph.auth.authenticators.database import REALM
+from docgraph.auth.authenticators.sections import MAX_COST, DbRealmAuthenticator
+from docgraph.auth.users.costs import find_too_expensive
 from docgraph.cli.apps.rights import list_rights
 from docgraph.cli.parts import check_parts
 from docgraph.cli.workbench import open_workbench
@@ -31,9 +33,10 @@ from docgraph.store.sections import MClient
 
 __all__ = ["examine"]
 
-_CHECKS = ("address", "login", "version", "members", "clock", "rights", "indexes")
+_CHECKS = ("address", "login", "version", "members", "clock", "rights", "indexes", "passwords")
 _MOST_APPS = 10_000
 _LIMIT_MS = 10_000
+_MAX_USERS = 20
 
 
 def examine(sources: Sources) -> list[Finding]:
@@ -92,6 +95,7 @@ async def _look(prepared: Prepared, address: str, findings: list[Finding]) -> No
         findings.append(await look_at_rights(store, await _find_rights_for_apps(app)))
         if findings[-1].state is not State.WRONG:
             findings.append(await _look_at_indexes(app))
+            findings.append(await _check_passwords(app))
 
 
 async def _find_rights_for_apps(app: Docgraph) -> list[Right]:
@@ -132,3 +136,21 @@ async def _look_at_indexes(app: Docgraph) -> Finding:
         advice = "grant listIndexes to have them looked at"
         return Finding("indexes", State.ADVICE, "the database does not tell them", advice)
     return Finding("indexes", State.OK, "those of docgraph are there, or not needed yet")
+
+
+async def _check_passwords(app: Docgraph) -> Finding:
+    """Users who cannot log in because their hash is too expensive; they stay unknown to callers."""
+    realm = app.plugins.find(REALM)
+    if realm is None:
+        return Finding("passwords", State.OK, f"{REALM} is off")
+    users = await find_too_expensive(app.store, realm, _MAX_USERS + 1)
+    if not users:
+        return Finding("passwords", State.OK, f"no hash has a cost above {MAX_COST}")
+    more = ("and others",) if len(users) > _MAX_USERS else ()
+    return Finding(
+        "passwords",
+        State.WRONG,
+        f"users cannot log in with a password: the cost of their bcrypt hash is above {MAX_COST}",
+        "set a new password: `docgraph users passwd`",
+        (*users[:_MAX_USERS], *more),
+    )

@@ -47,7 +47,9 @@ class Writer:
         directory = self.path / APPS / self._name_app(str(document["_id"]))
         if is_holdable(document):
             self._make_part(APPS)
-            write_definition(document, directory)
+            directory.mkdir(mode=0o700)
+            for file in write_definition(document, directory):
+                file.chmod(0o600)
             found = read_directory(directory)
             if found.flaw is None and is_same(found.document, document):
                 return True

@@ -25,6 +25,7 @@ __all__ = [
     "check_variables",
     "parse_body",
     "parse_exactly",
+    "parse_json",
     "read_request",
     "render_body",
 ]
@@ -80,7 +81,7 @@ def parse_body(body: bytes, content_type: str) -> GraphqlRequest | Reference:
     kept = _kept.get(body)
     if kept is not None:
         return kept
-    content = _parse_json(body)
+    content = parse_json(body)
     if not isinstance(content, dict):
         raise BodyError(
             "the body must be a JSON object",
@@ -182,7 +183,7 @@ def _decode_text(body: bytes) -> str:
         raise BodyError("the body is not valid UTF-8") from None
 
 
-def _parse_json(body: bytes) -> Any:
+def parse_json(body: bytes) -> Any:
     """The fast parser where nothing can be lost or hidden by it, else the exact one."""
     try:
         content = orjson.loads(body)

@@ -26,7 +26,7 @@ from docgraph.rest.handlers.searches import check_text_search, searches_hidden
 from docgraph.rest.lists import JsonList
 from docgraph.rest.parameters.aggregation_variables import build_scope, parse_avars
 from docgraph.store.guard.references import READING_MORE, nested_pipelines, read_reference
-from docgraph.store.guard.shown import Shown, asks_for_hidden, is_shown
+from docgraph.store.guard.shown import Shown, asks_for_hidden, build_projection, is_shown
 from docgraph.store.guard.stages import has_key
 from docgraph.store.names import namespace_of
 from docgraph.variables import NotBound
@@ -189,11 +189,8 @@ def _find_callers(value: Any) -> Iterator[CallerDocument]:
 
 def _put_in_front(stages: Stages, shown: Shown) -> Stages:
     _check_first(stages, shown)
-    projection: Document = dict(shown)
-    if any(projection.values()):
-        projection.setdefault("_id", 0)
     front = 1 if stages and _must_be_first(stages[0]) else 0
-    return [*stages[:front], {"$project": projection}, *stages[front:]]
+    return [*stages[:front], {"$project": build_projection(shown)}, *stages[front:]]
 
 
 def _hide_inside(stages: Stages, shown: Shown, namespace: str) -> Stages:

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from docgraph.codec import decode, escape_keys
+from docgraph.codec import decode, decode_json, escape_keys
 from docgraph.codec.documents import read_documents
 from docgraph.exchange import Answer, Document, Resource, ResourceType
 from docgraph.exchange.errors import BodyError, RequestError
@@ -78,8 +78,8 @@ async def _read(request: Request) -> Any:
 def _parse_plain(body: bytes) -> Document | list[Document] | None:
     """The schema or schemas in a body of JSON in which no name has a meaning of its own."""
     try:
-        content = orjson.loads(body)
-    except orjson.JSONDecodeError:
+        content: Any = decode_json(body)
+    except BodyError:
         return None
     several = content if isinstance(content, list) else [content]
     return content if all(isinstance(one, dict) for one in several) else None

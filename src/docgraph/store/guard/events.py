@@ -9,13 +9,13 @@ told for certain to be shown is dropped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from docgraph.exchange.data import Document
 from docgraph.store.guard.below import match_below
-from docgraph.store.guard.rows import Paths, Shield
-from docgraph.store.guard.shown import Shown
+from docgraph.store.guard.rows import Shield
+from docgraph.store.guard.shown import Paths, Shown, build_projection, shorten_paths
 
 __all__ = [
     "AFTER",
@@ -109,10 +109,10 @@ def hide_in_events(hidden: Paths, shown: Shown | None = None) -> list[Document]:
     """
     stages: list[Document] = [{"$unset": ["to", BEFORE]}]
     keys = [tuple(key.split(".")) for key in shown or ()]
-    listed = _shortest(keys) if shown and any(shown.values()) else None
-    hidden = _shortest(hidden if listed else (*hidden, *keys))
-    if listed:
-        inside = {f"{AFTER}.{'.'.join(path)}": 1 for path in listed}
+    listed = shorten_paths(keys) if shown and any(shown.values()) else None
+    hidden = shorten_paths(hidden if listed else (*hidden, *keys))
+    if shown and listed:
+        inside = build_projection(shown, AFTER)
         stages.append({"$project": {**dict.fromkeys(_PLAIN, 1), **inside}})
     if hidden:
         stages.append(
@@ -122,16 +122,6 @@ def hide_in_events(hidden: Paths, shown: Shown | None = None) -> list[Document]:
         names = _Names(hidden, listed)
         stages.append({"$set": {_UPDATE: names.filter_update(), "documentKey": names.filter_key()}})
     return stages
-
-
-def _shortest(paths: Iterable[tuple[str, ...]]) -> Paths:
-    """Each path once, and none below another: the database takes neither."""
-    unique = dict.fromkeys(paths)
-    return tuple(
-        path
-        for path in unique
-        if not any(path[:length] in unique for length in range(1, len(path)))
-    )
 
 
 class _Names:

@@ -11,13 +11,14 @@ the number of matches, or their order, answers a question just as well.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from docgraph.exchange.account import Account
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import SecurityViolation
+from docgraph.store.guard.shown import Paths, hide
 from docgraph.store.guard.stages import has_key
 from docgraph.store.names import check_namespace, namespace_of
 
@@ -38,7 +39,6 @@ __all__ = [
 ]
 
 Rows = Mapping[str, Mapping[str, Any]]
-Paths = tuple[tuple[str, ...], ...]
 
 _LOGICAL = frozenset({"$and", "$or", "$nor"})
 _HARMLESS = frozenset({"$comment"})
@@ -230,11 +230,9 @@ def check_order(sort: Mapping[str, Any], hint: Any, hidden: Paths) -> None:
         raise refuse("the hint")
 
 
-def strip(documents: Sequence[Document], hidden: Paths) -> None:
+def strip(documents: list[Document], hidden: Paths) -> None:
     """Take the hidden properties out of the documents, in place."""
-    for path in hidden:
-        for document in documents:
-            _remove(document, path)
+    documents[:] = hide(documents, hidden)
 
 
 def strip_before(
@@ -247,14 +245,3 @@ def strip_before(
         await take(documents)
 
     return take_rest
-
-
-def _remove(value: Any, path: tuple[str, ...]) -> None:
-    if isinstance(value, list):
-        for element in value:
-            _remove(element, path)
-    elif isinstance(value, dict):
-        if len(path) == 1:
-            value.pop(path[0], None)
-        elif path[0] in value:
-            _remove(value[path[0]], path[1:])

@@ -8,16 +8,30 @@ read would. What cannot be told for certain counts as asking.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from bson import Regex
+from bson import DBRef, Regex
 
+from docgraph.exchange.data import Document
 from docgraph.store.guard.stages import has_key
 
-__all__ = ["Shown", "asks_for_hidden", "is_hidden_whole", "is_partly_shown", "is_shown"]
+__all__ = [
+    "Paths",
+    "Shown",
+    "asks_for_hidden",
+    "build_projection",
+    "hide",
+    "is_hidden_whole",
+    "is_partly_shown",
+    "is_shown",
+    "project",
+    "shorten_paths",
+]
 
 Shown = Mapping[str, int]
+Paths = tuple[tuple[str, ...], ...]
+_Tree = dict[str, "_Tree"]  # the steps of paths; an empty one ends a path
 
 _LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
 _HARMLESS: Final = frozenset({"$comment"})
@@ -27,6 +41,102 @@ _OPAQUE: Final = frozenset({"$expr", "$where", "$jsonschema", "$text"})
 _ASKED_ANYWAY: Final = frozenset({"_id", "_etag"})
 _EQUALITIES: Final = frozenset({"$eq", "$in"})
 _COMPARISONS: Final = frozenset({"$gt", "$lt"})
+_NOTHING: Final = object()
+
+
+# --- taking out what is not shown -----------------------------------------------------------------
+
+
+def project(documents: Iterable[Document], shown: Shown) -> list[Document]:
+    """The documents without what is 0, or with only what is 1, as `$project` of MongoDB would.
+
+    Paths go through objects, arrays, and arrays of arrays. `build_projection` is the same for a
+    pipeline: both must show the same, or one door tells what another one hides.
+    """
+    if not any(shown.values()):
+        return hide(documents, map(_listed_path, shown))
+    tree = _build_tree(map(_listed_path, shown))
+    return [_keep(document, tree) for document in documents]
+
+
+def hide(documents: Iterable[Document], paths: Iterable[tuple[str, ...]]) -> list[Document]:
+    """The documents without the properties at these paths."""
+    tree = _build_tree(paths)
+    return [_drop(document, tree) for document in documents]
+
+
+def build_projection(shown: Shown, below: str = "") -> Document:
+    """The operand of a `$project` that shows the same, of documents or of what is `below`."""
+    prefix = f"{below}." if below else ""
+    paths = shorten_paths(map(_listed_path, shown))
+    keeps = any(shown.values())
+    projection: Document = {f"{prefix}{'.'.join(path)}": int(keeps) for path in paths}
+    if keeps and not below and not any(path[0] == "_id" for path in paths):
+        projection["_id"] = 0  # which MongoDB would show without being asked
+    return projection
+
+
+def shorten_paths(paths: Iterable[tuple[str, ...]]) -> Paths:
+    """Each path once, and none below another: MongoDB accepts neither."""
+    unique = dict.fromkeys(paths)
+    return tuple(
+        path
+        for path in unique
+        if not any(path[:length] in unique for length in range(1, len(path)))
+    )
+
+
+def _listed_path(key: str) -> tuple[str, ...]:
+    return tuple(key.split("."))
+
+
+def _build_tree(paths: Iterable[tuple[str, ...]]) -> _Tree:
+    tree: _Tree = {}
+    for path in shorten_paths(paths):
+        node = tree
+        for step in path:
+            node = node.setdefault(step, {})
+    return tree
+
+
+def _keep(value: Any, tree: _Tree) -> Any:
+    """What of the value is at the paths; `_NOTHING` where none of them can lead into it."""
+    if isinstance(value, list):
+        elements = (_keep(element, tree) for element in value)
+        return [element for element in elements if element is not _NOTHING]
+    fields = _fields_of(value)
+    if fields is None:
+        return _NOTHING
+    result = {}
+    for key, inner in fields.items():
+        if key in tree:
+            kept = _keep(inner, tree[key]) if tree[key] else inner
+            if kept is not _NOTHING:
+                result[key] = kept
+    return result
+
+
+def _drop(value: Any, tree: _Tree) -> Any:
+    if isinstance(value, list):
+        return [_drop(element, tree) for element in value]
+    fields = _fields_of(value)
+    if fields is None or tree.keys().isdisjoint(fields):
+        return value
+    return {
+        key: _drop(inner, tree[key]) if key in tree else inner
+        for key, inner in fields.items()
+        if tree.get(key) != {}
+    }
+
+
+def _fields_of(value: Any) -> Mapping[str, Any] | None:
+    """The fields of an object; the driver makes a value of its own of one that has `$ref`."""
+    if isinstance(value, DBRef):
+        return value.as_doc()
+    return value if isinstance(value, dict) else None
+
+
+# --- questions about it ---------------------------------------------------------------------------
 
 
 def is_shown(path: str, shown: Shown) -> bool:

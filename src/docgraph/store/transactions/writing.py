@@ -82,6 +82,20 @@ class Writing:
             name, lambda: self._commit(resource, write, deadline, exchange, majority)
         )
 
+    async def write_unnoticed(
+        self, resource: Resource, write: Write, *, deadline: Deadline
+    ) -> WriteResult:
+        """Run a write that no interceptor sees: for values that mean the same before and after.
+
+        Never for what people ask for.
+        """
+        check_shape(write)
+        db, collection = place_of(resource)
+        await await_server(self._commands, deadline)
+        return await execute(
+            self._commands, db, collection, write, deadline=deadline, majority=False
+        )
+
     async def finish(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Await steps that belong together; they are done to the end if the caller is cancelled.
 

@@ -59,7 +59,8 @@ class Door:
         for plugin in plugins:
             await plugin.provision()
             plugin.validate()
-        self.guard._attempts._counters._clock = lambda: self.now
+        for window in self.guard._attempts._windows:
+            window._clock = lambda: self.now
         return self
 
     async def __aexit__(self, *_):
@@ -281,3 +282,62 @@ async def test_the_companions_rest_when_the_guard_is_off(instance):
     companion = FailedLogins(PluginConfig(), registry)
     await companion.provision()
     assert await companion.handle(SimpleNamespace(attributes={})) is None
+
+
+# --- the long window ------------------------------------------------------------------------------
+
+
+async def guess_slowly(door, count, client=HERE, scheme="basic"):
+    """One guess a minute, which the short window never sees together; the statuses."""
+    outcomes = []
+    for number in range(count):
+        door.now += 61
+        if scheme == "basic":
+            outcomes.append(await door.login("ada", f"wrong{number}", client))
+        else:
+            outcomes.append(await door.walk(make_exchange(DIGEST.format("ada", number), client)))
+    return outcomes
+
+
+@pytest.mark.parametrize("scheme", ["basic", "digest"])
+async def test_slow_guesses_are_refused_by_the_long_window(instance, blocked, scheme):
+    """Decision 37: the first window alone would let 86 400 of them pass in a day."""
+    options = {"max_failed_attempts_long_window": 20, "window_ms": 30_000}
+    async with Door(instance, **options) as door:
+        assert await guess_slowly(door, 20, scheme=scheme) == [401] * 20
+        (refused,) = await guess_slowly(door, 1, scheme=scheme)
+        assert dict(refused.headers)["Retry-After"] == "3600"
+        assert [(one.user, one.seconds) for one in blocked] == [("ada", 3600.0)]
+        assert (await door.login("ada", "right")).status == 429
+        door.now += 2 * 3600
+        assert await guess_slowly(door, 20, scheme=scheme) == [401] * 20
+
+
+async def test_the_long_window_locks_nobody_else_out(instance):
+    async with Door(instance, max_failed_attempts_long_window=20) as door:
+        await guess_slowly(door, 30)
+        assert (await door.login("ada", "right")).status == 429
+        assert await door.login("ada", "right", THERE) == 200
+        assert await door.login("bob", "right", HERE) == 200
+
+
+async def test_credentials_that_were_right_pass_the_long_window_and_a_login_empties_it(instance):
+    async with Door(instance, max_failed_attempts_long_window=20) as door:
+        assert await guess_slowly(door, 15) == [401] * 15
+        assert await door.login("ada", "right") == 200
+        assert await guess_slowly(door, 20) == [401] * 20
+        assert (await guess_slowly(door, 1))[0].status == 429
+        assert await door.login("ada", "right") == 200
+        assert await door.login("ada", "away") != 500
+
+
+async def test_what_could_not_be_checked_is_not_counted_in_the_long_window(instance):
+    async with Door(instance, max_failed_attempts_long_window=20) as door:
+        for _ in range(30):
+            assert await door.login("ada", "away") == 500
+        assert await guess_slowly(door, 20) == [401] * 20
+
+
+def test_the_long_window_is_a_hundred_failures_an_hour():
+    section = BruteForceAttackGuard()
+    assert (section.max_failed_attempts_long_window, section.long_window_ms) == (100, 3_600_000)
