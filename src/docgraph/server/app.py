@@ -17,7 +17,7 @@ from typing import Any, Final
 from docgraph import __version__
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
-from docgraph.exchange import Answer, Exchange
+from docgraph.exchange import Answer, Body, DocgraphError, Exchange
 from docgraph.exchange.pages import Pages
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.service import build_desk
@@ -108,6 +108,10 @@ class Docgraph:
     def is_probe(self, exchange: Exchange) -> bool:
         """Whether this request asks how the server is: it is answered however many wait."""
         return self._pipeline.is_probe(exchange)
+
+    def render_error(self, error: DocgraphError, exchange: Exchange) -> Body:
+        """The answer to a request that is rejected before it is its turn."""
+        return self._pipeline.render_error(error, exchange)
 
     def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Answer]:
         """One request."""

@@ -75,6 +75,10 @@ class Application(Protocol):
         """Whether this request asks how the server is, and does not wait for others."""
         ...
 
+    def render_error(self, error: DocgraphError, exchange: Exchange) -> Body:
+        """The answer to a request that is rejected before it is its turn; never raises."""
+        ...
+
     async def answer(self, exchange: Exchange) -> Answer:
         """The answer to one request."""
         ...
@@ -213,7 +217,7 @@ class Exchanges:
                 await self._enter(call)
         except DocgraphError as error:
             call.error = error.code
-            return render_refusal(error, exchange)
+            return self._application.render_error(error, exchange)
         try:
             return await self._application.answer(exchange)
         finally:
@@ -330,7 +334,7 @@ class Exchanges:
             error = InternalError("the request could not be answered", details={"id": fault})
         call.error = error.code
         if not call.status:
-            body = render_refusal(error, exchange)
+            body = self._application.render_error(error, exchange)
             call.send(*self._responder.render_body(body, exchange, trace))
 
     def _finish(self, exchange: Exchange, call: Call) -> None:
