@@ -40,6 +40,7 @@ from docgraph.server.pipeline import Pipeline
 from docgraph.server.plain_methods import run_plain_methods_in_threads
 from docgraph.server.prepare import Prepared
 from docgraph.server.routes import Route, Routes, bind_all
+from docgraph.server.serve import render
 from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
 
@@ -59,6 +60,8 @@ class Docgraph:
         self._stack = AsyncExitStack()
         self._tried: list[asyncio.Event] = []  # initializers that were called
         self._pipeline: Pipeline
+        self._routes: Routes
+        self._authenticator: Authenticator
         self.store: Store
         self.plugins: PluginSet
 
@@ -107,11 +110,16 @@ class Docgraph:
 
     def is_probe(self, exchange: Exchange) -> bool:
         """Whether this request asks how the server is: it is answered however many wait."""
-        return self._pipeline.is_probe(exchange)
+        route = self._routes.find(exchange.request)
+        return route is not None and route.is_probe
 
     def render_error(self, error: DocgraphError, exchange: Exchange) -> Body:
         """The answer to a request that is rejected before it is its turn."""
-        return self._pipeline.render_error(error, exchange)
+        route = self._routes.find(exchange.request)
+        try:
+            return render(error, exchange, route, self._authenticator)
+        except Exception as fault:  # of a plugin that renders its errors itself
+            return render(fault, exchange, None, self._authenticator)
 
     def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Answer]:
         """One request."""
@@ -167,10 +175,11 @@ class Docgraph:
         bounds = Bounds(self._prepared.config.get(Core).wait_timeout_ms)
         self._stack.callback(bounds.close)
         routes = bind_all(services, self._prepared.config.sections)
-        authenticator = Authenticator(self.plugins.of_kind(Kind.AUTH_MECHANISM))
+        self._authenticator = Authenticator(self.plugins.of_kind(Kind.AUTH_MECHANISM))
+        self._routes = Routes(routes, self._build_front(routes, self._authenticator))
         return Pipeline(
-            Routes(routes, self._build_front(routes, authenticator)),
-            authenticator,
+            self._routes,
+            self._authenticator,
             Authorization(self.plugins.of_kind(Kind.AUTHORIZER)),
             Interception(interceptors),
             parse_content,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
-from docgraph.exchange import Answer, Body, DocgraphError, Exchange
+from docgraph.exchange import Answer, Exchange
 from docgraph.exchange.errors import Forbidden
 from docgraph.exchange.pages import Pages
 from docgraph.exchange.request import Parser
@@ -43,19 +43,6 @@ class Pipeline:
     _pages: Pages
     _bounds: Bounds
     _limiter: Limiter | None
-
-    def is_probe(self, exchange: Exchange) -> bool:
-        """Whether the service that is asked says how the server is."""
-        route = self._routes.find(exchange.request)
-        return route is not None and route.is_probe
-
-    def render_error(self, error: DocgraphError, exchange: Exchange) -> Body:
-        """An error in the format of the service that is asked, before it is asked."""
-        route = self._routes.find(exchange.request)
-        try:
-            return render(error, exchange, route, self._authenticator)
-        except Exception as fault:  # of a plugin that renders its errors itself
-            return render(fault, exchange, None, self._authenticator)
 
     async def answer(self, exchange: Exchange) -> Answer:
         """The answer, whatever happens on the way."""
