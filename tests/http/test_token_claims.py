@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from docgraph.observe.events import ConfigWarning
-from tests.http.harness import Mongo, listening, merge
+from tests.http.harness import Document, Mongo, listening, merge
 from tests.http.tokens import (
     JWT,
     KEY,
@@ -58,7 +58,7 @@ async def test_a_token_carries_nothing_of_the_user_but_id_and_roles(
     async with open_workers(mongo_client, mongo_uri, database, OPTION_SETS[1]) as (worker,):
         token = await worker.token()
         assert decode(token).keys() == {"sub", "roles", "iss", "exp", "iat", "jti", "docgraph"}
-        expected = {**dict.fromkeys(("sub", "_id", "userid"), "ada"), "roles": ["user", "editor"]}
+        expected = {"sub": "ada", "_id": "ada", "roles": ["user", "editor"]}
         by_basic = await properties(worker, login=f"ada:{token}")
         by_bearer = await properties(worker, authorization=f"Bearer {token}")
         by_cookie = await properties(worker, cookie=f"dg_auth=Bearer_{token}")
@@ -108,14 +108,19 @@ async def test_a_user_who_edits_the_own_document_claims_no_other_id(
             assert {by_token.get(name, "ada") for name in ("_id", "userid", "sub")} == {"ada"}
 
 
-async def test_a_foreign_token_binds_the_user_id_under_every_name(
-    mongo_client: Mongo, mongo_uri: str, database: str
+@pytest.mark.parametrize(
+    "named", [{"sub": "u-1", "email": "bob"}, {"email": "bob"}, {"email": "bob", "_id": "x"}]
+)
+async def test_a_foreign_token_binds_its_claims_and_nothing_else(
+    mongo_client: Mongo, mongo_uri: str, database: str, named: Document
 ) -> None:
-    claims = {"sub": "eve", "roles": [], "iss": "docgraph", "exp": time.time() + 600}
+    """Decision 19: no `_id` and no `userid` that the token does not carry."""
+    claims = {**named, "roles": [], "iss": "docgraph", "exp": int(time.time() + 600)}
     foreign = jwt.encode(claims, KEY, algorithm="HS256")
-    async with open_workers(mongo_client, mongo_uri, database, JWT) as (worker,):
-        seen = await properties(worker, authorization=f"Bearer {foreign}")
-        assert (seen["sub"], seen["_id"], seen["userid"]) == ("eve", "eve", "eve")
+    by_email = merge(JWT, {"jwtAuthenticationMechanism": {"usernameClaim": "email"}})
+    async with open_workers(mongo_client, mongo_uri, database, by_email) as (worker,):
+        reply = (await worker.ask("/whoami", authorization=f"Bearer {foreign}")).json()
+        assert (reply["name"], reply["properties"]) == ("bob", claims)
 
 
 async def test_a_bearer_token_says_what_is_true_now_when_it_is_followed_by_another(
@@ -268,7 +273,9 @@ async def find_warnings(mongo: Mongo, uri: str, db: str, *settings: Any) -> list
     with listening(ConfigWarning) as heard:
         async with open_workers(mongo, uri, db, *settings):
             pass
-    return sorted(one.message for one in heard if one.path == OPTION)
+    found = [one for one in heard if one.path == OPTION]
+    assert all(one.hint.startswith("list ") for one in found)
+    return sorted(one.message for one in found)
 
 
 async def test_rules_and_mappings_that_use_what_tokens_do_not_carry_are_told(

@@ -114,8 +114,7 @@ async def test_a_token_account_keeps_kind_roles_and_properties_of_its_login(
     assert by_token == by_password
     assert by_token["kind"] == "database"
     if is_signed(token):
-        ids = dict.fromkeys(("sub", "_id", "userid"), "ada")
-        assert properties == {**ids, "roles": ["user", "editor"]}
+        assert properties == {"sub": "ada", "_id": "ada", "roles": ["user", "editor"]}
     else:
         assert properties == all_properties
     assert "password" not in properties
@@ -540,6 +539,24 @@ async def test_a_foreign_token_gets_a_token_of_its_own_and_ends_with_it(
         assert await worker.status(authorization=f"Bearer {foreign}") == 401
         assert await worker.status(login=f"ada:{other}") == 401
         assert await worker.status(login=f"ada:{mine}") == 200
+
+
+@pytest.mark.parametrize(("shares", "status"), [(False, 200), (True, 401)])
+async def test_a_changed_password_ends_tokens_of_this_service_and_of_issuers_that_share_users(
+    mongo_client: Mongo, mongo_uri: str, database: str, shares: bool, status: int
+) -> None:
+    """Decision 32: somebody else's `ada` is another one, and her token need not tell its age."""
+    claims = {"sub": "ada", "roles": [], "iss": "docgraph", "exp": int(time.time() + 3600)}
+    foreign = jwt.encode(claims, KEY, algorithm="HS256")
+    declared = {"jwtAuthenticationMechanism": {"shares-users": shares}}
+    async with open_workers(mongo_client, mongo_uri, database, SIGNED, JWT, declared) as (worker,):
+        own = await worker.token()
+        bearers = {name: {"authorization": f"Bearer {name}"} for name in (own, foreign)}
+        assert [await worker.status(**one) for one in bearers.values()] == [200, 200]
+        change = {"$set": {"password": "another secret"}}
+        await worker.write(WriteKind.UPDATE, filter={"_id": "ada"}, update=change)
+        await until_refused(worker, **bearers[own])
+        assert await worker.status(**bearers[foreign]) == status
 
 
 async def test_while_the_database_fails_what_is_known_stays_in_force(

@@ -230,7 +230,8 @@ class Docgraph:
 
     def _emit_loaded(self) -> None:
         for warning in self._prepared.config.warnings:
-            emit(ConfigWarning(warning.origin, warning.path, warning.message))
+            hint = warning.hint or ""
+            emit(ConfigWarning(warning.origin, warning.path, warning.message, hint))
         for one in self._prepared.found:
             if is_enabled(one, self._prepared.config.sections):
                 emit(PluginLoaded(one.name, one.plugin.kind, one.origin))
