@@ -130,7 +130,9 @@ class Docgraph:
         config = self._prepared.config
         core = config.get(Core)
         blocking = Blocking(
-            core.workers_scheduler_parallelism, core.workers_scheduler_max_pool_size
+            core.workers_scheduler_parallelism,
+            core.workers_scheduler_max_pool_size,
+            core.wait_timeout_ms / 1000 or None,
         )
         self._stack.push_async_callback(blocking.close)
         generations = self._instance.open_generations()

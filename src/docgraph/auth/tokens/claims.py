@@ -3,8 +3,8 @@
 A token carries the user id, the roles and the properties that `account-properties-claims` lists,
 under their own names, so that other programs can read them; values that JSON does not know are
 extended JSON. Of `_id` and `userid` it carries those that the account of the login has. What would
-collide with a claim of the token itself is in the claim `docgraph`, with the kind. A property that would make the token too large for a cookie is left
-out, the largest first: it is then unbound, never wrong.
+collide with a claim of the token itself is in the claim `docgraph`, with the kind. A property that
+would make the token too large for a cookie is left out, the largest first: it is then unbound.
 """
 
 from __future__ import annotations

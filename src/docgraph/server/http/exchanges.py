@@ -218,19 +218,18 @@ class Exchanges:
         except DocgraphError as error:
             call.error = error.code
             return self._application.render_error(error, exchange)
+        exchange.leave_queue = partial(self._leave, call)
         try:
             return await self._application.answer(exchange)
         finally:
-            if call.has_place:
-                self._leave(call)
+            self._leave(call)
 
     async def _read_body(self, call: Call, incoming: Incoming, id: str, limit: int) -> bytes:
         """The body; whoever waits for it gives his place away, and takes another one after it."""
         if incoming.is_complete:
             return incoming.take()
         had_place = call.has_place
-        if had_place:
-            self._leave(call)
+        self._leave(call)
         emit(BodyAwaited(id))
         try:
             body = await incoming.read(limit)
@@ -250,8 +249,10 @@ class Exchanges:
         call.has_place = True
 
     def _leave(self, call: Call) -> None:
-        call.has_place = False
-        self._gate.leave()
+        """Give back the place, where the call still has one."""
+        if call.has_place:
+            call.has_place = False
+            self._gate.leave()
 
     # --- out --------------------------------------------------------------------------------------
 
