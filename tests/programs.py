@@ -16,8 +16,18 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, LocatorAssertions
 
-__all__ = ["HANGS_SECONDS", "PATIENCE_MS", "expect", "launched_browser", "require", "run_program"]
+__all__ = [
+    "HANGS_SECONDS",
+    "OTHER_HOST",
+    "PATIENCE_MS",
+    "expect",
+    "launched_browser",
+    "require",
+    "run_program",
+]
 
+# A host that browsers take for another machine: plain http to it is no trustworthy origin.
+OTHER_HOST = "other.example"
 # The first is the same browser without the frame that nobody sees: it costs half as much.
 _BROWSERS = (
     "chromium-headless-shell",
@@ -42,6 +52,7 @@ _BROWSER_OPTIONS = (
     "--in-process-gpu",
     "--disable-site-isolation-trials",
     "--renderer-process-limit=1",
+    f"--host-resolver-rules=MAP {OTHER_HOST} 127.0.0.1",
     f"--disable-features={','.join(_FEATURES_OFF)}",
 )
 # How long a page may take for what a person waits for, on a machine that is far too busy.

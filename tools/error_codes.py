@@ -29,8 +29,6 @@ _BASE: Final = "DocgraphError"
 _MAKERS: Final = frozenset(("FieldFailure", "because", "GraphqlError"))
 # `f"bad-{name}"` is made of the name of an option of a mapping.
 _NAMES: Final = ("limit", "skip")
-# Stands for the errors that it carries, which have codes of their own.
-_NEVER_SHOWN: Final = frozenset(("operation-refused",))
 
 _HEAD: Final = """\
 # Error codes
@@ -70,7 +68,7 @@ def render(source: Path = SOURCE) -> str:
     statuses = find_raised(source)
     words = yaml.safe_load(_WORDS.read_text())
     written = {code for section in words.values() for code in section}
-    if astray := (statuses.keys() | find_made(source)) - _NEVER_SHOWN ^ written:
+    if astray := (statuses.keys() | find_made(source)) ^ written:
         raise ValueError(f"{_WORDS.name} and the source differ in {', '.join(sorted(astray))}")
     sections = (
         line

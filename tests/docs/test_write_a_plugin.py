@@ -91,7 +91,10 @@ async def test_every_kind_has_its_attributes(kind: type[Any]) -> None:
 
 
 async def test_every_point_is_named_with_its_method_and_parameters() -> None:
-    rows = {row["point"]: (row["method"], row["parameters"]) for row in POINT.finditer(page())}
+    rows = {
+        row["point"]: (row["method"], row["parameters"])
+        for row in POINT.finditer(section("DataInterceptor"))
+    }
 
     assert set(rows) == set(DataPoint)
     for method, parameters in rows.values():
@@ -272,6 +275,49 @@ async def test_the_initializer_has_made_its_index(server: Service, shop: Mongo) 
 
 async def test_the_provider_reaches_the_service(server: Service) -> None:
     assert (await ask(server, "/price/tea")).text == "3"
+
+
+async def test_every_ready_made_provider_is_shown_with_methods_that_it_has(
+    server: Service,
+) -> None:
+    rows = re.findall(r"^\| (`[a-z-]+`)? ?\| (.*?) \|", section("Ready-made providers"), re.M)
+    values, shown, provider = server.app.plugins.values, set(), ""
+    for named, methods in rows:
+        provider = named.strip("`") or provider
+        shown.add(provider)
+        for is_async_method, method, parameters in re.findall(
+            r"`(await )?(\w+)\((.*?)\)`", methods
+        ):
+            found = getattr(values[provider], method)
+            assert inspect.iscoroutinefunction(found) == bool(is_async_method), method
+            wanted = parameters.split(", ") if parameters else []
+            assert set(wanted) <= set(inspect.signature(found).parameters), method
+
+    assert shown == values.keys() - {"price-list"}
+
+
+async def test_the_providers_give_what_the_page_says(server: Service) -> None:
+    await server.define("desks", "type Query { things: [String] }")
+    before = (await ask(server, "/desk/desks")).json
+    assert before == {
+        **before,
+        "app": True,
+        "ping": "ping",
+        "revoked": False,
+        "streams": True,
+        "files": before["files"],
+        "limit": 1000,
+        "key": 32,
+    }
+    assert before["bound"]["database"] == ["_id"]
+    assert (before["services"] > 5, before["orders"] >= before["estimated"] > -1) == (True, True)
+    for path in ("/desk/desks", "/desk"):
+        assert (await ask(server, path, method="DELETE")).status == 204
+    after = (await ask(server, "/desk/desks")).json
+    assert (after["app"], after["apps"] - before["apps"]) == (True, 2)
+    assert (await ask(server, "/desk/none")).json["app"] is False
+    vetoed = await ask(server, "/desk", headers={"x-desk-closed": "yes"})
+    assert vetoed.status == 403
 
 
 async def test_the_variable_is_known_in_mappings(server: Service) -> None:

@@ -446,7 +446,7 @@ async def test_a_browser_gets_a_page_and_an_app_its_own_shape(get: Get) -> None:
     for _ in range(2):
         await get("/graphql/none")
     refused = await get("/graphql/none")
-    page = await get("/graphql/none", headers={"accept": "text/html"})
+    page = await get("/graphql/none", headers={"sec-fetch-mode": "navigate"})
 
     assert refused.status == page.status == 429
     assert refused.json["errors"][0]["extensions"]["code"] == "too-many-requests"

@@ -336,7 +336,7 @@ async def test_a_caller_by_cookie_learns_when_to_renew_and_never_the_token(
     """Decision 29: not from any path, method or status."""
     value = await log_in(worker)
     token = await worker.token()
-    paths = ("/whoami", "/roles/ada", "/tokens/ada", "/nowhere", "/tokens/bob", "/ping")
+    paths = ("/whoami", "/roles/ada", "/tokens/ada", "/tokens", "/nowhere", "/tokens/bob", "/ping")
     for path, more in product(paths, ("", "?set-auth-cookie", "?renew-auth-token")):
         reply = await worker.ask(path + more, cookie=f"dg_auth={value}")
         shown = [name for name in reply.headers if name.startswith("auth-token")]
@@ -346,8 +346,8 @@ async def test_a_caller_by_cookie_learns_when_to_renew_and_never_the_token(
         if "set-cookie" in reply.headers:
             value = read_cookie(reply)[1]
             token = await worker.token()
-    for method in ("GET", "HEAD", "POST"):
-        reply = await worker.ask("/tokens/ada", method=method, cookie=f"dg_auth={value}")
+    for method, path in product(("GET", "HEAD", "POST"), ("/tokens/ada", "/tokens")):
+        reply = await worker.ask(path, method=method, cookie=f"dg_auth={value}")
         assert reply.status_code == 200
         assert "auth-token" not in reply.headers
         if method != "HEAD":

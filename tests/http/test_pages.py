@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import AsyncIterator
 from html import unescape
+from pathlib import Path
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -13,16 +14,22 @@ import pytest
 
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange
 from docgraph.exchange.errors import NotFound, StoreUnavailable
+from docgraph.observe.events import RequestFinished
 from docgraph.plugins.kinds import Service as PluginService
+from docgraph.runtime import Gate
 from docgraph.server.builtin import BUILTIN
 from tests.http.access_harness import ADMIN, NOBODY, allow, caller, guarded
-from tests.http.harness import Document, Mongo, Reply, Service, running
+from tests.http.harness import Document, Mongo, Reply, Service, listening, running
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
-BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
-PROGRAMS = ({}, {"Accept": "*/*"}, {"Accept": "application/json, text/html"})
+ACCEPT = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+BROWSER = {**ACCEPT, "Upgrade-Insecure-Requests": "1", "Sec-Fetch-Mode": "navigate"}
+BROWSER_OVER_HTTP = {**ACCEPT, "Upgrade-Insecure-Requests": "1"}  # to another host
+JAVA = {"Accept": "text/html, image/gif, image/jpeg, */*; q=0.2"}  # HttpURLConnection, by default
+FETCH = {"Accept": "text/html", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "same-origin"}
+PROGRAMS = ({}, {"Accept": "*/*"}, ACCEPT, JAVA, FETCH)
 READER = caller("rita", "reader")
 HOSTILE = "\"'><script>alert(1)</script>"
 SCHEMA = "type Query { things: [Thing] } type Thing { _id: String }"
@@ -83,7 +90,8 @@ def check_is_page(reply: Reply) -> None:
     policy = reply.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     assert "unsafe" not in policy
-    assert "Accept" in reply.headers.get_list("vary", split_commas=True)
+    varying = {one.strip() for one in reply.headers.get_list("vary", split_commas=True)}
+    assert {"Sec-Fetch-Mode", "Upgrade-Insecure-Requests", "Accept"} <= varying
     assert reply.headers["cache-control"] == "no-store"
     assert reply.text.startswith("<!doctype html>")
     assert "<script" not in reply.text
@@ -198,10 +206,9 @@ async def test_a_front_page_of_a_plugin_stays_in_its_place(
         ("GET", "/graphql/vault", NOBODY, 401),
         ("GET", "/graphql/vault", READER, 403),
         ("GET", "/graphql/open", NOBODY, 405),
-        ("POST", "/graphql/open", NOBODY, 400),
         ("GET", "/nothing", ADMIN, 404),
         ("GET", "/nothing?page=x", ADMIN, 400),
-        ("DELETE", "/ping", NOBODY, 405),
+        ("GET", "/tokens/other", READER, 403),
         ("GET", "/%ff", NOBODY, 400),
         pytest.param("GET", f"/{'x' * 10_000}", NOBODY, 414, id="too long to be a request"),
     ],
@@ -222,6 +229,128 @@ async def test_an_error_keeps_its_status_and_its_headers_and_has_a_page(
     else:
         said = program.json if "message" in program.json else program.error
         assert said["message"].lower() in unescape(browser.text).lower().replace('"', "'")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "who", "body", "status"),
+    [
+        ("GET", "/graphql/vault", NOBODY, "", 401),
+        ("GET", "/graphql/vault", READER, "", 403),
+        ("GET", "/graphql/open", NOBODY, "", 405),
+        ("HEAD", "/graphql/open", NOBODY, "", 405),
+        ("POST", "/graphql/open", NOBODY, "", 400),
+        ("POST", "/graphql/open", NOBODY, '{"query": "{ nope }"}', 400),
+        ("POST", "/graphql/nowhere", ADMIN, '{"query": "{ nope }"}', 404),
+        ("GET", "/nothing", NOBODY, "", 401),
+        ("GET", "/nothing", READER, "", 403),
+        ("GET", "/nothing", ADMIN, "", 404),
+        ("POST", "/nothing/x/y", ADMIN, "", 404),
+        ("PATCH", "/", ADMIN, "", 400),
+        ("GET", "/tokens/rita", NOBODY, "", 401),
+        ("PUT", "/tokens/rita", READER, "", 405),
+        ("GET", "/tokens/other", READER, "", 403),
+        ("DELETE", "/ping", NOBODY, "", 405),
+        ("GET", "/%ff", NOBODY, "", 400),
+    ],
+)
+async def test_what_no_browser_navigates_gets_the_format_of_its_service(
+    service: Service, method: str, path: str, who: dict[str, str], body: str, status: int
+) -> None:
+    """Decisions 22 and 24: whatever `Accept` prefers, and whatever comes with a POST."""
+    kind = {"Content-Type": "application/json"} if body else {}
+    callers = [*PROGRAMS] if method in {"GET", "HEAD"} else [*PROGRAMS, BROWSER, BROWSER_OVER_HTTP]
+    for caller_headers in callers:
+        reply = await service.request(
+            method, path, content=body.encode(), headers={**caller_headers, **who, **kind}
+        )
+        is_empty = status in {401, 403}
+        wanted = (
+            None
+            if is_empty
+            else "application/graphql-response+json; charset=utf-8"
+            if path.startswith("/graphql/")
+            else "application/json; charset=utf-8"
+        )
+        assert (reply.status, reply.headers.get("content-type")) == (status, wanted)
+        if not is_empty and method != "HEAD":
+            assert reply.json
+
+
+@pytest.mark.parametrize("browser", [BROWSER, BROWSER_OVER_HTTP, {"Sec-Fetch-Mode": "navigate"}])
+@pytest.mark.parametrize("path", ["/", "/graphql/open", "/nothing"])
+async def test_a_navigation_gets_a_page_over_https_and_over_plain_http(
+    service: Service, browser: dict[str, str], path: str
+) -> None:
+    """Decisions 22 and 46."""
+    check_is_page(await service.request("GET", path, headers=browser))
+
+
+async def test_every_code_that_a_page_shows_is_documented(service: Service) -> None:
+    known = (Path(__file__).parents[2] / "docs/reference/error-codes.md").read_text()
+    for path in ("/graphql/open", "/nothing", "/nothing?page=x", "/_tools/plan", "/%ff", "/ping/x"):
+        reply = await browse(service, path, ADMIN)
+        (shown,) = re.findall(r"code <code>(.*?)</code>", reply.text)
+        assert f"`{shown}`" in known
+
+
+async def test_the_log_has_the_code_that_the_caller_got(service: Service) -> None:
+    with listening(RequestFinished) as finished:
+        reply = await service.query("open", "{ nope }")
+
+    assert reply.error["extensions"]["code"] == "invalid-query"
+    assert [one.error for one in finished] == ["invalid-query"]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/ping", "application/json; charset=utf-8"),
+        ("/graphql/none", "application/graphql-response+json; charset=utf-8"),
+        ("/graphql/none?x", "application/graphql-response+json; charset=utf-8"),
+    ],
+)
+async def test_what_is_rejected_before_the_pipeline_has_the_format_of_its_service(
+    service: Service, monkeypatch: pytest.MonkeyPatch, path: str, kind: str
+) -> None:
+    """Decisions 22 and 24: headers that are too large, and more requests than there is room for."""
+    page = "text/html; charset=utf-8"
+    large = {"X-Large": "x" * 200_000}
+    exchanges = service.client._transport.state.exchanges  # type: ignore[attr-defined]
+    for method, headers, wanted in (
+        ("POST", JAVA, kind),
+        ("GET", JAVA, kind),
+        ("GET", BROWSER, page),
+    ):
+        reply = await service.request(method, path, headers={**headers, **large})
+        assert (reply.status, reply.headers["content-type"]) == (431, wanted)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(exchanges, "_gate", Gate(0, 0, "too many requests at a time"))
+            patch.setattr(service.app, "is_probe", lambda exchange: False)
+            reply = await service.request(method, path, headers=headers)
+        assert (reply.status, reply.headers["content-type"]) == (503, wanted)
+        assert reply.headers["retry-after"] == "1"
+
+
+class BrokenErrors(PluginService):
+    """Fails when it renders an error."""
+
+    name: ClassVar[str] = "brokenErrors"
+    uri: ClassVar[str] = "/broken"
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        return Body()
+
+    def render_error(self, error: DocgraphError) -> Body | None:
+        raise RuntimeError("broken")
+
+
+async def test_a_service_that_cannot_render_its_errors_still_has_an_answer(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    async with running(mongo_client, mongo_uri, plugins=(*BUILTIN, BrokenErrors)) as service:
+        reply = await service.request("GET", "/broken", headers={"X-Large": "x" * 200_000})
+        assert (reply.status, reply.json["code"]) == (500, "internal-error")
 
 
 async def test_unknown_callers_read_the_same_page_whatever_there_is(service: Service) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from docgraph.exchange import Exchange, Request
-from tests.http.harness import MEDIA_TYPE, Document, Mongo, Service, identity, running
+from docgraph.observe.events import ConfigWarning
+from tests.http.harness import MEDIA_TYPE, Document, Mongo, Service, identity, listening, running
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -408,3 +409,14 @@ async def test_a_service_can_be_moved_and_opened_by_its_section(
     async with running(mongo_client, mongo_uri, settings, CLOSED) as service:
         assert (await service.request("GET", "/hello")).status == 200
         assert (await service.request("GET", "/greeter")).status == 401
+
+
+async def test_the_start_log_has_the_hints_of_configuration_warnings(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    with listening(ConfigWarning) as heard:
+        async with running(mongo_client, mongo_uri, {"graphql": {"app-def-cache-ttl": 1000}}):
+            pass
+
+    (warning,) = [one for one in heard if one.path == "/graphql/app-def-cache-ttl"]
+    assert "'app-cache-enabled' and 'app-cache-ttr'" in warning.hint

@@ -212,7 +212,11 @@ async def test_services_are_described_where_they_are_bound(
     assert {"/openapi.json", "/openapi", "/access/explain"} <= paths.keys()
     assert "/metrics" not in paths
     assert paths["/hello"]["get"]["security"] == []
-    assert "security" not in paths["/my-tokens/{user}"]["get"]
+    for path in ("/my-tokens/{user}", "/my-tokens"):
+        assert paths[path].keys() - {"parameters"} == {"get", "post", "delete"}
+        for method in ("get", "post", "delete"):
+            assert "security" not in paths[path][method]
+            assert "405" in paths[path][method]["responses"]
 
 
 async def test_security_schemes_are_those_of_the_mechanisms_that_are_on(

@@ -11,8 +11,9 @@ import jwt
 import pytest
 import yaml
 
+from docgraph.access.explain import Question
 from docgraph.observe.events import ConfigWarning
-from tests.http.harness import Mongo, listening, merge
+from tests.http.harness import Document, Mongo, listening, merge
 from tests.http.tokens import (
     JWT,
     KEY,
@@ -58,7 +59,7 @@ async def test_a_token_carries_nothing_of_the_user_but_id_and_roles(
     async with open_workers(mongo_client, mongo_uri, database, OPTION_SETS[1]) as (worker,):
         token = await worker.token()
         assert decode(token).keys() == {"sub", "roles", "iss", "exp", "iat", "jti", "docgraph"}
-        expected = {**dict.fromkeys(("sub", "_id", "userid"), "ada"), "roles": ["user", "editor"]}
+        expected = {"sub": "ada", "_id": "ada", "roles": ["user", "editor"]}
         by_basic = await properties(worker, login=f"ada:{token}")
         by_bearer = await properties(worker, authorization=f"Bearer {token}")
         by_cookie = await properties(worker, cookie=f"dg_auth=Bearer_{token}")
@@ -108,14 +109,19 @@ async def test_a_user_who_edits_the_own_document_claims_no_other_id(
             assert {by_token.get(name, "ada") for name in ("_id", "userid", "sub")} == {"ada"}
 
 
-async def test_a_foreign_token_binds_the_user_id_under_every_name(
-    mongo_client: Mongo, mongo_uri: str, database: str
+@pytest.mark.parametrize(
+    "named", [{"sub": "u-1", "email": "bob"}, {"email": "bob"}, {"email": "bob", "_id": "x"}]
+)
+async def test_a_foreign_token_binds_its_claims_and_nothing_else(
+    mongo_client: Mongo, mongo_uri: str, database: str, named: Document
 ) -> None:
-    claims = {"sub": "eve", "roles": [], "iss": "docgraph", "exp": time.time() + 600}
+    """Decision 19: no `_id` and no `userid` that the token does not carry."""
+    claims = {**named, "roles": [], "iss": "docgraph", "exp": int(time.time() + 600)}
     foreign = jwt.encode(claims, KEY, algorithm="HS256")
-    async with open_workers(mongo_client, mongo_uri, database, JWT) as (worker,):
-        seen = await properties(worker, authorization=f"Bearer {foreign}")
-        assert (seen["sub"], seen["_id"], seen["userid"]) == ("eve", "eve", "eve")
+    by_email = merge(JWT, {"jwtAuthenticationMechanism": {"usernameClaim": "email"}})
+    async with open_workers(mongo_client, mongo_uri, database, by_email) as (worker,):
+        reply = (await worker.ask("/whoami", authorization=f"Bearer {foreign}")).json()
+        assert (reply["name"], reply["properties"]) == ("bob", claims)
 
 
 async def test_a_bearer_token_says_what_is_true_now_when_it_is_followed_by_another(
@@ -145,6 +151,66 @@ async def test_a_cookie_of_one_instance_ends_at_another_in_every_set_that_shares
             assert await two.status("/logout", method="POST", cookie=cookie) == 200
             assert await two.status(cookie=cookie) == 401
             await until_refused(one, cookie=cookie)
+
+
+# --- which names are bound ------------------------------------------------------------------------
+
+FILE: Document = {
+    "basicAuthMechanism": {"authenticator": "fileRealmAuthenticator"},
+    "dbRealmAuthenticator": {"enabled": False},
+    "fileRealmAuthenticator": {
+        "enabled": True,
+        "users": [{"userid": "ada", "password": "secret", "roles": ["user"], "team": "blue"}],
+    },
+}
+IDENTITY: Document = {"identityAuthMechanism": {"enabled": True, "username": "ada"}}
+REALMS: dict[str, Document] = {"database": {}, "file": FILE, "identity": IDENTITY}
+TOKENS = {"own JWT": OPTION_SETS[1], "random token": OPTION_SETS[3]}
+NAMES = ("_id", "userid", "sub")
+OF_REALM = {"database": {"_id"}, "file": {"userid"}, "identity": {"userid"}}
+
+
+@pytest.mark.parametrize("token", TOKENS)
+@pytest.mark.parametrize("realm", REALMS)
+async def test_the_names_that_are_bound_are_those_of_the_table(
+    mongo_client: Mongo, mongo_uri: str, database: str, realm: str, token: str
+) -> None:
+    """Decision 19: by password, by token and by cookie, and `access explain` says the same."""
+    settings = merge(TOKENS[token], REALMS[realm])
+    async with open_workers(mongo_client, mongo_uri, database, settings) as (worker,):
+        login = {} if realm == "identity" else {"login": "ada:secret"}
+        reply = await worker.ask("/whoami?set-auth-cookie", **login)
+        text, cookie = reply.headers["auth-token"], reply.headers["set-cookie"].partition(";")[0]
+        seen = {
+            realm: await properties(worker, **login),
+            token: await properties(worker, login=f"ada:{text}"),
+            f"cookie ({token})": await properties(worker, cookie=cookie),
+        }
+        own = OF_REALM[realm]
+        expected = own | {"sub"} if token == "own JWT" else own
+        bound = {way: {name for name in NAMES if name in found} for way, found in seen.items()}
+        assert bound == {realm: own, token: expected, f"cookie ({token})": expected}
+
+        if realm != "identity":  # which is nobody that a realm could find
+            explainer = worker.app.plugins.find("accessExplain").explainer
+            told = await worker.there(explainer.explain(Question("GET", "/", user="ada")))
+            ways = dict(told.bindings)
+            assert {way: ways[way] for way in seen} == {
+                way: sorted(found) for way, found in seen.items()
+            }
+            assert ("foreign JWT" in ways) == (token == "own JWT")
+
+
+async def test_the_table_of_bound_names_has_a_row_for_each_kind_of_account() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/variables.md").read_text()
+    table = page.partition("| Account |")[2].partition("\n\n")[0]
+    rows = {row.split("|")[1].strip(): row for row in table.splitlines()[2:]}
+    for realm, own in OF_REALM.items():
+        marks = [cell.strip() for cell in rows[realm].split("|")[2:5]]
+        assert marks == ["bound" if name in own else "–" for name in NAMES]
+    kinds = " ".join(rows)
+    for kind in ("own JWT", "foreign JWT", "random token", "cookie"):
+        assert kind in kinds
 
 
 # --- sessions -------------------------------------------------------------------------------------
@@ -268,7 +334,9 @@ async def find_warnings(mongo: Mongo, uri: str, db: str, *settings: Any) -> list
     with listening(ConfigWarning) as heard:
         async with open_workers(mongo, uri, db, *settings):
             pass
-    return sorted(one.message for one in heard if one.path == OPTION)
+    found = [one for one in heard if one.path == OPTION]
+    assert all(one.hint.startswith("list ") for one in found)
+    return sorted(one.message for one in found)
 
 
 async def test_rules_and_mappings_that_use_what_tokens_do_not_carry_are_told(

@@ -31,6 +31,7 @@ from tests.http.tokens import (
 
 pytestmark = pytest.mark.anyio
 MANAGERS = {"random": RANDOM, "signed": SIGNED}
+own_path = pytest.mark.parametrize("path", ["/tokens/ada", "/tokens", "/tokens/"])
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one worker", "two workers"])
@@ -113,8 +114,7 @@ async def test_a_token_account_keeps_kind_roles_and_properties_of_its_login(
     assert by_token == by_password
     assert by_token["kind"] == "database"
     if is_signed(token):
-        ids = dict.fromkeys(("sub", "_id", "userid"), "ada")
-        assert properties == {**ids, "roles": ["user", "editor"]}
+        assert properties == {"sub": "ada", "_id": "ada", "roles": ["user", "editor"]}
     else:
         assert properties == all_properties
     assert "password" not in properties
@@ -188,8 +188,10 @@ async def test_new_roles_of_a_login_reach_its_token(
 # --- token service --------------------------------------------------------------------------------
 
 
-async def test_get_gives_the_token_of_the_headers(workers: Sequence[Worker]) -> None:
-    reply = await workers[0].ask("/tokens/ada", login="ada:secret")
+@own_path
+async def test_get_gives_the_token_of_the_headers(workers: Sequence[Worker], path: str) -> None:
+    """Decision 29: without a user id the path is the caller's."""
+    reply = await workers[0].ask(path, login="ada:secret")
     assert reply.status_code == 200
     assert reply.json() == {
         "auth_token": reply.headers["auth-token"],
@@ -199,12 +201,13 @@ async def test_get_gives_the_token_of_the_headers(workers: Sequence[Worker]) -> 
     assert reply.headers["content-type"].startswith("application/json")
 
 
+@own_path
 async def test_post_makes_a_fresh_token_that_is_the_users_from_then_on(
-    workers: Sequence[Worker],
+    workers: Sequence[Worker], path: str
 ) -> None:
     """Decision 29."""
     old = await workers[0].token()
-    reply = await workers[0].ask("/tokens/ada", method="POST", login=f"ada:{old}")
+    reply = await workers[0].ask(path, method="POST", login=f"ada:{old}")
     new = reply.json()["auth_token"]
     assert reply.status_code == 200
     assert new != old
@@ -213,11 +216,14 @@ async def test_post_makes_a_fresh_token_that_is_the_users_from_then_on(
     assert await workers[-1].status(login=f"ada:{new}") == 200
 
 
-async def test_delete_ends_the_token_at_once_on_every_worker(workers: Sequence[Worker]) -> None:
+@own_path
+async def test_delete_ends_the_token_at_once_on_every_worker(
+    workers: Sequence[Worker], path: str
+) -> None:
     """Decision 32, A16."""
     token = await workers[0].token()
     assert [await worker.status(login=f"ada:{token}") for worker in workers] == [200] * len(workers)
-    reply = await workers[0].ask("/tokens/ada", method="DELETE", login="ada:secret")
+    reply = await workers[0].ask(path, method="DELETE", login="ada:secret")
     assert reply.status_code == 204
     assert not [name for name in reply.headers if name.startswith("auth-token")]
     assert [await worker.status(login=f"ada:{token}") for worker in workers] == [401] * len(workers)
@@ -245,16 +251,17 @@ async def test_unknown_callers_get_401_with_a_challenge_whatever_they_ask(
 
 
 async def test_other_paths_are_forbidden(workers: Sequence[Worker]) -> None:
-    paths = ("/tokens", "/tokens/", "/tokens/bob", "/tokens/ada/x")
+    paths = ("/tokens/bob", "/tokens/ada/x", "/tokens/Ada", "/tokens/%20")
     for method, path in product(("GET", "POST", "DELETE", "PUT"), paths):
         reply = await workers[0].ask(path, method=method, login="ada:secret")
         assert (reply.status_code, reply.content) == (403, b"")
 
 
 async def test_other_methods_on_the_own_path_are_405(workers: Sequence[Worker]) -> None:
-    reply = await workers[0].ask("/tokens/%61da", method="PUT", login="ada:secret")
-    assert reply.status_code == 405
-    assert reply.headers["allow"] == "GET, POST, DELETE, HEAD, OPTIONS"
+    for path in ("/tokens/%61da", "/tokens"):
+        reply = await workers[0].ask(path, method="PUT", login="ada:secret")
+        assert reply.status_code == 405
+        assert reply.headers["allow"] == "GET, POST, DELETE, HEAD, OPTIONS"
 
 
 async def test_options_needs_no_credentials(workers: Sequence[Worker]) -> None:
@@ -532,6 +539,24 @@ async def test_a_foreign_token_gets_a_token_of_its_own_and_ends_with_it(
         assert await worker.status(authorization=f"Bearer {foreign}") == 401
         assert await worker.status(login=f"ada:{other}") == 401
         assert await worker.status(login=f"ada:{mine}") == 200
+
+
+@pytest.mark.parametrize(("shares", "status"), [(False, 200), (True, 401)])
+async def test_a_changed_password_ends_tokens_of_this_service_and_of_issuers_that_share_users(
+    mongo_client: Mongo, mongo_uri: str, database: str, shares: bool, status: int
+) -> None:
+    """Decision 32: somebody else's `ada` is another one, and her token need not tell its age."""
+    claims = {"sub": "ada", "roles": [], "iss": "docgraph", "exp": int(time.time() + 3600)}
+    foreign = jwt.encode(claims, KEY, algorithm="HS256")
+    declared = {"jwtAuthenticationMechanism": {"shares-users": shares}}
+    async with open_workers(mongo_client, mongo_uri, database, SIGNED, JWT, declared) as (worker,):
+        own = await worker.token()
+        bearers = {name: {"authorization": f"Bearer {name}"} for name in (own, foreign)}
+        assert [await worker.status(**one) for one in bearers.values()] == [200, 200]
+        change = {"$set": {"password": "another secret"}}
+        await worker.write(WriteKind.UPDATE, filter={"_id": "ada"}, update=change)
+        await until_refused(worker, **bearers[own])
+        assert await worker.status(**bearers[foreign]) == status
 
 
 async def test_while_the_database_fails_what_is_known_stays_in_force(

@@ -24,6 +24,7 @@ class Speaker:
     """Somebody with a browser: a cookie, and requests as the page makes them."""
 
     def __init__(self, url: str, name: str) -> None:
+        self.name = name
         self.address = urlsplit(url).netloc
         self.headers = {"Origin": url, "Sec-Fetch-Site": "same-origin"}
         credentials = b64encode(f"{name}:{PASSWORDS[name]}".encode()).decode()
@@ -49,7 +50,7 @@ class Speaker:
         return json.loads(text) if text else None
 
     def say(self, text: str) -> None:
-        self.ask("POST", "/messages", {"text": text}, expect=201)
+        self.ask("POST", "/messages", {"message": text, "from": self.name}, expect=201)
 
 
 @contextmanager

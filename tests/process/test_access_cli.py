@@ -86,6 +86,7 @@ def test_explain_prints_every_answer_and_the_rule(options: list[str], database: 
     assert "own (database), priority 2, roles reader: decides" in output
     assert f'readFilters: {{"{database}.books":{{"owner":"ada"}}}}' in output
     assert f"note: the rows of {database}.books are filtered in REST by the rule own" in output
+    assert "names of @user that are bound, by how this user logs in\n  database: _id" in output
 
 
 def test_explain_tells_denials(options: list[str]) -> None:
@@ -104,6 +105,7 @@ def test_explain_tells_denials(options: list[str]) -> None:
 def test_explain_as_json(options: list[str]) -> None:
     told = json.loads(run("explain", "--user", "ada", "--path", "/x", "--json", *options))
     assert (told["user"], told["status"], told["allowed"]) == ("ada", 403, False)
+    assert {one["account"] for one in told["bindings"]} >= {"database", "random token"}
 
 
 def test_matrix_prints_roles_by_fields(options: list[str]) -> None:

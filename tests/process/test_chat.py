@@ -133,17 +133,49 @@ def test_a_page_of_messages_says_who_and_when(url: str) -> None:
 
     page = ada.ask("GET", "/messages?page=1&pagesize=5")
 
-    assert [one["text"] for one in page] == [f"number {number}" for number in (5, 4, 3, 2, 1)]
+    assert [one["message"] for one in page] == [f"number {number}" for number in (5, 4, 3, 2, 1)]
     assert {one["from"] for one in page} == {"ada"}
     assert all(one["at"]["$date"] for one in page)
     assert ada.ask("GET", "/messages/_size")["_size"] >= 6
 
 
+@pytest.mark.parametrize("body", [{"message": "hi", "from": "ada"}, {"message": "hi"}])
+def test_a_message_is_that_of_the_specification(url: str, body: object) -> None:
+    ada = Person(url, "ada")
+    ada.ask("POST", "/messages", body, expect=201)
+
+    (stored,) = ada.ask("GET", "/messages?page=1&pagesize=1")
+    assert stored.keys() == {"_id", "_etag", "message", "from", "at"}
+    assert (stored["message"], stored["from"]) == ("hi", "ada")
+
+
 @pytest.mark.parametrize(
-    "body", [{"text": "x", "from": "bob"}, {"from": "ada"}, {"text": "x" * 6000}]
+    ("body", "why"),
+    [
+        ({"message": "x", "from": "bob"}, "'from' is not your user id"),
+        ({"message": "x", "from": None}, "'from' is not your user id"),
+        ({"from": "ada"}, "'message' must be a text of 1 to 1000 characters"),
+        ({"message": ""}, "'message' must be a text of 1 to 1000 characters"),
+        ({"message": ["x"]}, "'message' must be a text of 1 to 1000 characters"),
+        ({"message": "x" * 1001}, "'message' must be a text of 1 to 1000 characters"),
+        ({"message": "x", "_id": "another's"}, "send one object with the properties"),
+        ({"message": "x", "$set": {"from": "bob"}}, "send one object with the properties"),
+        ([{"message": "x", "from": "bob"}], "send one object with the properties"),
+    ],
 )
-def test_nobody_speaks_for_others_or_too_long(url: str, body: object) -> None:
-    Person(url, "ada").ask("POST", "/messages", body, expect=403)
+def test_a_message_that_is_refused_is_told_why(url: str, body: object, why: str) -> None:
+    """No user speaks for another, changes a message, or goes on for too long."""
+    told = Person(url, "ada").ask("POST", "/messages", body, expect=400)
+
+    assert why in told["message"]
+
+
+def test_a_message_cannot_be_sent_around_the_check(url: str) -> None:
+    ada = Person(url, "ada")
+    ada.ask("POST", "/messages", {"message": "x" * 6000}, expect=403)
+    ada.ask("POST", "/messages?wm=update", {"message": "x"}, expect=403)
+    for path in ("/messages/", "//messages", "/%6dessages"):
+        ada.ask("POST", path, {"message": "x", "from": "bob"}, expect=400)
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
@@ -158,7 +190,7 @@ def test_two_windows_see_what_both_say_in_order(url: str) -> None:
         bob.say("hello ada")
         seen = [[window.next() for _ in range(2)] for window in (first, second)]
     assert seen[0] == seen[1]
-    told = [(one["fullDocument"]["from"], one["fullDocument"]["text"]) for one in seen[0]]
+    told = [(one["fullDocument"]["from"], one["fullDocument"]["message"]) for one in seen[0]]
     assert told == [("ada", "hello bob"), ("bob", "hello ada")]
 
 
@@ -171,7 +203,7 @@ def test_a_window_that_comes_back_is_told_what_it_missed(url: str, by: str) -> N
     for number in range(7):
         bob.say(f"missed {number}")
     with ada.listen(by, after=last) as window:
-        missed = [window.next()["fullDocument"]["text"] for _ in range(7)]
+        missed = [window.next()["fullDocument"]["message"] for _ in range(7)]
     assert missed == [f"missed {number}" for number in range(7)]
 
 

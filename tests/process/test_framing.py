@@ -139,15 +139,17 @@ def test_a_method_that_nobody_knows_is_not_allowed(server: Server) -> None:
         assert "GET" in (response["allow"] or "")
 
 
-def test_a_browser_gets_a_page_for_a_method_that_nobody_knows(server: Server) -> None:
-    """Decision 22: every error has one, also what the parser does not read."""
+def test_a_browser_gets_no_page_for_a_method_that_is_unknown(server: Server) -> None:
+    """Decision 22: a page only for GET and HEAD."""
     with server.connect() as wire:
-        wire.send(request("BREW", "/ping", accept="text/html,*/*;q=0.8"))
+        wire.send(request("BREW", "/ping", sec_fetch_mode="navigate"))
 
         response = wire.read()
 
-        assert (response.status, response["content-type"]) == (405, "text/html; charset=utf-8")
-        assert b"BREW not allowed" in response.body
+        assert (response.status, response["content-type"]) == (
+            405,
+            "application/json; charset=utf-8",
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""The two things the chat needs beside its configuration: its page, and its collection.
+"""What the chat needs besides its configuration: its page, its collection, a check of messages.
 
-Both are files of the example. The page is served as it is. `messages.json` holds the properties of
-the collection as docgraph stores them (operators with `_` in front); an administrator could send
-the same with `PUT /messages`.
+Page and collection are files of the example. The page is served as it is. `messages.json` holds the
+properties of the collection as docgraph stores them (operators with `_` in front); an administrator
+could send the same with `PUT /messages`.
 """
 
 import json
@@ -17,7 +17,9 @@ from docgraph import (
     Deadline,
     Exchange,
     Initializer,
+    Interceptor,
     PluginConfig,
+    RequestError,
     Resource,
     ResourceType,
     Service,
@@ -27,6 +29,7 @@ from docgraph import (
 
 HERE = Path(__file__).parents[1]
 DB, NAME = "docgraph", "messages"
+LONGEST = 1000  # characters of a message
 
 
 class ChatPage(Service):
@@ -52,6 +55,30 @@ class ChatPage(Service):
     async def handle(self, exchange: Exchange) -> Answer:
         headers = [("Content-Security-Policy", self._policy), ("Cache-Control", "no-cache")]
         return Body(content=self._page, media_type="text/html", headers=headers)
+
+
+class ChatMessages(Interceptor):
+    """Checks a message before it is stored. A rule could, too, but a 403 does not say why."""
+
+    name: ClassVar[str] = "chatMessages"
+    description: ClassVar[str] = "checks the messages of the chat"
+
+    def resolve(self, exchange: Exchange) -> bool:
+        request = exchange.request
+        return request.method == "POST" and request.segments == (NAME,)
+
+    async def handle(self, exchange: Exchange) -> None:
+        message = await exchange.request.get_content()
+        if not isinstance(message, dict) or not message.keys() <= {"message", "from"}:
+            raise RequestError("send one object with the properties 'message' and 'from'")
+        text = message.get("message")
+        if not isinstance(text, str) or not 0 < len(text) <= LONGEST:
+            raise RequestError(f"'message' must be a text of 1 to {LONGEST} characters")
+        user = exchange.account.name if exchange.account else None
+        if message.get("from", user) != user:
+            raise RequestError(
+                "'from' is not your user id", hint="leave it out: the server puts it in"
+            )
 
 
 class ChatCollection(Initializer):

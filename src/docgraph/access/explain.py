@@ -26,7 +26,7 @@ from docgraph.plugins.binding import is_secured
 from docgraph.plugins.kinds import Authorizer, Decision, Kind
 from docgraph.plugins.registry import PluginRegistry
 
-__all__ = ["Answer", "Consideration", "Explainer", "Explanation", "Question"]
+__all__ = ["Answer", "Bindings", "Consideration", "Explainer", "Explanation", "Question"]
 
 _MOST_RULES: Final = 200
 _MOST_IGNORED: Final = 20
@@ -80,6 +80,7 @@ class Explanation:
     rules: tuple[Consideration, ...] = ()
     permission: Permission | None = None
     notes: tuple[str, ...] = field(default=())
+    bindings: tuple[tuple[str, list[str]], ...] = ()  # names of @user by how the caller logs in
     others: tuple[Consideration, ...] = ()  # of a denied request: rules that match, for other roles
 
     @property
@@ -104,6 +105,7 @@ class Explanation:
             "others": [_to_document(one) for one in self.others],
             "conditions": _conditions(self.permission),
             "notes": list(self.notes),
+            "bindings": [{"account": way, "bound": names} for way, names in self.bindings],
         }
 
 
@@ -133,6 +135,14 @@ class FindsAccounts(Protocol):
         ...
 
 
+class Bindings(Protocol):
+    """The provider `account-bindings`: which names of `@user` are bound."""
+
+    def find(self, account: Account) -> list[tuple[str, list[str]]]:
+        """Each way to log in that is on, with the names that are bound."""
+        ...
+
+
 class Explainer:
     """Answers questions with the plugins and rules of this instance."""
 
@@ -142,11 +152,13 @@ class Explainer:
         configuration: Mapping[str, Section],
         acl_rules: RuleBook,
         comparison: Comparison,
+        bindings: Bindings | None = None,
     ) -> None:
         self._registry = registry
         self._configuration = configuration
         self._book = acl_rules
         self._comparison = comparison
+        self._bindings = bindings
 
     async def explain(self, question: Question) -> Explanation:
         """The decision about such a request, and how it came about."""
@@ -167,8 +179,15 @@ class Explainer:
             rules=await self._consider(exchange),
             permission=decision.permission,
             notes=tuple(await self._find_notes(exchange)),
+            bindings=self._find_bindings(caller),
             others=() if status < _REFUSED or veto else await self._find_others(exchange),
         )
+
+    def _find_bindings(self, caller: Account | None) -> tuple[tuple[str, list[str]], ...]:
+        """Of a user that a realm knows; others are made up for the question."""
+        if self._bindings is None or caller is None or not caller.properties:
+            return ()
+        return tuple(self._bindings.find(caller))
 
     async def _find_notes(self, exchange: Exchange) -> list[str]:
         ignored = await self._book.find_ignored()

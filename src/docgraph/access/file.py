@@ -57,8 +57,7 @@ class FileAclAuthorizer(Authorizer):
         """Read the rules; raises one `ConfigError` with everything that is wrong with them."""
         found = await run_blocking(self._lane, load_rules, self.config, self._book.knowledge)
         for one in found.warnings:
-            message = f"{one.message} ({one.hint})" if one.hint else one.message
-            emit(ConfigWarning(one.origin, one.path, message))
+            emit(ConfigWarning(one.origin, one.path, one.message, one.hint or ""))
         self._rules = RuleSet(found.rules)
         self._book.add(self)
 

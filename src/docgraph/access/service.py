@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from docgraph.access.compare import Comparison
 from docgraph.access.database import AUTHORIZER, DbAclAuthorizer
-from docgraph.access.explain import Explainer, Question
+from docgraph.access.explain import Bindings, Explainer, Question
 from docgraph.access.rulebook import RuleBook
 from docgraph.codec import JsonMode, encode
 from docgraph.config.section import Section, ServiceConfig
@@ -41,11 +41,12 @@ class AccessExplain(Service):
         mongo: Mongo,
         store: Store,
         acl_rules: RuleBook,
+        account_bindings: Bindings | None = None,
     ) -> None:
         self.config = config
         self._registry = registry
         comparison = Comparison(graphql, mongo, store, acl_rules, registry)
-        self.explainer = Explainer(registry, configuration, acl_rules, comparison)
+        self.explainer = Explainer(registry, configuration, acl_rules, comparison, account_bindings)
 
     async def handle(self, exchange: Exchange) -> Answer:
         """The parameters `user`, `role` (repeated), `method`, `path` and `query`."""

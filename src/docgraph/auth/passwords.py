@@ -202,8 +202,12 @@ class _WrongPasswordError(Exception):
 
 
 def open_lane(blocking: Blocking) -> Lane:
-    """The lane of everything that computes bcrypt: as many as there are cores, and 32 waiting."""
-    return blocking.lane("bcrypt", count_cores(), _QUEUE, _LONGEST_WAIT)
+    """The lane of everything that computes bcrypt: as many as there are cores, and 32 waiting.
+
+    Fewer where `core.workers-scheduler-parallelism` is lower: this is all computing.
+    """
+    width = min(count_cores(), blocking.parallelism)
+    return blocking.lane("bcrypt", width, _QUEUE, _LONGEST_WAIT)
 
 
 def hash_password(password: str, cost: int) -> str:

@@ -16,16 +16,20 @@ from docgraph.plugins.kinds import Service
 __all__ = ["RolesService", "check_own_path"]
 
 
-def check_own_path(exchange: Exchange, prefix: tuple[str, ...]) -> Account | None:
-    """Refuse everybody but the user whose id follows the prefix; OPTIONS asks nothing of anybody.
+def check_own_path(
+    exchange: Exchange, prefix: tuple[str, ...], *, bare: bool = False
+) -> Account | None:
+    """Reject every caller but the user whose id follows the prefix; OPTIONS needs no caller.
 
-    Decoded segments are compared, so that no spelling of a path can name somebody else.
+    With `bare` the prefix alone is the caller's path. Decoded segments are compared, so that no
+    spelling of a path can name another user.
     """
     if exchange.request.method == "OPTIONS":
         return None
     if exchange.account is None:
         raise Unauthenticated("authentication required")
-    if exchange.request.segments[len(prefix) :] != (exchange.account.name,):
+    rest = exchange.request.segments[len(prefix) :]
+    if rest != (exchange.account.name,) and not (bare and not rest):
         raise Forbidden("the path is not the caller's own")
     return exchange.account
 

@@ -163,6 +163,10 @@ def _render(explanation: Explanation) -> Iterator[str]:
     for rule in explanation.others:
         yield f"  {rule.rule}, roles {', '.join(rule.roles)}"
     yield from _render_conditions(explanation)
+    if explanation.bindings:
+        yield "names of @user that are bound, by how this user logs in"
+    for way, names in explanation.bindings:
+        yield f"  {way}: {', '.join(names)}"
     for note in explanation.notes:
         yield f"note: {note}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,6 +16,10 @@ from docgraph.exchange.response import Answer
 __all__ = ["Admission", "Exchange", "Permission", "Transaction", "Visit", "transaction_of"]
 
 _NO_DEADLINE = Deadline()
+
+
+def _stay() -> None:
+    """An exchange that no connection made holds no place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,7 @@ class Exchange:
     is_entry: bool = False
     transaction: Transaction | None = None
     entries: int = 0  # how many requests a batch holds
+    leave_queue: Callable[[], None] = _stay  # for what is counted and bounded in another way
 
     @property
     def roles(self) -> tuple[str, ...]:

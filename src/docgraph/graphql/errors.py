@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any
 
 from docgraph.exchange.errors import (
     DocgraphError,
@@ -151,12 +151,11 @@ class Damaged:
 
 
 class OperationRefused(QueryError):
-    """The operation as a whole is not carried out; `errors` say why."""
-
-    code: ClassVar[str] = "operation-refused"
+    """The operation as a whole is not executed; `errors` say why, and the first gives the code."""
 
     def __init__(self, errors: Sequence[GraphqlError]) -> None:
         super().__init__(errors[0].message)
+        self.code = errors[0].code  # type: ignore[misc]  # no other error has one per instance
         self.errors = tuple(errors)
 
     @classmethod

@@ -278,6 +278,7 @@ class ConfigWarning(Event, frozen=True):
     origin: str  # "docgraph.yml:12:3"
     path: str  # "/graphql/app-def-cache-ttl"
     message: str
+    hint: str = ""  # what to do: "use 'app-cache-enabled' and 'app-cache-ttr' instead"
 
 
 # --- GraphQL apps ---------------------------------------------------------------------------------

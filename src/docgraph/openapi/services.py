@@ -20,6 +20,7 @@ from docgraph.openapi.survey import App
 
 __all__ = ["Bound", "describe_apps", "describe_service"]
 
+_USER: Final = "/{user}"
 _OFTEN: Final = (400, 401, 403, 408, 414, 429, 431, 500, 503)
 
 
@@ -48,9 +49,12 @@ def describe_service(service: Bound) -> dict[str, PathItem]:
     known = _KNOWN.get(service.name)
     if known is None:
         return _describe_unknown(service)
+    has_user = _USER in known  # the service itself checks who is calling
     return {
         f"{service.path}{below}": {
-            key: value if key == "parameters" else _complete(service, value, own=below != "")
+            key: value
+            if key == "parameters"
+            else _complete(service, value, own=has_user or below != "")
             for key, value in item.items()
         }
         for below, item in known.items()

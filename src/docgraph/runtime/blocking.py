@@ -1,7 +1,11 @@
 """Blocking and CPU-heavy work off the event loop: `run_blocking` is the one way to do it.
 
-Work of one kind shares a lane: so many at once, so many waiting, and one more is refused at once.
-A flood in one lane (logins) leaves the threads of the others (plugins) alone.
+Work of one kind shares a lane: so many at a time, so many waiting, and one more is rejected.
+A flood in one lane (logins) leaves the threads of the others alone.
+
+Lanes for work that computes are as wide as `core.workers-scheduler-parallelism` at most. A blocking
+lane, for methods of plugins that wait for something, has threads of its own and grows to
+`core.workers-scheduler-max-pool-size`.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 QUEUE = 256
+_NAME = "docgraph-blocking"
 
 
 def count_threads(parallelism: int) -> int:
@@ -102,15 +107,20 @@ class Lane:
 
 
 class Blocking:
-    """The worker pool of a process, with the lanes in it.
+    """The worker threads of a process, with the lanes in them.
 
-    `parallelism` is how many a lane runs at once unless it says otherwise; `max_pool_size` bounds
-    the threads of all lanes together.
+    `parallelism` is how many a lane runs at a time unless it says otherwise; `max_pool_size` bounds
+    the threads of each blocking lane, and those of all other lanes together. `longest` is how many
+    seconds work waits for a thread of a blocking lane.
     """
 
-    def __init__(self, parallelism: int = 0, max_pool_size: int = 256) -> None:
-        self._parallelism = min(count_threads(parallelism), max_pool_size)
-        self._pool = ThreadPool("docgraph-blocking", max_pool_size)
+    def __init__(
+        self, parallelism: int = 0, max_pool_size: int = 256, longest: float | None = None
+    ) -> None:
+        self.parallelism = min(count_threads(parallelism), max_pool_size)
+        self._max_pool_size = max_pool_size
+        self._longest = longest
+        self._pool = ThreadPool(_NAME, max_pool_size)
         self._lanes: dict[str, Lane] = {}
 
     def lane(
@@ -126,13 +136,24 @@ class Blocking:
         who would wait for more than half of that.
         """
         if name not in self._lanes:
-            width = self._parallelism if concurrency is None else concurrency
+            width = self.parallelism if concurrency is None else concurrency
             self._lanes[name] = Lane(name, width, queue, self._pool, longest)
+        return self._lanes[name]
+
+    def blocking_lane(self, name: str) -> Lane:
+        """The lane of that name, for work that blocks: as many at a time as there may be threads.
+
+        Its threads are its own: however many of them block, other lanes are not held up.
+        """
+        if name not in self._lanes:
+            pool = ThreadPool(f"{_NAME}-{name}", self._max_pool_size)
+            self._lanes[name] = Lane(name, self._max_pool_size, QUEUE, pool, self._longest)
         return self._lanes[name]
 
     async def close(self, grace: float = 5.0) -> None:
         """Let running functions finish, but do not wait longer than `grace` seconds for them."""
-        self._pool.close()
+        for pool in {self._pool, *(lane.pool for lane in self._lanes.values())}:
+            pool.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(grace):
                 for lane in self._lanes.values():

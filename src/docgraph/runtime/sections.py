@@ -84,13 +84,20 @@ class Core(Section, frozen=True):
     workers_scheduler_parallelism: Annotated[
         int,
         Meta(
-            description="threads for blocking work; 0 or less means 1.5 times the core count",
+            description="threads of a worker process for work that computes; 0 or less means 1.5 "
+            "times the core count",
             ge=-1024,
             le=1024,
         ),
     ] = 0
     workers_scheduler_max_pool_size: Annotated[
-        int, Meta(description="most threads for blocking work", ge=1, le=4096)
+        int,
+        Meta(
+            description="most threads of a worker process for services of plugins that block, and "
+            "the same for other methods of plugins",
+            ge=1,
+            le=4096,
+        ),
     ] = 256
     force_gzip_encoding: Annotated[
         bool, Meta(description="refuse requests whose client does not accept compression")

@@ -1,30 +1,36 @@
 """A pool of threads that never holds up the end of the process.
 
 The pool of `concurrent.futures` waits at exit for whatever still runs: one plugin that hangs would
-keep a stopped server alive. These are daemon threads, started when needed and kept for reuse.
+keep a stopped server alive. These are daemon threads, started when needed, reused, and ended when
+they have been idle for a while.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
+from itertools import count
+from typing import Final
 
 from docgraph.exchange.errors import Overloaded
 
 __all__ = ["ThreadPool"]
 
 Job = Callable[[], None]
+IDLE_SECONDS: Final = 60.0
 
 
 class ThreadPool:
     """At most `limit` threads; more jobs wait their turn. Jobs must not raise."""
 
-    def __init__(self, name: str, limit: int) -> None:
-        self._name = name
+    def __init__(self, name: str, limit: int, idle: float = IDLE_SECONDS) -> None:
+        self._names = (f"{name}-{number}" for number in count(1))
         self._limit = limit
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._lock = threading.Lock()
+        self._idle = idle
+        self._jobs: deque[Job] = deque()
+        # Not a `SimpleQueue`: its `get` with a timeout may wait for ever (Python 3.11).
+        self._changed = threading.Condition(threading.Lock())
         self._threads = 0
         self._unfinished = 0
         self._closed = False
@@ -36,33 +42,48 @@ class ThreadPool:
 
     def submit(self, job: Job) -> None:
         """Run the job in a thread, as soon as one is free."""
-        with self._lock:
+        with self._changed:
             if self._closed:
                 raise Overloaded("the server is stopping")
             self._unfinished += 1
+            self._jobs.append(job)
             if self._threads < min(self._unfinished, self._limit):
-                self._threads += 1
-                number = self._threads
-                threading.Thread(
-                    target=self._run, name=f"{self._name}-{number}", daemon=True
-                ).start()
-        self._jobs.put(job)
+                self._start()
+            else:
+                self._changed.notify()
+
+    def _start(self) -> None:
+        """Start a thread; where the system allows no more, those that exist do the work."""
+        try:
+            threading.Thread(target=self._run, name=next(self._names), daemon=True).start()
+        except RuntimeError:
+            if self._threads == 0:
+                self._jobs.pop()
+                self._unfinished -= 1
+                raise Overloaded("no thread can be started") from None
+        else:
+            self._threads += 1
 
     def close(self) -> None:
         """Take no more jobs; threads end when those that were taken are done."""
-        with self._lock:
-            if self._closed:
-                return
+        with self._changed:
             self._closed = True
-            threads = self._threads
-        for _ in range(threads):
-            self._jobs.put(None)
+            self._changed.notify_all()
 
     def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        while (job := self._find_job()) is not None:
             try:
                 job()
             finally:
                 del job  # or an idle thread would keep alive what its last job was about
-                with self._lock:
+                with self._changed:
                     self._unfinished -= 1
+
+    def _find_job(self) -> Job | None:
+        """The next job; None: this thread is no longer needed."""
+        with self._changed:
+            while not self._jobs:
+                if self._closed or not (self._changed.wait(self._idle) or self._jobs):
+                    self._threads -= 1
+                    return None
+            return self._jobs.popleft()

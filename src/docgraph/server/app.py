@@ -17,7 +17,7 @@ from typing import Any, Final
 from docgraph import __version__
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import Authenticator
-from docgraph.exchange import Answer, Exchange
+from docgraph.exchange import Answer, Body, DocgraphError, Exchange
 from docgraph.exchange.pages import Pages
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.service import build_desk
@@ -40,6 +40,7 @@ from docgraph.server.pipeline import Pipeline
 from docgraph.server.plain_methods import run_plain_methods_in_threads
 from docgraph.server.prepare import Prepared
 from docgraph.server.routes import Route, Routes, bind_all
+from docgraph.server.serve import render
 from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
 
@@ -59,6 +60,8 @@ class Docgraph:
         self._stack = AsyncExitStack()
         self._tried: list[asyncio.Event] = []  # initializers that were called
         self._pipeline: Pipeline
+        self._routes: Routes
+        self._authenticator: Authenticator
         self.store: Store
         self.plugins: PluginSet
 
@@ -107,7 +110,16 @@ class Docgraph:
 
     def is_probe(self, exchange: Exchange) -> bool:
         """Whether this request asks how the server is: it is answered however many wait."""
-        return self._pipeline.is_probe(exchange)
+        route = self._routes.find(exchange.request)
+        return route is not None and route.is_probe
+
+    def render_error(self, error: DocgraphError, exchange: Exchange) -> Body:
+        """The answer to a request that is rejected before it is its turn."""
+        route = self._routes.find(exchange.request)
+        try:
+            return render(error, exchange, route, self._authenticator)
+        except Exception as fault:  # of a plugin that renders its errors itself
+            return render(fault, exchange, None, self._authenticator)
 
     def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Answer]:
         """One request."""
@@ -118,7 +130,9 @@ class Docgraph:
         config = self._prepared.config
         core = config.get(Core)
         blocking = Blocking(
-            core.workers_scheduler_parallelism, core.workers_scheduler_max_pool_size
+            core.workers_scheduler_parallelism,
+            core.workers_scheduler_max_pool_size,
+            core.wait_timeout_ms / 1000 or None,
         )
         self._stack.push_async_callback(blocking.close)
         generations = self._instance.open_generations()
@@ -163,10 +177,11 @@ class Docgraph:
         bounds = Bounds(self._prepared.config.get(Core).wait_timeout_ms)
         self._stack.callback(bounds.close)
         routes = bind_all(services, self._prepared.config.sections)
-        authenticator = Authenticator(self.plugins.of_kind(Kind.AUTH_MECHANISM))
+        self._authenticator = Authenticator(self.plugins.of_kind(Kind.AUTH_MECHANISM))
+        self._routes = Routes(routes, self._build_front(routes, self._authenticator))
         return Pipeline(
-            Routes(routes, self._build_front(routes, authenticator)),
-            authenticator,
+            self._routes,
+            self._authenticator,
             Authorization(self.plugins.of_kind(Kind.AUTHORIZER)),
             Interception(interceptors),
             parse_content,
@@ -217,7 +232,8 @@ class Docgraph:
 
     def _emit_loaded(self) -> None:
         for warning in self._prepared.config.warnings:
-            emit(ConfigWarning(warning.origin, warning.path, warning.message))
+            hint = warning.hint or ""
+            emit(ConfigWarning(warning.origin, warning.path, warning.message, hint))
         for one in self._prepared.found:
             if is_enabled(one, self._prepared.config.sections):
                 emit(PluginLoaded(one.name, one.plugin.kind, one.origin))

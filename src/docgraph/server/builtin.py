@@ -23,6 +23,7 @@ from docgraph.access.vetoers import FilterOperatorsBlacklist, OriginVetoer
 from docgraph.access.writes import PermissionChecker, PermissionNotifier
 from docgraph.auth.authenticators.database import DatabaseRealm
 from docgraph.auth.authenticators.file import FileRealm
+from docgraph.auth.bindings import AccountBindings
 from docgraph.auth.cookies.read import CookieClearer, CookieClearerOnRefusal, CookieHandler
 from docgraph.auth.cookies.remove import CookieRemover
 from docgraph.auth.cookies.set import CookieSetter
@@ -114,6 +115,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     TokenHeaders,
     TokenHeadersOnRefusal,
     RevocationsProvider,
+    AccountBindings,
     RevocationsGate,
     RevocationsWatcher,
     ClaimsAdvisor,

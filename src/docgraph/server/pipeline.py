@@ -44,11 +44,6 @@ class Pipeline:
     _bounds: Bounds
     _limiter: Limiter | None
 
-    def is_probe(self, exchange: Exchange) -> bool:
-        """Whether the service that is asked says how the server is."""
-        route = self._routes.find(exchange.request)
-        return route is not None and route.is_probe
-
     async def answer(self, exchange: Exchange) -> Answer:
         """The answer, whatever happens on the way."""
         route = self._routes.find(exchange.request)

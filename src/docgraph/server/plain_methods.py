@@ -1,6 +1,9 @@
 """Methods of plugins that are plain functions where the kind has `async` ones: they may block.
 
-So they run in threads, in a lane of their own, and never hold up the event loop.
+So they run in threads and never hold up the event loop. Services have a lane of their own: however
+many of their requests block, authenticators and interceptors of plugins find a thread. A request
+that a blocking service handles counts in that lane, and no longer among the requests in flight:
+otherwise a few hundred slow ones would keep all others out.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
-from docgraph.exchange import StartupError
+from docgraph.exchange import Exchange, StartupError
 from docgraph.plugins.check import is_async, methods_of
 from docgraph.plugins.kinds import Kind, Plugin
 from docgraph.runtime import Blocking, Lane, run_blocking
@@ -28,7 +31,9 @@ def run_plain_methods_in_threads(plugins: Iterable[Plugin], blocking: Blocking) 
         for name in _AWAITED[plugin.kind]:
             method = getattr(plugin, name)
             if not is_async(method):
-                _replace(plugin, name, _in_thread(method, blocking.lane("plugins")))
+                is_service = plugin.kind is Kind.SERVICE and name == "handle"
+                run = _serve_in_thread if is_service else _call_in_thread
+                _replace(plugin, name, run(method, blocking))
 
 
 def _replace(plugin: Plugin, name: str, method: Callable[..., Awaitable[Any]]) -> None:
@@ -39,6 +44,24 @@ def _replace(plugin: Plugin, name: str, method: Callable[..., Awaitable[Any]]) -
             f"the {plugin.kind} {plugin.name!r} has a plain `def {name}`",
             hint=f"write `async def {name}`",
         ) from error
+
+
+def _call_in_thread(
+    method: Callable[..., Any], blocking: Blocking
+) -> Callable[..., Awaitable[Any]]:
+    return _in_thread(method, blocking.blocking_lane("plugins"))
+
+
+def _serve_in_thread(
+    method: Callable[..., Any], blocking: Blocking
+) -> Callable[[Exchange], Awaitable[Any]]:
+    handle = _in_thread(method, blocking.blocking_lane("services"))
+
+    async def run(exchange: Exchange) -> Any:
+        exchange.leave_queue()
+        return await handle(exchange)
+
+    return run
 
 
 def _in_thread(method: Callable[..., Any], lane: Lane) -> Callable[..., Awaitable[Any]]:

@@ -1,4 +1,4 @@
-"""The one place where a refusal becomes a body: JSON, or a page for those who want one."""
+"""The one place where an error becomes a body: in the format of its service, or as a page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import orjson
 from docgraph.exchange import Body, DocgraphError, Exchange
 from docgraph.exchange.errors import Forbidden, Unauthenticated
 from docgraph.exchange.markup import MEDIA_TYPE
-from docgraph.server.pages.accept import wants_page
+from docgraph.server.pages.navigation import is_navigation
 from docgraph.server.pages.refusal import build_refusal_page
 from docgraph.server.respond import phrase_of
 
@@ -24,7 +24,7 @@ def render_refusal(
     `console` is the path of the page in which people can do what was tried.
     """
     body = build_error_body(error) if own is None else own
-    if body.media_type == MEDIA_TYPE or not wants_page(exchange.request.headers):
+    if body.media_type == MEDIA_TYPE or not is_navigation(exchange.request):
         return body
     return build_refusal_page(error, exchange, body, console)
 

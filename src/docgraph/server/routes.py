@@ -10,11 +10,9 @@ from docgraph.exchange import Request, StartupError
 from docgraph.exchange.path import encode_path
 from docgraph.plugins.binding import bound_path, is_secured
 from docgraph.plugins.kinds import Service
-from docgraph.server.pages.accept import wants_page
+from docgraph.server.pages.navigation import is_navigation
 
 __all__ = ["Route", "Routes", "bind", "bind_all", "takes_entries"]
-
-_LOOKING = ("GET", "HEAD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +63,7 @@ class Routes:
 
     def find(self, request: Request) -> Route | None:
         """The route that serves this request; browsers that look at `/` get the front page."""
-        if (
-            not request.segments
-            and self._front is not None
-            and request.method in _LOOKING
-            and wants_page(request.headers)
-        ):
+        if not request.segments and self._front is not None and is_navigation(request):
             return self._front
         return self.match(request.segments)
 

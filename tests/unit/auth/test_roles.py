@@ -1,5 +1,7 @@
 """Whose path it is (`/roles/<userid>`, `/tokens/<userid>`)."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from docgraph.auth.roles import check_own_path
@@ -39,9 +41,19 @@ def test_any_other_path_is_forbidden(path):
         check_own_path(make_exchange(path, "ada"), ("roles",))
 
 
+@pytest.mark.parametrize(
+    ("path", "is_own"), [("/tokens", True), ("/tokens/", True), ("/tokens/bob", False)]
+)
+def test_the_bare_path_is_the_callers_where_the_service_says_so(path, is_own):
+    with nullcontext() if is_own else pytest.raises(Forbidden):
+        assert check_own_path(make_exchange(path, "ada"), ("tokens",), bare=True).name == "ada"
+
+
 def test_an_unknown_caller_has_to_log_in():
     with pytest.raises(Unauthenticated):
         check_own_path(make_exchange("/roles/ada", None), ("roles",))
+    with pytest.raises(Unauthenticated):
+        check_own_path(make_exchange("/roles", None), ("roles",), bare=True)
 
 
 def test_options_asks_nothing_of_anybody():

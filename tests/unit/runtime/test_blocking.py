@@ -13,9 +13,11 @@ from weakref import ref
 
 import pytest
 
+from docgraph.auth.passwords import open_lane
 from docgraph.exchange.errors import Overloaded
 from docgraph.runtime import Blocking, Lane, run_blocking
 from docgraph.runtime.blocking import count_threads
+from docgraph.runtime.threads import ThreadPool
 
 pytestmark = pytest.mark.anyio
 
@@ -272,3 +274,73 @@ async def test_who_waits_for_longer_than_the_lane_allows_is_refused(blocking: Bl
 
     gate.open()
     await first
+
+
+async def test_a_blocking_lane_grows_to_the_size_of_the_pool_and_holds_up_no_other(
+    blocking: Blocking,
+) -> None:
+    lane, own = blocking.blocking_lane("services"), blocking.lane("own")
+    gate = Gate()
+    tasks = [asyncio.create_task(run_blocking(lane, gate.pass_through)) for _ in range(9)]
+    await _until(lane, running=8, waiting=1)
+
+    names = [await run_blocking(own, lambda: threading.current_thread().name) for _ in range(2)]
+    other = await run_blocking(blocking.blocking_lane("plugins"), len, "abc")
+    gate.open()
+
+    assert other == 3
+    assert not any("services" in name for name in names)
+    assert all("services" in name for name in await asyncio.gather(*tasks))
+    assert blocking.blocking_lane("services") is lane
+
+
+async def test_work_that_computes_stays_within_the_parallelism() -> None:
+    blocking = Blocking(parallelism=1)
+
+    assert blocking.lane("x").concurrency == 1
+    assert open_lane(blocking).concurrency == 1
+    await blocking.close()
+
+
+async def test_idle_threads_end_and_new_ones_start() -> None:
+    pool = ThreadPool("test", 4, idle=0.01)
+    together = threading.Barrier(4)
+    for _ in range(2):
+        for _ in range(4):
+            pool.submit(lambda: together.wait(30) and None)
+        await _until_true(lambda: pool.size == 0)
+    pool.close()
+
+
+async def test_a_busy_pool_loses_no_job_while_threads_end() -> None:
+    pool, done = ThreadPool("test", 3, idle=0.0005), threading.Semaphore(0)
+    for number in range(300):
+        pool.submit(done.release)
+        if number % 10 == 0:
+            await asyncio.sleep(0.001)
+
+    await asyncio.to_thread(lambda: [done.acquire(timeout=30) for _ in range(300)])
+    await _until_true(lambda: pool.size == 0)
+    pool.close()
+
+
+async def test_where_the_system_allows_no_more_threads_those_that_exist_do_the_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool, gate = ThreadPool("test", 4), Gate()
+    done: list[int] = []
+    pool.submit(lambda: gate.pass_through() and None)
+    await _until_true(lambda: gate.calls == 1)
+
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        pool.submit(lambda: done.append(1))
+        with pytest.raises(Overloaded, match="no thread"):
+            ThreadPool("other", 4).submit(lambda: None)
+    gate.open()
+    await _until_true(lambda: done == [1])
+    pool.close()
+    await _until_true(lambda: pool.size == 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ authCookieSetter: {enabled: true}
 authCookieHandler: {enabled: true}
 authCookieRemover: {enabled: true}
 """
+COOKIE_PARTS = ("/authCookieSetter", "/authCookieHandler", "/authCookieRemover")
 SET_1 = f"""{COOKIES}
 rndTokenManager: {{enabled: false}}
 jwtTokenManager: {{enabled: true, key: {KEY}}}
@@ -272,6 +274,42 @@ def test_in_set_1_the_two_jwt_sections_agree(tmp_path: Path, option: str, name: 
     assert problem.origin == "--set"
     assert problem.path == f"/jwtAuthenticationMechanism/{name}"
     assert "does not agree with jwtTokenManager" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "written"),
+    [
+        ("usernameClaim=email", "usernameClaim", "the claim 'sub'"),
+        ("rolesClaim=groups", "rolesClaim", "the claim 'roles'"),
+        ("fixedRoles=[reader]", "fixedRoles", "the roles of the user"),
+    ],
+)
+def test_in_set_1_the_claims_fit(tmp_path: Path, option: str, name: str, written: str) -> None:
+    """Decision 30: both places are named."""
+    setting = f"/jwtAuthenticationMechanism/{option}"
+    [problem] = problems_of(tmp_path, SET_1, settings=(setting,))
+
+    assert (problem.origin, problem.path) == ("--set", f"/jwtAuthenticationMechanism/{name}")
+    assert re.search(r"/jwtTokenManager \(docgraph.yml:\d+:\d+\)", problem.message)
+    assert written in problem.message
+
+
+@pytest.mark.parametrize("option", ["usernameClaim=email", "rolesClaim=groups", "fixedRoles=[a]"])
+@pytest.mark.parametrize("other", ["/authCookieSetter", "/jwtTokenManager"])
+def test_claims_of_other_issuers_are_free_without_cookies_that_carry_jwts(
+    tmp_path: Path, option: str, other: str
+) -> None:
+    """Decision 30: it is cookies with tokens of `jwtTokenManager` that must fit."""
+    off = {
+        "/authCookieSetter": [f"{one}/enabled=false" for one in COOKIE_PARTS],
+        "/jwtTokenManager": ["/jwtTokenManager/enabled=false", "/rndTokenManager/enabled=true"],
+    }[other]
+    decode_text(tmp_path, SET_1, settings=(f"/jwtAuthenticationMechanism/{option}", *off))
+
+
+@pytest.mark.parametrize("option", ["usernameClaim=sub", "rolesClaim=roles"])
+def test_in_set_1_the_claims_that_are_written_may_be_named(tmp_path: Path, option: str) -> None:
+    decode_text(tmp_path, SET_1, settings=(f"/jwtAuthenticationMechanism/{option}",))
 
 
 def test_in_set_1_the_audience_may_be_one_of_several(tmp_path: Path) -> None:

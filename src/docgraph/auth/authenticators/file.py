@@ -59,6 +59,7 @@ class FileRealm(Authenticator):
                         user.origin,
                         f"{_SECTION}/users",
                         f"the user {user.account.name!r} has no password and cannot log in",
+                        "give the user a password, or remove the entry",
                     )
                 )
 

@@ -136,7 +136,7 @@ def _have_a_token(view: View) -> Iterator[Problem]:
 
 
 def _agree_on_tokens(view: View) -> Iterator[Problem]:
-    """Decision 30: what jwtTokenManager puts in a cookie, the JWT mechanism must accept."""
+    """Decision 30: the JWT mechanism must accept and read what jwtTokenManager writes."""
     jwt, manager = view.on(JwtAuthenticationMechanism), view.on(JwtTokenManager)
     if jwt is None or manager is None or view.on(AuthCookieSetter) is None:
         return
@@ -154,6 +154,23 @@ def _agree_on_tokens(view: View) -> Iterator[Problem]:
                 f"'{name}' does not agree with jwtTokenManager, whose tokens the cookies carry",
                 "jwtTokenManager signs with HS256; set key, issuer and audience of both alike",
                 f"/jwtTokenManager/{name}",
+            )
+    claims = {
+        "usernameClaim": (jwt.username_claim == "sub", "writes the user id to the claim 'sub'"),
+        "rolesClaim": (
+            bool(jwt.fixed_roles) or jwt.roles_claim == "roles",
+            "writes the roles to the claim 'roles'",
+        ),
+        "fixedRoles": (not jwt.fixed_roles, "writes the roles of the user, which these replace"),
+    }
+    manager_at = view.tree.place("/jwtTokenManager/enabled")
+    for name, (fits, written) in claims.items():
+        if not fits:
+            yield view.blame(
+                f"/jwtAuthenticationMechanism/{name}",
+                f"'{name}' does not fit /jwtTokenManager ({manager_at}), whose tokens the cookies "
+                f"carry: it {written}",
+                f"remove '{name}', or use rndTokenManager in place of jwtTokenManager",
             )
 
 

@@ -15,10 +15,7 @@ from docgraph.auth.mechanisms.refusal import TokenRefused
 from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
 from docgraph.exchange import Account
 
-__all__ = ["NAMES_OF_USER", "Claims", "Verified"]
-
-# Properties that an account of a JWT always has: the user id, where the token says nothing else.
-NAMES_OF_USER: Final = ("sub", "_id", "userid")
+__all__ = ["Claims", "Verified"]
 
 _LAST_SECOND: Final = 253_402_300_799  # of the year 9999; later ones are most likely milliseconds
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -67,7 +64,7 @@ class Claims:
         """The account that the claims describe, if they hold at this time and for us."""
         expires = _read_time(claims, "exp")
         if expires is None and self.require_exp:
-            raise TokenRefused("bad-claims")
+            raise TokenRefused("missing-exp")
         if self.is_over(expires, now):
             raise TokenRefused("expired-token")
         issued = _read_time(claims, "iat")
@@ -76,11 +73,7 @@ class Claims:
                 raise TokenRefused("not-yet-valid")
         self._check_issuer(claims)
         self._check_audience(claims)
-        name = self._read_user(claims)
-        for property in NAMES_OF_USER:
-            if claims.get(property) is None:
-                claims[property] = name
-        account = Account(name, self._read_roles(claims), claims, "jwt")
+        account = Account(self._read_user(claims), self._read_roles(claims), claims, "jwt")
         id = claims.get("jti")
         return Verified(account, expires, issued, id if isinstance(id, str) else None)
 

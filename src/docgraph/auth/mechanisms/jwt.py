@@ -27,8 +27,9 @@ from docgraph.auth.jwt.jwks import FixedKey, KeySet, KeySource
 from docgraph.auth.jwt.jws import decode_object, parse_jws, unwrap_base64
 from docgraph.auth.mechanisms.refusal import TokenRefused
 from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
-from docgraph.auth.tokens.claims import restore
+from docgraph.auth.tokens.claims import is_own, restore
 from docgraph.auth.tokens.sections import JwtTokenManager
+from docgraph.auth.tokens.token import TokenAccount
 from docgraph.exchange import Account, Exchange, StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed, ConfigWarning
@@ -47,7 +48,7 @@ ADDRESS_AGE = 300.0
 class Revocations(Protocol):
     """The provider `token-revocations`: what has been ended before its time, in memory."""
 
-    def is_revoked(self, jti: str | None, user: str, issued_at: float | None) -> bool:
+    def is_revoked(self, jti: str | None, user: str | None, issued_at: float | None) -> bool:
         """Whether that token no longer counts."""
         ...
 
@@ -87,6 +88,7 @@ class JwtMechanism(AuthMechanism):
             self._keys,
             revocations=self._revocations,
             restore=restore if self._restores else None,
+            shares_users=self.config.shares_users,
         )
 
     async def close(self) -> None:
@@ -148,8 +150,8 @@ class JwtMechanism(AuthMechanism):
         if not sources.is_address(jwks):
             return await self._open_file(self._directory / jwks)
         if sources.is_plain_address(jwks):
-            message = "keys fetched over http can be replaced on the way; use https"
-            emit(ConfigWarning("configuration", f"/{self.name}/jwks", message))
+            message = "keys fetched over http can be replaced on the way"
+            emit(ConfigWarning("configuration", f"/{self.name}/jwks", message, "use https"))
         keys = KeySet(
             lambda: run_blocking(self._lane, sources.fetch, jwks),
             self._algorithm,
@@ -202,10 +204,11 @@ class TokenVerifier:
     """From the text of a token to an account; raises `TokenRefused`.
 
     Remembered tokens depend on the keys only; whether one has ended is asked at every use.
-    `restore` makes more of what a token says, given its text.
+    `restore` makes more of what a token says, given its text. `shares_users`: the users that tokens
+    of others name are users of this service, so that a changed password ends those tokens, too.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is asked of a token
         self,
         algorithm: Algorithm,
         claims: Claims,
@@ -213,6 +216,7 @@ class TokenVerifier:
         *,
         revocations: Revocations | None = None,
         restore: Callable[[Verified, str], Verified] | None = None,
+        shares_users: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._algorithm = algorithm
@@ -220,6 +224,7 @@ class TokenVerifier:
         self._keys = keys
         self._revocations = revocations
         self._restore = restore
+        self._shares_users = shares_users
         self._clock = clock
         self._version = keys.version
         self._remembered: LoadingCache[bytes, Verified] = LoadingCache(REMEMBERED)
@@ -257,6 +262,10 @@ class TokenVerifier:
         return verified if self._restore is None else self._restore(verified, token)
 
     def _is_revoked(self, verified: Verified) -> bool:
-        return self._revocations is not None and self._revocations.is_revoked(
-            verified.id, verified.account.name, verified.issued
-        )
+        """By the id of the token; by its user only where that is a user of this service."""
+        if self._revocations is None:
+            return False
+        account = verified.account
+        is_ours = self._shares_users or isinstance(account, TokenAccount) or is_own(account)
+        user = account.name if is_ours else None
+        return self._revocations.is_revoked(verified.id, user, verified.issued)

@@ -14,6 +14,7 @@ Reason = Literal[
     "unknown-key",
     "bad-signature",
     "bad-claims",
+    "missing-exp",
     "expired-token",
     "not-yet-valid",
     "wrong-issuer",

@@ -169,6 +169,13 @@ class JwtAuthenticationMechanism(PluginConfig, frozen=True):
     jwks: Annotated[
         Name | None, Meta(description="address or file of a key set, in place of `key`")
     ] = None
+    shares_users: Annotated[
+        bool,
+        Meta(
+            description="whether tokens of other issuers name users of this service: deleting a "
+            "user or changing a password then ends their older tokens, too"
+        ),
+    ] = False
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
         """Decision 31: a key or a key set, and one source of roles."""

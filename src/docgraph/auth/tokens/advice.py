@@ -124,7 +124,8 @@ class ClaimsAdvisor(Initializer):
                     listable = takewhile(lambda step: not step.isdigit(), path)
                     places.setdefault(".".join(listable), {})[place] = None
         for missing, users in places.items():
-            emit(ConfigWarning(CONFIGURATION, _OPTION, _describe(missing, list(users))))
+            hint = f"list {missing!r} there if tokens should carry it"
+            emit(ConfigWarning(CONFIGURATION, _OPTION, _describe(missing, list(users)), hint))
 
 
 def find_user_paths(value: Any) -> Iterator[tuple[str, ...]]:
@@ -186,7 +187,4 @@ def _load_rules(config: Any) -> list[tuple[int, Any]]:
 def _describe(path: str, places: list[str]) -> str:
     more = len(places) - _MOST_PLACES
     named = ", ".join(places[:_MOST_PLACES]) + (f" and {more} more" if more > 0 else "")
-    return (
-        f"@user.{path} is not bound for callers who come with a token, and is used by {named}; "
-        f"list {path!r} there if tokens should carry it"
-    )
+    return f"@user.{path} is not bound for callers who come with a token, and is used by {named}"

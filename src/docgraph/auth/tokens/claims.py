@@ -1,21 +1,21 @@
 """An account as the claims of a JWT, and back (decision 19).
 
-A token carries the user id, `_id`, the roles and the properties that `account-properties-claims`
-lists, under their own names, so that other programs can read them; values that JSON does not know
-are extended JSON. What would collide with a claim of the token itself, and the kind of the account,
-stands in the claim `docgraph`. A property that would make the token too large for a cookie is left
-out, the largest first: it is then unbound, never wrong.
+A token carries the user id, the roles and the properties that `account-properties-claims` lists,
+under their own names, so that other programs can read them; values that JSON does not know are
+extended JSON. Of `_id` and `userid` it carries those that the account of the login has. What would
+collide with a claim of the token itself is in the claim `docgraph`, with the kind. A property that
+would make the token too large for a cookie is left out, the largest first: it is then unbound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import orjson
 
-from docgraph.auth.jwt.claims import NAMES_OF_USER, Verified
+from docgraph.auth.jwt.claims import Verified
 from docgraph.auth.tokens.snapshot import read_properties
 from docgraph.auth.tokens.token import TokenAccount
 from docgraph.codec import JsonMode, encode
@@ -24,7 +24,9 @@ from docgraph.exchange import Account
 __all__ = ["ALWAYS_CARRIED", "OWN_CLAIM", "PropertyNames", "build_claims", "is_own", "restore"]
 
 OWN_CLAIM: Final = "docgraph"
-ALWAYS_CARRIED: Final = frozenset({*NAMES_OF_USER, "roles"})
+ALWAYS_CARRIED: Final = frozenset({"sub", "_id", "userid", "roles"})
+# The property that is the user id in accounts of a realm: `sub` has it, so it is not written again.
+_ID_OF_KIND: Final = {"database": "_id", "file": "userid", "identity": "userid"}
 _SESSION: Final = "auth_time"  # as OpenID Connect calls it
 _RESERVED: Final = frozenset(
     {"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "roles", _SESSION, OWN_CLAIM}
@@ -58,10 +60,7 @@ def build_claims(
     account: TokenAccount, names: PropertyNames, *, tells_session: bool = False
 ) -> dict[str, Any]:
     """`sub`, `roles`, the listed properties, and what is needed to read them back."""
-    properties = _fit(names.select(account.properties))
-    id = account.properties.get("_id")
-    if id is not None and id != account.name:  # most often it is `sub`, which is there anyway
-        properties["_id"] = id
+    properties = _fit(names.select(account.properties)) | dict(_find_ids(account))
     plain: dict[str, Any] = orjson.loads(encode(properties, JsonMode.RELAXED))
     roles = list(account.roles)
     # In one order everywhere: workers that sign the same claims must make the same token.
@@ -72,6 +71,19 @@ def build_claims(
     if tells_session:
         plain[_SESSION] = account.session_since
     return {**plain, "sub": account.name, "roles": roles, OWN_CLAIM: own}
+
+
+def _find_ids(account: Account) -> Iterator[tuple[str, Any]]:
+    """The properties that name the user, but for the one that `sub` stands for anyway.
+
+    A `userid` that is not the user id is a property like any other, carried where it is listed.
+    """
+    properties, implied = account.properties, _ID_OF_KIND.get(account.kind)
+    id = properties.get("_id")
+    if id is not None and (id != account.name or implied != "_id"):
+        yield "_id", id
+    if properties.get("userid") == account.name and implied != "userid":
+        yield "userid", account.name
 
 
 def is_own(account: Account) -> bool:
@@ -99,6 +111,8 @@ def _restore(
     claims, kind = account.properties, own.get("kind")
     plain = {name: value for name, value in claims.items() if name not in _RESERVED}
     plain |= {"sub": account.name, "roles": list(account.roles)}
+    if kind in _ID_OF_KIND:
+        plain.setdefault(_ID_OF_KIND[kind], account.name)
     hidden = own.get("properties")
     if isinstance(hidden, Mapping):
         plain.update(hidden)

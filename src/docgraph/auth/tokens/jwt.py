@@ -161,4 +161,5 @@ def _build_verifier(config: JwtTokenManager, key: str, revocations: Revocations)
         source,
         revocations=revocations,
         restore=restore,
+        shares_users=True,
     )

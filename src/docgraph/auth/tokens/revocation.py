@@ -81,7 +81,7 @@ class Revocations:
 
     # --- asking -----------------------------------------------------------------------------------
 
-    def is_revoked(self, jti: str | None, user: str, issued_at: float | None) -> bool:
+    def is_revoked(self, jti: str | None, user: str | None, issued_at: float | None) -> bool:
         """Whether that token no longer counts.
 
         Raises `StoreUnavailable` as long as the stamps could never be read: nobody can say.

@@ -1,4 +1,4 @@
-"""`authTokenService`: the caller's own token at `<srv-uri>/<userid>` (decision 29).
+"""`authTokenService`: the caller's own token at `<srv-uri>` and `<srv-uri>/<userid>` (decision 29).
 
 GET     the token, the same as in `Auth-Token`        POST   a fresh one
 DELETE  ends it                                       anybody else's: 403
@@ -39,7 +39,7 @@ __all__ = ["TokenService"]
 
 
 class TokenService(Service):
-    """Needs no rule: who may do what here is decided by the user id in the path."""
+    """Needs no rule: a path without a user id is the caller's, one with another's id is 403."""
 
     name: ClassVar[str] = "authTokenService"
     description: ClassVar[str] = "gives and ends the caller's token"
@@ -69,12 +69,12 @@ class TokenService(Service):
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
         """The same for every user; asked before a method is refused, so that 401 comes first."""
-        check_own_path(exchange, bound_path(self, self.config))
+        check_own_path(exchange, bound_path(self, self.config), bare=True)
         return self.methods
 
     async def handle(self, exchange: Exchange) -> Answer:
         """The caller is known, and the path is the caller's own."""
-        account = check_own_path(exchange, bound_path(self, self.config))
+        account = check_own_path(exchange, bound_path(self, self.config), bare=True)
         if account is None or self._manager is None:
             raise NotFound("no token manager is on")
         match exchange.request.method:

@@ -64,11 +64,14 @@ class Stamps:
     def __len__(self) -> int:
         return len(self._tokens) + len(self._users)
 
-    def end(self, jti: str | None, user: str, issued_at: float | None) -> bool:
-        """Whether they end that token; one that does not tell its age is older than any stamp."""
+    def end(self, jti: str | None, user: str | None, issued_at: float | None) -> bool:
+        """Whether they end that token; without `iat` it is older than any stamp of its user.
+
+        `user` None: the token names nobody of ours, so that no stamp of a user concerns it.
+        """
         if jti is not None and _shorten(jti) in self._tokens:
             return True
-        stamp = self.find(user)
+        stamp = 0.0 if user is None else self.find(user)
         return stamp > 0 and (issued_at is None or issued_at <= stamp)
 
     def find(self, user: str) -> float:

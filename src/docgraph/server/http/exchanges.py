@@ -75,6 +75,10 @@ class Application(Protocol):
         """Whether this request asks how the server is, and does not wait for others."""
         ...
 
+    def render_error(self, error: DocgraphError, exchange: Exchange) -> Body:
+        """The answer to a request that is rejected before it is its turn; never raises."""
+        ...
+
     async def answer(self, exchange: Exchange) -> Answer:
         """The answer to one request."""
         ...
@@ -213,20 +217,19 @@ class Exchanges:
                 await self._enter(call)
         except DocgraphError as error:
             call.error = error.code
-            return render_refusal(error, exchange)
+            return self._application.render_error(error, exchange)
+        exchange.leave_queue = partial(self._leave, call)
         try:
             return await self._application.answer(exchange)
         finally:
-            if call.has_place:
-                self._leave(call)
+            self._leave(call)
 
     async def _read_body(self, call: Call, incoming: Incoming, id: str, limit: int) -> bytes:
         """The body; whoever waits for it gives his place away, and takes another one after it."""
         if incoming.is_complete:
             return incoming.take()
         had_place = call.has_place
-        if had_place:
-            self._leave(call)
+        self._leave(call)
         emit(BodyAwaited(id))
         try:
             body = await incoming.read(limit)
@@ -246,8 +249,10 @@ class Exchanges:
         call.has_place = True
 
     def _leave(self, call: Call) -> None:
-        call.has_place = False
-        self._gate.leave()
+        """Give back the place, where the call still has one."""
+        if call.has_place:
+            call.has_place = False
+            self._gate.leave()
 
     # --- out --------------------------------------------------------------------------------------
 
@@ -330,7 +335,7 @@ class Exchanges:
             error = InternalError("the request could not be answered", details={"id": fault})
         call.error = error.code
         if not call.status:
-            body = render_refusal(error, exchange)
+            body = self._application.render_error(error, exchange)
             call.send(*self._responder.render_body(body, exchange, trace))
 
     def _finish(self, exchange: Exchange, call: Call) -> None:

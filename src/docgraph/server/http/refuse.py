@@ -1,7 +1,7 @@
 """Answers of the protocol layer itself, for what never became a request.
 
-They look like all others: JSON or a page, request id, CORS, logged. The connection always ends
-with them, because what follows on it can no longer be trusted.
+They look like all others: the format of the service or a page, request id, CORS, logged. The
+connection always ends with them, because what follows on it can no longer be trusted.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from docgraph.exchange.errors import InternalError
 from docgraph.observe import emit
 from docgraph.observe.events import RequestFailed, RequestRefused
 from docgraph.server.fields import RawHeaders
+from docgraph.server.http.exchanges import Application
 from docgraph.server.http.trace import RequestIds
-from docgraph.server.refusals import render_refusal
 from docgraph.server.respond import Head, Responder
 
 __all__ = ["PartialRequest", "Refusals", "report_fault"]
@@ -34,7 +34,8 @@ class PartialRequest:
 class Refusals:
     """Renders and reports refusals."""
 
-    def __init__(self, responder: Responder, ids: RequestIds) -> None:
+    def __init__(self, application: Application, responder: Responder, ids: RequestIds) -> None:
+        self._application = application
         self._responder = responder
         self._ids = ids
 
@@ -51,9 +52,18 @@ class Refusals:
                 path=request.target.partition(b"?")[0].decode("latin-1"),
             )
         )
-        headers = Headers.of_lower_case(request.headers)
-        exchange = Exchange(Request(request.method, b"/", headers=headers), id)
-        return self._responder.render_body(render_refusal(error, exchange), exchange, trace)
+        exchange = Exchange(_build_request(request), id)
+        body = self._application.render_error(error, exchange)
+        return self._responder.render_body(body, exchange, trace)
+
+
+def _build_request(partial: PartialRequest) -> Request:
+    """The request as far as it was read; one whose path is unreadable counts as one for `/`."""
+    headers = Headers.of_lower_case(partial.headers)
+    try:
+        return Request(partial.method, partial.target.partition(b"?")[0], headers=headers)
+    except DocgraphError:
+        return Request(partial.method, b"/", headers=headers)
 
 
 def report_fault(error: Exception) -> DocgraphError:

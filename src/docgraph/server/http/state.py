@@ -92,7 +92,7 @@ def build_state(
     return ProcessState(
         limits or settings.limits,
         Exchanges(application, settings, responder, ids),
-        Refusals(responder, ids),
+        Refusals(application, responder, ids),
         [0] if counts is None else counts,
         worker,
     )

@@ -36,7 +36,7 @@ _SIGNS: Final = {
 
 
 class FrontPage(Service):
-    """Stands at `/` for those who want a page; everybody else finds there what is bound to it."""
+    """At `/` for browsers that navigate there; any other request gets what is bound to it."""
 
     name: ClassVar[str] = "frontPage"
     description: ClassVar[str] = "a page that says what is here"

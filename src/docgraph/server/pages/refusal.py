@@ -16,6 +16,7 @@ from docgraph.exchange import Body, DocgraphError, Exchange
 from docgraph.exchange.errors import Forbidden, MethodNotAllowed, Unauthenticated
 from docgraph.exchange.markup import MEDIA_TYPE, PageStyle, code, link
 from docgraph.exchange.path import encode_path
+from docgraph.server.pages.navigation import VARY
 from docgraph.server.respond import phrase_of
 
 __all__ = ["PAGE_HEADERS", "STYLE", "asks_for_password", "build_refusal_page"]
@@ -30,9 +31,8 @@ li:last-child{border-bottom:1px solid var(--line)}
 """
 )
 # Another caller, or another program, gets another answer at the same address.
-PAGE_HEADERS: Final = (*STYLE.headers, ("Vary", "Accept"), ("Cache-Control", "no-store"))
+PAGE_HEADERS: Final = (*STYLE.headers, ("Vary", VARY), ("Cache-Control", "no-store"))
 _OURS: Final = frozenset(name.lower() for name, _ in PAGE_HEADERS) - {"vary"}
-_LOOKING: Final = ("GET", "HEAD")
 _ASKING: Final = ("basic ", "digest ")
 _GRAPHQL: Final = "graphql"
 _EXAMPLE: Final = '{"query": "{ __typename }"}'
@@ -63,8 +63,8 @@ def _render(
 ) -> Iterator[str]:
     yield f"<h1><b>{status}</b> {escape(phrase_of(status))}</h1>"
     if isinstance(error, Unauthenticated):
-        yield "<p>Only callers who are known may go on here.</p>"
-        if asks_for_password(error) and exchange.request.method in _LOOKING:
+        yield "<p>Log in to continue.</p>"
+        if asks_for_password(error):
             yield f"<p>{link('', 'Log in')}</p>"  # the same address again: the browser asks
     elif isinstance(error, Forbidden):
         yield from _render_denial(exchange)

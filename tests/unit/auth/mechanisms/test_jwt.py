@@ -362,6 +362,10 @@ async def test_tokens_without_end_are_accepted_where_that_is_allowed(build):
     assert await send(mechanism, hs(exp="never")) == Rejected("bad-claims")
 
 
+async def test_the_log_names_a_missing_end(build):
+    assert await send(await build(**C3), hs(exp=OMIT)) == Rejected("missing-exp")
+
+
 async def test_leeway_is_configurable(build):
     token = hs(exp=now() - 5)
     assert await send(await build(**C3, leeway=0), token) == Rejected("expired-token")
@@ -430,16 +434,28 @@ async def test_remembered_token_ends_with_its_revocation(build):
     assert isinstance(await send(mechanism, token), Accepted)
     revoked.revoked.add("7")
     assert await send(mechanism, token) == Rejected("revoked-token")
-    assert revoked.asked == [("7", "ada", 1000)] * 3
+    assert revoked.asked == [("7", None, 1000)] * 3
 
 
 @pytest.mark.parametrize("jti", [OMIT, 7, None, ["7"]])
-async def test_revocation_by_user_needs_no_id(build, jti):
+@pytest.mark.parametrize(
+    ("options", "claims", "is_ours"),
+    [
+        ({}, {}, False),
+        ({"shares_users": True}, {}, True),
+        ({}, {"docgraph": {"kind": "database", "at": 1}}, True),
+        ({}, {"docgraph": "a text"}, False),
+    ],
+    ids=["foreign", "shares-users", "own", "no claim of ours"],
+)
+async def test_revocation_by_user_is_for_tokens_of_our_users(build, jti, options, claims, is_ours):
+    """Decision 32: of this service, or of an issuer that is declared to share its users."""
     revoked = Revoked()
-    mechanism = await build(revoked, **C3)
+    mechanism = await build(revoked, **C3, **options)
     revoked.revoked.add("ada")
-    assert await send(mechanism, hs(jti=jti)) == Rejected("revoked-token")
-    assert revoked.asked == [(None, "ada", None)]
+    outcome = await send(mechanism, hs(jti=jti, **claims))
+    assert isinstance(outcome, Rejected) == is_ours
+    assert revoked.asked == [(None, "ada" if is_ours else None, None)]
 
 
 async def test_verified_tokens_are_checked_once_and_whether_they_have_ended_every_time(build):
@@ -450,7 +466,7 @@ async def test_verified_tokens_are_checked_once_and_whether_they_have_ended_ever
     mechanism._verifier._check = lambda text: (checks.append(text), verify(text))[1]
     revoked.revoked.add("two")  # the end of another one changes nothing
     said = json.loads(decode(token.split(".")[1]))
-    accepted = Accepted(Account("ada", ("user",), {**said, "_id": "ada", "userid": "ada"}, "jwt"))
+    accepted = Accepted(Account("ada", ("user",), said, "jwt"))
     assert [await send(mechanism, token) for _ in range(2)] == [accepted] * 2
     revoked.revoked.add("one")
     assert await send(mechanism, token) == Rejected("revoked-token")

@@ -39,6 +39,10 @@ ACCOUNTS = {
 }
 
 
+CLAIMS = {"sub", "roles", "docgraph", "iss", "exp", "iat", "jti"}
+IDS = {"database": ("_id",), "file": ("userid",), "identity": ("userid",)}  # that a realm gives
+
+
 def sign(account, listed=(), **more):
     """The claims of a token of the account, as they would be signed."""
     login = TokenAccount(
@@ -78,7 +82,7 @@ def test_a_property_that_cannot_be_read_back_harms_nothing_beside_it(unreadable)
 def test_a_signed_token_carries_id_and_roles_and_nothing_else_unless_listed(account):
     """Decision 19."""
     claims = sign(account)
-    assert claims.keys() == {"sub", "roles", "docgraph", "iss", "exp", "iat", "jti"}
+    assert claims.keys() == CLAIMS
     assert claims["docgraph"] == {"kind": account.kind, "at": 7.5}
     restored = read(claims).account
     assert (restored.name, restored.roles, restored.kind) == (
@@ -86,7 +90,7 @@ def test_a_signed_token_carries_id_and_roles_and_nothing_else_unless_listed(acco
         account.roles,
         account.kind,
     )
-    ids = dict.fromkeys(("sub", "_id", "userid"), account.name)
+    ids = dict.fromkeys(("sub", *IDS.get(account.kind, ())), account.name)
     assert restored.properties == {**ids, "roles": list(account.roles)}
 
 
@@ -108,11 +112,7 @@ def test_an_id_that_is_not_the_name_is_always_carried():
         claims = sign(account, listed)
         assert claims["_id"] == {"$oid": str(id)}
         assert read(claims).account.properties["_id"] == id
-    assert read(sign(account)).account.properties == {
-        **dict.fromkeys(("sub", "userid"), name),
-        "_id": id,
-        "roles": [],
-    }
+    assert read(sign(account)).account.properties == {"sub": name, "_id": id, "roles": []}
 
 
 @pytest.mark.parametrize("kind", ["database", "file", "identity", "jwt", "of a plugin"])
@@ -120,9 +120,19 @@ def test_an_id_that_is_not_the_name_is_always_carried():
 def test_another_name_of_the_user_id_is_never_a_property_that_is_not_listed(kind, claimed):
     account = Account("ada", (), {"_id": "ada", "userid": claimed, "sub": claimed}, kind)
     claims = sign(account)
-    assert claims.keys() == {"sub", "roles", "docgraph", "iss", "exp", "iat", "jti"}
+    assert claims.keys() - {"_id"} == CLAIMS
     restored = read(claims).account.properties
-    assert (restored["sub"], restored["_id"], restored["userid"]) == ("ada", "ada", "ada")
+    named = {name: restored[name] for name in ("sub", "_id", "userid") if name in restored}
+    assert named == dict.fromkeys(("sub", "_id", *IDS.get(kind, ())), "ada")
+
+
+@pytest.mark.parametrize("kind", ["database", "file", "identity", "jwt", "of a plugin"])
+@pytest.mark.parametrize("ids", [(), ("_id",), ("userid",), ("_id", "userid")])
+def test_an_own_token_names_the_user_as_the_login_does_and_in_no_other_way(kind, ids):
+    """Decision 19: nothing is invented."""
+    account = Account("ada", (), dict.fromkeys(ids, "ada"), kind)
+    restored = read(sign(account)).account.properties
+    assert restored.keys() == {"sub", "roles", *ids, *IDS.get(kind, ())}
 
 
 def test_a_part_of_a_property_can_be_listed_by_its_path():
@@ -177,15 +187,13 @@ def test_properties_that_would_not_fit_into_a_cookie_are_left_out_the_largest_fi
     assert "note" not in restored.properties
 
 
-def test_an_account_of_a_foreign_token_has_an_id_under_every_name():
+def test_an_account_of_a_foreign_token_has_the_claims_of_the_token_and_no_others():
+    """Decision 19."""
     rules = Claims("email", "roles", (), None, None, require_exp=False, leeway=0)
-    for claims, expected in (
-        ({}, {"sub": "a@b", "_id": "a@b", "userid": "a@b"}),
-        ({"sub": "1", "userid": None}, {"sub": "1", "_id": "a@b", "userid": "a@b"}),
-        ({"_id": {"$oid": "x"}}, {"sub": "a@b", "_id": {"$oid": "x"}, "userid": "a@b"}),
-    ):
+    for claims in ({}, {"sub": "1", "userid": None}, {"_id": {"$oid": "x"}}):
         account = rules.read({"email": "a@b", **claims}, 1.0).account
-        assert account.properties == {"email": "a@b", **expected}
+        assert account.name == "a@b"
+        assert account.properties == {"email": "a@b", **claims}
 
 
 def test_a_foreign_token_is_not_taken_for_ours():

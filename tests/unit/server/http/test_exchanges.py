@@ -11,11 +11,12 @@ from typing import Any
 import orjson
 import pytest
 
-from docgraph.exchange import Answer, Body, Exchange, Stream, Takeover
+from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Stream, Takeover
 from docgraph.observe import Event, subscribe, unsubscribe
 from docgraph.observe.events import RequestFailed, RequestFinished, RequestStarted
 from docgraph.runtime.sections import Core
 from docgraph.server.http.state import build_state
+from docgraph.server.refusals import render_refusal
 from docgraph.server.sections import ConnectionOptions
 from docgraph.server.settings import ServerSettings
 from tests.connections import Peer, Response, build_request
@@ -40,6 +41,9 @@ class App:
 
     def is_probe(self, exchange: Exchange) -> bool:
         return exchange.request.path in self._probes
+
+    def render_error(self, error: DocgraphError, exchange: Exchange) -> Body:
+        return render_refusal(error, exchange)
 
 
 @pytest.fixture

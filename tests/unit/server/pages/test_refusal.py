@@ -6,6 +6,7 @@ import pytest
 
 from docgraph.exchange import Account, Body, DocgraphError, Exchange, Headers, Request
 from docgraph.exchange.errors import Forbidden, InternalError, Overloaded, Unauthenticated
+from docgraph.server.pages.navigation import VARY
 from docgraph.server.refusals import build_error_body, render_refusal
 
 BASIC, BEARER = 'Basic realm="docgraph"', 'Bearer realm="docgraph"'
@@ -14,7 +15,7 @@ BASIC, BEARER = 'Basic realm="docgraph"', 'Bearer realm="docgraph"'
 def refuse(
     error: DocgraphError, method: str = "GET", account: Account | None = None
 ) -> tuple[Body, str]:
-    request = Request(method, b"/x", headers=Headers.of(accept="text/html"))
+    request = Request(method, b"/x", headers=Headers([(b"Sec-Fetch-Mode", b"navigate")]))
     body = render_refusal(error, Exchange(request, "id", account=account))
     return body, body.content.decode().partition("</style>")[2]
 
@@ -30,7 +31,7 @@ def test_a_login_is_offered_where_the_browser_would_ask_for_it(
     body, text = refuse(error, method)
 
     assert ("WWW-Authenticate", challenge) in body.headers
-    assert ("Log in" in text) is is_offered
+    assert (">Log in</a>" in text) is is_offered
 
 
 def test_unknown_callers_who_are_vetoed_learn_nothing() -> None:
@@ -61,5 +62,5 @@ def test_what_others_say_of_caching_and_framing_does_not_weaken_a_page() -> None
     body, _ = refuse(error)
 
     assert [value for name, value in body.headers if name == "Cache-Control"] == ["no-store"]
-    assert [value for name, value in body.headers if name == "Vary"] == ["Origin", "Accept"]
+    assert [value for name, value in body.headers if name == "Vary"] == ["Origin", VARY]
     assert build_error_body(error).headers == list(error.headers)
