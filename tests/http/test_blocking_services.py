@@ -41,17 +41,6 @@ class Slow(PluginService):
         return Body(200, threading.current_thread().name.encode(), "text/plain")
 
 
-class Sleeps(PluginService):
-    """Takes one second."""
-
-    name: ClassVar[str] = "sleeps"
-    uri: ClassVar[str] = "/sleeps"
-
-    def handle(self, exchange: Exchange) -> Answer:  # type: ignore[override]
-        time.sleep(1)
-        return Body()
-
-
 class PlainStamp(Interceptor):
     """Needs a thread for every answer."""
 
@@ -65,7 +54,7 @@ class PlainStamp(Interceptor):
 @asynccontextmanager
 async def slow_service(mongo: Mongo, uri: str, settings: Document) -> AsyncIterator[Service]:
     Slow.gate.clear()
-    plugins = (*BUILTIN, Slow, Sleeps, PlainStamp)
+    plugins = (*BUILTIN, Slow, PlainStamp)
     async with running(mongo, uri, settings, plugins=plugins) as service:
         try:
             yield service
@@ -92,18 +81,6 @@ async def test_blocking_services_get_as_many_threads_as_there_may_be(
         Slow.gate.set()
         threads = {(await task).text for task in tasks}
         assert len(threads) == 24
-
-
-async def test_24_requests_of_a_second_take_about_a_second(
-    mongo_client: Mongo, mongo_uri: str
-) -> None:
-    """One after the other in two threads they would take twelve."""
-    settings = {"core": {"workers-scheduler-parallelism": 2}}
-    async with slow_service(mongo_client, mongo_uri, settings) as service:
-        began = time.monotonic()
-        replies = await asyncio.gather(*(service.request("GET", "/sleeps") for _ in range(24)))
-        assert [reply.status for reply in replies] == [200] * 24
-        assert time.monotonic() - began < 10
 
 
 async def test_the_pool_ends_at_its_size_and_more_requests_wait(
