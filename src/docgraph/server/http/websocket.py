@@ -83,6 +83,7 @@ class WebSocket(asyncio.Protocol):
 
     def __init__(self, state: ProcessState, transport: asyncio.Transport, call: Call) -> None:
         self.transport = transport
+        self.address = call.wire.address
         self._state = state
         self._call = call
         self._loop = asyncio.get_running_loop()
@@ -155,8 +156,7 @@ class WebSocket(asyncio.Protocol):
         """The peer is gone; the handler learns it, and has a moment to end by itself."""
         self._end()
         self._writable.set()
-        self._state.connections.discard(self)
-        self._state.count_connections()
+        self._state.release(self)
         task = self._call.task
         if task is not None and not task.done():
             farewell = self._loop.call_later(_FAREWELL, task.cancel)
