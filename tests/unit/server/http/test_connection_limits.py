@@ -70,7 +70,6 @@ async def until_lost(peer: Peer) -> None:
 
 
 def assert_overloaded(response: Response) -> None:
-    """Decision 51."""
     assert (response.status, response["retry-after"]) == (503, "1")
     assert orjson.loads(response.body)["code"] == "overloaded"
     assert response["connection"] == "close"
