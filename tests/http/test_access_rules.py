@@ -290,12 +290,18 @@ async def test_the_start_names_rules_that_only_their_place_decides_between(
         {"role": "user", "predicate": "path('/books')", "priority": 1, "mongo": only("2")},
         {"role": "user", "predicate": "path('/open')", "mongo": only("3")},
         {"role": "$unauthenticated", "predicate": "path('/books')", "mongo": only("4")},
+        {
+            "role": "user",
+            "predicate": "path('/books')",
+            "mongo": {**only("1"), "allowBulkPatch": True},
+        },
     ]
     with listening(RulesTied) as heard:
         async with guarded(mongo_client, mongo_uri, file_rules=rules):
             pass
     assert [(one.rule, one.before) for one in heard] == [
-        ("permissions[1] (file)", ("permissions[0] (file)",))
+        ("permissions[5] (file)", ("permissions[1] (file)",)),
+        ("permissions[1] (file)", ("permissions[0] (file)",)),
     ]
 
 

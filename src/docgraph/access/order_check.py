@@ -87,7 +87,7 @@ def find_ties(rules: Iterable[Rule]) -> Iterator[Tie]:
 def _is_tied(rule: Rule, other: Rule) -> bool:
     return (
         rule.conditions.effect != other.conditions.effect
-        and rule.can_tie(other)
+        and rule.shares_callers(other)
         and rule.predicate.reach & other.predicate.reach != NOWHERE
     )
 

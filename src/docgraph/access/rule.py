@@ -66,10 +66,10 @@ class Rule:
         """
         return (-min(map(_generality, self.roles.intersection(roles))), *self.rank)
 
-    def can_tie(self, other: Rule) -> bool:
-        """Whether only the last part of the rank decides between them, for some caller."""
+    def shares_callers(self, other: Rule) -> bool:
+        """Whether some caller finds both as rules for held roles, or both as general ones."""
         classes, others = (set(map(_generality, one.roles)) for one in (self, other))
-        return self.priority == other.priority and not classes.isdisjoint(others)
+        return not classes.isdisjoint(others)
 
     @property
     def is_general(self) -> bool:
