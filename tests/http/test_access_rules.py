@@ -263,6 +263,18 @@ async def test_of_equal_rules_the_last_one_decides(service: Service) -> None:
     assert await rows(service, "/books", ADA) == ["3"]
 
 
+async def test_where_there_are_too_many_rules_the_last_ones_stay(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decision 38: what is left out is what would be looked at last."""
+    monkeypatch.setattr("docgraph.access.database._MOST_RULES", 2)
+    for id in ("c", "a", "b"):
+        await allow(service, f"path('/{id}')", "user", _id=id)
+    book: RuleBook = service.app.plugins.values["acl-rules"]
+    found = await service.there(book.find_all())
+    assert [str(one) for one in found] == ["c (database)", "b (database)"]
+
+
 async def test_of_equal_rules_of_a_file_the_last_listed_decides(
     mongo_client: Any, mongo_uri: str
 ) -> None:
