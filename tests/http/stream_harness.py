@@ -19,7 +19,7 @@ from wsproto import ConnectionType, WSConnection
 from wsproto.events import (
     AcceptConnection,
     CloseConnection,
-    Message,
+    Event,
     Ping,
     RejectConnection,
     Request,
@@ -138,8 +138,8 @@ class SocketClient(StreamClient):
         assert isinstance(event, AcceptConnection), event
         return True
 
-    def say(self, *texts: str) -> None:
-        self.peer.send(b"".join(self._frames.send(Message(data=text)) for text in texts))
+    def say(self, *frames: Event) -> None:
+        self.peer.send(b"".join(map(self._frames.send, frames)))
 
     def _take_in(self) -> None:
         data = self._take_output()

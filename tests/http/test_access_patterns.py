@@ -36,7 +36,6 @@ REFUSED = [
 async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with guarded(mongo_client, mongo_uri) as one:
         one.insert("books", {"_id": "1"})
-        one.mongo[one.db].create_collection("acl")
         yield one
 
 

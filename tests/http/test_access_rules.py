@@ -13,7 +13,7 @@ from docgraph.access.database import DbAclAuthorizer
 from docgraph.access.rulebook import RuleBook
 from docgraph.access.sections import DbAclAuthorizer as DbAclAuthorizerConfig
 from docgraph.codec import decode
-from docgraph.observe.events import FilterPassed, PluginFailed
+from docgraph.observe.events import FilterPassed, PluginFailed, RulesTied
 from docgraph.variables import Resolvers
 from tests.http.access_harness import (
     ADA,
@@ -28,7 +28,7 @@ from tests.http.access_harness import (
     restore,
     write_rules,
 )
-from tests.http.harness import Reply, Service, listening, names_of
+from tests.http.harness import Document, Reply, Service, listening, names_of
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
@@ -254,12 +254,97 @@ async def test_a_rule_without_a_number_comes_last(service: Service) -> None:
     assert await rows(service, "/books", ADA) == ["1"]
 
 
-async def test_of_equal_rules_the_lower_id_decides(service: Service) -> None:
+async def test_of_equal_rules_the_last_one_decides(service: Service) -> None:
+    """Decision 38: the highest `_id`."""
     for id, row in (("b", "2"), ("a", "1"), ("c", "3")):
         await allow(
             service, "path-prefix('/books')", "user", _id=id, mongo={"readFilter": {"_id": row}}
         )
-    assert await rows(service, "/books", ADA) == ["1"]
+    assert await rows(service, "/books", ADA) == ["3"]
+
+
+async def test_where_there_are_too_many_rules_the_last_ones_stay(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decision 38: what is left out is what would be looked at last."""
+    monkeypatch.setattr("docgraph.access.database._MOST_RULES", 2)
+    for id in ("c", "a", "b"):
+        await allow(service, f"path('/{id}')", "user", _id=id)
+    book: RuleBook = service.app.plugins.values["acl-rules"]
+    found = await service.there(book.find_all())
+    assert [str(one) for one in found] == ["c (database)", "b (database)"]
+
+
+async def test_of_equal_rules_of_a_file_the_last_listed_decides(
+    mongo_client: Any, mongo_uri: str
+) -> None:
+    """Decision 38, whatever `_id` they have."""
+    rules = [
+        {"_id": id, "role": "user", "predicate": "path('/books')", "mongo": only(row)}
+        for id, row in (("z", "1"), ("m", "2"), ("a", "3"))
+    ]
+    async with guarded(mongo_client, mongo_uri, file_rules=rules) as service:
+        service.insert("books", *BOOKS)
+        assert await rows(service, "/books", ADA) == ["3"]
+
+
+def only(row: str) -> Document:
+    return {"readFilter": {"_id": row}}
+
+
+async def test_the_start_names_rules_that_only_their_place_decides_between(
+    mongo_client: Any, mongo_uri: str
+) -> None:
+    """Decision 38."""
+    rules = [
+        {"role": "user", "predicate": "path('/books')", "mongo": only("1")},
+        {"role": "editor", "predicate": "path-prefix('/books') and method(GET)"},
+        {"role": "user", "predicate": "path('/books')", "priority": 1, "mongo": only("2")},
+        {"role": "user", "predicate": "path('/open')", "mongo": only("3")},
+        {"role": "$unauthenticated", "predicate": "path('/books')", "mongo": only("4")},
+        {
+            "role": "user",
+            "predicate": "path('/books')",
+            "mongo": {**only("1"), "allowBulkPatch": True},
+        },
+    ]
+    with listening(RulesTied) as heard:
+        async with guarded(mongo_client, mongo_uri, file_rules=rules):
+            pass
+    assert [(one.rule, one.before) for one in heard] == [
+        ("permissions[5] (file)", ("permissions[1] (file)",)),
+        ("permissions[1] (file)", ("permissions[0] (file)",)),
+    ]
+
+
+async def test_the_first_rule_can_be_posted_after_the_first_start(service: Service) -> None:
+    rule = {"_id": "first", "roles": ["user"], "predicate": "path-prefix('/books')"}
+    assert "acl" in service.mongo[service.db].list_collection_names()
+    reply = await service.request("POST", "/acl", json=rule, headers=ADMIN)
+    try:
+        assert reply.status == 201, reply.text
+        assert await status(service, "GET", "/books", ADA) == 200
+    finally:
+        await service.request("DELETE", "/acl/first", headers=ADMIN)
+
+
+async def test_a_rule_with_an_unknown_key_is_reported_with_the_nearest_one(
+    service: Service,
+) -> None:
+    """Whoever writes it at the database meets no check."""
+    rule = {"_id": "typo", "roles": ["user"], "predicate": "true", "mongo": {"readfilter": {}}}
+    service.insert("acl", rule)
+    try:
+        with listening(PluginFailed) as heard:
+            await allow(service, "path('/books')", "user")  # all are read again
+            assert await status(service, "GET", "/open", ADA) == 403
+    finally:
+        service.mongo[service.db]["acl"].delete_one({"_id": "typo"})
+    [told] = [one for one in heard if one.stage == "read the rule typo"]
+    assert str(told.error) == (
+        "Wrong permission: mongo.readfilter is not a key of a permission "
+        "(did you mean mongo.readFilter?)"
+    )
 
 
 async def test_file_and_database_are_one_list(mongo_client: Any, mongo_uri: str) -> None:

@@ -533,3 +533,82 @@ async def test_an_entry_that_the_rest_api_cannot_read_is_refused_with_its_own_wo
 
     assert (reply.status, failed_entry(reply)) == (400, 0)
     assert "nobody can read this" in reply.text
+
+
+# --- limits for callers ---------------------------------------------------------------------------
+
+LIMITS: Document = {
+    "core": {"trusted-proxies": ["127.0.0.1"]},
+    "caller-limits": {
+        "enabled": True,
+        "limits": [
+            {"name": "any", "per": "address", "requests-per-second": 1, "burst": 8},
+            {
+                "name": "guests",
+                "per": "address",
+                "role": "$unauthenticated",
+                "requests-per-second": 0.5,
+                "burst": 6,
+                "concurrent": 1,
+            },
+        ],
+    },
+}
+
+
+@module_application
+async def limited_server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Api]:
+    async with serving(mongo_client, mongo_uri, LIMITS, mounts=BY_HOST) as server:
+        limiter = server.service.app._pipeline._limiter
+        limiter.buckets._clock = lambda: 1000.0  # no bucket fills meanwhile
+        yield server
+
+
+async def send_inserts(api: Api, number: int, address: str) -> Reply:
+    first = api.things.count_documents({})
+    inserts = [entry("POST", "/things", {"_id": first + one}) for one in range(number)]
+    return await send(api, *inserts, headers={"x-forwarded-for": address})
+
+
+async def test_a_batch_counts_as_many_requests_as_it_has_entries(limited_server: Api) -> None:
+    with own_database(limited_server) as api:
+        replies = [await send_inserts(api, number, "192.0.2.1") for number in (1, 3, 2, 1)]
+
+        assert [reply.status for reply in replies] == [200, 200, 200, 429]
+        assert [reply.headers["ratelimit"] for reply in replies] == [
+            '"guests";r=5;t=2',
+            '"guests";r=2;t=8',
+            '"guests";r=0;t=12',
+            '"guests";r=0;t=2',
+        ]
+        assert replies[1].headers["ratelimit-policy"] == (
+            '"any";q=8;w=8, "guests";q=6;w=12, "guests-concurrent";q=1;qu="concurrent-requests"'
+        )
+        assert len(ids(api)) == 6
+
+
+async def test_a_batch_above_what_is_left_is_refused_before_anything_is_done(
+    limited_server: Api,
+) -> None:
+    with own_database(limited_server) as api:
+        await send_inserts(api, 3, "192.0.2.2")
+        with listening(CommandFinished) as commands:
+            reply = await send_inserts(api, 4, "192.0.2.2")
+
+        assert (reply.status, reply.json["code"]) == (429, "too-many-requests")
+        assert reply.headers["retry-after"] == "2"  # itself was counted, and one is missing
+        assert "insert" not in {event.command for event in commands}
+        assert len(ids(api)) == 3
+
+
+async def test_a_batch_above_a_whole_burst_is_told_how_many_entries_it_may_have(
+    limited_server: Api,
+) -> None:
+    with own_database(limited_server) as api:
+        refused = await send_inserts(api, 7, "192.0.2.3")
+
+        assert refused.status == 429
+        assert refused.json["hint"] == "send at most 6 entries in a batch, the burst of 'guests'"
+        assert refused.headers["retry-after"] == "2"
+        assert ids(api) == []
+        assert (await send_inserts(api, 6, "192.0.2.4")).status == 200

@@ -290,13 +290,53 @@ async def test_other_requests_with_the_cookie_are_judged_by_the_page_too(worker:
         assert reply.status_code == 403, (headers, kind, method, path)
         assert "set-cookie" not in reply.headers
     assert await worker.status(cookie=cookie, origin="https://evil.example") == 403
-    assert await worker.status(cookie=cookie, sec_fetch_site="cross-site") == 200  # a link
     for headers, kind in product([*OWN_PAGES, {}], kinds):
         reply = await worker.ask(
             "/tokens/ada", method="POST", cookie=cookie, content_type=kind, **headers
         )
         assert reply.status_code == 200, (headers, kind)
         cookie = f"dg_auth={read_cookie(reply)[1]}"
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize(
+    ("mode", "dest", "status"),
+    [
+        ("navigate", "document", 200),  # a link
+        ("Navigate", "", 200),
+        ("navigate", "iframe", 403),
+        ("navigate", "frame", 403),
+        ("navigate", "object", 403),
+        ("navigate", "embed", 403),
+        ("no-cors", "image", 403),
+        ("no-cors", "script", 403),
+        ("no-cors", "document", 403),
+        ("same-origin", "empty", 403),
+        ("", "", 403),
+    ],
+)
+async def test_a_foreign_page_reads_nothing_with_the_cookie_but_may_link_here(
+    worker: Worker, site: str, mode: str, dest: str, status: int
+) -> None:
+    cookie = f"dg_auth={await log_in(worker)}"
+    said = {"sec_fetch_site": site, "sec_fetch_mode": mode, "sec_fetch_dest": dest}
+    headers = {name: value for name, value in said.items() if value}
+
+    for method in ("GET", "HEAD"):
+        reply = await worker.ask("/whoami", method=method, cookie=cookie, **headers)
+        assert reply.status_code == status
+        assert "set-cookie" not in reply.headers
+    linked = await worker.ask("/whoami", cookie=cookie, origin="https://evil.example", **headers)
+    assert linked.status_code == 403
+    assert await worker.status(**headers) == await worker.status()  # there is nothing to forge
+
+
+async def test_our_own_pages_and_programs_read_with_the_cookie_in_any_mode(worker: Worker) -> None:
+    cookie = f"dg_auth={await log_in(worker)}"
+    for site, mode in product(("same-origin", "none"), ("navigate", "no-cors", "cors")):
+        headers = {"sec_fetch_site": site, "sec_fetch_mode": mode, "sec_fetch_dest": "image"}
+        assert await worker.status(cookie=cookie, **headers) == 200
+    assert await worker.status(cookie=cookie) == 200
 
 
 async def test_a_form_of_nobody_knows_which_page_is_refused(worker: Worker) -> None:
@@ -398,6 +438,10 @@ async def test_a_page_on_the_list_may_send_the_cookie(
         reply = await worker.ask("/whoami", cookie=cookie, origin="https://app.example")
         assert reply.status_code == 200
         assert reply.headers["access-control-allow-credentials"] == "true"
+        assert reply.headers["cross-origin-resource-policy"] == "same-origin"
+        script = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "cors"}
+        page = {"origin": "https://app.example", **script}
+        assert await worker.status(cookie=cookie, **page) == 200
         assert await worker.status(cookie=cookie, origin="https://app.example.evil") == 403
 
 

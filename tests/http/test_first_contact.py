@@ -19,6 +19,7 @@ from docgraph.observe.events import (
     DatabaseFound,
     DatabaseLost,
     DatabaseRefused,
+    PluginFailed,
     QueryFailed,
     RightsGranted,
     RightsMissing,
@@ -382,6 +383,32 @@ async def test_without_rights_to_former_versions_apps_are_written_and_served(
         databases.admin.command("dropRole", "docgraph")
 
 
+async def test_without_the_right_to_create_the_collection_of_rules_it_is_reported_once(
+    guarded_mongo: GuardedMongo, seen: list[Event]
+) -> None:
+    role = read_role()
+    for one in role["privileges"]:
+        if one["resource"]["collection"] == "acl":
+            one["actions"] = ["update", "remove"]  # who may insert may create, too
+    databases = guarded_mongo.admin
+    databases.admin.command("createRole", role.pop("role"), **role)
+    try:
+        with guarded_mongo.user(["docgraph"]) as user:
+            uri = guarded_mongo.render_uri(user, "secret")
+            async with contacting(guarded_mongo, uri, "docgraph") as service:
+                assert await service.app.contact_database() == ""
+                assert not [one for one in seen if isinstance(one, BackgroundFailed)]
+                failed = only(seen, PluginFailed)
+        assert (failed.plugin, failed.stage) == (
+            "createAclCollection",
+            "create the collection of the rules",
+        )
+        assert "acl" not in databases["docgraph"].list_collection_names()
+    finally:
+        databases.drop_database("docgraph")
+        databases.admin.command("dropRole", "docgraph")
+
+
 async def use_everything(service: Service) -> None:
     """As an administrator would on the first day."""
 
@@ -395,13 +422,12 @@ async def use_everything(service: Service) -> None:
         "schema": "type Query { items: [Item] } type Item { n: Int }",
         "mappings": {"Query": {"items": mapping}},
     }
-    for collection in ("gql-apps", "acl"):
-        await send("PUT", f"/{collection}", {}, 201)
+    await send("PUT", "/gql-apps", {}, 201)
     await send("PUT", "/gql-apps/app?wm=upsert", definition, 201)
     answer = await send("POST", "/graphql/app", {"query": "{ items { n } }"})
     assert answer.json["data"] == {"items": [{"n": 0}, {"n": 1}, {"n": 2}]}
     rule = {"roles": ["reader"], "predicate": "path-prefix('/graphql')", "priority": 1}
-    await send("PUT", "/acl/readers?wm=upsert", rule, 201)
+    await send("POST", "/acl", rule, 201)
     bob = {"password": "a longer secret", "roles": ["reader"]}
     await send("PUT", "/users/bob?wm=upsert", bob, 201)
     reader = {"authorization": render_basic("bob", "a longer secret")}

@@ -246,6 +246,7 @@ async def test_every_answer_has_cors_and_security_headers(
         assert reply.headers["access-control-allow-origin"] == "*"
         assert "access-control-allow-credentials" not in reply.headers
         assert reply.headers["x-content-type-options"] == "nosniff"
+        assert reply.headers["cross-origin-resource-policy"] == "same-origin"
         assert reply.headers["x-request-id"]
         assert "server" not in reply.headers
 

@@ -8,10 +8,12 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
+from wsproto.events import Event, Ping, Pong, TextMessage
 
+from docgraph.observe.stream_events import StreamClient
 from tests.connections import Peer, build_request
 from tests.http.access_harness import ADA, ADMIN, BOB, allow, guarded
-from tests.http.harness import Document, Mongo, Service, until
+from tests.http.harness import Document, Mongo, Service, eventually, listening, until
 from tests.http.hosts import module_application
 from tests.http.realms import open_realm, render_basic
 from tests.http.rest_harness import serving
@@ -90,18 +92,30 @@ async def test_a_burst_does_not_close_those_who_read(service: Service, by: str) 
     assert [one["documentKey"]["_id"] for one in events] == list(range(500))
 
 
-async def test_a_client_that_talks_too_much_is_closed(service: Service) -> None:
+FRAMES: dict[str, Event] = {
+    "message": TextMessage("something"),
+    "ping": Ping(payload=b"there?"),
+    "pong": Pong(payload=b"nobody asked"),
+    "fragment": TextMessage("", message_finished=False),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+async def test_a_client_that_talks_too_much_is_closed(service: Service, kind: str) -> None:
     """W06: a hundred messages a minute, which nobody reads."""
     async with listen(service, PATH, ADA, by=WEBSOCKET) as client:
-        await service.there(say(client, 100))
+        await service.there(say(client, FRAMES[kind], 100))
         service.insert("notes", {"_id": "heard"})
         assert (await client.next())["documentKey"] == {"_id": "heard"}
-        await service.there(say(client, 1))
-        assert await client.wait_closed() == (1008, "too many messages, this stream takes none")
+        with listening(StreamClient) as ended:
+            await service.there(say(client, FRAMES[kind], 1))
+            assert await client.wait_closed() == (1008, "too many messages, this stream takes none")
+            await eventually(lambda: ended)
+        assert [one.reason for one in ended] == ["messages"]
 
 
-async def say(client: Any, count: int) -> None:
-    client.say(*["something"] * count)
+async def say(client: Any, frame: Event, count: int) -> None:
+    client.say(*[frame] * count)
 
 
 async def test_a_user_has_so_many_streams(service: Service, by: str) -> None:

@@ -30,7 +30,6 @@ async def server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with guarded(mongo_client, mongo_uri, file_rules=[FILE_RULE]) as one:
         one.insert("books", {"_id": 1, "title": "A"}, {"_id": 2, "title": "B", "secret": True})
         one.insert("shelves", {"_id": 1})
-        one.mongo[one.db].create_collection("acl")
         yield one
 
 
@@ -147,8 +146,27 @@ async def test_all_rules_are_listed_in_their_order_and_those_that_cannot_work_la
     ]
     assert (rules[0]["mongo"], rules[0]["priority"], rules[0]["errors"]) == (mongo, 9.0, [])
     assert rules[1]["description"] == "D"
+    assert all(one["warnings"] == [] for one in rules)
     assert rules[3]["roles"] == ["user"]
     assert rules[3]["errors"][0]["where"] == "predicate"
+
+
+async def test_rules_that_only_their_place_decides_between_are_pointed_out(
+    service: Service,
+) -> None:
+    """Decision 38."""
+    mongo = {"readFilter": {"secret": {"$ne": True}}}
+    await write_rules(
+        service,
+        {"_id": "a", "predicate": "path-prefix('/books')", "roles": ["user"]},
+        {"_id": "b", "predicate": "path('/books')", "roles": ["user"], "mongo": mongo},
+    )
+    rules = (await read(service, "rules")).json["rules"]
+    told = {one["rule"]: one["warnings"] for one in rules if one["warnings"]}
+    assert list(told) == ["b (database)"]
+    [warning] = told["b (database)"]
+    assert warning["where"] == "priority"
+    assert "is that of a (database), " in warning["what"]
 
 
 async def test_the_list_of_rules_is_for_the_root_role_whatever_rules_say(service: Service) -> None:

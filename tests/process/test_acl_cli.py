@@ -185,10 +185,11 @@ def test_a_predicate_and_a_file_are_checked_without_a_database(tmp_path: Path) -
     done = run("acl", "check", "--file", file, "--json", cwd=tmp_path)
     assert done.returncode == 1
     first, second, third = json.loads(done.stdout)
-    assert first == {"rule": "a", "valid": True, "errors": []}
+    assert first == {"rule": "a", "valid": True, "errors": [], "warnings": []}
     assert second["rule"] == "permissions[1]"
     assert len(second["errors"]) == 2
     assert [one["hint"] for one in third["errors"]] == ["did you mean $gt?"]
+    assert "is that of a (database), which can match" in third["warnings"][0]["what"]
     assert not (tmp_path / "data").exists()
 
 
@@ -197,6 +198,8 @@ def test_stored_rules_that_cannot_work_are_found(commands: Commands) -> None:
         [
             {"_id": "good", "roles": ["x"], "predicate": "true"},
             {"_id": "bad", "roles": ["x"], "predicate": "tru"},
+            {"_id": "key", "roles": ["x"], "predicate": "true", "mongo": {"readfiltr": {}}},
+            {"_id": "hidden", "roles": ["y"], "predicate": "true", "mongo": {"readFilter": {}}},
             {
                 "_id": "x",
                 "roles": ["x"],
@@ -208,6 +211,14 @@ def test_stored_rules_that_cannot_work_are_found(commands: Commands) -> None:
     done = commands.acl("check", code=1)
     assert "good: fine" in done.stderr
     assert "bad: Wrong permission: predicate cannot be read: column 1: " in done.stderr
+    assert (
+        "key: Wrong permission: mongo.readfiltr is not a key of a permission "
+        "(did you mean mongo.readFilter?)"
+    ) in done.stderr
+    assert (
+        "hidden: priority is that of good (database), which can match the same requests with "
+        "another effect (this rule is looked at first; give them different ones)"
+    ) in done.stderr
     assert "x: Wrong permission: mongo.readFilter.$gtt is not known: " in done.stderr
 
 

@@ -326,25 +326,65 @@ def test_a_client_that_leaves_ends_the_work_for_it() -> None:
 
 @BOTH
 def test_more_connections_than_allowed_are_answered_with_503(workers: int) -> None:
-    with limited(workers, max_connections=6) as server, ExitStack() as all:
-        wires = [all.enter_context(server.connect()) for _ in range(6)]
-        assert [wire.get("/ping").status for wire in wires] == [200] * 6
+    """Of 12 connections half are for requests, a quarter of the rest for one address."""
+    limits = {"max-connections": 12, "max-connections-per-address": 6}
+    settings = {"connection-options": limits, "ping": {"enabled": True}}
+    with run_server(settings, workers=workers) as server, ExitStack() as all:
+        wires = [_open(all, server, "/echo") for _ in range(6)]
 
-        with server.connect() as one_more:
-            response = one_more.read()
+        late = [all.enter_context(server.connect()) for _ in range(6)]
+        refused = _wait_for(late, 3)  # two workers may admit one each in the same moment
+        for wire in refused:
+            response = wire.read()
             assert_refused(response, 503)
             assert response["retry-after"] == "1"
-            assert one_more.is_closed()
+            assert response.json["code"] == "overloaded"
+            assert wire.is_closed()
 
-        wires[0].socket.close()
+        first, second = [wire for wire in late if wire not in refused][:2]
+        assert_refused(first.get("/echo"), 503)
+        assert second.get("/ping").status == 200
+        assert second.is_closed()
         eventually(lambda: _try_ping(server))
-        assert wires[1].get("/ping").status == 200
+        wires[0].socket.close()
+        eventually(lambda: _try(server, "/echo"))
+        assert wires[1].get("/echo").status == 200
+
+
+def _open(stack: ExitStack, server: Server, path: str) -> Wire:
+    """A connection on which a request was answered."""
+    wire = stack.enter_context(server.connect())
+    assert wire.get(path).status == 200
+    return wire
+
+
+def test_connections_of_a_worker_that_was_killed_are_given_back() -> None:
+    limits = {"max_connections": 100, "max_connections_per_address": 4}
+    with limited(2, **limits) as server, ExitStack() as all:
+        for _ in range(4):
+            _open(all, server, "/echo")
+        assert not _try(server, "/echo")
+
+        for one in server.workers():
+            one.kill()
+
+        eventually(lambda: _try_if_up(server, "/echo"))
 
 
 def _try_ping(server: Server) -> bool:
+    return _try(server, "/ping")
+
+
+def _try(server: Server, path: str) -> bool:
     with server.connect() as wire:
-        wire.send(request("GET", "/ping"))
+        wire.send(request("GET", path))
         return wire.read().status == 200
+
+
+def _try_if_up(server: Server, path: str) -> bool:
+    with suppress(OSError, EOFError):
+        return _try(server, path)
+    return False
 
 
 @BOTH

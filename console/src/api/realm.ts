@@ -37,6 +37,7 @@ export interface ListedRule {
   /** As JSON; null where there are no conditions. */
   readonly mongo: string | null;
   readonly errors: readonly Finding[];
+  readonly warnings: readonly Finding[];
 }
 
 export interface CheckedRule {

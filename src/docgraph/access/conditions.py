@@ -58,6 +58,7 @@ class Conditions:
     has_filters: bool = field(init=False)
     is_momentary: bool = field(init=False)  # whether the time is in the filters of reads
     narrow: bool = field(init=False)  # whether somebody would get more without them
+    effect: tuple[Any, ...] = field(init=False, repr=False)  # what differs for a request it admits
 
     def __post_init__(self) -> None:
         properties: dict[str, Any] = {flag: flag in self.flags for flag in FLAGS}
@@ -70,6 +71,8 @@ class Conditions:
         rows = (self.read_filter, *self.read_filters.values())
         names = (name for one in rows if one is not None for name in one.names)
         object.__setattr__(self, "is_momentary", any(map(is_momentary, names)))
+        effect = (*templates, self.read_filters, self.project_response)
+        object.__setattr__(self, "effect", effect)
         object.__setattr__(self, "narrow", has_filters or self.project_response is not None)
 
 

@@ -10,14 +10,22 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from docgraph.access.reading import describe_flaw, read_rule
+from docgraph.access.reading import describe_flaws, read_rule
 from docgraph.access.rule import Rule, Source
 from docgraph.access.rulebook import Ignored, RuleBook, RuleSet
 from docgraph.access.sections import DbAclAuthorizer as DbAclAuthorizerConfig
 from docgraph.codec import name_id
 from docgraph.config.section import PluginConfig
-from docgraph.exchange import Deadline, Document, Exchange
-from docgraph.exchange.errors import DefinitionError
+from docgraph.exchange import (
+    Deadline,
+    Document,
+    Exchange,
+    Resource,
+    ResourceType,
+    Write,
+    WriteKind,
+)
+from docgraph.exchange.errors import DefinitionError, StoreError, StoreUnavailable
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import Authorizer, Decision, Initializer
@@ -29,7 +37,7 @@ from docgraph.store.follow import Follower, ResumeToken
 from docgraph.store.versions import VersionFollower, Versions
 from docgraph.store.watch import ChangeEvents
 
-__all__ = ["AUTHORIZER", "AclWatcher", "DbAclAuthorizer"]
+__all__ = ["AUTHORIZER", "AclCollection", "AclWatcher", "DbAclAuthorizer"]
 
 AUTHORIZER: Final = "dbAclAuthorizer"
 
@@ -108,7 +116,7 @@ class DbAclAuthorizer(Authorizer):
             self.config.acl_db,
             self.config.acl_collection,
             {},
-            sort=[("priority", -1), ("_id", 1)],
+            sort=[("priority", -1), ("_id", -1)],
             limit=_MOST_RULES + 1,
             deadline=Deadline.after_ms(_READ_MS),
         )
@@ -130,7 +138,7 @@ class DbAclAuthorizer(Authorizer):
                 rules.append(read)
                 self._reported.pop(name_id(document.get("_id")), None)
             else:
-                self._report(name_id(document.get("_id")), describe_flaw(read[0]))
+                self._report(name_id(document.get("_id")), describe_flaws(read))
                 ignored.append(Ignored(document, read))
         return RuleSet(rules, ignored)
 
@@ -139,6 +147,33 @@ class DbAclAuthorizer(Authorizer):
             self._reported[id] = problem
             stage = "read the rules" if id is None else f"read the rule {id}"
             emit(PluginFailed(self.name, stage, DefinitionError(problem)))
+
+
+class AclCollection(Initializer):
+    """Makes the collection of the rules, so that the first rule can be posted to it."""
+
+    name: ClassVar[str] = "createAclCollection"
+    description: ClassVar[str] = "creates the collection of the permission rules"
+    priority: ClassVar[int] = 5
+
+    def __init__(self, config: PluginConfig, store: Store, acl: DbAclAuthorizerConfig) -> None:
+        self._store = store
+        self._settings = acl
+
+    async def initialize(self) -> None:
+        """Where it is missing; without the right to, somebody else has to make it."""
+        db, collection = self._settings.acl_db, self._settings.acl_collection
+        if not self._settings.enabled or await self._store.facts.exists(db, collection):
+            return
+        resource = Resource(ResourceType.COLLECTION, db, collection)
+        try:
+            await self._store.write(
+                resource, Write(WriteKind.CREATE), deadline=Deadline.after_ms(_READ_MS)
+            )
+        except StoreUnavailable:
+            raise  # it is tried again
+        except StoreError as error:
+            emit(PluginFailed(self.name, "create the collection of the rules", error))
 
 
 class AclWatcher(Initializer):

@@ -268,7 +268,7 @@ class Explainer:
     async def _find_others(self, exchange: Exchange) -> tuple[Consideration, ...]:
         """The rules that would admit the request to somebody who has their roles."""
         own = set(roles_of(exchange.account))
-        all_rules = sorted(await self._book.find_all(), key=lambda rule: rule.rank)
+        all_rules = sorted(await self._book.find_all(), key=lambda rule: rule.rank, reverse=True)
         index = RuleIndex(tuple(rule for rule in all_rules if own.isdisjoint(rule.roles)))
         view = self._book.view(exchange)
         flag = find_flag(view)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any, Final
 
 from docgraph.access.conditions import FLAGS, Conditions
@@ -18,6 +17,7 @@ from docgraph.access.language import Predicate, compile_predicate
 from docgraph.access.language.word import Scope
 from docgraph.access.rule import Rule, Source
 from docgraph.codec import decode, unescape_keys
+from docgraph.config.nearest import find_nearest
 from docgraph.exchange.errors import DocgraphError
 from docgraph.predicates import PredicateError
 from docgraph.store.guard.stages import Policy, check_filter
@@ -25,7 +25,7 @@ from docgraph.store.names import check_namespace
 from docgraph.variables import REST, Flaw, Template, UnknownOperator, inspect_template
 from docgraph.variables.template import Context
 
-__all__ = ["FILTERS", "Flaw", "Knowledge", "describe_flaw", "read_rule"]
+__all__ = ["FILTERS", "Flaw", "Knowledge", "describe_flaw", "describe_flaws", "read_rule"]
 
 _KEYS: Final = ("predicate", "roles", "role", "priority", "mongo", "description")
 FILTERS: Final = ("readFilter", "readFilters", "writeFilter", "mergeRequest", "projectResponse")
@@ -63,6 +63,14 @@ def describe_flaw(flaw: Flaw, prefix: str = "") -> str:
     return f"Wrong permission: {where} {flaw.what}" if where else f"Wrong permission: {flaw.what}"
 
 
+def describe_flaws(flaws: Sequence[Flaw]) -> str:
+    """The first of them with its hint, and how many more there are."""
+    first = flaws[0]
+    hint = f" ({first.hint})" if first.hint else ""
+    more = f", and {len(flaws) - 1} more" if len(flaws) > 1 else ""
+    return f"{describe_flaw(first)}{hint}{more}"
+
+
 class _Reader:
     def __init__(self, knowledge: Knowledge) -> None:
         self.flaws: list[Flaw] = []
@@ -77,8 +85,9 @@ class _Reader:
     def check_keys(self, document: Mapping[str, Any], known: Sequence[str], where: str) -> None:
         for key in document:
             if key not in known and key[:1] != "_":
-                near = get_close_matches(key, known, 1)
-                hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+                near = find_nearest(key, (*_KEYS, *FLAGS, *FILTERS))  # it may be one level off
+                place = "" if near in _KEYS else "mongo."
+                hint = f"did you mean {place}{near}?" if near else f"known are {', '.join(known)}"
                 self.flaw(f"{where}{key}", "is not a key of a permission", hint)
 
     def read_predicate(self, text: Any) -> Predicate | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
@@ -59,8 +60,16 @@ class Rule:
         return self.label
 
     def rank_for(self, roles: tuple[str, ...]) -> tuple[Any, ...]:
-        """Decision 38: rules for held roles first, then for known callers, then for everybody."""
-        return (min(map(_generality, self.roles.intersection(roles))), *self.rank)
+        """Decision 38: rules for held roles first, then for known callers, then for everybody.
+
+        The highest rank is looked at first.
+        """
+        return (-min(map(_generality, self.roles.intersection(roles))), *self.rank)
+
+    def shares_callers(self, other: Rule) -> bool:
+        """Whether some caller finds both as rules for held roles, or both as general ones."""
+        classes, others = (set(map(_generality, one.roles)) for one in (self, other))
+        return not classes.isdisjoint(others)
 
     @property
     def is_general(self) -> bool:
@@ -69,9 +78,14 @@ class Rule:
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        """Decision 38: higher numbers first, none last; then the database, then by `_id`."""
-        number = math.inf if self.priority is None else -self.priority
-        return (number, self.source is Source.FILE, *_order(self.id), self.position)
+        """Decision 38: the highest number first, none last; then the database before the file.
+
+        Of those the last one is first: the highest `_id`, in a file the last of the list.
+        """
+        number = -math.inf if self.priority is None else self.priority
+        if self.source is Source.FILE:
+            return (number, 0, self.position)
+        return (number, 1, *_order(self.id), self.position)
 
 
 def _generality(role: str) -> int:
@@ -81,15 +95,19 @@ def _generality(role: str) -> int:
 def _order(id: Any) -> tuple[int, Any]:
     """Ids of one type compare as they are; the types follow each other as in the database."""
     match id:
-        case int() | float():
-            return (0, id)
-        case str():
-            return (1, id)
-        case ObjectId():
-            return (2, str(id))
         case None:
-            return (4, "")
-    return (3, str(id))
+            return (0, "")
+        case bool():
+            return (5, id)
+        case int() | float():
+            return (1, id)
+        case str():
+            return (2, id)
+        case ObjectId():
+            return (4, str(id))
+        case datetime():
+            return (6, id.timestamp())
+    return (3, str(id))  # objects and bytes
 
 
 def roles_of(account: Account | None) -> tuple[str, ...]:

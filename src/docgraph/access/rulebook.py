@@ -17,7 +17,7 @@ from docgraph.access.conditions import Unresolved, find_flag, resolve_conditions
 from docgraph.access.index import RuleIndex
 from docgraph.access.language import RequestView, holds
 from docgraph.access.language.blame import Failure, find_failures
-from docgraph.access.reading import Flaw, Knowledge, describe_flaw
+from docgraph.access.reading import Flaw, Knowledge, describe_flaws
 from docgraph.access.rule import Rule, Source, roles_of
 from docgraph.codec import decode
 from docgraph.config.section import PluginConfig
@@ -46,7 +46,7 @@ class Ignored:
 
     def __str__(self) -> str:
         name = f"{self.document.get('_id')} ({Source.DATABASE})"
-        return f"the rule {name} matches nothing: {describe_flaw(self.flaws[0])}"
+        return f"the rule {name} matches nothing: {describe_flaws(self.flaws)}"
 
 
 class RuleSet:
@@ -54,7 +54,7 @@ class RuleSet:
 
     def __init__(self, rules: Iterable[Rule] = (), ignored: Iterable[Ignored] = ()) -> None:
         self.ignored = tuple(ignored)
-        self.rules = tuple(sorted(rules, key=lambda rule: rule.rank))
+        self.rules = tuple(sorted(rules, key=lambda rule: rule.rank, reverse=True))
         self._by_role: dict[str, list[Rule]] = {}
         for rule in self.rules:
             for role in rule.roles:
@@ -132,7 +132,7 @@ class RuleBook:
             self._lists.move_to_end(roles)
             return known.index
         found = (rule for one in sets for rule in one.of_roles(roles))
-        index = RuleIndex(tuple(sorted(found, key=lambda rule: rule.rank_for(roles))))
+        index = RuleIndex(tuple(sorted(found, key=lambda one: one.rank_for(roles), reverse=True)))
         self._lists[roles] = _List(sets, index)
         self._lists.move_to_end(roles)
         while len(self._lists) > self.kept_lists:

@@ -159,10 +159,10 @@ class View:
         return Problem(str(self.tree.place(path)), path, message, hint)
 
     def compare(self, section: Section, low: str, high: str) -> Iterator[Problem]:
-        """What holds when nothing is asked for must itself be allowed."""
-        small: int = getattr(section, low.replace("-", "_"))
+        """What holds when nothing is asked for must itself be allowed; null is no limit."""
+        small: int | None = getattr(section, low.replace("-", "_"))
         large: int = getattr(section, high.replace("-", "_"))
-        if small > large and getattr(section, "enabled", True):
+        if small is not None and small > large and getattr(section, "enabled", True):
             yield self.blame(
                 f"/{section.section_name}/{low}",
                 f"'{low}' ({small}) is greater than '{high}' ({large})",

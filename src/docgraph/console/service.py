@@ -95,7 +95,7 @@ class ConsoleService(Service):
         scope = "public" if exchange.account is None else "private"
         etag = f"{name}{coding and '-'}{coding}"
         headers = [("Cache-Control", f"{scope}, {_FOR_EVER}"), ("Vary", "Accept-Encoding")]
-        headers += [("ETag", f'"{etag}"'), ("Cross-Origin-Resource-Policy", "same-origin")]
+        headers.append(("ETag", f'"{etag}"'))
         _forget_token(exchange)
         if _knows(exchange, etag):
             return Body(304, headers=headers)

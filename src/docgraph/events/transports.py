@@ -24,8 +24,9 @@ _HEARTBEAT: Final = b":\n\n"
 async def serve_socket(
     client: Client, socket: Socket, *, clock: Callable[[], float] = monotonic
 ) -> None:
-    """Send events until there are no more, or the peer is gone."""
-    listening = asyncio.create_task(_listen(client, socket, clock), name="stream client")
+    """Send events until there are no more, or the peer is gone, or talks too much."""
+    socket.count_frame = _MessageLimit(client, clock)
+    listening = asyncio.create_task(_listen(client, socket), name="stream client")
     client.on_end = listening.cancel
     client.pass_to(socket.offer)
     try:
@@ -39,20 +40,32 @@ async def serve_socket(
         await cancel_until_over({listening})
 
 
-async def _listen(client: Client, socket: Socket, clock: Callable[[], float]) -> None:
-    """Notice that the peer has gone, or talks too much.
+class _MessageLimit:
+    """Ends a client that sends too many messages; pings cost as much, and count as well."""
+
+    def __init__(self, client: Client, clock: Callable[[], float]) -> None:
+        self._client = client
+        self._clock = clock
+        self._arrivals: deque[float] = deque(maxlen=_MOST_MESSAGES)
+
+    def __call__(self) -> tuple[int, str] | None:
+        now, arrivals = self._clock(), self._arrivals
+        if len(arrivals) == _MOST_MESSAGES and now - arrivals[0] < _MINUTE:
+            self._client.end(TOO_MANY_MESSAGES)
+            return TOO_MANY_MESSAGES.code, TOO_MANY_MESSAGES.reason
+        arrivals.append(now)
+        return None
+
+
+async def _listen(client: Client, socket: Socket) -> None:
+    """Notice that the peer has gone.
 
     Cancelled when the client is ended: its socket is closed here, since a peer that does not read
     keeps the other task waiting.
     """
-    arrivals: deque[float] = deque(maxlen=_MOST_MESSAGES)
     try:
         while await socket.receive() is not None:
-            now = clock()
-            if len(arrivals) == _MOST_MESSAGES and now - arrivals[0] < _MINUTE:
-                client.end(TOO_MANY_MESSAGES)
-                return
-            arrivals.append(now)
+            pass  # what it says is nobody's concern
         client.end(LEFT)
     finally:
         if client.ending is not None:

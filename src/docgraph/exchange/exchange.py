@@ -74,6 +74,10 @@ class Visit(Protocol):
         """Count it by its user and roles, now that they are known; raises `TooManyRequests`."""
         ...
 
+    def count_entries(self, number: int, account: Account | None) -> None:
+        """Count a batch as so many requests, itself included; raises `TooManyRequests`."""
+        ...
+
     def end(self, exchange: Exchange) -> None:
         """Give back what it holds, and tell the caller what is left."""
         ...

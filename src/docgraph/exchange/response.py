@@ -44,7 +44,13 @@ class Prepared:
 
 
 class Socket(Protocol):
-    """An open WebSocket, seen from a service."""
+    """An open WebSocket, seen from a service.
+
+    `count_frame`, if set, is called for each frame that the peer sends: messages, their fragments,
+    pings. What it returns, a code and a reason, closes the socket.
+    """
+
+    count_frame: Callable[[], tuple[int, str] | None] | None
 
     async def send(self, message: str | Prepared) -> None:
         """Send one text message, or several that are prepared."""

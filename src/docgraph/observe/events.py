@@ -363,6 +363,15 @@ class FilterPassed(Event, frozen=True):
     hint: str = "rules for roles come first: repeat the filters in those that need them"
 
 
+class RulesTied(Event, frozen=True):
+    """Rules of equal priority overlap, and differ in effect: `rule` is looked at first."""
+
+    level: ClassVar[Level] = Level.WARNING
+    rule: str
+    before: tuple[str, ...]
+    hint: str = "give them different priorities"
+
+
 # --- the process itself ---------------------------------------------------------------------------
 
 

@@ -52,10 +52,14 @@ class Quota:
 
 
 class Claim(NamedTuple):
-    """One more request of a caller (`key`) under the quota of this number."""
+    """One more request of a caller (`key`) under the quota of this number.
+
+    `further` are requests that it holds beside the one that was counted; they take no place.
+    """
 
     quota: int
     key: str
+    further: int = 0
 
 
 @dataclass(slots=True)
@@ -63,7 +67,8 @@ class Share:
     """What a caller has of a quota after this request, and what keeps it out, if anything does.
 
     `left` requests could follow at once, `places_left` of them at a time. In `seconds` the bucket
-    is full; where it is `refused_by` the "rate", it holds the next request by then.
+    is full; where it is `refused_by` the "rate", it holds what was asked for by then. More than a
+    whole bucket is refused always; then it is full by then.
     """
 
     slot: _Slot
@@ -229,12 +234,15 @@ class Buckets:
         hashed = [(self._tables[one.quota], self._hash(one.key)) for one in claims]
         with self._file.locked():
             now = self._clock()
-            shares = [self._judge(table.find(key, now)) for table, key in hashed]
+            shares = [
+                self._judge(table.find(key, now), claim.further)
+                for (table, key), claim in zip(hashed, claims, strict=True)
+            ]
             for share in shares:
                 if share.refused_by:
                     return shares
-            for share in shares:
-                self._enter(share.slot, now)
+            for share, claim in zip(shares, claims, strict=True):
+                self._enter(share.slot, now, claim.further)
         return shares
 
     def give_back(self, shares: Sequence[Share]) -> None:
@@ -256,28 +264,29 @@ class Buckets:
             self._presence.close()
             self._release()
 
-    def _judge(self, slot: _Slot) -> Share:
+    def _judge(self, slot: _Slot, further: int) -> Share:
         """What the caller would have after this request."""
-        quota = slot.table.quota
+        quota, wanted = slot.table.quota, further or 1
         rate, places, level = quota.rate, quota.places, slot.level
-        if rate is not None and level < 1 - _TRIFLE:
-            return Share(slot, seconds=(1 - level) / rate, refused_by="rate")
+        if rate is not None and level < wanted - _TRIFLE:
+            missing = min(wanted, quota.burst) - level
+            return Share(slot, seconds=missing / rate, refused_by="rate")
         places_left = 0
-        if places is not None:
+        if places is not None and not further:
             if slot.held >= places:
                 self._forget_dead(slot)
             if slot.held >= places:
                 return Share(slot, refused_by="concurrent")
             places_left = places - slot.held - 1
-        seconds = 0.0 if rate is None else (quota.burst - level + 1) / rate
-        return Share(slot, int(level - 1 + _TRIFLE), places_left, seconds)
+        seconds = 0.0 if rate is None else (quota.burst - level + wanted) / rate
+        return Share(slot, int(level - wanted + _TRIFLE), places_left, seconds)
 
-    def _enter(self, slot: _Slot, now: float) -> None:
+    def _enter(self, slot: _Slot, now: float, further: int) -> None:
         quota = slot.table.quota
         if quota.rate is not None:
-            slot.level = max(0.0, slot.level - 1)
+            slot.level = max(0.0, slot.level - (further or 1))
         slot.table.write(slot, now)
-        if quota.places is not None:
+        if quota.places is not None and not further:
             slot.table.change_places(slot.number, self._worker, 1)
 
     def _forget_dead(self, slot: _Slot) -> None:

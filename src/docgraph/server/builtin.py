@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docgraph.access.database import AclWatcher, DbAclAuthorizer
+from docgraph.access.database import AclCollection, AclWatcher, DbAclAuthorizer
 from docgraph.access.definitions.imagined import ImaginationProvider
 from docgraph.access.definitions.limits import DefinitionLimits
 from docgraph.access.enforcing.enforce import (
@@ -132,6 +132,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     RuleBookProvider,
     FileAclAuthorizer,
     DbAclAuthorizer,
+    AclCollection,
     AclWatcher,
     RulesCheck,
     FullAuthorizer,

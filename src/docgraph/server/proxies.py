@@ -21,7 +21,7 @@ class TrustedProxies:
 
     def __init__(self, proxies: Sequence[str]) -> None:
         self._networks = tuple(ip_network(proxy, strict=False) for proxy in proxies)
-        self._is_trusted = lru_cache(maxsize=1024)(self._contains)
+        self.trusts = lru_cache(maxsize=1024)(self._contains)  # whether an address is one of them
 
     def __bool__(self) -> bool:
         return bool(self._networks)
@@ -30,7 +30,7 @@ class TrustedProxies:
         self, peer: Address | None, scheme: str, headers: Headers
     ) -> tuple[Address | None, str]:
         """The caller's address and scheme, as far as trusted hops tell it."""
-        if not self._networks or peer is None or not self._is_trusted(peer[0]):
+        if not self._networks or peer is None or not self.trusts(peer[0]):
             return peer, scheme
         claimed = headers.get_list("x-forwarded-proto")
         if claimed:
@@ -39,7 +39,7 @@ class TrustedProxies:
 
     def find_host(self, peer: Address | None, headers: Headers) -> str | None:
         """The host that the first proxy was asked for, if a trusted one says so."""
-        if not self._networks or peer is None or not self._is_trusted(peer[0]):
+        if not self._networks or peer is None or not self.trusts(peer[0]):
             return None
         return (headers.get("x-forwarded-host") or "").partition(",")[0].strip() or None
 
@@ -52,7 +52,7 @@ class TrustedProxies:
             if address is None:
                 break
             caller = (address, 0)
-            if not self._is_trusted(address):
+            if not self.trusts(address):
                 break
         return caller
 

@@ -1,8 +1,8 @@
 """Stage 8: an answer becomes a status, header fields and bytes.
 
 What every response has is added here and nowhere else: length, type with its charset, request id,
-CORS, `nosniff`, `no-store` for known callers, compression. What errors look like is decided in
-`refusals.py`.
+CORS, `nosniff`, `Cross-Origin-Resource-Policy`, `no-store` for known callers, compression. What
+errors look like is decided in `refusals.py`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ __all__ = ["Head", "Offload", "Responder", "phrase_of"]
 Offload = Callable[[Callable[[bytes, str], bytes], bytes, str], Awaitable[bytes]]
 
 _NOSNIFF = b"X-Content-Type-Options: nosniff\r\n"
+# Scripts, images and the like of other origins get nothing; requests by CORS are none of those.
+_SAME_ORIGIN = b"Cross-Origin-Resource-Policy: same-origin\r\n"
 _NO_STORE = b"Cache-Control: no-store\r\n"
 _VARY_ENCODING = ("Vary", "Accept-Encoding")
 _BODILESS = frozenset((204, 304))  # and no length either: RFC 9110 8.6
@@ -151,7 +153,7 @@ class Responder:
         """What all responses have, and the fields that the answer brings."""
         lines = [_NOSNIFF, *self._cors.find_lines(exchange.request.headers), *trace]
         head = Head(answer.status, lines)
-        is_cached = False
+        is_cached = is_shared = False
         for name, value in answer.headers:
             lower = read_name(name).lower
             if lower in _FRAMING:
@@ -161,6 +163,9 @@ class Responder:
                 continue
             lines.append(render_field(name, value))
             is_cached = is_cached or lower == "cache-control"
+            is_shared = is_shared or lower == "cross-origin-resource-policy"
+        if not is_shared:
+            lines.append(_SAME_ORIGIN)
         if exchange.account is not None and not is_cached:
             lines.append(_NO_STORE)
         return head

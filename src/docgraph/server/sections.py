@@ -7,14 +7,16 @@ number and time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from msgspec import Meta
 
 from docgraph.config.section import FilePath, Milliseconds, Port, Section, Size, View
 from docgraph.exchange.errors import Problem
 
-__all__ = ["ConnectionOptions", "HttpListener", "HttpsListener"]
+__all__ = ["ConnectionOptions", "HttpListener", "HttpsListener", "count_probe_connections"]
+
+_PROBE_CONNECTIONS: Final = 16
 
 Host = Annotated[
     str, Meta(pattern=r"^[^\s/]+\Z", extra={"form": "a host name or an address to listen on"})
@@ -122,8 +124,21 @@ class ConnectionOptions(Section, frozen=True):
         Milliseconds, Meta(description="time a client may stop reading its answer")
     ] = 20_000
     max_connections: Annotated[
-        int, Meta(description="open connections of the instance", ge=1, le=1_000_000)
+        int,
+        Meta(
+            description="open connections of the instance; the last 16 of them (half of fewer than "
+            "32) answer `/ping` and `/health/db` only",
+            ge=1,
+            le=1_000_000,
+        ),
     ] = 2000
+    max_connections_per_address: Annotated[
+        Annotated[int, Meta(ge=1, le=1_000_000)] | None,
+        Meta(
+            description="open connections of one address (IPv6: of a network of 64 bits); not for "
+            "`core.trusted-proxies`; null: half of `max-connections`"
+        ),
+    ] = None
     max_requests_in_flight: Annotated[
         int,
         Meta(description="requests of the instance worked on at a time", ge=1, le=100_000),
@@ -175,5 +190,21 @@ class ConnectionOptions(Section, frozen=True):
     ] = 10_000
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """One header is not longer than all together."""
+        """What holds for one is not more than what holds for all."""
         yield from view.compare(self, "max-header-size", "max-headers-size")
+        yield from view.compare(self, "max-connections-per-address", "max-connections")
+
+    def give_advice(self, view: View) -> Iterator[Problem]:
+        """Few connections are fewer still for requests."""
+        for_probes = count_probe_connections(self.max_connections)
+        if for_probes < _PROBE_CONNECTIONS:
+            yield view.blame(
+                "/connection-options/max-connections",
+                f"{for_probes} of {self.max_connections} connections answer health checks only",
+                f"raise it to {2 * _PROBE_CONNECTIONS} or more",
+            )
+
+
+def count_probe_connections(connections: int) -> int:
+    """How many of the connections answer health checks only: not more than half of them."""
+    return min(_PROBE_CONNECTIONS, connections // 2)

@@ -13,7 +13,12 @@ from typing import TypeVar
 
 from docgraph.config.section import Section
 from docgraph.runtime.sections import Core, Cors
-from docgraph.server.sections import ConnectionOptions, HttpListener, HttpsListener
+from docgraph.server.sections import (
+    ConnectionOptions,
+    HttpListener,
+    HttpsListener,
+    count_probe_connections,
+)
 
 __all__ = ["Limits", "ServerSettings"]
 
@@ -44,6 +49,7 @@ class Limits:
     stop_delay: float
     stop_time: float
     connections: int
+    max_connections_of_address: int | None  # None: half of them
     in_flight: int
     queue: int
     uploads: int
@@ -72,6 +78,7 @@ class Limits:
             stop_delay=options.shutdown_delay_ms / 1000,
             stop_time=options.shutdown_timeout_ms / 1000,
             connections=options.max_connections,
+            max_connections_of_address=options.max_connections_per_address,
             in_flight=ceil(options.max_requests_in_flight / workers),
             queue=ceil(options.queue / workers),
             wait_time=wait_ms / 1000 if wait_ms > 0 else None,
@@ -81,6 +88,26 @@ class Limits:
             uploads_size_per_address=ceil(options.max_uploads_size_per_address / workers),
             unread_size=ceil(options.max_unread_size / workers),
         )
+
+    @property
+    def probe_connections(self) -> int:
+        """How many of the connections answer health checks only."""
+        return count_probe_connections(self.connections)
+
+    @property
+    def probe_connections_of_address(self) -> int:
+        """How many of those one address may have: a quarter, rounded up."""
+        return ceil(self.probe_connections / 4)
+
+    @property
+    def request_connections(self) -> int:
+        """How many of the connections answer any request."""
+        return self.connections - self.probe_connections
+
+    @property
+    def connections_of_address(self) -> int:
+        """How many of those one address may have."""
+        return self.max_connections_of_address or ceil(self.connections / 2)
 
     @property
     def longest_stop(self) -> float:

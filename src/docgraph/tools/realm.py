@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from docgraph.access.doubts import find_refused
+from docgraph.access.order_check import find_ties
 from docgraph.access.reading import FILTERS, Flaw, read_rule
 from docgraph.access.rule import Rule, Source
 from docgraph.access.rulebook import Ignored, RuleBook
@@ -86,7 +87,9 @@ class Realm:
         if not self.visits.is_root(exchange):
             raise Forbidden("only the root role may see all rules")
         rules = sorted(
-            await self.book.find_all(), key=lambda rule: rule.rank_for(tuple(rule.roles))
+            await self.book.find_all(),
+            key=lambda rule: rule.rank_for(tuple(rule.roles)),
+            reverse=True,
         )
         ignored = await self.book.find_ignored()
         return await run_blocking(self.lane, _describe_rules, rules, ignored)
@@ -115,10 +118,12 @@ def _describe_check(document: dict[str, Any], flaws: Sequence[Flaw]) -> dict[str
 
 
 def _describe_rules(rules: Sequence[Rule], ignored: Sequence[Ignored]) -> dict[str, Any]:
-    return {"rules": [*map(_describe_rule, rules), *map(_describe_ignored, ignored)]}
+    ties = {id(tie.rule): [tie.describe()] for tie in find_ties(rules)}
+    told = (_describe_rule(rule, ties.get(id(rule), [])) for rule in rules)
+    return {"rules": [*told, *map(_describe_ignored, ignored)]}
 
 
-def _describe_rule(rule: Rule) -> dict[str, Any]:
+def _describe_rule(rule: Rule, warnings: Sequence[Flaw]) -> dict[str, Any]:
     return {
         "rule": rule.label,
         "id": _render(rule.id),
@@ -128,6 +133,7 @@ def _describe_rule(rule: Rule) -> dict[str, Any]:
         "priority": rule.priority,
         **_describe_rest(rule.document),
         "errors": [],
+        "warnings": _describe_flaws(warnings, {}),
     }
 
 
@@ -144,6 +150,7 @@ def _describe_ignored(one: Ignored) -> dict[str, Any]:
         "priority": None,
         **_describe_rest(document),
         "errors": _describe_flaws(one.flaws, document),
+        "warnings": [],
     }
 
 

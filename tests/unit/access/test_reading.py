@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from docgraph.access.conditions import Unresolved, find_flag, resolve_conditions
 from docgraph.access.language import RequestView
-from docgraph.access.reading import describe_flaw, read_rule
+from docgraph.access.reading import describe_flaw, describe_flaws, read_rule
 from docgraph.access.rule import Rule, Source
 from docgraph.codec.types import ObjectId
 from docgraph.exchange import Account, DataRequest, Permission, Resource, ResourceType
@@ -20,8 +21,8 @@ GOOD: dict[str, Any] = {"predicate": "path('/a')", "roles": ["user"]}
 BOOKS = Resource(ResourceType.COLLECTION, "db", "books")
 
 
-def read(source: Source = Source.DATABASE, **changes: Any) -> Rule:
-    rule = read_rule(GOOD | changes, source, KNOWLEDGE)
+def read(source: Source = Source.DATABASE, position: int = 0, **changes: Any) -> Rule:
+    rule = read_rule(GOOD | changes, source, KNOWLEDGE, position=position)
     assert isinstance(rule, Rule), rule
     return rule
 
@@ -125,23 +126,55 @@ def test_a_missing_predicate_is_no_permission_for_everything() -> None:
         assert "predicate must be a text" in flaws(predicate=predicate)[0]
 
 
-def test_rules_are_ordered_by_number_then_source_then_id() -> None:
-    """Decision 38."""
+def test_rules_are_ordered_by_number_then_source_and_the_last_one_wins() -> None:
+    """Decision 38: of equal numbers the highest `_id`, in a file the last that is listed."""
     rules = {
         "five": read(priority=5),
         "ten": read(priority=10.5),
-        "file": read(Source.FILE, priority=5, _id="a"),
+        "file 2": read(Source.FILE, position=2, priority=5, _id="z"),
+        "file 10": read(Source.FILE, position=10, priority=5, _id="a"),
         "none": read(),
         "negative": read(priority=-1),
         "text a": read(priority=3, _id="a"),
         "text b": read(priority=3, _id="b"),
         "number": read(priority=3, _id=7),
-        "oid": read(priority=3, _id=ObjectId()),
+        "larger number": read(priority=3, _id=7.5),
+        "oid": read(priority=3, _id=ObjectId("0" * 24)),
+        "later oid": read(priority=3, _id=ObjectId()),
+        "date": read(priority=3, _id=datetime(2026, 1, 1, tzinfo=UTC)),
+        "object": read(priority=3, _id={"a": 1}),
+        "true": read(priority=3, _id=True),
     }
-    ordered = sorted(rules, key=lambda name: rules[name].rank)
+    ordered = sorted(rules, key=lambda name: rules[name].rank, reverse=True)
     assert ordered == [
-        "ten", "five", "file", "number", "text a", "text b", "oid", "negative", "none",
+        "ten", "five", "file 10", "file 2", "date", "true", "later oid", "oid", "object", "text b",
+        "text a", "larger number", "number", "negative", "none",
     ]  # fmt: skip
+
+
+NEAREST = {
+    "predicat": "did you mean predicate?",
+    "read-filter": "did you mean mongo.readFilter?",
+    "READFILTER": "did you mean mongo.readFilter?",
+    "mongo.readFiltre": "did you mean mongo.readFilter?",
+    "mongo.read_filters": "did you mean mongo.readFilters?",
+    "mongo.allowBulkpatch": "did you mean mongo.allowBulkPatch?",
+    "mongo.priorty": "did you mean priority?",
+    "zzz": "known are predicate, roles, role, priority, mongo, description",
+}
+
+
+@pytest.mark.parametrize("key", NEAREST)
+def test_an_unknown_key_disables_a_rule_and_the_nearest_one_is_named(key: str) -> None:
+    block, _, name = key.rpartition(".")
+    document = GOOD | ({"mongo": {name: 1}} if block else {name: 1})
+
+    read = read_rule(document, Source.DATABASE, KNOWLEDGE)
+
+    assert isinstance(read, list)
+    [flaw] = read
+    assert (flaw.where, flaw.hint) == (key, NEAREST[key])
+    assert describe_flaws([flaw, flaw]).endswith(f" ({NEAREST[key]}), and 1 more")
 
 
 # --- conditions -----------------------------------------------------------------------------------

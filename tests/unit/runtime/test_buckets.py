@@ -53,6 +53,41 @@ ADA, BOB = Claim(0, "ada"), Claim(0, "bob")
 # --- rates ----------------------------------------------------------------------------------------
 
 
+def test_several_requests_are_admitted_together_or_not_at_all(
+    open_buckets: Open, clock: Clock
+) -> None:
+    buckets = open_buckets(RATE)
+    two = Claim(0, "ada", further=2)
+
+    assert is_admitted(buckets, two)
+    [refused] = buckets.take([two])
+    assert (refused.refused_by, refused.seconds) == ("rate", 0.5)
+    assert is_admitted(buckets, ADA)
+    clock.now += 1
+    assert is_admitted(buckets, two)
+
+
+def test_more_than_a_whole_bucket_is_refused_always(open_buckets: Open, clock: Clock) -> None:
+    """When it would be full is told: so many could be asked for then."""
+    buckets = open_buckets(RATE)
+    is_admitted(buckets, ADA)
+
+    [refused] = buckets.take([Claim(0, "ada", further=4)])
+
+    assert (refused.refused_by, refused.seconds) == ("rate", 0.5)
+    clock.now += 100
+    assert not is_admitted(buckets, Claim(0, "ada", further=4))
+    assert is_admitted(buckets, Claim(0, "ada", further=3))
+
+
+def test_further_requests_take_no_place(open_buckets: Open) -> None:
+    buckets = open_buckets(Quota(rate=1.0, burst=10, places=1))
+
+    assert is_admitted(buckets, ADA)
+    assert is_admitted(buckets, Claim(0, "ada", further=5))
+    assert not is_admitted(buckets, ADA)
+
+
 def test_a_burst_is_admitted_at_once_and_no_more(open_buckets: Open) -> None:
     buckets = open_buckets(RATE)
 

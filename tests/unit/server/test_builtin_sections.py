@@ -45,6 +45,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "keep-alive-timeout-ms": 30_000,
         "write-timeout-ms": 20_000,
         "max-connections": 2000,
+        "max-connections-per-address": None,
         "max-requests-in-flight": 256,
         "queue": 256,
     },

@@ -49,6 +49,11 @@ jwtTokenManager: {{enabled: true, key: {KEY}}}
         ),
         ("mclient:\n  max-pool-size: 2\n", "2:3: /mclient/max-pool-size: 'min-pool-size' (5) is"),
         (
+            "connection-options:\n  max-connections-per-address: 3000\n",
+            "2:3: /connection-options/max-connections-per-address: 'max-connections-per-address' "
+            "(3000) is greater than 'max-connections' (2000)",
+        ),
+        (
             "core:\n  trusted-proxies: [10.0.0.0/8, '::1', proxy.example]\n",
             "2:40: /core/trusted-proxies[3]: 'proxy.example' is not an address or network",
         ),
@@ -339,6 +344,7 @@ def test_a_section_with_mistakes_does_not_make_rules_guess(tmp_path: Path) -> No
             "aggregationSecurity: {allowJavaScriptExecution: true}",
             "/aggregationSecurity/allowJavaScriptExecution",
         ),
+        ("connection-options: {max-connections: 31}", "/connection-options/max-connections"),
         ("rndTokenManager: {enabled: false}", "/rndTokenManager/enabled"),
         ("tokenBasicAuthMechanism: {enabled: false}", "/tokenBasicAuthMechanism/enabled"),
     ],

@@ -71,8 +71,18 @@ async def test_a_body_has_its_length_type_id_and_the_headers_of_all(
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["x-request-id"] == "r1"
     assert headers["access-control-allow-origin"] == "*"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
     assert "cache-control" not in headers
     assert "server" not in headers
+
+
+async def test_an_answer_may_say_who_embeds_it(responder: Responder, exchange: Exchange) -> None:
+    own = [("cross-origin-resource-policy", "cross-origin")]
+
+    head, _ = responder.render_body(Body(200, b"x", "image/png", own), exchange, TRACE)
+
+    policies = [line for line in head.lines if line.startswith(b"Cross-Origin-Resource-Policy")]
+    assert policies == [b"Cross-Origin-Resource-Policy: cross-origin\r\n"]
 
 
 async def test_the_answer_to_a_known_caller_is_not_stored(
@@ -194,6 +204,7 @@ async def test_names_are_sent_in_their_usual_capitals(
         "Access-Control-Expose-Headers",
         "X-Request-Id",
         *["ETag", "ETag", "WWW-Authenticate", "Location", "X-B3-TraceId", "X-Own"],
+        "Cross-Origin-Resource-Policy",
         "Content-Type",
         "Content-Length",
     ]

@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { asApiError } from "../../api/error.js";
 import { type ListedRule, type Realm, listRules, segmentsOf } from "../../api/realm.js";
+import type { Finding } from "../../api/tools.js";
 import { type Fields, parseTyped, writeTyped } from "../../api/typed.js";
 import { nameOfId } from "../../api/ids.js";
 import { Button, Empty, Loading } from "../../parts/basic.js";
@@ -38,7 +39,7 @@ export function Rules({ owner, realm, hash }: { owner: string | null; realm: Rea
           <input class="input access-find" type="search" aria-label="Find rules by name, role or predicate" placeholder="Find by name, role, predicate" value={find} onInput={(event) => setFind(event.currentTarget.value)} />
           {path !== null && <a class="button button-plain data-insert" href={addressOf("rules", { kind: "new" })}>Add a rule</a>}
         </div>
-        <p class="soft access-order">The first rule that matches decides; a rule for a role comes before one for everybody.</p>
+        <p class="soft access-order">The first rule that matches decides; a rule for a role comes before one for everybody. Of rules with equal priority the last one wins: the highest id.</p>
         <List found={found} find={find} open={open} rootRole={realm.rootRole} onRetry={reload} />
       </div>
       {fixed !== undefined ? (
@@ -118,13 +119,17 @@ const further: readonly Column<ListedRule>[] = [
 ];
 
 function Predicate({ rule }: { rule: ListedRule }) {
-  const [first] = rule.errors;
   return (
     <>
       <code title={rule.predicate}>{rule.predicate}</code>
-      {first !== undefined && <div class="data-wrong">matches nothing: {first.where} {first.what}</div>}
+      {rule.errors.slice(0, 1).map((one) => <div key={one.where} class="data-wrong">matches nothing: {describe(one)}</div>)}
+      {rule.warnings.map((one) => <div key={one.where} class="data-wrong">{describe(one)}</div>)}
     </>
   );
+}
+
+function describe({ where, what, hint }: Finding): string {
+  return `${where} ${what}${hint ? ` (${hint})` : ""}`;
 }
 
 function conditionsOf({ mongo }: ListedRule): readonly string[] {

@@ -43,7 +43,7 @@ class Reach:
 def reach_of(prefixes: Iterable[Segments], methods: frozenset[str] | None = None) -> Reach:
     """The reach of these beginnings of paths; a wider one where there are too many of them."""
     given = frozenset(prefixes)
-    if methods == frozenset():
+    if not given or methods == frozenset():
         return NOWHERE
     if len(given) > _MOST_PREFIXES:
         return Reach(_ROOT, methods)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +15,7 @@ from docgraph.config import Sources
 from docgraph.exchange import Document, StartupError
 
 if TYPE_CHECKING:
+    from docgraph.access.order_check import Tie
     from docgraph.access.reading import Flaw, Knowledge
     from docgraph.access.rule import Rule
     from docgraph.access.rulebook import RuleBook
@@ -134,7 +135,8 @@ def check(sources: Sources, predicate: str | None, file: Path | None, as_json: b
     Only the last needs a database, and also recommends indexes for row filters. Exit code 1 when a
     rule cannot work, which then allows nothing.
     """
-    from docgraph.cli.acl.rules import build_knowledge, load_rules, suspect
+    from docgraph.access.order_check import find_ties
+    from docgraph.cli.acl.rules import build_knowledge, compile_rules, load_rules, suspect
 
     knowledge = build_knowledge(prepare_sources(sources))
     if predicate is not None and file is not None:
@@ -144,14 +146,19 @@ def check(sources: Sources, predicate: str | None, file: Path | None, as_json: b
         from docgraph.cli.acl.indexes import find_missing_indexes
 
         stored = await rules.read_all()
-        found = [_judge(_name(one), await rules.find_flaws(one, knowledge)) for one in stored]
-        return _add_advice(found, await find_missing_indexes(rules))
+        rows = [_judge(_name(one), await rules.find_flaws(one, knowledge)) for one in stored]
+        book: RuleBook = rules.app.plugins.values["acl-rules"]
+        rows = _add_ties(rows, find_ties(await book.find_all()))
+        return _add_advice(rows, await find_missing_indexes(rules))
 
     if predicate is not None:
         rows = [_judge(predicate, suspect(_imagine(predicate), knowledge))]
     elif file is not None:
-        found = enumerate(load_rules(file))
-        rows = [_judge(_name(one, place), suspect(one, knowledge)) for place, one in found]
+        found = load_rules(file)
+        rows = [
+            _judge(_name(one, place), suspect(one, knowledge)) for place, one in enumerate(found)
+        ]
+        rows = _add_ties(rows, find_ties(compile_rules(found, knowledge)))
     else:
         rows = _run(sources, check_stored)
     if as_json:
@@ -241,7 +248,24 @@ def _judge(name: str, flaws: Sequence[Flaw]) -> dict[str, Any]:
     from docgraph.access.reading import describe_flaw
 
     errors = [{"what": describe_flaw(flaw), "hint": flaw.hint} for flaw in flaws]
-    return {"rule": name, "valid": not flaws, "errors": errors}
+    return {"rule": name, "valid": not flaws, "errors": errors, "warnings": []}
+
+
+def _add_ties(rows: list[dict[str, Any]], ties: Iterable[Tie]) -> list[dict[str, Any]]:
+    """Warn at the rule that wins; one of the configuration has no row of its own."""
+    from docgraph.access.rule import Source
+
+    by_name = {row["rule"]: row for row in rows}
+    others: list[dict[str, Any]] = []
+    for tie in ties:
+        name = str(tie.rule).removesuffix(f" ({Source.DATABASE})")
+        row = by_name.get(name)
+        if row is None:
+            row = _judge(name, ())
+            others.append(row)
+        flaw = tie.describe()
+        row["warnings"].append({"what": f"priority {flaw.what}", "hint": flaw.hint})
+    return [*rows, *others]
 
 
 def _add_advice(rows: list[dict[str, Any]], advice: Sequence[Advice]) -> list[dict[str, Any]]:
@@ -262,9 +286,9 @@ def _report(rows: list[dict[str, Any]]) -> Iterator[str]:
     if not rows:
         yield "no rules are stored"
     for row in rows:
-        if row["valid"]:
+        if row["valid"] and not row["warnings"]:
             yield f"{row['rule']}: fine"
-        for error in row["errors"]:
+        for error in (*row["errors"], *row["warnings"]):
             hint = f" ({error['hint']})" if error["hint"] else ""
             yield f"{row['rule']}: {error['what']}{hint}"
         for one in row.get("advice", ()):

@@ -41,6 +41,7 @@ __all__ = [
     "EVERYBODY",
     "Rules",
     "build_knowledge",
+    "compile_rules",
     "describe_roles",
     "find_flaws",
     "load_rules",
@@ -83,6 +84,15 @@ def suspect(document: Document, knowledge: Knowledge) -> Sequence[Flaw]:
     return doubt_all(read) if isinstance(read, Rule) else read
 
 
+def compile_rules(documents: Sequence[Document], knowledge: Knowledge) -> list[Rule]:
+    """Those that can be read, as if they were stored in this order."""
+    read = (
+        read_rule(one, Source.DATABASE, knowledge, position=place)
+        for place, one in enumerate(documents)
+    )
+    return [one for one in read if isinstance(one, Rule)]
+
+
 def load_rules(file: Path) -> list[Document]:
     """The rules of a JSON or YAML file: one, a list, or a list below `permissions`."""
     try:
@@ -123,7 +133,7 @@ class Rules:
 
     async def read_all(self) -> list[Document]:
         """Every stored rule; those with a higher priority first."""
-        return await self._read(Read(sort=[("priority", -1), ("_id", 1)], limit=_MAX_RULES))
+        return await self._read(Read(sort=[("priority", -1), ("_id", -1)], limit=_MAX_RULES))
 
     async def find(self, id: str) -> Document | None:
         """The rule with that id, whether it is a text, a number or an ObjectId."""

@@ -113,6 +113,8 @@ class BatchService(Service):
         """The answers of all entries, in their order; or why nothing was done."""
         entries = await self._read(exchange)
         exchange.entries = len(entries)
+        if exchange.visit is not None:
+            exchange.visit.count_entries(len(entries), exchange.account)
         await self._store.check_transactions(exchange.deadline)
         admission = exchange.admission
         assert admission is not None  # noqa: S101 - the pipeline is it

@@ -40,6 +40,8 @@ class Wire(Protocol):
 
     connection: Connection
     is_writable: bool
+    is_for_probes: bool
+    address: str
 
     def write(self, data: bytes) -> None:
         """Send; the transport keeps what the peer does not take."""

@@ -93,6 +93,7 @@ class Exchanges:
         settings: ServerSettings,
         responder: Responder,
         ids: RequestIds,
+        proxies: TrustedProxies,
     ) -> None:
         limits = settings.limits
         self._application = application
@@ -102,7 +103,7 @@ class Exchanges:
             limits.in_flight, limits.queue, "too many requests at a time", limits.wait_time
         )
         self._has_others = settings.core.workers > 1  # who is closed may come to one with room
-        self._proxies = TrustedProxies(settings.core.trusted_proxies)
+        self._proxies = proxies
         self._max_parameters = settings.connection_options.max_parameters
         self._force_compression = settings.core.force_gzip_encoding
         self._context = contextvars.copy_context()
@@ -211,6 +212,8 @@ class Exchanges:
         try:
             if self._force_compression:
                 check_accepts_compression(exchange.request.headers.get("accept-encoding"))
+            if call.wire.is_for_probes and not self._application.is_probe(exchange):
+                raise Overloaded("too many connections")
             if self._gate.try_enter():
                 call.has_place = True
             elif not self._application.is_probe(exchange):

@@ -14,6 +14,7 @@ from math import inf
 from docgraph.exchange import Connection, DocgraphError, Headers
 from docgraph.exchange.errors import Overloaded, RequestTimeout
 from docgraph.server.http.call import Call, render_head
+from docgraph.server.http.connection_limits import Admitted
 from docgraph.server.http.framing import RequestHead
 from docgraph.server.http.incoming import DRAINABLE, Incoming
 from docgraph.server.http.peer import describe_peer
@@ -29,6 +30,7 @@ from docgraph.server.respond import Head
 __all__ = ["HttpProtocol"]
 
 _LINGER = 2.0  # seconds that a refused client has to read its answer
+_PROBE_TIME = 5.0  # seconds that a health check has for its head where there is no other room
 _LAST_WORDS = 0.25  # seconds in which a request that was on its way is read when the server stops
 
 
@@ -37,6 +39,7 @@ class HttpProtocol(asyncio.Protocol):
 
     transport: asyncio.Transport
     connection: Connection
+    address: str  # of the peer; empty where it has none
     _stall: StallWatch
 
     def __init__(self, state: ProcessState, loop: asyncio.AbstractEventLoop) -> None:
@@ -60,6 +63,7 @@ class HttpProtocol(asyncio.Protocol):
         self._room = 0  # bytes that are thrown away before a lingering connection is closed
         self._is_reading = True
         self._is_resting = False  # its request was one too many
+        self.is_for_probes = False  # it came when there was no other room
         self._writable: asyncio.Event | None = None  # made when the peer is slow the first time
         self.is_writable = True
 
@@ -69,25 +73,26 @@ class HttpProtocol(asyncio.Protocol):
         """Begin, unless there are too many connections, or the client is gone again."""
         self.transport = transport
         self.connection = describe_peer(transport)
+        self.address = self.connection.client[0] if self.connection.client else ""
         self._stall = StallWatch(transport, self._limits.write_time)
-        self._state.connections.add(self)
-        self._enter(Phase.NEW, self._limits.header_time)
+        admitted = self._state.admit(self)
+        self.is_for_probes = admitted is Admitted.PROBES
+        longest = _PROBE_TIME if self.is_for_probes else inf
+        self._enter(Phase.NEW, min(self._limits.header_time, longest))
         if transport.get_extra_info("peername") is None:
             # It was reset before we looked. What it has sent could be read, but nobody could tell
             # whose it is: no limit and no guard that goes by addresses would count it.
             self._ignores_input = True
             transport.abort()
             return
-        excess = self._state.count_connections() - self._limits.connections
-        if excess > 0:
+        if admitted is Admitted.NOTHING:
             self._refuse(Overloaded("too many connections"))
-            if excess > LINGERING:
+            if self._state.count_refused() > LINGERING:
                 transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the work for a client that is gone."""
-        self._state.connections.discard(self)
-        self._state.count_connections()
+        self._state.release(self)
         self._state.resting.leave(self)
         self._ignores_input = True
         self._backlog = b""
@@ -159,12 +164,6 @@ class HttpProtocol(asyncio.Protocol):
             self._is_reading = True
             self.transport.resume_reading()
 
-    @property
-    def address(self) -> str:
-        """Where the peer is."""
-        client = self.connection.client
-        return client[0] if client else ""
-
     # --- requests, as the reader tells of them ----------------------------------------------------
 
     def on_request(self, head: RequestHead, headers: Headers, *, keep_alive: bool) -> None:
@@ -179,7 +178,7 @@ class HttpProtocol(asyncio.Protocol):
             self._incoming = Incoming(
                 self, self._state.bodies, head.length, expects_continue=head.expects_continue
             )
-        keep_alive = keep_alive and not self._state.is_leaving
+        keep_alive = keep_alive and not self._state.is_leaving and not self.is_for_probes
         call = self._last = Call(self, head, headers, self._incoming, keep_alive=keep_alive)
         if self._active is None and self.is_writable:
             self._start(call)
@@ -320,8 +319,7 @@ class HttpProtocol(asyncio.Protocol):
         self.write(render_handshake(head, key.encode("latin-1"), self._state.date))
         socket = WebSocket(self._state, self.transport, call)
         self._active = None
-        self._state.connections.discard(self)
-        self._state.connections.add(socket)
+        self._state.hand_over(self, socket)
         self.transport.set_protocol(socket)
         self._resume_reading()
         if self._backlog:

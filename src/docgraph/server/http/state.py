@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import MutableSequence
 from email.utils import formatdate
 from time import time
 from typing import Protocol
 
 from docgraph.server.cors import CorsPolicy
 from docgraph.server.http.bodies import Bodies
+from docgraph.server.http.connection_limits import Admitted, Cells, ConnectionLimits
 from docgraph.server.http.exchanges import Application, Exchanges
 from docgraph.server.http.refuse import Refusals
 from docgraph.server.http.resting import Resting
 from docgraph.server.http.trace import RequestIds
 from docgraph.server.http.unread import Unread
+from docgraph.server.proxies import TrustedProxies
 from docgraph.server.respond import Offload, Responder
 from docgraph.server.settings import Limits, ServerSettings
 
@@ -25,6 +26,7 @@ class OpenConnection(Protocol):
     """A connection, whatever is spoken on it."""
 
     transport: asyncio.Transport
+    address: str
 
     def shutdown(self) -> None:
         """Finish what was accepted, then close."""
@@ -34,19 +36,14 @@ class OpenConnection(Protocol):
 
 
 class ProcessState:
-    """The connections, the limits, and who answers.
-
-    `counts` has one cell per worker, each written by its own worker only: no lock is needed, and
-    the sum is the number of connections of the instance.
-    """
+    """The connections, the limits, and who answers."""
 
     def __init__(
         self,
         limits: Limits,
         exchanges: Exchanges,
         refusals: Refusals,
-        counts: MutableSequence[int],
-        worker: int,
+        connection_limits: ConnectionLimits,
     ) -> None:
         self.limits = limits
         self.exchanges = exchanges
@@ -54,17 +51,29 @@ class ProcessState:
         self.bodies = Bodies(limits)
         self.unread = Unread(limits.unread_size)
         self.resting = Resting(exchanges.count_room)
-        self.connections: set[OpenConnection] = set()
+        self.connections: dict[OpenConnection, Admitted] = {}
         self.date = b""
         self.is_leaving = False  # asked to stop: no connection stays open behind its answer
-        self._counts = counts
-        self._worker = worker
+        self._connection_limits = connection_limits
         self.set_date()
 
-    def count_connections(self) -> int:
-        """Note how many connections this process has; returns those of the instance."""
-        self._counts[self._worker] = len(self.connections)
-        return sum(self._counts)
+    def admit(self, connection: OpenConnection) -> Admitted:
+        """A connection is open: what it may ask for."""
+        self.connections[connection] = admitted = self._connection_limits.admit(connection.address)
+        return admitted
+
+    def hand_over(self, connection: OpenConnection, successor: OpenConnection) -> None:
+        """Something else is spoken on the same connection."""
+        self.connections[successor] = self.connections.pop(connection)
+
+    def release(self, connection: OpenConnection) -> None:
+        """A connection has ended."""
+        admitted = self.connections.pop(connection, Admitted.NOTHING)
+        self._connection_limits.release(admitted, connection.address)
+
+    def count_refused(self) -> int:
+        """Connections that are one too many, and not closed yet."""
+        return len(self.connections) - self._connection_limits.count_own()
 
     def sweep(self, now: float) -> None:
         """Look at all connections; called a few times a second."""
@@ -83,16 +92,16 @@ def build_state(
     limits: Limits | None = None,
     *,
     offload: Offload = asyncio.to_thread,
-    counts: MutableSequence[int] | None = None,
+    cells: Cells | None = None,
     worker: int = 0,
 ) -> ProcessState:
     """All that connections need to have an application answer."""
     ids = RequestIds(settings.core.tracing_headers)
     responder = Responder(CorsPolicy(settings.cors.allow_origins), offload)
+    limits, proxies = limits or settings.limits, TrustedProxies(settings.core.trusted_proxies)
     return ProcessState(
-        limits or settings.limits,
-        Exchanges(application, settings, responder, ids),
+        limits,
+        Exchanges(application, settings, responder, ids, proxies),
         Refusals(application, responder, ids),
-        [0] if counts is None else counts,
-        worker,
+        ConnectionLimits(limits, proxies, cells, worker),
     )

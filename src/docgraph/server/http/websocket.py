@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from math import inf
 
 from wsproto.connection import Connection, ConnectionState, ConnectionType
@@ -83,10 +84,12 @@ class WebSocket(asyncio.Protocol):
 
     def __init__(self, state: ProcessState, transport: asyncio.Transport, call: Call) -> None:
         self.transport = transport
+        self.address = call.wire.address
         self._state = state
         self._call = call
         self._loop = asyncio.get_running_loop()
         self._frames = Connection(ConnectionType.SERVER)
+        self.count_frame: Callable[[], tuple[int, str] | None] | None = None
         self._messages: deque[str | bytes] = deque()
         self._parts: list[str | bytes] = []  # of a message that is not complete
         self._size = 0  # bytes of these parts
@@ -155,8 +158,7 @@ class WebSocket(asyncio.Protocol):
         """The peer is gone; the handler learns it, and has a moment to end by itself."""
         self._end()
         self._writable.set()
-        self._state.connections.discard(self)
-        self._state.count_connections()
+        self._state.release(self)
         task = self._call.task
         if task is not None and not task.done():
             farewell = self._loop.call_later(_FAREWELL, task.cancel)
@@ -211,7 +213,7 @@ class WebSocket(asyncio.Protocol):
     def _handle(self, event: Event) -> None:
         if isinstance(event, CloseConnection):
             self._handle_close(event)
-        elif self._is_over:
+        elif self._is_over or self._is_one_too_many(event):
             return
         elif isinstance(event, TextMessage | BytesMessage):
             self._handle_part(event)
@@ -220,13 +222,25 @@ class WebSocket(asyncio.Protocol):
         elif isinstance(event, Pong) and self._pong_by < inf:
             self._ping_at, self._pong_by = self._loop.time() + PING_INTERVAL, inf
 
+    def _is_one_too_many(self, event: Event) -> bool:
+        """Whether the service takes no more frames; the peer is left then."""
+        is_whole = getattr(event, "frame_finished", True)  # a long one comes in several events
+        is_awaited = isinstance(event, Pong) and self._pong_by < inf
+        if self.count_frame is None or not is_whole or is_awaited:
+            return False
+        ending = self.count_frame()
+        if ending is not None:
+            self._close_at_once(*ending)
+        return ending is not None
+
     def _handle_part(self, event: TextMessage | BytesMessage) -> None:
         data = event.data if isinstance(event, TextMessage) else bytes(event.data)
         self._size += len(data.encode() if isinstance(data, str) else data)
         if self._size > MAX_MESSAGE:
             self._close_at_once(_TOO_LARGE, f"a message has at most {MAX_MESSAGE} bytes")
             return
-        self._parts.append(data)
+        if data:  # fragments without any could be told without end
+            self._parts.append(data)
         if event.message_finished:
             empty: str | bytes = "" if isinstance(data, str) else b""
             self._messages.append(empty.join(self._parts))  # type: ignore[arg-type]

@@ -1,8 +1,9 @@
 """Asks the limits for callers: by address before authentication, by user and role after it.
 
-A request that a limit refuses is counted by none of those that were asked together with it. Places
-are held until the service has given its answer: a stream, a WebSocket or a takeover counts as a
-request when it begins, and is bounded elsewhere while it goes on.
+A request that a limit refuses is counted by none of those that were asked together with it. A batch
+counts as many times as it has entries, once they are read and before the first of them is judged.
+Places are held until the service has given its answer: a stream, a WebSocket or a takeover counts
+as a request when it begins, and is bounded elsewhere while it goes on.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class Limiter:
         """Count a request by its address, raising `TooManyRequests`; its `visit` goes on with it.
 
         Whoever asks how the server is, or what a page may do, is not: a browser tells nobody why a
-        preflight was refused, and either costs little more than a refusal. A batch is one request.
+        preflight was refused, and either costs little more than a refusal. Entries of a batch are
+        counted together, by `count_entries`.
         """
         if exchange.is_entry or exchange.request.method == "OPTIONS":
             return
@@ -76,7 +78,7 @@ class CountedVisit:
     def __init__(self, limiter: Limiter, address: str) -> None:
         self._limiter = limiter
         self._address = address
-        self._answers: list[tuple[Limit, Share]] = []
+        self._answers: dict[Limit, Share] = {}
         self._held: list[Share] = []
 
     def arrive(self) -> None:
@@ -87,38 +89,51 @@ class CountedVisit:
         """Count it by its user and roles, now that they are known; raises `TooManyRequests`."""
         self._ask(self._limiter.for_callers, account)
 
-    def _ask(self, limits: Sequence[Limit], account: Account | None) -> None:
+    def count_entries(self, number: int, account: Account | None) -> None:
+        """Count a batch as so many requests, itself included; raises `TooManyRequests`."""
+        if number > 1:
+            limits = (*self._limiter.for_everybody, *self._limiter.for_callers)
+            rates = [one for one in limits if one.quota.rate is not None]
+            self._ask(rates, account, number - 1)
+
+    def _ask(self, limits: Sequence[Limit], account: Account | None, further: int = 0) -> None:
         """Count it by all of these that are about the caller."""
         asked, claims = [], []
         for limit in limits:
             key = limit.find_key(account, self._address)
             if key is not None:
                 asked.append(limit)
-                claims.append(Claim(limit.number, key))
+                claims.append(Claim(limit.number, key, further))
         if not claims:
             return
         shares = self._limiter.buckets.take(claims)
         answers = list(zip(asked, shares, strict=True))
-        self._answers += answers
+        self._answers.update(answers)
         refused = [one for one in answers if one[1].refused_by]
         if refused:
-            raise self._refuse(*max(refused, key=lambda one: one[1].seconds), account)
-        self._held += [share for limit, share in answers if limit.quota.places is not None]
+            raise self._refuse(*max(refused, key=lambda one: one[1].seconds), account, further)
+        if not further:
+            self._held += [share for limit, share in answers if limit.quota.places is not None]
 
     def end(self, exchange: Exchange) -> None:
         """Give back what it holds, and tell the caller what is left."""
         if self._held:
             self._limiter.buckets.give_back(self._held)
         if self._answers:
-            exchange.headers.extend(_render_fields(self._answers))
+            exchange.headers.extend(_render_fields(list(self._answers.items())))
 
-    def _refuse(self, limit: Limit, share: Share, account: Account | None) -> TooManyRequests:
+    def _refuse(
+        self, limit: Limit, share: Share, account: Account | None, further: int
+    ) -> TooManyRequests:
         user = account.name if account else ""
         self._limiter.refusals.tell(limit.name, share.refused_by, self._address, user)
-        seconds = round_up(share.seconds)
+        seconds, burst = round_up(share.seconds), limit.quota.burst
+        hint = f"try again in {seconds} s"
+        if further >= burst:  # with the batch itself it is more than there ever is
+            hint = f"send at most {burst} entries in a batch, the burst of '{limit.name}'"
         return TooManyRequests(
             "too many requests",
-            hint=f"try again in {seconds} s",
+            hint=hint,
             headers=[("Retry-After", str(seconds))],
         )
 

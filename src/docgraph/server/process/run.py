@@ -90,5 +90,5 @@ async def _serve_alone(
         if watchdog is not None:
             watchdog.look({0: next(sweeps)})
 
-    server = HttpServer(application, settings, [0], on_sweep=look)
+    server = HttpServer(application, settings, on_sweep=look)
     await serve_process(application, server, listeners, stop, on_ready)

@@ -15,7 +15,7 @@ import os
 import signal
 import socket
 import ssl
-from collections.abc import Callable, MutableSequence, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -23,6 +23,7 @@ from typing import Any
 
 from docgraph.runtime import Blocking, cancel_until_over, run_blocking
 from docgraph.runtime.memory import MemoryKeeper
+from docgraph.server.http.connection_limits import Cells
 from docgraph.server.http.exchanges import Application
 from docgraph.server.http.protocol import HttpProtocol
 from docgraph.server.http.state import OpenConnection, build_state
@@ -88,7 +89,7 @@ class HttpServer:
         self,
         application: Application,
         settings: ServerSettings,
-        counts: MutableSequence[int],
+        cells: Cells | None = None,
         worker: int = 0,
         on_sweep: Callable[[], None] = lambda: None,
     ) -> None:
@@ -99,7 +100,7 @@ class HttpServer:
         self._blocking = Blocking(_COMPRESSION_THREADS, _COMPRESSION_THREADS)
         offload = partial(run_blocking, self._blocking.lane("compression"))
         self._state = build_state(
-            application, settings, self._limits, offload=offload, counts=counts, worker=worker
+            application, settings, self._limits, offload=offload, cells=cells, worker=worker
         )
         self._memory = MemoryKeeper(
             lambda: self._state.exchanges.started, self._blocking.lane("memory", 1)
@@ -187,7 +188,7 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         told: set[OpenConnection] = set()
         while True:
-            for connection in self._state.connections - told:
+            for connection in self._state.connections.keys() - told:
                 connection.shutdown()
                 told.add(connection)
             self._state.sweep(loop.time())

@@ -26,6 +26,7 @@ from typing import Any
 from docgraph.exchange import StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import ServerStopping, WorkerLost, WorkerStarted
+from docgraph.server.http.connection_limits import Cells, forget_worker, make_cells
 from docgraph.server.http.exchanges import Application
 from docgraph.server.process.ending import WORKER_MARGIN
 from docgraph.server.process.forker import ForkedProcess, Forker
@@ -82,9 +83,9 @@ class WorkerForker(Forker):
     """Forks workers that count their connections together, and show that their loops go round."""
 
     def __init__(self, workers: int) -> None:
-        self.counts = RawArray("i", workers)
+        self.connections = make_cells(workers)
         self.pulses = RawArray("L", workers)
-        super().__init__(partial(_work, self.counts, self.pulses))
+        super().__init__(partial(_work, self.connections, self.pulses))
 
 
 class Supervisor:
@@ -150,7 +151,6 @@ class Supervisor:
 
     def _spawn(self, worker: _Worker) -> None:
         ours, theirs = Pipe()
-        self._forker.counts[worker.number - 1] = 0
         schemes = [listener.scheme for listener in self._listeners]
         descriptors = [listener.socket.fileno() for listener in self._listeners]
         with theirs:
@@ -224,7 +224,7 @@ class Supervisor:
     def _release(self, worker: _Worker, process: ForkedProcess) -> None:
         process.close()
         worker.process = None
-        self._forker.counts[worker.number - 1] = 0
+        forget_worker(self._forker.connections, worker.number - 1)
         if worker.channel is not None:
             worker.channel.close()
             worker.channel = None
@@ -255,7 +255,7 @@ class Supervisor:
 
 
 def _work(
-    counts: MutableSequence[int],
+    cells: Cells,
     pulses: MutableSequence[int],
     order: tuple[Any, ...],
     descriptors: Sequence[int],
@@ -269,7 +269,7 @@ def _work(
         pulses[number - 1] += 1
 
     def make_server(application: Application) -> HttpServer:
-        return HttpServer(application, settings, counts, number - 1, move_pulse)
+        return HttpServer(application, settings, cells, number - 1, move_pulse)
 
     listeners = [
         Listener(socket.socket(fileno=one), scheme)

@@ -13,7 +13,9 @@ PAGE = Path(__file__).parents[4] / "docs" / "reference" / "http-limits.md"
 FIELDS = msgspec.structs.fields(ConnectionOptions)
 
 
-def _spellings(name: str, value: int) -> set[str]:
+def _spellings(name: str, value: int | None) -> set[str]:
+    if value is None:
+        return {"half of `max-connections`"}
     if name.endswith("-ms"):
         return {f"{value // 1000} s"}
     sizes = {f"{value >> 10} KiB", f"{value >> 20} MiB"} if value >= 1024 else set()

@@ -270,6 +270,52 @@ async def test_pings_are_answered_and_sent() -> None:
     assert not client.transport.is_closing()
 
 
+async def test_what_a_service_counts_are_the_frames_of_its_peer() -> None:
+    """But not the pong that it was asked for, nor the parts in which a frame arrives."""
+    counted: list[int] = []
+
+    def count() -> tuple[int, str] | None:
+        counted.append(1)
+        return (1008, "enough") if len(counted) > 4 else None
+
+    async def handler(socket: Socket) -> None:
+        socket.count_frame = count
+        await _echo(socket)
+
+    client = Client(_serving(handler))
+    await client.open()
+    client.socket.sweep(asyncio.get_running_loop().time() + PING_INTERVAL + 1)
+    assert isinstance(await client.read(), Ping)
+    client.send(Pong())
+    assert counted == []
+    masked = bytes([0x81, 0x84, 0, 0, 0, 0]) + b"long"
+    for byte in masked:
+        client.peer.send(bytes([byte]))
+    assert isinstance(await client.read(), TextMessage)
+    assert len(counted) == 1
+
+    client.send(Ping(), Pong(), TextMessage("", message_finished=False), *[Ping()] * 50)
+
+    events = [await client.read() for _ in range(2)]
+    assert isinstance(events[0], Pong)
+    assert events[1] == CloseConnection(1008, "enough")
+    assert len(counted) == 5  # nothing behind it was looked at
+    await client.peer.wait_lost()
+
+
+async def test_fragments_without_content_take_no_memory() -> None:
+    client = Client(_serving(_echo))
+    await client.open()
+
+    client.send(*[TextMessage("", message_finished=False)] * 1000)
+    assert client.socket._parts == []
+    client.send(TextMessage("a"))
+
+    echoed = await client.read()
+    assert isinstance(echoed, TextMessage)
+    assert echoed.data == "a"
+
+
 async def test_a_peer_that_does_not_answer_pings_is_closed_with_1011() -> None:
     client = Client(_serving(_echo))
     await client.open()

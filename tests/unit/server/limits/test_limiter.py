@@ -169,3 +169,55 @@ def test_the_role_of_a_request_in_flight_may_change(tmp_path: Path, clock: Clock
 
     identify(arrive(limiter))
     buckets.close()
+
+
+@pytest.mark.parametrize(("entries", "left"), [(1, 9), (2, 8), (10, 0)])
+def test_a_batch_counts_as_many_times_as_it_has_entries(
+    tmp_path: Path, clock: Clock, entries: int, left: int
+) -> None:
+    limits = [build(per="address", burst=10), build(burst=12)]
+    limits[1].number = 1
+    buckets = Buckets(tmp_path, b"k" * 32, [one.quota for one in limits], 1, 0, clock, rows=8)
+    limiter = Limiter(limits, buckets, clock)
+    exchange = arrive(limiter)
+    identify(exchange)
+    assert exchange.visit is not None
+
+    exchange.visit.count_entries(entries, ADA)
+    leave(exchange)
+
+    assert dict(exchange.headers)["RateLimit"].startswith(f'"x";r={left};')
+    assert dict(exchange.headers)["RateLimit-Policy"] == '"x";q=10;w=10, "x";q=12;w=12'
+    buckets.close()
+
+
+def test_entries_hold_no_place_but_that_of_their_batch(tmp_path: Path, clock: Clock) -> None:
+    limit = build(per="address", burst=20, concurrent=2)
+    buckets = Buckets(tmp_path, b"k" * 32, [limit.quota], 1, 0, clock, rows=8)
+    limiter = Limiter([limit], buckets, clock)
+    other, exchange = arrive(limiter), arrive(limiter)
+    assert exchange.visit is not None
+
+    exchange.visit.count_entries(5, None)
+    with pytest.raises(TooManyRequests):
+        arrive(limiter)
+    leave(exchange)
+
+    arrive(limiter)
+    with pytest.raises(TooManyRequests):
+        arrive(limiter)
+    leave(other)
+    buckets.close()
+
+
+def test_a_limit_of_places_only_tells_what_is_left_of_them(tmp_path: Path, clock: Clock) -> None:
+    limit = build(**{"per": "address", "requests-per-second": None, "concurrent": 3})
+    buckets = Buckets(tmp_path, b"k" * 32, [limit.quota], 1, 0, clock, rows=8)
+    exchange = arrive(Limiter([limit], buckets, clock))
+    assert exchange.visit is not None
+
+    exchange.visit.count_entries(5, None)
+    leave(exchange)
+
+    assert dict(exchange.headers)["RateLimit"] == '"x-concurrent";r=2'
+    buckets.close()
